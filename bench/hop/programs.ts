@@ -1,0 +1,52 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+
+/** Child programs of a bench; they end with it. */
+export class Programs {
+  readonly #children: ChildProcess[] = []
+
+  /** Starts a program that says one thing over IPC when it is ready. */
+  async start<Said>(
+    file: string,
+    args: string[],
+    env: Record<string, string> = {},
+  ): Promise<{ pid: number; said: Said }> {
+    const child = this.spawn(file, args, env)
+    const [said] = (await Promise.race([once(child, 'message'), failed(child, file)])) as [Said]
+    return { pid: child.pid as number, said }
+  }
+
+  /** Starts a program that is ready when `ready` resolves. */
+  spawn(file: string, args: string[], env: Record<string, string> = {}): ChildProcess {
+    const child = fork(file, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    this.#children.push(child)
+    return child
+  }
+
+  stop(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+  }
+}
+
+async function failed(child: ChildProcess, file: string): Promise<never> {
+  const [code] = (await once(child, 'exit')) as [number]
+  throw new Error(`${file} ended with ${code}`)
+}
+
+/** user and system time so far; seconds */
+export function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    .replace(/^.*\) /, '')
+    .split(' ')
+  const clockTicksPerSecond = 100
+  return (Number(fields[11]) + Number(fields[12])) / clockTicksPerSecond
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2
+    ? (sorted[middle] as number)
+    : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
+}

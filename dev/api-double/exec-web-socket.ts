@@ -1,0 +1,76 @@
+import type { IncomingMessage } from 'node:http'
+import { type Duplex, PassThrough } from 'node:stream'
+import { type RawData, type WebSocket, WebSocketServer } from 'ws'
+import { type CommandStreams, exitStatus, runEcho } from './echo-command.ts'
+
+/** Remote commands over WebSocket: each message is a channel's number and its bytes (wire-protocol 6.5). */
+
+const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, close: 255 } as const
+/** v5 adds that a client can say that a channel ended. */
+const subprotocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
+const maxMessageBytes = 1_048_576
+
+const server = new WebSocketServer({
+  noServer: true,
+  clientTracking: false,
+  perMessageDeflate: false,
+  maxPayload: maxMessageBytes,
+  handleProtocols: (offered) => subprotocols.find((name) => offered.has(name)) ?? false,
+})
+
+/** Whether a client offers a sub-protocol that is spoken here. */
+export function offersChannels(request: IncomingMessage): boolean {
+  const offered = (request.headers['sec-websocket-protocol'] ?? '').split(',').map((name) => name.trim())
+  return subprotocols.some((name) => offered.includes(name))
+}
+
+/** Takes the upgrade and serves the command that the query names, until it or the connection ends. */
+export function serveExec(request: IncomingMessage, socket: Duplex, head: Buffer, query: URLSearchParams): void {
+  server.handleUpgrade(request, socket, head, (webSocket) => void serveCommand(webSocket, query))
+}
+
+async function serveCommand(webSocket: WebSocket, query: URLSearchParams): Promise<void> {
+  const isOn = (name: string) => ['true', '1'].includes(query.get(name) ?? '')
+  const stdin = readStdin(webSocket)
+  const streams: CommandStreams = {
+    stdin: isOn('stdin') ? stdin : undefined,
+    tty: isOn('tty'),
+    stdout: (bytes) => send(webSocket, channel.stdout, bytes),
+    stderr: (bytes) => send(webSocket, channel.stderr, bytes),
+  }
+  try {
+    const code = await runEcho(query.getAll('command'), streams)
+    await send(webSocket, channel.status, Buffer.from(JSON.stringify(exitStatus(code))))
+    webSocket.close(1000)
+  } catch {
+    webSocket.terminate() // the client left: nobody is there to be told
+  }
+}
+
+/** Bytes of channel 0. While nobody reads them the socket is not read either. */
+function readStdin(webSocket: WebSocket): PassThrough {
+  const stdin = new PassThrough()
+  stdin.on('error', () => undefined)
+  stdin.on('drain', () => webSocket.resume())
+  webSocket.on('message', (data: RawData) => {
+    const bytes = Buffer.isBuffer(data)
+      ? data
+      : Buffer.concat([data].flat().map((part) => Buffer.from(part as ArrayBuffer)))
+    if (bytes[0] === channel.stdin && bytes.length > 1 && stdin.writable) {
+      if (!stdin.write(bytes.subarray(1))) webSocket.pause()
+    }
+    if (bytes[0] === channel.close && bytes[1] === channel.stdin) {
+      stdin.end()
+      webSocket.resume() // an ended stream tells of no drain
+    }
+  })
+  webSocket.on('error', () => undefined) // followed by `close`
+  webSocket.once('close', () => stdin.destroy())
+  return stdin
+}
+
+function send(webSocket: WebSocket, number: number, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    webSocket.send(Buffer.concat([Uint8Array.of(number), bytes]), (error) => (error ? reject(error) : resolve()))
+  })
+}

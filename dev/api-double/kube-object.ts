@@ -1,0 +1,33 @@
+/** A Kubernetes object as it travels: what every kind has, and the rest unread. */
+export interface KubeObject {
+  apiVersion: string
+  kind: string
+  metadata: Metadata
+  [field: string]: unknown
+}
+
+export interface Metadata {
+  name: string
+  namespace?: string
+  uid?: string
+  resourceVersion?: string
+  generateName?: string
+  creationTimestamp?: string
+  labels?: Record<string, string>
+  annotations?: Record<string, string>
+  [field: string]: unknown
+}
+
+/** A plain JSON object, or undefined: for fields that nobody checked yet. */
+export function asRecord(value: unknown): Record<string, unknown> | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : undefined
+}
+
+/** The value at a dotted path such as `status.phase`. */
+export function fieldAt(object: unknown, path: string): unknown {
+  let value: unknown = object
+  for (const key of path.split('.')) value = asRecord(value)?.[key]
+  return value
+}

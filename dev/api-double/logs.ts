@@ -1,0 +1,96 @@
+import type { ServerResponse } from 'node:http'
+import { fieldAt, type KubeObject } from './kube-object.ts'
+import { containersOf } from './resources.ts'
+import { StatusError } from './status-error.ts'
+
+export interface LogOptions {
+  /** milliseconds from one line to the next */
+  readonly lineEveryMs: number
+  /** time in milliseconds since the epoch */
+  readonly now: () => number
+}
+
+/** As far back as a log reaches, in lines. */
+const maxPastLines = 1000
+
+/**
+ * Serves a pod's log: lines that follow from the time since the pod started, so that none needs to be kept.
+ * With `follow` it goes on until the client leaves; a client that does not read gets what it missed once it does.
+ *
+ * @throws StatusError 400 for a container or a number that makes no sense
+ */
+export function serveLog(pod: KubeObject, query: URLSearchParams, response: ServerResponse, options: LogOptions): void {
+  checkContainer(pod, query)
+  const log = new PodLog(pod, options)
+  const line =
+    query.get('timestamps') === 'true' ? (i: number) => `${log.time(i)} ${log.text(i)}` : (i: number) => log.text(i)
+  const follow = query.get('follow') === 'true'
+  const last = follow ? Number.POSITIVE_INFINITY : log.length
+  let next = firstLine(log, query, options)
+  let bytesLeft = count(query, 'limitBytes') ?? Number.POSITIVE_INFINITY
+  const writeDue = () => {
+    while (next < Math.min(log.length, last) && bytesLeft > 0 && !response.writableNeedDrain) {
+      const bytes = Buffer.from(`${line(next++)}\n`).subarray(0, bytesLeft)
+      bytesLeft -= bytes.length
+      response.write(bytes)
+    }
+    if (next >= last || bytesLeft === 0) response.end()
+  }
+  response.writeHead(200, { 'Content-Type': 'text/plain' })
+  response.flushHeaders()
+  const timer = follow ? setInterval(writeDue, options.lineEveryMs) : undefined
+  response.on('drain', writeDue)
+  response.once('close', () => clearInterval(timer))
+  writeDue()
+}
+
+class PodLog {
+  readonly #name: string
+  readonly #startedAt: number
+  readonly #options: LogOptions
+
+  constructor(pod: KubeObject, options: LogOptions) {
+    this.#name = pod.metadata.name
+    this.#startedAt = Date.parse(String(fieldAt(pod, 'status.startTime')))
+    this.#options = options
+  }
+
+  /** lines so far */
+  get length(): number {
+    return Math.max(1, Math.floor((this.#options.now() - this.#startedAt) / this.#options.lineEveryMs) + 1)
+  }
+
+  time(index: number): string {
+    return new Date(this.#startedAt + index * this.#options.lineEveryMs).toISOString()
+  }
+
+  text(index: number): string {
+    return `${this.time(index).slice(11, 19)} ${this.#name}: line ${index + 1} of the embedded API double`
+  }
+}
+
+function firstLine(log: PodLog, query: URLSearchParams, options: LogOptions): number {
+  const tail = count(query, 'tailLines') ?? maxPastLines
+  const since = count(query, 'sinceSeconds')
+  const sinceTime = query.get('sinceTime')
+  const pastMs = since !== undefined ? since * 1000 : sinceTime ? options.now() - Date.parse(sinceTime) : undefined
+  const recent = pastMs === undefined ? maxPastLines : Math.ceil(pastMs / options.lineEveryMs)
+  return Math.max(0, log.length - Math.min(tail, maxPastLines, Number.isFinite(recent) ? recent : maxPastLines))
+}
+
+function count(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name)
+  if (text === null) return undefined
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new StatusError(400, `${name} is no count`)
+}
+
+function checkContainer(pod: KubeObject, query: URLSearchParams): void {
+  const container = query.get('container')
+  if (container && !containersOf(pod).some(({ name }) => name === container)) {
+    throw new StatusError(400, `container ${container} is not valid for pod ${pod.metadata.name}`)
+  }
+  if (query.get('previous') === 'true') {
+    throw new StatusError(400, `previous terminated container in pod ${JSON.stringify(pod.metadata.name)} not found`)
+  }
+}

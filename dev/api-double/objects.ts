@@ -1,0 +1,129 @@
+import { randomBytes } from 'node:crypto'
+import { asRecord, type KubeObject, type Metadata } from './kube-object.ts'
+import { mergePatch } from './merge-patch.ts'
+import type { RequestTarget } from './request-target.ts'
+import { apiVersionOf, type Resource } from './resources.ts'
+import { named } from './seed.ts'
+import { StatusError } from './status-error.ts'
+import type { Store } from './store.ts'
+
+/** Names as Kubernetes takes them (RFC 1123 subdomains). */
+const namePattern = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+const mergeTypes = ['application/merge-patch+json', 'application/strategic-merge-patch+json']
+
+export interface Write {
+  readonly target: RequestTarget
+  readonly contentType: string
+  readonly body: unknown
+}
+
+/** Creates, replaces, patches and deletes single objects in a store. `dryRun=All` changes nothing. */
+export class Objects {
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** @throws StatusError 400, 404, 409, 422, 429 */
+  create({ target, body }: Write): KubeObject {
+    const object = checked(target.resource, body)
+    const { generateName } = object.metadata
+    const name =
+      object.metadata.name || (generateName ? `${generateName}${randomBytes(3).toString('hex').slice(0, 5)}` : '')
+    if (!namePattern.test(name)) throw invalidName(target.resource, name)
+    const namespace = this.#namespace(target, object.metadata)
+    const key = { resource: target.resource, namespace, name }
+    if (isDryRun(target))
+      return { ...object, metadata: { ...object.metadata, name, ...(namespace ? { namespace } : {}) } }
+    return this.#store.create(key, object)
+  }
+
+  /** @throws StatusError 400, 404, 409 */
+  replace({ target, body }: Write): KubeObject {
+    const object = checked(target.resource, body)
+    if (object.metadata.name !== target.name) {
+      throw new StatusError(400, 'the name of the object does not match the name on the URL')
+    }
+    return this.#replace(target, object)
+  }
+
+  /** JSON merge patches and what of strategic ones is the same. @throws StatusError 400, 404, 409, 415 */
+  patch({ target, body, contentType }: Write): KubeObject {
+    const type = contentType.split(';')[0]?.trim() ?? ''
+    if (!mergeTypes.includes(type)) {
+      throw new StatusError(
+        415,
+        `the API double takes no patch of type ${JSON.stringify(type)}, but ${mergeTypes.join(', ')}`,
+      )
+    }
+    if (!asRecord(body)) throw new StatusError(400, 'a patch is a JSON object')
+    const merged = checked(target.resource, mergePatch(this.#store.get(keyOf(target)), body))
+    if (merged.metadata.name !== target.name) throw new StatusError(400, 'a patch cannot change the name')
+    return this.#replace(target, merged)
+  }
+
+  /** @throws StatusError 404, 409 if a precondition does not hold */
+  delete({ target, body }: Write): Record<string, unknown> {
+    const { metadata } = this.#store.get(keyOf(target))
+    const preconditions = asRecord(asRecord(body)?.preconditions)
+    for (const field of ['uid', 'resourceVersion'] as const) {
+      const wanted = preconditions?.[field]
+      if (wanted && wanted !== metadata[field]) {
+        throw new StatusError(409, `the ${field} in the precondition (${wanted}) does not match (${metadata[field]})`)
+      }
+    }
+    if (!isDryRun(target)) this.#store.delete(keyOf(target))
+    const { name, group } = target.resource
+    const details = { name: target.name, ...(group ? { group } : {}), kind: name, uid: metadata.uid }
+    return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
+  }
+
+  #replace(target: RequestTarget, object: KubeObject): KubeObject {
+    this.#namespace(target, object.metadata)
+    return isDryRun(target) ? object : this.#store.replace(keyOf(target), object)
+  }
+
+  /** The namespace that the path gives, after seeing that it exists and that the object names no other. */
+  #namespace({ resource, namespace }: RequestTarget, metadata: Metadata): string | undefined {
+    if (!resource.namespaced) return undefined
+    if (namespace === undefined) throw new StatusError(405, `${resource.name} are created in a namespace`)
+    if (metadata.namespace && metadata.namespace !== namespace) {
+      throw new StatusError(400, 'the namespace of the object does not match the namespace on the request')
+    }
+    this.#store.get({ resource: named('namespaces'), name: namespace })
+    return namespace
+  }
+}
+
+function keyOf({ resource, namespace, name = '' }: RequestTarget) {
+  return { resource, namespace, name }
+}
+
+function isDryRun({ query }: RequestTarget): boolean {
+  return query.getAll('dryRun').includes('All')
+}
+
+/** An object of the resource's kind, with metadata. @throws StatusError 400 */
+function checked(resource: Resource, body: unknown): KubeObject {
+  const object = asRecord(body)
+  const metadata = asRecord(object?.metadata)
+  if (!object || !metadata) throw new StatusError(400, 'the body is no Kubernetes object')
+  const { kind = resource.kind, apiVersion = apiVersionOf(resource) } = object
+  if (kind !== resource.kind || apiVersion !== apiVersionOf(resource)) {
+    throw new StatusError(
+      400,
+      `the body is of ${apiVersion}, ${kind}; this path takes ${apiVersionOf(resource)}, ${resource.kind}`,
+    )
+  }
+  for (const field of ['name', 'namespace', 'generateName', 'resourceVersion']) {
+    if (!['string', 'undefined'].includes(typeof metadata[field]))
+      throw new StatusError(400, `metadata.${field} is no text`)
+  }
+  return object as unknown as KubeObject
+}
+
+function invalidName(resource: Resource, name: string): StatusError {
+  const text = `${resource.kind} ${JSON.stringify(name)} is invalid: metadata.name: a lowercase RFC 1123 subdomain is needed`
+  return new StatusError(422, text, { details: { name, kind: resource.kind } })
+}

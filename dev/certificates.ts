@@ -1,0 +1,138 @@
+import { randomBytes, webcrypto } from 'node:crypto'
+import type { Extension } from '@peculiar/x509'
+
+/** Certificates for development and tests: an authority, and what it signs. Keys are ECDSA P-256, all is PEM. */
+
+export interface Pem {
+  readonly certificate: string
+  readonly key: string
+}
+
+export interface ServingNames {
+  readonly dns: readonly string[]
+  readonly ip: readonly string[]
+}
+
+export interface ClientName {
+  /** Kubernetes reads it as the user */
+  readonly commonName: string
+  /** Kubernetes reads them as groups */
+  readonly organizations?: readonly string[]
+}
+
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
+const dayMs = 86_400_000
+/** Back-dated a little, since clocks of two machines differ. */
+const skewMs = 300_000
+
+/** The library's container reads decorators' metadata while it loads; none is ever written, so "there is none" will do. */
+async function loadX509() {
+  const none = () => undefined
+  if (!('getMetadata' in Reflect)) Object.assign(Reflect, { getMetadata: none, getOwnMetadata: none })
+  return import('@peculiar/x509')
+}
+
+/** A certificate authority that lives in memory; only what it issues is ever written down. */
+export class Authority {
+  /** PEM, what clients trust */
+  readonly certificate: string
+  readonly #x509: Awaited<ReturnType<typeof loadX509>>
+  readonly #keys: webcrypto.CryptoKeyPair
+  readonly #subject: string
+  readonly #lifeMs: number
+
+  private constructor(init: {
+    x509: Awaited<ReturnType<typeof loadX509>>
+    keys: webcrypto.CryptoKeyPair
+    subject: string
+    certificate: string
+    lifeMs: number
+  }) {
+    this.#x509 = init.x509
+    this.#keys = init.keys
+    this.#subject = init.subject
+    this.#lifeMs = init.lifeMs
+    this.certificate = init.certificate
+  }
+
+  /** @param options.lifeMs - how long the authority and what it issues are valid; 30 days unless given */
+  static async create(commonName: string, options: { lifeMs?: number } = {}): Promise<Authority> {
+    const x509 = await loadX509()
+    const keys = await generateKeys()
+    const lifeMs = options.lifeMs ?? 30 * dayMs
+    const subject = new x509.Name([{ CN: [commonName] }]).toString()
+    const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+      serialNumber: serialNumber(),
+      name: subject,
+      ...validity(lifeMs),
+      signingAlgorithm: algorithm,
+      keys,
+      extensions: [
+        new x509.BasicConstraintsExtension(true, 0, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+        await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      ],
+    })
+    return new Authority({ x509, keys, subject, certificate: `${certificate.toString('pem')}\n`, lifeMs })
+  }
+
+  /** A certificate that a server shows under all of `names`. */
+  async issueServing(names: ServingNames): Promise<Pem> {
+    const { SubjectAlternativeNameExtension, ExtendedKeyUsage } = this.#x509
+    return this.#issue([{ CN: [names.dns[0] ?? names.ip[0] ?? 'server'] }], ExtendedKeyUsage.serverAuth, [
+      new SubjectAlternativeNameExtension([
+        ...names.dns.map((value) => ({ type: 'dns' as const, value })),
+        ...names.ip.map((value) => ({ type: 'ip' as const, value })),
+      ]),
+    ])
+  }
+
+  /** A certificate that a client shows as who it is. */
+  async issueClient(name: ClientName): Promise<Pem> {
+    const organizations = (name.organizations ?? []).map((value) => ({ O: [value] }))
+    return this.#issue([{ CN: [name.commonName] }, ...organizations], this.#x509.ExtendedKeyUsage.clientAuth, [])
+  }
+
+  async #issue(name: Record<string, string[]>[], usage: string, extensions: Extension[]): Promise<Pem> {
+    const x509 = this.#x509
+    const keys = await generateKeys()
+    const certificate = await x509.X509CertificateGenerator.create({
+      serialNumber: serialNumber(),
+      subject: new x509.Name(name).toString(),
+      issuer: this.#subject,
+      ...validity(this.#lifeMs),
+      signingAlgorithm: algorithm,
+      publicKey: keys.publicKey,
+      signingKey: this.#keys.privateKey,
+      extensions: [
+        new x509.BasicConstraintsExtension(false, undefined, true),
+        new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+        new x509.ExtendedKeyUsageExtension([usage]),
+        await x509.AuthorityKeyIdentifierExtension.create(this.#keys.publicKey),
+        ...extensions,
+      ],
+    })
+    return { certificate: `${certificate.toString('pem')}\n`, key: await exportKey(keys.privateKey) }
+  }
+}
+
+async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+}
+
+function validity(lifeMs: number) {
+  const now = Date.now()
+  return { notBefore: new Date(now - skewMs), notAfter: new Date(now + lifeMs) }
+}
+
+/** Positive and of 16 bytes (RFC 5280 4.1.2.2), as hex. */
+function serialNumber(): string {
+  const bytes = randomBytes(16)
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40
+  return bytes.toString('hex')
+}
+
+async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
+  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key)).toString('base64')
+  return `-----BEGIN PRIVATE KEY-----\n${der.match(/.{1,64}/g)?.join('\n')}\n-----END PRIVATE KEY-----\n`
+}

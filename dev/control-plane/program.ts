@@ -1,0 +1,97 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import type { Service } from '../../src/lib/service.ts'
+import type { Warden } from './warden.ts'
+
+export interface ProgramOptions {
+  /** absolute path */
+  command: string
+  args: readonly string[]
+  /** its working folder */
+  folder: string
+  /** its output is added there */
+  logFile: string
+  environment?: Readonly<Record<string, string>>
+  /** how long SIGTERM may take before SIGKILL, if `stop` is not told; default 5 s */
+  stopTimeoutMs?: number
+}
+
+/** for a message: the last bytes of a log */
+const maxTailBytes = 2_000
+
+/** One process in a group of its own, watched by a warden. */
+export class Program implements Service {
+  readonly #warden: Warden
+  readonly #options: ProgramOptions
+  #child: ChildProcess | undefined
+  #exited: Promise<void> = Promise.resolve()
+
+  constructor(components: { warden: Warden }, options: ProgramOptions) {
+    this.#warden = components.warden
+    this.#options = options
+  }
+
+  get name(): string {
+    return basename(this.#options.command)
+  }
+
+  get running(): boolean {
+    return this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  get pid(): number | undefined {
+    return this.running ? this.#child?.pid : undefined
+  }
+
+  /** resolves when the process is gone, however it ended */
+  get exited(): Promise<void> {
+    return this.#exited
+  }
+
+  async start(): Promise<void> {
+    const { command, args, folder, logFile, environment } = this.#options
+    const log = openSync(logFile, 'a', 0o600)
+    const child = spawn(command, args, {
+      cwd: folder,
+      env: { ...environment, ...this.#warden.environment },
+      detached: true,
+      stdio: ['ignore', log, log],
+    })
+    closeSync(log)
+    await once(child, 'spawn')
+    const group = child.pid as number
+    this.#warden.adopt(group)
+    this.#child = child
+    this.#exited = once(child, 'exit').then(() => this.#warden.release(group))
+  }
+
+  /** SIGTERM, and SIGKILL for its whole group once `patience` aborts. */
+  async stop(patience = AbortSignal.timeout(this.#options.stopTimeoutMs ?? 5_000)): Promise<void> {
+    if (!this.running) return this.#exited
+    const kill = () => this.signal('SIGKILL')
+    patience.addEventListener('abort', kill, { once: true })
+    this.signal(patience.aborted ? 'SIGKILL' : 'SIGTERM')
+    await this.#exited
+    patience.removeEventListener('abort', kill)
+  }
+
+  /** To its whole group, if it runs. */
+  signal(signal: NodeJS.Signals): void {
+    const pid = this.pid
+    if (pid === undefined) return
+    try {
+      process.kill(-pid, signal)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // gone meanwhile
+    }
+  }
+
+  /** The end of its log, for the message of a failure. */
+  async tail(): Promise<string> {
+    const log = await readFile(this.#options.logFile, 'utf8').catch(() => '')
+    return log.slice(-maxTailBytes)
+  }
+}

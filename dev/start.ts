@@ -1,0 +1,101 @@
+import { rm } from 'node:fs/promises'
+import { relative, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { LocalStack } from './start/local-stack.ts'
+import { choosePorts } from './start/ports.ts'
+import { screenOf } from './start/screen.ts'
+import { claimStateFolder } from './start/state-folder.ts'
+
+/** `npm start`: kas, an agentk and a cluster to talk to, until Ctrl-C. */
+
+const usage = `npm start [-- OPTIONS]
+
+  --kubeconfig FILE  the cluster to serve; else a real API server if KUBEBUILDER_ASSETS holds one,
+                     else an embedded API double. No cluster that was not named is ever touched.
+  --port-base N      ports N to N + 9; else 8150 to 8159, or the next free hundred
+  --help
+`
+const project = resolve(import.meta.dirname, '..')
+
+interface Arguments {
+  readonly kubeconfig: string | undefined
+  readonly portBase: number | undefined
+}
+
+async function main(): Promise<number> {
+  const given = readArguments(process.argv.slice(2))
+  if (!given) return print(usage)
+  const interrupted = onSignals()
+  const { path, number } = await claimStateFolder(resolve(project, '.run'))
+  const folder = relative(process.cwd(), path) || '.'
+  let chosen: Awaited<ReturnType<typeof choosePorts>>
+  try {
+    chosen = await choosePorts(given.portBase, number - 1)
+  } catch (error) {
+    await rm(path, { recursive: true, force: true })
+    throw error
+  }
+  const stack = new LocalStack({
+    folder: path,
+    ports: chosen.ports,
+    kubeconfig: given.kubeconfig,
+    assets: process.env.KUBEBUILDER_ASSETS,
+    onStep: (text) => print(`starting ${text}\n`),
+  })
+  try {
+    await stack.start(interrupted.first)
+    const proxied = Boolean(process.env.HTTPS_PROXY ?? process.env.https_proxy ?? process.env.ALL_PROXY)
+    print(`\n${screenOf({ folder, number, chosen, cluster: stack.cluster, proxied })}`)
+    await Promise.race([interrupted.waited, stack.failed])
+  } catch (error) {
+    if (!interrupted.first.aborted) {
+      await stack.stop(interrupted.second, { keepFolder: true })
+      throw error
+    }
+  }
+  print('\nstopping\n')
+  await stack.stop(interrupted.second)
+  return 0
+}
+
+function readArguments(args: string[]): Arguments | undefined {
+  const options = {
+    kubeconfig: { type: 'string' },
+    'port-base': { type: 'string' },
+    help: { type: 'boolean' },
+  } as const
+  const { values } = parseArgs({ args, options })
+  if (values.help) return undefined
+  const base = values['port-base']
+  if (base !== undefined && !(/^\d{1,5}$/.test(base) && Number(base) >= 1 && Number(base) <= 65_526)) {
+    throw new Error('--port-base: a number from 1 to 65526')
+  }
+  return { kubeconfig: values.kubeconfig, portBase: base === undefined ? undefined : Number(base) }
+}
+
+/** The first signal asks for an orderly end, the second for one at once. */
+function onSignals() {
+  const first = new AbortController()
+  const second = new AbortController()
+  const waited = Promise.withResolvers<void>()
+  const onSignal = () => {
+    if (first.signal.aborted) second.abort()
+    first.abort()
+    waited.resolve()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+  return { first: first.signal, second: second.signal, waited: waited.promise }
+}
+
+function print(text: string): 0 {
+  process.stdout.write(text)
+  return 0
+}
+
+process.stdout.on('error', () => undefined) // the terminal is gone: SIGHUP tells
+try {
+  process.exitCode = await main()
+} catch (error) {
+  process.stderr.write(`\nnpm start: ${error instanceof Error ? error.message : String(error)}\n`)
+  process.exitCode = 1
+}

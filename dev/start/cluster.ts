@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto'
+import { access, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { ApiDouble } from '../api-double/api-double.ts'
+import type { Authority } from '../certificates.ts'
+import { missingAssets } from '../control-plane/assets.ts'
+import { ControlPlane } from '../control-plane/control-plane.ts'
+import { kubeconfigOf } from './kubeconfig.ts'
+
+/** The cluster that agentk serves. */
+export interface Cluster {
+  readonly kind: 'named' | 'real' | 'double'
+  /** for the screen */
+  readonly description: string
+  /** absolute path */
+  readonly kubeconfig: string
+  stop(patience: AbortSignal): Promise<void>
+}
+
+export interface ClusterChoice {
+  /** what `--kubeconfig` names */
+  readonly kubeconfig: string | undefined
+  /** what KUBEBUILDER_ASSETS names */
+  readonly assets: string | undefined
+  readonly folder: string
+  readonly authority: Authority
+}
+
+/**
+ * The cluster that was named; else a real API server if its programs are there; else the embedded double. No
+ * cluster is ever found by itself: not by KUBECONFIG, not in the home folder.
+ */
+export async function startCluster(choice: ClusterChoice): Promise<Cluster> {
+  if (choice.kubeconfig !== undefined) return namedCluster(resolve(choice.kubeconfig))
+  if (missingAssets(choice.assets, 'api').length === 0) return realCluster(choice.assets ?? '')
+  return doubleCluster(choice)
+}
+
+async function namedCluster(kubeconfig: string): Promise<Cluster> {
+  await access(kubeconfig).catch(() => {
+    throw new Error(`--kubeconfig: ${kubeconfig} cannot be read`)
+  })
+  return { kind: 'named', description: `the one that ${kubeconfig} names`, kubeconfig, stop: async () => undefined }
+}
+
+async function realCluster(assets: string): Promise<Cluster> {
+  const parts = missingAssets(assets, 'all').length === 0 ? 'all' : 'api'
+  const controlPlane = new ControlPlane({ assets, parts })
+  await controlPlane.start()
+  const extent = parts === 'all' ? 'with controllers and one simulated node' : 'alone: no controllers, no nodes'
+  return {
+    kind: 'real',
+    description: `a real API server of KUBEBUILDER_ASSETS at ${controlPlane.server}, ${extent}`,
+    kubeconfig: controlPlane.kubeconfig,
+    stop: (patience) => controlPlane.stop(patience),
+  }
+}
+
+async function doubleCluster({ folder, authority }: ClusterChoice): Promise<Cluster> {
+  const token = randomBytes(24).toString('base64url')
+  const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token })
+  await double.start()
+  const kubeconfig = join(resolve(folder), 'cluster.kubeconfig')
+  const content = kubeconfigOf({ name: 'api-double', server: double.url, authority: authority.certificate, token })
+  await writeFile(kubeconfig, content, { mode: 0o600 })
+  return {
+    kind: 'double',
+    description: `an embedded API double at ${double.url}: no real cluster, nothing runs in its pods`,
+    kubeconfig,
+    stop: () => double.stop(),
+  }
+}

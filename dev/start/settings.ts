@@ -1,0 +1,124 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { stringify } from 'yaml'
+import type { Authority } from '../certificates.ts'
+import { kubeconfigOf } from './kubeconfig.ts'
+import type { Ports } from './ports.ts'
+import { createProjectRepository } from './project-repository.ts'
+
+/** Names of the files of one `npm start`, below its state folder. */
+export const files = {
+  authority: 'ca.pem',
+  certificate: 'tls.crt',
+  key: 'tls.key',
+  secret: 'secret',
+  kasConfiguration: 'kas.yaml',
+  directory: 'directory.yaml',
+  repository: 'clusters.git',
+  agentToken: 'agent.token',
+  userHeader: 'user.header',
+  jobHeader: 'ci.header',
+  kubeconfig: 'kubeconfig',
+  kubectlCache: 'kubectl-cache',
+  kasLog: 'kas.log',
+  agentkLog: 'agentk.log',
+} as const
+
+export const agent = { id: 42, name: 'demo', project: { id: 1, path: 'demo/clusters' } } as const
+const group = { id: 7, path: 'demo' }
+
+export interface Settings {
+  /** what a user's request carries after `Bearer ` */
+  readonly userCredential: string
+}
+
+interface Inputs {
+  readonly folder: string
+  readonly ports: Ports
+  readonly authority: Authority
+}
+
+/**
+ * Writes all that kas and agentk need into the state folder: certificate, secrets, kas' configuration, a directory
+ * file with one agent, one user and one CI job, and the Git repository with the agent's configuration.
+ */
+export async function writeSettings({ folder, ports, authority }: Inputs): Promise<Settings> {
+  const write = (name: string, content: string) => writeFile(join(folder, name), content, { mode: 0o600 })
+  const [agentToken, userToken, jobToken] = [newToken('glagent-'), newToken('glpat-'), newToken('glcbt-')]
+  const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  await write(files.authority, authority.certificate)
+  await write(files.certificate, serving.certificate)
+  await write(files.key, serving.key)
+  await write(files.secret, `${randomBytes(32).toString('base64')}\n`)
+  await write(files.agentToken, `${agentToken}\n`)
+  await write(files.kasConfiguration, stringify(kasConfiguration(resolve(folder), ports)))
+  await write(files.directory, stringify(directory(resolve(folder), { agentToken, userToken, jobToken })))
+  await createProjectRepository(resolve(folder, files.repository), {
+    [`.gitlab/agents/${agent.name}/config.yaml`]: stringify(agentConfiguration),
+  })
+  const userCredential = `pat:${agent.id}:${userToken}`
+  await write(files.userHeader, `Authorization: Bearer ${userCredential}\n`)
+  await write(files.jobHeader, `Authorization: Bearer ci:${agent.id}:${jobToken}\n`)
+  await mkdir(join(folder, files.kubectlCache), { mode: 0o700 })
+  return { userCredential }
+}
+
+/** Written last: its presence says that everything runs. */
+export async function writeKubeconfig({ folder, ports, authority }: Inputs, settings: Settings): Promise<void> {
+  const server = `https://127.0.0.1:${ports.kubernetes}`
+  const token = settings.userCredential
+  const content = kubeconfigOf({ name: 'kas', server, authority: authority.certificate, token })
+  await writeFile(join(folder, files.kubeconfig), content, { mode: 0o600 })
+}
+
+/** Who may use the agent: the project's own CI jobs and members, with the agent's own rights. */
+const agentConfiguration = {
+  ci_access: { projects: [{ id: agent.project.path }] },
+  user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
+}
+
+function kasConfiguration(folder: string, ports: Ports) {
+  const tls = { certificate_file: join(folder, files.certificate), key_file: join(folder, files.key) }
+  const at = (port: number) => `127.0.0.1:${port}`
+  const secret = { authentication_secret_file: join(folder, files.secret) }
+  return {
+    directory: { file: join(folder, files.directory) },
+    agent: {
+      listen: { address: at(ports.agents), websocket: true, listen_grace_period: '0s', ...tls },
+      configuration: { poll_period: '2s' },
+      kubernetes_api: {
+        listen: { address: at(ports.kubernetes), listen_grace_period: '0s', shutdown_grace_period: '1s', ...tls },
+      },
+    },
+    observability: { listen: { address: at(ports.ops) } },
+    api: { listen: { address: at(ports.rails), listen_grace_period: '0s', ...secret } },
+    private_api: { listen: { address: at(ports.replicas), listen_grace_period: '0s', ...secret } },
+    cluster: { name: 'kas-0', listen: { address: at(ports.gossip) } },
+  }
+}
+
+function directory(folder: string, tokens: { agentToken: string; userToken: string; jobToken: string }) {
+  const { id, name, project } = agent
+  return {
+    projects: [{ ...project, groups: [group], git: { url: join(folder, files.repository) } }],
+    agents: [{ id, name, project: project.id, tokens: [{ sha256: sha256(tokens.agentToken) }] }],
+    users: [
+      {
+        id: 5,
+        username: 'ada',
+        tokens: [{ sha256: sha256(tokens.userToken) }],
+        roles: { projects: { [project.id]: ['maintainer'] }, groups: { [group.id]: ['developer'] } },
+      },
+    ],
+    ci_tokens: [{ sha256: sha256(tokens.jobToken), user: 5, project: project.id, job: 900, pipeline: 90 }],
+  }
+}
+
+function newToken(prefix: string): string {
+  return prefix + randomBytes(24).toString('base64url')
+}
+
+function sha256(token: string): string {
+  return createHash('sha256').update(token).digest('hex')
+}

@@ -1,0 +1,134 @@
+import type { Dispatcher } from 'undici'
+import type { ApiClient, ApiRequest, ApiResponseHandler } from './api-client.ts'
+
+/** A safe request whose connection ended before an answer is sent again this often at the most. */
+const maxRepeats = 3
+/** Pauses between attempts to reach a server that does not accept connections. */
+const dialPauseMs = { first: 50, max: 1000, factor: 2 }
+
+const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** The server is not there, or left while we dialled; a wrong certificate or name is not among these. */
+const dialFailures = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EAI_AGAIN',
+  'UND_ERR_SOCKET',
+])
+
+/**
+ * One request and its answer, over as many attempts as can do no harm:
+ * - one that was never sent (the dial failed) waits for the server, whatever its method;
+ * - a safe one without a body whose connection ended before the answer began is sent again;
+ * - one without a body that was refused with 401 is sent again if the token file has changed since.
+ */
+export class ApiExchange implements Dispatcher.DispatchHandler {
+  readonly #client: ApiClient
+  readonly #request: ApiRequest
+  readonly #handler: ApiResponseHandler
+  readonly #startedAt = performance.now()
+  #controller: Dispatcher.DispatchController | undefined
+  #state: 'dialling' | 'sent' | 'discarding' | 'answered' | 'over' = 'dialling'
+  #repeats = 0
+  #refused = false
+  #dialPauseMs = dialPauseMs.first
+  #timer: NodeJS.Timeout | undefined
+  #abortReason: unknown
+  #aborted = false
+
+  constructor(client: ApiClient, request: ApiRequest, handler: ApiResponseHandler) {
+    this.#client = client
+    this.#request = request
+    this.#handler = handler
+  }
+
+  /** @internal */
+  dispatch(): void {
+    this.#state = 'dialling'
+    this.#controller = undefined
+    try {
+      this.#client.dispatch(this.#request, this)
+    } catch (error) {
+      this.#fail(error) // a header or path that HTTP does not allow, or a token file that cannot be read
+    }
+  }
+
+  /** Ends the request now; `onError` is told with `reason`, unless it is over. */
+  abort(reason: unknown): void {
+    if (this.#state === 'over' || this.#aborted) return
+    this.#aborted = true
+    this.#abortReason = reason
+    clearTimeout(this.#timer)
+    this.#controller?.abort(reason instanceof Error ? reason : new Error('aborted'))
+    this.#fail(reason)
+  }
+
+  pause(): void {
+    this.#controller?.pause()
+  }
+
+  resume(): void {
+    this.#controller?.resume()
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#aborted) controller.abort(this.#abortReason instanceof Error ? this.#abortReason : new Error('aborted'))
+    else this.#state = 'sent'
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, statusCode: number, _: unknown, statusText = ''): void {
+    if (statusCode < 200 || this.#state === 'over') return
+    if (statusCode === 401 && !this.#request.body && !this.#refused && this.#client.access.refresh()) {
+      this.#refused = true
+      this.#state = 'discarding'
+      return
+    }
+    this.#state = 'answered'
+    this.#handler.onHead(statusCode, statusText, controller.rawHeaders as Buffer[])
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#state === 'answered') this.#handler.onData(chunk)
+  }
+
+  onResponseEnd(): void {
+    if (this.#state === 'discarding') this.dispatch()
+    else if (this.#state === 'answered') {
+      this.#state = 'over'
+      this.#handler.onEnd()
+    }
+  }
+
+  onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
+    if (this.#state === 'over') return
+    if (this.#state === 'dialling') this.#dialFailed(error)
+    else if (this.#state !== 'answered' && this.#mayRepeat()) {
+      this.#repeats += 1
+      this.dispatch()
+    } else this.#fail(error)
+  }
+
+  #mayRepeat(): boolean {
+    return this.#repeats < maxRepeats && !this.#request.body && safeMethods.has(this.#request.method)
+  }
+
+  #dialFailed(error: Error): void {
+    const left = this.#client.dialPatienceMs - (performance.now() - this.#startedAt)
+    if (left <= 0 || !dialFailures.has((error as NodeJS.ErrnoException).code ?? '')) {
+      this.#fail(error)
+      return
+    }
+    this.#timer = setTimeout(() => this.dispatch(), Math.min(this.#dialPauseMs, left))
+    this.#dialPauseMs = Math.min(this.#dialPauseMs * dialPauseMs.factor, dialPauseMs.max)
+  }
+
+  #fail(error: unknown): void {
+    if (this.#state === 'over') return
+    this.#state = 'over'
+    this.#handler.onError(error)
+  }
+}

@@ -1,0 +1,81 @@
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest, type RequestOptions } from 'node:https'
+import type { Duplex } from 'node:stream'
+import type { ApiClient, ApiRequest } from './api-client.ts'
+import { dialTimeoutMs } from './api-client.ts'
+
+type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }
+
+export type UpgradeAnswer =
+  | { readonly kind: 'upgraded'; readonly response: IncomingMessage; readonly socket: Duplex; readonly head: Buffer }
+  | { readonly kind: 'refused'; readonly response: IncomingMessage }
+
+/**
+ * Asks the API server to change the protocol of a connection of its own, dialled by HTTP/1.1 (wire-protocol 6.5).
+ * A refusal is an ordinary answer. A 401 is asked again once if the token file has changed since.
+ *
+ * @param signal - ends the dial and the wait for the answer; what follows belongs to the caller
+ * @throws the connection's error, or the signal's reason
+ */
+export async function upgradeToApi(
+  client: ApiClient,
+  request: ApiRequest,
+  signal: AbortSignal,
+): Promise<UpgradeAnswer> {
+  const answer = await attempt(client, request, signal)
+  if (answer.kind === 'refused' && answer.response.statusCode === 401 && client.access.refresh()) {
+    answer.response.destroy()
+    return attempt(client, request, signal)
+  }
+  return answer
+}
+
+function attempt(client: ApiClient, request: ApiRequest, signal: AbortSignal): Promise<UpgradeAnswer> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    const outgoing = dial(client, request)
+    const onAbort = () => outgoing.destroy(signal.reason)
+    const onTimeout = () => outgoing.destroy(new Error(`no connection to the API server in ${dialTimeoutMs / 1000} s`))
+    const timer = setTimeout(onTimeout, dialTimeoutMs)
+    const settle = () => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    outgoing.on('socket', (socket) => {
+      socket.setNoDelay(true)
+      socket.once(client.access.server.protocol === 'https:' ? 'secureConnect' : 'connect', () => clearTimeout(timer))
+    })
+    outgoing.on('upgrade', (response, socket, head) => {
+      settle()
+      resolve({ kind: 'upgraded', response, socket, head })
+    })
+    outgoing.on('response', (response) => {
+      settle()
+      resolve({ kind: 'refused', response })
+    })
+    outgoing.on('error', (error) => {
+      settle()
+      reject(signal.aborted ? signal.reason : error)
+    })
+    outgoing.end()
+  })
+}
+
+function dial(client: ApiClient, request: ApiRequest): ClientRequest {
+  const { server } = client.access
+  const authorization = client.access.authorization()
+  const headers = ['Host', server.host, ...(authorization ? ['Authorization', authorization] : []), ...request.headers]
+  const options = {
+    method: request.method,
+    host: server.hostname.replace(/^\[|\]$/g, ''),
+    port: server.port || (server.protocol === 'https:' ? 443 : 80),
+    path: client.fullPath(request.path),
+    headers,
+    agent: false,
+    maxHeaderSize: 1024 * 1024,
+  } as const
+  if (server.protocol === 'http:') return httpRequest(options)
+  const tls: TlsRequestOptions = { ...options, ...client.access.tls(), ALPNProtocols: ['http/1.1'] }
+  return httpsRequest(tls)
+}

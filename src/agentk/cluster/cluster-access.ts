@@ -1,0 +1,90 @@
+import type { Impersonation } from '../../proto/http-over-grpc.ts'
+import { WatchedFile } from '../watched-file.ts'
+
+/** Files or their contents; absent parts are not used. */
+export interface ClusterSettings {
+  readonly server: string
+  readonly namespace?: string
+  readonly ca?: Source
+  readonly certificate?: Source
+  readonly key?: Source
+  readonly token?: Source
+  readonly basic?: { readonly username: string; readonly password: string }
+  readonly serverName?: string
+  readonly skipVerify?: boolean
+  /** whom all requests act as (`--as`) */
+  readonly impersonation?: Impersonation
+}
+
+export type Source = { readonly file: string } | { readonly text: string }
+
+export interface ClusterTls {
+  readonly ca?: string
+  readonly cert?: string
+  readonly key?: string
+  readonly servername?: string
+  readonly rejectUnauthorized?: boolean
+}
+
+/** Where the cluster's API server is and how to speak to it. Files are read again as they change. */
+export class ClusterAccess {
+  readonly server: URL
+  readonly namespace: string | undefined
+  readonly impersonation: Impersonation | undefined
+  readonly #settings: ClusterSettings
+  readonly #ca: (() => string) | undefined
+  readonly #certificate: (() => string) | undefined
+  readonly #key: (() => string) | undefined
+  readonly #token: (() => string) | undefined
+  readonly #files: WatchedFile[] = []
+  #tls: ClusterTls | undefined
+
+  constructor(settings: ClusterSettings) {
+    this.#settings = settings
+    this.server = new URL(settings.server)
+    this.namespace = settings.namespace
+    this.impersonation = settings.impersonation
+    this.#ca = this.#reader(settings.ca)
+    this.#certificate = this.#reader(settings.certificate)
+    this.#key = this.#reader(settings.key)
+    this.#token = this.#reader(settings.token)
+  }
+
+  /** The same object as long as nothing has changed. */
+  tls(): ClusterTls {
+    const { serverName, skipVerify } = this.#settings
+    const ca = this.#ca?.()
+    const cert = this.#certificate?.()
+    const key = this.#key?.()
+    const known = this.#tls
+    if (known && known.ca === ca && known.cert === cert && known.key === key) return known
+    this.#tls = {
+      ...(ca === undefined ? {} : { ca }),
+      ...(cert === undefined ? {} : { cert }),
+      ...(key === undefined ? {} : { key }),
+      ...(serverName ? { servername: serverName } : {}),
+      ...(skipVerify ? { rejectUnauthorized: false } : {}),
+    }
+    return this.#tls
+  }
+
+  /** The value of the Authorization header, undefined for none. */
+  authorization(): string | undefined {
+    if (this.#token) return `Bearer ${this.#token().trim()}`
+    const { basic } = this.#settings
+    return basic && `Basic ${Buffer.from(`${basic.username}:${basic.password}`).toString('base64')}`
+  }
+
+  /** Reads all files again now. @returns whether one has changed, so that a refused request may be repeated */
+  refresh(): boolean {
+    return this.#files.map((file) => file.refresh()).includes(true)
+  }
+
+  #reader(source: Source | undefined): (() => string) | undefined {
+    if (!source) return undefined
+    if ('text' in source) return () => source.text
+    const file = new WatchedFile(source.file)
+    this.#files.push(file)
+    return () => file.text()
+  }
+}

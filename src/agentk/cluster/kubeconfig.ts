@@ -1,0 +1,149 @@
+import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { parse } from 'yaml'
+import type { Impersonation } from '../../proto/http-over-grpc.ts'
+import type { ClusterSettings, Source } from './cluster-access.ts'
+
+/** What the command line says about the cluster; each entry wins over the kubeconfig's. */
+export interface KubeconfigFlags {
+  readonly kubeconfig?: string
+  readonly context?: string
+  readonly cluster?: string
+  readonly user?: string
+  readonly server?: string
+  readonly certificateAuthority?: string
+  readonly clientCertificate?: string
+  readonly clientKey?: string
+  readonly token?: string
+  readonly insecureSkipTlsVerify?: boolean
+  readonly tlsServerName?: string
+  readonly namespace?: string
+  readonly as?: string
+  readonly asGroup?: readonly string[]
+  readonly asUid?: string
+}
+
+type Block = Record<string, unknown>
+interface Named {
+  readonly name: string
+  readonly value: Block
+  /** relative paths start here */
+  readonly folder: string
+}
+interface Kubeconfig {
+  readonly clusters: Named[]
+  readonly users: Named[]
+  readonly contexts: Named[]
+  readonly currentContext: string | undefined
+}
+
+/**
+ * Access as kubectl would have it.
+ *
+ * @param files - merged as kubectl does: the first one that has a name wins
+ * @throws Error that says which file or name is wrong
+ */
+export async function loadKubeconfig(files: readonly string[], flags: KubeconfigFlags): Promise<ClusterSettings> {
+  const config = await readFiles(files)
+  const contextName = flags.context ?? config.currentContext
+  const context = contextName ? find(config.contexts, contextName, 'context').value : {}
+  const clusterName = flags.cluster ?? text(context.cluster)
+  const userName = flags.user ?? text(context.user)
+  const cluster = clusterName ? find(config.clusters, clusterName, 'cluster') : undefined
+  const user = userName ? find(config.users, userName, 'user') : undefined
+  const server = flags.server ?? text(cluster?.value.server)
+  if (!server) throw new Error(`No cluster is named: ${files.join(', ') || 'no kubeconfig'} has no current context`)
+  const namespace = flags.namespace ?? text(context.namespace)
+  return {
+    server: /^https?:\/\//.test(server) ? server : `https://${server}`,
+    ...(namespace ? { namespace } : {}),
+    ...fromCluster(cluster, flags),
+    ...fromUser(user, flags),
+    ...impersonation(user?.value ?? {}, flags),
+  }
+}
+
+async function readFiles(files: readonly string[]): Promise<Kubeconfig> {
+  const config: Kubeconfig = { clusters: [], users: [], contexts: [], currentContext: undefined }
+  let currentContext: string | undefined
+  for (const file of files) {
+    const content = await readFile(file, 'utf8').catch((cause: Error) => {
+      throw new Error(`Cannot read kubeconfig ${file}: ${cause.message}`, { cause })
+    })
+    const document = (parse(content) ?? {}) as Block
+    const folder = dirname(resolve(file))
+    config.clusters.push(...entries(document.clusters, 'cluster', folder))
+    config.users.push(...entries(document.users, 'user', folder))
+    config.contexts.push(...entries(document.contexts, 'context', folder))
+    currentContext ||= text(document['current-context'])
+  }
+  return { ...config, currentContext }
+}
+
+function entries(list: unknown, key: string, folder: string): Named[] {
+  if (!Array.isArray(list)) return []
+  return list.map((entry: Block) => ({ name: String(entry.name), value: (entry[key] ?? {}) as Block, folder }))
+}
+
+function find(list: readonly Named[], name: string, what: string): Named {
+  const found = list.find((entry) => entry.name === name)
+  if (!found) throw new Error(`The kubeconfig has no ${what} "${name}"; it has: ${list.map((e) => e.name).join(', ')}`)
+  return found
+}
+
+function fromCluster(cluster: Named | undefined, flags: KubeconfigFlags): Partial<ClusterSettings> {
+  const ca = source(cluster, 'certificate-authority', flags.certificateAuthority)
+  const serverName = flags.tlsServerName ?? text(cluster?.value['tls-server-name'])
+  const skipVerify = flags.insecureSkipTlsVerify ?? cluster?.value['insecure-skip-tls-verify'] === true
+  return { ...(ca ? { ca } : {}), ...(serverName ? { serverName } : {}), ...(skipVerify ? { skipVerify } : {}) }
+}
+
+function fromUser(user: Named | undefined, flags: KubeconfigFlags): Partial<ClusterSettings> {
+  const value = user?.value ?? {}
+  if ((value.exec || value['auth-provider']) && !flags.token) {
+    throw new Error(
+      `User "${user?.name}" of the kubeconfig gets its credentials from a program, which agentk does not run`,
+    )
+  }
+  const certificate = source(user, 'client-certificate', flags.clientCertificate)
+  const key = source(user, 'client-key', flags.clientKey)
+  const token = bearer(user, flags)
+  const username = text(value.username)
+  return {
+    ...(certificate ? { certificate } : {}),
+    ...(key ? { key } : {}),
+    ...(token ? { token } : {}),
+    ...(username && !token ? { basic: { username, password: text(value.password) ?? '' } } : {}),
+  }
+}
+
+function bearer(user: Named | undefined, flags: KubeconfigFlags): Source | undefined {
+  if (flags.token) return { text: flags.token }
+  const file = text(user?.value.tokenFile)
+  if (user && file) return { file: resolve(user.folder, file) }
+  const token = text(user?.value.token)
+  return token ? { text: token } : undefined
+}
+
+/** A file named by a flag, data inside the kubeconfig, or a file that it names. */
+function source(entry: Named | undefined, key: string, flag: string | undefined): Source | undefined {
+  if (flag) return { file: flag }
+  const data = text(entry?.value[`${key}-data`])
+  if (data) return { text: Buffer.from(data, 'base64').toString() }
+  const file = text(entry?.value[key])
+  return entry && file ? { file: resolve(entry.folder, file) } : undefined
+}
+
+function impersonation(user: Block, flags: KubeconfigFlags): { impersonation?: Impersonation } {
+  const username = flags.as ?? text(user.as) ?? ''
+  const groups = flags.asGroup ?? (Array.isArray(user['as-groups']) ? user['as-groups'].map(String) : [])
+  const uid = flags.asUid ?? text(user['as-uid']) ?? ''
+  const extras = (user['as-user-extra'] ?? {}) as Record<string, unknown[]>
+  const extra = Object.entries(extras).map(([key, val]) => ({ key, val: val.map(String) }))
+  const given = username !== '' || groups.length > 0 || uid !== '' || extra.length > 0
+  return given ? { impersonation: { username, groups, uid, extra } } : {}
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}

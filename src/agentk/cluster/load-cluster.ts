@@ -1,0 +1,23 @@
+import { delimiter } from 'node:path'
+import { ClusterAccess } from './cluster-access.ts'
+import { type KubeconfigFlags, loadKubeconfig } from './kubeconfig.ts'
+import { serviceAccount } from './service-account.ts'
+
+/**
+ * The cluster that was named: by flags, else by KUBECONFIG, else the one that this pod runs in. Never one from a
+ * user's home, which nobody named.
+ *
+ * @throws Error that says what to set
+ */
+export async function loadCluster(flags: KubeconfigFlags, env: NodeJS.ProcessEnv): Promise<ClusterAccess> {
+  const files = flags.kubeconfig ? [flags.kubeconfig] : (env.KUBECONFIG ?? '').split(delimiter).filter(Boolean)
+  if (files.length > 0 || flags.server) return new ClusterAccess(await loadKubeconfig(files, flags))
+  const inCluster = serviceAccount(env)
+  if (!inCluster) {
+    throw new Error('No cluster is named: run agentk in a pod, or give it --kubeconfig FILE or KUBECONFIG')
+  }
+  const { as, asGroup, asUid } = flags
+  if (!as && !asGroup && !asUid) return new ClusterAccess(inCluster)
+  const impersonation = { username: as ?? '', groups: asGroup ?? [], uid: asUid ?? '', extra: [] }
+  return new ClusterAccess({ ...inCluster, impersonation })
+}

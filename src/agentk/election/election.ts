@@ -1,0 +1,151 @@
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
+import { LeaderRule, type LeaderTimes, type LeaseRecord, type Moment, stockTimes } from './leader-rule.ts'
+
+/** What the election needs of the cluster. */
+export interface Leases {
+  read(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined>
+  write(
+    name: string,
+    next: Omit<LeaseRecord, 'resourceVersion'>,
+    known: LeaseRecord | undefined,
+    signal: AbortSignal,
+  ): Promise<LeaseRecord | undefined>
+}
+
+export interface ElectionComponents {
+  readonly leases: Leases
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+  readonly now?: () => Moment
+}
+
+export interface ElectionOptions {
+  /** unique to this process: a pod that starts again is another candidate */
+  readonly identity: string
+  readonly times?: LeaderTimes
+}
+
+/** Chooses one pod of the agent, by a Lease, for work that must not be done twice. Every pod serves calls. */
+export class Election implements Service {
+  readonly identity: string
+  readonly #components: ElectionComponents
+  readonly #times: LeaderTimes
+  readonly #now: () => Moment
+  readonly #rule: LeaderRule
+  readonly #stopping = new AbortController()
+  readonly #listeners: (() => void)[] = []
+  #running: Promise<void> | undefined
+  #told = ''
+  #failed = false
+
+  constructor(components: ElectionComponents, options: ElectionOptions) {
+    this.identity = options.identity
+    this.#components = components
+    this.#times = options.times ?? stockTimes
+    this.#now = components.now ?? (() => ({ monotonic: performance.now(), wall: Date.now() }))
+    this.#rule = new LeaderRule(options.identity, this.#times, this.#now)
+  }
+
+  /** Whether this pod may act. Ask before each action: a process that was frozen gets no notice. */
+  holds(): boolean {
+    return this.#rule.holds()
+  }
+
+  /** The identity of the leader as far as we know, empty for none. */
+  get leader(): string {
+    return this.#rule.holder
+  }
+
+  /** Calls `listener` when `holds` or `leader` may have changed. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  /** Begins to stand for election; the name is known with the first configuration. Later calls change nothing. */
+  begin(leaseName: string): void {
+    if (!this.#stopping.signal.aborted) this.#running ??= this.#run(leaseName)
+  }
+
+  async start(): Promise<void> {}
+
+  /** Gives the lease back, so that another pod leads at once. */
+  async stop(): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    await this.#running
+  }
+
+  async #run(name: string): Promise<void> {
+    const { log, random } = this.#components
+    const { signal } = this.#stopping
+    let known: LeaseRecord | undefined
+    while (!signal.aborted) {
+      const attempt = AbortSignal.any([signal, AbortSignal.timeout(this.#times.renewDeadlineMs / 2)])
+      try {
+        known = await this.#attempt(name, attempt)
+        this.#failed = false
+      } catch (error) {
+        if (!this.#failed && !signal.aborted) log.warn({ error, lease: name }, 'Cannot use the lease, trying on')
+        this.#failed = true
+      }
+      this.#tell()
+      await this.#sleep(this.#times.retryMs * (1 + 0.2 * random()))
+    }
+    if (known?.holder === this.identity) await this.#release(name, known)
+  }
+
+  /** One round. @returns the lease as it is now */
+  async #attempt(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined> {
+    const { leases } = this.#components
+    const startedAt = this.#now()
+    const known = await leases.read(name, signal)
+    const step = this.#rule.observe(known)
+    if (step === 'wait') return known
+    const time = microTime(startedAt.wall)
+    const next = {
+      holder: this.identity,
+      durationSeconds: Math.ceil(this.#times.leaseMs / 1000),
+      acquireTime: step === 'renew' && known ? known.acquireTime : time,
+      renewTime: time,
+      transitions: step === 'take' && known ? known.transitions + 1 : (known?.transitions ?? 0),
+    }
+    const written = await leases.write(name, next, known, signal)
+    if (written) this.#rule.granted(written, startedAt)
+    return written ?? known
+  }
+
+  async #release(name: string, known: LeaseRecord): Promise<void> {
+    this.#rule.released()
+    this.#tell()
+    const { leases, log } = this.#components
+    const next = { ...known, holder: '', durationSeconds: 1, renewTime: microTime(this.#now().wall) }
+    await leases
+      .write(name, next, known, AbortSignal.timeout(this.#times.retryMs))
+      .catch((error: unknown) => log.warn({ error, lease: name }, 'Cannot give the lease back'))
+  }
+
+  #tell(): void {
+    const state = `${this.holds()} ${this.leader}`
+    if (state === this.#told) return
+    this.#told = state
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Until the next round; the end of our term is told on time, also while the API server is away. */
+  async #sleep(ms: number): Promise<void> {
+    const over = Promise.withResolvers<void>()
+    const cancel = this.#components.clock.after(ms, over.resolve)
+    await abortable(over.promise, this.#stopping.signal).catch(() => undefined)
+    cancel()
+    this.#tell()
+  }
+}
+
+/** metav1.MicroTime */
+function microTime(wall: number): string {
+  return new Date(wall).toISOString().replace('Z', '000Z')
+}

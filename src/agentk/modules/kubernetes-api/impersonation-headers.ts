@@ -1,0 +1,64 @@
+import { Code, KasError } from '../../../lib/errors.ts'
+import type { Headers, Impersonation } from '../../../proto/http-over-grpc.ts'
+import { canonicalHeaderName } from '../../../proto/http-over-grpc.ts'
+
+const nestedText =
+  'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity'
+
+/** What a token (RFC 9110) may hold; the percent sign is escaped too, as client-go does. */
+const plainKeyByte = /[A-Za-z0-9!#$&'*+\-.^_`|~]/
+
+/**
+ * The headers that say whom a request acts as, in canonical form, as name, value, name, value. They come from exactly
+ * one of: the agent's own kubeconfig, the configuration that kas sent, the request's own headers.
+ *
+ * Names are compared without case: a lower-case `impersonate-user` must not slip past.
+ *
+ * @throws KasError STATUS Unavailable when two of them say something (wire-protocol 1.4)
+ */
+export function impersonationHeaders(
+  own: Impersonation | undefined,
+  sent: Impersonation | undefined,
+  request: Headers,
+): string[] {
+  const fromRequest: string[] = []
+  for (const [name, values] of request) {
+    if (!isImpersonationHeader(name)) continue
+    for (const value of values) fromRequest.push(canonicalHeaderName(name), value)
+  }
+  const chosen = [headersOf(own), headersOf(sent), fromRequest].filter((headers) => headers.length > 0)
+  if (chosen.length > 1) throw new KasError({ code: 'STATUS', grpc: Code.UNAVAILABLE, message: nestedText })
+  return chosen[0] ?? []
+}
+
+export function isImpersonationHeader(name: string): boolean {
+  return name.length > 12 && name.slice(0, 12).toLowerCase() === 'impersonate-'
+}
+
+function headersOf(impersonation: Impersonation | undefined): string[] {
+  if (!impersonation) return []
+  const { username, groups, uid, extra } = impersonation
+  const headers: string[] = []
+  if (username) headers.push('Impersonate-User', bytes(username))
+  for (const group of groups) headers.push('Impersonate-Group', bytes(group))
+  if (uid) headers.push('Impersonate-Uid', bytes(uid))
+  for (const { key, val } of extra) {
+    const name = canonicalHeaderName(`Impersonate-Extra-${escapeKey(key)}`)
+    for (const value of val) headers.push(name, bytes(value))
+  }
+  return headers
+}
+
+/** Header values hold a byte in each character. */
+function bytes(text: string): string {
+  return Buffer.from(text).toString('latin1')
+}
+
+function escapeKey(key: string): string {
+  let out = ''
+  for (const byte of Buffer.from(key)) {
+    const char = String.fromCharCode(byte)
+    out += plainKeyByte.test(char) ? char : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  }
+  return out
+}

@@ -1,0 +1,76 @@
+import { KasError } from '../../../lib/errors.ts'
+import { type Call, type Forward, noMetadata, type Reply } from '../../../proto/call.ts'
+import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
+import type { ApiExchange } from '../../cluster/api-exchange.ts'
+import { apiError } from './api-error.ts'
+import { planRequest } from './request-headers.ts'
+import { RequestMessages } from './request-messages.ts'
+import { requestUrl } from './request-url.ts'
+import { responseHeader } from './response-header.ts'
+import { ResponseMessages } from './response-messages.ts'
+import { forwardUpgrade } from './upgrade.ts'
+
+const ready = Promise.resolve()
+const metadata = Promise.resolve(noMetadata)
+
+/**
+ * Serves KubernetesApi.MakeRequest: an HTTP request of kas, made at the cluster's API server, answered as it comes.
+ *
+ * @see wire-protocol 1.3 and 1.4
+ */
+export class KubernetesApi {
+  readonly #client: ApiClient
+  readonly #requestVia: string
+  readonly #responseVia: string
+
+  /** @param options.product - `gitlab-agent/<version>/<commit>`, for Via */
+  constructor(components: { client: ApiClient }, options: { product: string }) {
+    this.#client = components.client
+    this.#requestVia = `gRPC/1.0 ${options.product}`
+    this.#responseVia = `1.1 ${options.product}`
+  }
+
+  /** @throws KasError when the request is refused before it is made */
+  readonly forward: Forward = async (call) => {
+    const messages = new RequestMessages(call.messages)
+    const header = await messages.header()
+    const { impersonation } = this.#client.access
+    const plan = planRequest(header, { impersonation, via: this.#requestVia })
+    const request = { method: header.method, path: requestUrl(header.urlPath, header.query), headers: plan.headers }
+    if (plan.upgrade) return forwardUpgrade(this.#client, call, messages, request, this.#responseVia)
+    if (plan.contentLength === 0) return this.#send(call, messages, request)
+    if (plan.contentLength === undefined && !(await messages.hasBody())) return this.#send(call, messages, request)
+    return this.#send(call, messages, { ...request, body: messages.body() })
+  }
+
+  #send(call: Call, messages: RequestMessages, request: ApiRequest): Reply {
+    const { signal } = call
+    signal.throwIfAborted()
+    const answer = new ResponseMessages({
+      pause: () => exchange.pause(),
+      resume: () => exchange.resume(),
+      cancel: () => exchange.abort(new KasError({ code: 'CANCELLED' })),
+    })
+    const onAbort = () => exchange.abort(signal.reason)
+    const settled = () => {
+      signal.removeEventListener('abort', onAbort)
+      // a body that the server did not wait for
+      if (request.body) void messages.discard({ bodyAllowed: true }).catch(() => undefined)
+    }
+    const exchange: ApiExchange = this.#client.send(request, {
+      onHead: (code, text, headers) => answer.header(responseHeader(code, text, headers, this.#responseVia)),
+      onData: (chunk) => answer.data(chunk),
+      onEnd: () => {
+        settled()
+        answer.end()
+      },
+      onError: (error) => {
+        settled()
+        answer.fail(apiError(error))
+      },
+    })
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (!request.body) void messages.discard({ bodyAllowed: false }).catch((error: unknown) => exchange.abort(error))
+    return { ready, metadata, messages: answer, done: answer.done }
+  }
+}

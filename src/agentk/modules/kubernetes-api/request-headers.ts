@@ -1,0 +1,71 @@
+import type { HttpRequestHeader, Impersonation } from '../../../proto/http-over-grpc.ts'
+import { impersonationHeaders, isImpersonationHeader } from './impersonation-headers.ts'
+
+/** Headers of one hop, and those that are ours alone to say. */
+const notPassed = new Set([
+  'authorization',
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'via',
+])
+
+export interface RequestHeaderOptions {
+  /** the agent's own, from its kubeconfig */
+  readonly impersonation: Impersonation | undefined
+  /** `gRPC/1.0 gitlab-agent/<version>/<commit>` */
+  readonly via: string
+}
+
+export interface PlannedRequest {
+  /** name, value, name, value */
+  readonly headers: string[]
+  /** the protocol to change to, undefined for a plain request */
+  readonly upgrade: string | undefined
+  /** bytes of the body, -1 for a body of unknown length, undefined when not even its presence is known */
+  readonly contentLength: number | undefined
+}
+
+/**
+ * What the API server is sent for a request from kas. The agent's own credentials are added by the client.
+ *
+ * @throws KasError STATUS Unavailable for nested impersonation
+ */
+export function planRequest(header: HttpRequestHeader, options: RequestHeaderOptions): PlannedRequest {
+  const headers = impersonationHeaders(options.impersonation, header.impersonation, header.header)
+  const named = namedByConnection(header)
+  let upgrade: string | undefined
+  let contentLength = header.contentLength
+  for (const [name, values] of header.header) {
+    const lower = name.toLowerCase()
+    if (lower === 'upgrade') upgrade = values[0] || undefined
+    else if (lower === 'via') for (const value of values) headers.push('Via', value)
+    // kas before 16.0 says the length in this header alone
+    else if (lower === 'content-length') contentLength ??= wholeNumber(values[0])
+    else if (notPassed.has(lower) || isImpersonationHeader(lower) || named?.has(lower)) continue
+    else for (const value of values) headers.push(name, value)
+  }
+  headers.push('Via', options.via)
+  if (upgrade) headers.push('Connection', 'upgrade', 'Upgrade', upgrade)
+  else if (contentLength !== undefined && contentLength > 0) headers.push('Content-Length', String(contentLength))
+  return { headers, upgrade, contentLength }
+}
+
+function namedByConnection({ header }: HttpRequestHeader): Set<string> | undefined {
+  const connection = header.find(([name]) => name.toLowerCase() === 'connection')
+  if (!connection) return undefined
+  return new Set(connection[1].flatMap((value) => value.split(',').map((name) => name.trim().toLowerCase())))
+}
+
+function wholeNumber(text: string | undefined): number | undefined {
+  return text && /^\d{1,15}$/.test(text) ? Number(text) : undefined
+}

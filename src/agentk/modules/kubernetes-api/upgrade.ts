@@ -1,0 +1,95 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex, Readable } from 'node:stream'
+import { KasError } from '../../../lib/errors.ts'
+import { type Call, noMetadata, type Reply } from '../../../proto/call.ts'
+import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
+import { upgradeToApi } from '../../cluster/api-upgrade.ts'
+import { apiError } from './api-error.ts'
+import type { RequestMessages } from './request-messages.ts'
+import { responseHeader } from './response-header.ts'
+import { ResponseMessages } from './response-messages.ts'
+
+const ready = Promise.resolve()
+const metadata = Promise.resolve(noMetadata)
+
+/**
+ * A request that changes the protocol: SPDY or WebSocket, opaque bytes both ways after 101. The caller's half-close
+ * half-closes the connection to the server, whose bytes still pass; the server's end is the end (wire-protocol 6.5).
+ *
+ * @throws KasError when the server cannot be reached
+ */
+export async function forwardUpgrade(
+  client: ApiClient,
+  call: Call,
+  messages: RequestMessages,
+  request: ApiRequest,
+  via: string,
+): Promise<Reply> {
+  const trailer = await messages.next()
+  if (trailer?.kind !== 'trailer') {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a request with an Upgrade header has no body' })
+  }
+  const answer = await upgradeToApi(client, request, call.signal).catch((error: unknown) => {
+    throw apiError(error)
+  })
+  const { response } = answer
+  const stream: Duplex | IncomingMessage = answer.kind === 'upgraded' ? answer.socket : response
+  const reply = new ResponseMessages({
+    pause: () => stream.pause(),
+    resume: () => stream.resume(),
+    cancel: () => stream.destroy(),
+  })
+  reply.header(responseHeader(response.statusCode as number, response.statusMessage ?? '', response.rawHeaders, via))
+  if (answer.kind === 'upgraded') {
+    reply.data(answer.head)
+    void send(messages, answer.socket)
+  } else {
+    void messages.discard({ bodyAllowed: false }).catch((error: unknown) => stream.destroy(error as Error))
+  }
+  pipe(stream, reply, call.signal)
+  return { ready, metadata, messages: reply, done: reply.done }
+}
+
+/** Bytes of the server to the reply. A stream that closes before its end has broken. */
+function pipe(stream: Readable, reply: ResponseMessages, signal: AbortSignal): void {
+  const onAbort = () => stream.destroy(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  stream.on('data', (chunk: Buffer) => reply.data(chunk))
+  stream.on('end', () => {
+    reply.end()
+    stream.destroy()
+  })
+  stream.on('error', (error) => reply.fail(apiError(error)))
+  stream.on('close', () => {
+    signal.removeEventListener('abort', onAbort)
+    reply.fail(apiError(new Error('the connection to the API server closed')))
+  })
+  if (signal.aborted) onAbort()
+}
+
+/** Bytes of the caller to the server, as fast as it takes them. */
+async function send(messages: RequestMessages, socket: Duplex): Promise<void> {
+  try {
+    for (let message = await messages.next(); message; message = await messages.next()) {
+      if (message.kind !== 'upgradeData' || socket.destroyed) continue
+      if (!socket.write(message.data)) await room(socket)
+    }
+    socket.end()
+  } catch (error) {
+    socket.destroy(error as Error)
+  }
+}
+
+/** Resolves when the socket takes more, or is gone. */
+function room(socket: Duplex): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      socket.off('drain', done)
+      socket.off('close', done)
+      resolve()
+    }
+    socket.on('drain', done)
+    socket.on('close', done)
+    if (socket.destroyed || !socket.writableNeedDrain) done()
+  })
+}

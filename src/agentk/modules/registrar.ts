@@ -1,0 +1,151 @@
+import { randomBytes } from 'node:crypto'
+import { create } from '@bufbuild/protobuf'
+import type { Clock } from '../../lib/clock.ts'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
+import type { Metadata } from '../../proto/call.ts'
+import {
+  RegisterRequestSchema,
+  RegisterResponseSchema,
+  UnregisterRequestSchema,
+  UnregisterResponseSchema,
+} from '../../proto/gen/agent_registrar_pb.ts'
+import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { callUnary } from '../../proto/grpc/unary.ts'
+import { Backoff } from '../backoff.ts'
+
+export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
+export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Unregister'
+
+/** Upstream's (wire-protocol 1.6 and 2.5). */
+const intervalMs = 300_000
+const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
+const callTimeoutMs = 20_000
+/** Leaving waits this long for kas at the most. */
+const unregisterTimeoutMs = 2000
+
+export interface RegistrarComponents {
+  readonly link: {
+    session(signal: AbortSignal): Promise<ClientSession>
+    onSession(listener: () => void): void
+  }
+  /** what the cluster's /version says; throws if it cannot be asked */
+  readonly kubernetesVersion: (signal: AbortSignal) => Promise<KubernetesVersionInfo>
+  readonly metadata: () => Metadata
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface KubernetesVersionInfo {
+  readonly major: string
+  readonly minor: string
+  readonly gitVersion: string
+  readonly platform: string
+}
+
+/**
+ * Tells kas that this pod is here: every five minutes, and on each new connection, since another replica may have
+ * answered it. Leaving is told too.
+ */
+export class Registrar implements Service {
+  readonly #components: RegistrarComponents
+  readonly #meta: AgentMeta
+  readonly #podId = positiveInt63()
+  readonly #stopping = new AbortController()
+  #wake: (() => void) | undefined
+  #running: Promise<void> | undefined
+
+  /** @param options.meta - without kubernetes_version, which is asked for here */
+  constructor(components: RegistrarComponents, options: { meta: AgentMeta }) {
+    this.#components = components
+    this.#meta = options.meta
+  }
+
+  async start(): Promise<void> {
+    this.#components.link.onSession(() => this.#wake?.())
+    this.#running = this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    await this.#running
+    this.#running = undefined
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log, random } = this.#components
+    const { signal } = this.#stopping
+    const backoff = new Backoff(backoffOptions, () => clock.now(), random)
+    let registered = false
+    while (!signal.aborted) {
+      let waitMs = intervalMs
+      try {
+        await this.#register()
+        registered = true
+      } catch (error) {
+        if (signal.aborted) break
+        const advice = 'Please make sure the agent version matches the server version'
+        log.error({ error }, `Failed to register agent pod. ${advice}`)
+        waitMs = backoff.next()
+      }
+      await this.#sleep(waitMs)
+    }
+    if (registered) await this.#unregister()
+  }
+
+  async #register(): Promise<void> {
+    const { link, metadata } = this.#components
+    const { signal } = this.#stopping
+    const agentMeta = await this.#fullMeta()
+    const session = await link.session(signal)
+    const request = create(RegisterRequestSchema, { agentMeta, podId: this.#podId })
+    const options = { method: registerMethod, metadata: metadata(), signal, timeoutMs: callTimeoutMs }
+    await callUnary(session, RegisterRequestSchema, RegisterResponseSchema, request, options)
+  }
+
+  async #unregister(): Promise<void> {
+    const { link, log, metadata } = this.#components
+    const signal = AbortSignal.timeout(unregisterTimeoutMs)
+    try {
+      const session = await link.session(signal)
+      const request = create(UnregisterRequestSchema, { agentMeta: this.#meta, podId: this.#podId })
+      const options = { method: unregisterMethod, metadata: metadata(), signal }
+      await callUnary(session, UnregisterRequestSchema, UnregisterResponseSchema, request, options)
+    } catch (error) {
+      // kas before 17.4 does not know the method
+      if (KasError.from(error).grpcCode !== Code.UNIMPLEMENTED) log.warn({ error }, 'Failed to unregister agent pod')
+    }
+  }
+
+  /** A cluster that cannot say its version does not keep the pod from being seen. */
+  async #fullMeta(): Promise<AgentMeta> {
+    const { kubernetesVersion, log } = this.#components
+    try {
+      const { major, minor, gitVersion, platform } = await kubernetesVersion(this.#stopping.signal)
+      const version = create(KubernetesVersionSchema, { major, minor, gitVersion, platform })
+      return create(AgentMetaSchema, { ...this.#meta, kubernetesVersion: version })
+    } catch (error) {
+      if (!this.#stopping.signal.aborted) log.warn({ error }, 'Cannot read the version of the cluster')
+      return create(AgentMetaSchema, { ...this.#meta, kubernetesVersion: create(KubernetesVersionSchema) })
+    }
+  }
+
+  /** Until the time is over, a new connection is there, or we stop. */
+  async #sleep(ms: number): Promise<void> {
+    const over = Promise.withResolvers<void>()
+    const cancel = this.#components.clock.after(ms, over.resolve)
+    this.#wake = over.resolve
+    await abortable(over.promise, this.#stopping.signal).catch(() => undefined)
+    this.#wake = undefined
+    cancel()
+  }
+}
+
+/** Random, positive, 63 bits. */
+export function positiveInt63(): bigint {
+  return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n
+}

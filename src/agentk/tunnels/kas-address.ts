@@ -1,0 +1,36 @@
+export type Scheme = 'grpc' | 'grpcs' | 'ws' | 'wss'
+
+/** Where kas is and how it is spoken to (wire-protocol 2.1). */
+export interface KasAddress {
+  readonly scheme: Scheme
+  readonly host: string
+  readonly port: number
+  /** of the WebSocket upgrade; a query is dropped, as upstream does */
+  readonly path: string
+  readonly tls: boolean
+  readonly webSocket: boolean
+  /** `host:port` */
+  readonly authority: string
+}
+
+const defaultPorts: Record<Scheme, number> = { grpc: 80, grpcs: 443, ws: 80, wss: 443 }
+
+/** @throws Error that says what is allowed */
+export function parseKasAddress(text: string): KasAddress {
+  const allowed =
+    'expected grpc://, grpcs://, ws:// or wss:// and a host, such as wss://kas.example.com/-/kubernetes-agent/'
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  const scheme = url?.protocol.slice(0, -1) as Scheme
+  if (!url?.hostname || !Object.hasOwn(defaultPorts, scheme)) throw new Error(`--kas-address "${text}": ${allowed}`)
+  if (url.username || url.password) throw new Error('--kas-address must not hold a user or password')
+  const port = Number(url.port) || defaultPorts[scheme]
+  return {
+    scheme,
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port,
+    path: url.pathname || '/',
+    tls: scheme === 'grpcs' || scheme === 'wss',
+    webSocket: scheme === 'ws' || scheme === 'wss',
+    authority: `${url.hostname}:${port}`,
+  }
+}

@@ -1,0 +1,157 @@
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable, delay } from '../../lib/signals.ts'
+import { ClientSession } from '../../proto/grpc/client-session.ts'
+import { Backoff } from '../backoff.ts'
+import { KeepAlive, stockTimes } from './keep-alive.ts'
+
+/** gRPC's connection back-off. */
+const reconnect = {
+  firstMs: 1000,
+  maxMs: 120_000,
+  factor: 1.6,
+  jitter: 0.2,
+  around: true,
+  resetMs: Number.POSITIVE_INFINITY,
+}
+/** A connection that ends sooner than this counts as a failed attempt. */
+const shortLifeMs = 1000
+
+export interface KasLinkComponents {
+  /** a connected duplex that carries HTTP/2 */
+  readonly dial: (signal: AbortSignal) => Promise<Duplex>
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface KasLinkOptions {
+  readonly authority: string
+  readonly scheme: 'http' | 'https'
+  readonly userAgent: string
+}
+
+/**
+ * The one HTTP/2 connection to kas that all calls of this process share. Lost, it is dialled again with gRPC's
+ * back-off; told to leave by GOAWAY, a fresh one is dialled while the calls on the old one end.
+ */
+export class KasLink implements Service {
+  readonly #components: KasLinkComponents
+  readonly #options: KasLinkOptions
+  readonly #stopping = new AbortController()
+  readonly #sessions = new Map<ClientSession, KeepAlive>()
+  readonly #onSession: ((session: ClientSession) => void)[] = []
+  readonly #backoff: Backoff
+  #current: ClientSession | undefined
+  #connecting: Promise<ClientSession> | undefined
+
+  constructor(components: KasLinkComponents, options: KasLinkOptions) {
+    this.#components = components
+    this.#options = options
+    this.#backoff = new Backoff(reconnect, () => components.clock.now(), components.random)
+  }
+
+  get connected(): boolean {
+    return this.#current !== undefined
+  }
+
+  /** Calls `listener` with each new connection. */
+  onSession(listener: (session: ClientSession) => void): void {
+    this.#onSession.push(listener)
+  }
+
+  /** The connection to open calls on, waiting for it. @throws the signal's reason */
+  session(signal: AbortSignal): Promise<ClientSession> {
+    if (this.#current && !this.#current.draining) return Promise.resolve(this.#current)
+    return abortable(this.#connect(), signal)
+  }
+
+  /** kas has announced that it answers PINGs this often (design 10). */
+  pingEvery(session: ClientSession, intervalMs: number): void {
+    this.#sessions.get(session)?.start({ silenceMs: intervalMs, answerMs: intervalMs })
+  }
+
+  async start(): Promise<void> {
+    this.#connect().catch(() => undefined) // only stopping rejects it
+  }
+
+  async stop(patience?: AbortSignal): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    const sessions = [...this.#sessions.keys()]
+    for (const session of sessions) session.close()
+    const closed = Promise.all(sessions.map((session) => session.closed))
+    await (patience ? abortable(closed, patience).catch(() => undefined) : undefined)
+    for (const session of sessions) session.destroy()
+    await closed
+  }
+
+  #connect(): Promise<ClientSession> {
+    this.#connecting ??= this.#dialUntilConnected().finally(() => {
+      this.#connecting = undefined
+    })
+    return this.#connecting
+  }
+
+  async #dialUntilConnected(): Promise<ClientSession> {
+    const { dial, log } = this.#components
+    const { signal } = this.#stopping
+    for (;;) {
+      try {
+        return this.#adopt(await dial(signal))
+      } catch (error) {
+        signal.throwIfAborted()
+        const waitMs = Math.round(this.#backoff.next())
+        log.warn(
+          { error, net_address: this.#options.authority, wait_ms: waitMs },
+          'Cannot connect to kas, trying again',
+        )
+        await delay(waitMs, signal)
+      }
+    }
+  }
+
+  #adopt(duplex: Duplex): ClientSession {
+    const { clock, log } = this.#components
+    const { authority, scheme, userAgent } = this.#options
+    const bornAt = clock.now()
+    const session = ClientSession.over(duplex, {
+      authority,
+      scheme,
+      userAgent,
+      onError: (error) => log.warn({ error, net_address: authority }, 'The connection to kas failed'),
+    })
+    const keepAlive = new KeepAlive(session, { times: stockTimes, clock })
+    this.#sessions.set(session, keepAlive)
+    this.#current = session
+    keepAlive.start()
+    session.onDraining(() => this.#leave(session, clock.now() - bornAt))
+    void session.closed.then(() => {
+      keepAlive.stop()
+      this.#sessions.delete(session)
+    })
+    log.info({ net_address: authority }, 'Connected to kas')
+    for (const listener of this.#onSession) listener(session)
+    return session
+  }
+
+  /** GOAWAY came, or the connection ended. */
+  #leave(session: ClientSession, livedMs: number): void {
+    if (this.#current !== session) return
+    this.#current = undefined
+    session.close() // it ends with its last call
+    if (this.#stopping.signal.aborted) return
+    const { log } = this.#components
+    log.info({ net_address: this.#options.authority }, 'Leaving a connection to kas, opening another')
+    if (livedMs >= shortLifeMs) this.#backoff.reset()
+    const waitMs = livedMs >= shortLifeMs ? 0 : Math.round(this.#backoff.next())
+    this.#connecting ??= delay(waitMs, this.#stopping.signal)
+      .then(() => this.#dialUntilConnected())
+      .finally(() => {
+        this.#connecting = undefined
+      })
+    this.#connecting.catch(() => undefined) // only stopping rejects it
+  }
+}

@@ -1,0 +1,82 @@
+import type { Clock } from '../../lib/clock.ts'
+
+/** What is watched: an HTTP/2 session. */
+export interface WatchedSession {
+  /** grows while the peer lives */
+  readonly bytesRead: number
+  ping(): Promise<unknown>
+  destroy(): void
+}
+
+export interface KeepAliveTimes {
+  /** silence before a PING */
+  readonly silenceMs: number
+  /** silence after it before the connection counts as dead */
+  readonly answerMs: number
+}
+
+/** As grpc-go agents do; a stock kas answers PINGs less than 20 s apart with GOAWAY. */
+export const stockTimes: KeepAliveTimes = { silenceMs: 55_000, answerMs: 20_000 }
+
+/** Our own loop was late by more than this: what has come meanwhile is not read yet, so nothing is concluded. */
+const maxLateMs = 1000
+
+/** Ends a connection whose other side has gone without saying so (a frozen process, a lost node). */
+export class KeepAlive {
+  readonly #session: WatchedSession
+  readonly #clock: Clock
+  #times: KeepAliveTimes
+  #seenBytes = -1
+  #cancel: (() => void) | undefined
+  #running = false
+
+  constructor(session: WatchedSession, options: { times: KeepAliveTimes; clock: Clock }) {
+    this.#session = session
+    this.#clock = options.clock
+    this.#times = options.times
+  }
+
+  /** (Re)starts, with other times if given. */
+  start(times: KeepAliveTimes = this.#times): void {
+    this.#times = times
+    this.#running = true
+    this.#listen()
+  }
+
+  stop(): void {
+    this.#running = false
+    this.#cancel?.()
+    this.#cancel = undefined
+  }
+
+  #listen(): void {
+    if (!this.#running) return
+    this.#seenBytes = this.#session.bytesRead
+    this.#after(this.#times.silenceMs, () => (this.#heard() ? this.#listen() : this.#ping()))
+  }
+
+  #ping(): void {
+    const watch = () => {
+      this.#after(this.#times.answerMs, (late) => {
+        if (this.#heard()) this.#listen()
+        else if (late) watch()
+        else this.#session.destroy()
+      })
+    }
+    watch()
+    this.#session.ping().then(
+      () => this.#listen(),
+      () => undefined, // it ended: its owner hears of it
+    )
+  }
+
+  #heard(): boolean {
+    return this.#session.bytesRead !== this.#seenBytes
+  }
+
+  #after(ms: number, action: (late: boolean) => void): void {
+    this.#cancel?.()
+    const due = this.#clock.now() + ms
+    this.#cancel = this.#clock.after(ms, () => action(this.#clock.now() - due > maxLateMs))
+  }
+}

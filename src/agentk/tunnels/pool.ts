@@ -1,0 +1,205 @@
+import { create } from '@bufbuild/protobuf'
+import type { Clock } from '../../lib/clock.ts'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
+import type { Forward, Metadata } from '../../proto/call.ts'
+import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
+import type { ClientStream } from '../../proto/grpc/client-session.ts'
+import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.ts'
+import { Backoff } from '../backoff.ts'
+import { Tunnel, type TunnelEnd } from './tunnel.ts'
+
+/** Upstream's pause after a refused Connect (wire-protocol 2.5). */
+const refusedBackoff = { firstMs: 1000, maxMs: 20_000, factor: 1.6, jitter: 0.2, resetMs: 25_000 }
+/** After these, and after OK, upstream opens the next at once. */
+const immediate: ReadonlySet<number> = new Set([Code.CANCELLED, Code.DEADLINE_EXCEEDED])
+
+/** What the pool needs of a connection. */
+export interface TunnelSession {
+  readonly draining: boolean
+  open(init: { method: string; metadata: Metadata }): ClientStream
+  onDraining(listener: () => void): void
+}
+
+export interface TunnelPoolComponents {
+  /** the connection to open on, waiting for it; throws the signal's reason */
+  readonly link: {
+    session(signal: AbortSignal): Promise<TunnelSession>
+    onSession(listener: (session: TunnelSession) => void): void
+  }
+  /** what is served: method name -> what serves it */
+  readonly methods: ReadonlyMap<string, Forward>
+  /** asked at each Connect */
+  readonly metadata: () => Metadata
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface TunnelPoolOptions {
+  readonly minIdle: number
+  /** idle and active together */
+  readonly max: number
+  /** opened when fewer than `minIdle` are idle */
+  readonly step: number
+  /** an idle tunnel over the minimum that was not used for this long is not opened again */
+  readonly idleMs: number
+}
+
+/** Upstream's (wire-protocol 2.7). */
+export const stockPool: TunnelPoolOptions = { minIdle: 2, max: 500, step: 10, idleMs: 60_000 }
+
+/** One slot: it opens a tunnel, and when that has ended, the next. */
+interface Slot {
+  /**
+   * idle: waits for a call, for a connection or for its pause to end. active: has a call. leaving: idle on a
+   * connection that is going away, replaced by another slot.
+   */
+  state: 'idle' | 'active' | 'leaving'
+  session: TunnelSession | undefined
+  tunnel: Tunnel | undefined
+}
+
+/** Keeps enough idle tunnels open to kas. */
+export class TunnelPool implements Service {
+  readonly #components: TunnelPoolComponents
+  readonly #options: TunnelPoolOptions
+  readonly #descriptor: Uint8Array
+  readonly #slots = new Set<Slot>()
+  readonly #running = new Set<Promise<void>>()
+  readonly #stopping = new AbortController()
+  #idle = 0
+  #active = 0
+  #served = 0
+
+  constructor(components: TunnelPoolComponents, options: TunnelPoolOptions = stockPool) {
+    this.#components = components
+    this.#options = options
+    this.#descriptor = encodeDescriptor(components.methods.keys())
+  }
+
+  get counts(): { idle: number; active: number; served: number } {
+    return { idle: this.#idle, active: this.#active, served: this.#served }
+  }
+
+  async start(): Promise<void> {
+    this.#components.link.onSession((session) => session.onDraining(() => this.#replace(session)))
+    this.#grow(this.#options.minIdle)
+  }
+
+  /** Idle tunnels end at once; active ones when their call ends, or when `patience` aborts. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    for (const slot of this.#slots) if (slot.state !== 'active') slot.tunnel?.cancel()
+    const all = Promise.all(this.#running)
+    if (patience) await abortable(all, patience).catch(() => undefined)
+    for (const slot of this.#slots) slot.tunnel?.cancel()
+    await all
+  }
+
+  #grow(count: number): void {
+    if (this.#stopping.signal.aborted) return
+    for (let i = Math.min(count, this.#options.max - this.#slots.size); i > 0; i--) {
+      const slot: Slot = { state: 'idle', session: undefined, tunnel: undefined }
+      this.#slots.add(slot)
+      this.#idle += 1
+      const run = this.#run(slot).finally(() => this.#running.delete(run))
+      this.#running.add(run)
+    }
+  }
+
+  /** A connection is going away: other tunnels take the place of those that wait on it, which kas may still use. */
+  #replace(session: TunnelSession): void {
+    for (const slot of this.#slots) {
+      if (slot.session !== session || slot.state !== 'idle') continue
+      slot.state = 'leaving'
+      this.#idle -= 1
+    }
+    if (this.#idle < this.#options.minIdle) this.#grow(this.#options.minIdle - this.#idle)
+  }
+
+  async #run(slot: Slot): Promise<void> {
+    const { clock, random } = this.#components
+    const backoff = new Backoff(refusedBackoff, () => clock.now(), random)
+    let usedAt = clock.now()
+    try {
+      while (slot.state === 'idle' && !this.#stopping.signal.aborted) {
+        const { used, error } = await this.#serveOne(slot)
+        if (used) usedAt = clock.now()
+        else if (this.#isSpare(usedAt)) break
+        else if (error && !immediate.has(error.grpcCode) && !slot.session?.draining) {
+          this.#components.log.warn({ error }, 'kas ended a tunnel')
+          await this.#pause(backoff.next())
+        }
+      }
+    } finally {
+      if (slot.state === 'idle') this.#idle -= 1
+      this.#slots.delete(slot)
+    }
+  }
+
+  async #serveOne(slot: Slot): Promise<TunnelEnd> {
+    const { link, methods, metadata, log } = this.#components
+    try {
+      const session = await link.session(this.#stopping.signal)
+      slot.session = session
+      const stream = session.open({ method: connectMethod, metadata: metadata() })
+      slot.tunnel = new Tunnel({
+        stream,
+        dispatch: (call) => {
+          const forward = methods.get(call.method)
+          if (!forward) throw new KasError({ code: 'METHOD_UNKNOWN', method: call.method })
+          return forward(call)
+        },
+        onFault: (error, method) => log.error({ error, grpc_method: method }, 'A call failed by a fault of agentk'),
+      })
+      return await slot.tunnel.serve(this.#descriptor, () => this.#activate(slot))
+    } catch (error) {
+      return { used: false, error: KasError.from(error) }
+    } finally {
+      slot.tunnel = undefined
+      if (slot.state === 'active') this.#rest(slot)
+    }
+  }
+
+  #activate(slot: Slot): void {
+    if (slot.state === 'idle') this.#idle -= 1
+    slot.state = 'active'
+    this.#active += 1
+    this.#served += 1
+    if (this.#idle < this.#options.minIdle) this.#grow(this.#options.step)
+  }
+
+  #rest(slot: Slot): void {
+    this.#active -= 1
+    this.#idle += 1
+    slot.state = 'idle'
+  }
+
+  /** More are idle than needed, and this one was not used for a while. */
+  #isSpare(usedAt: number): boolean {
+    return this.#idle > this.#options.minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
+  }
+
+  /** Ends early when the pool stops. */
+  async #pause(ms: number): Promise<void> {
+    const { clock } = this.#components
+    const over = Promise.withResolvers<void>()
+    const cancel = clock.after(ms, over.resolve)
+    await abortable(over.promise, this.#stopping.signal).catch(() => undefined)
+    cancel()
+  }
+}
+
+/** `/package.Service/Method` names as the services and methods that kas chooses a tunnel by. */
+function encodeDescriptor(methods: Iterable<string>): Uint8Array {
+  const services = new Map<string, { name: string }[]>()
+  for (const path of methods) {
+    const [, service = '', name = ''] = path.split('/')
+    services.set(service, [...(services.get(service) ?? []), { name }])
+  }
+  const list = Array.from(services, ([name, each]) => ({ name, methods: each }))
+  return encodeConnectRequest.descriptor(create(AgentDescriptorSchema, { services: list }))
+}

@@ -1,0 +1,155 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { connect as connectTcp, isIP, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { connect as connectTls, getCACertificates, type TLSSocket } from 'node:tls'
+import WebSocket from 'ws'
+import type { KasAddress } from './kas-address.ts'
+import { proxyFromEnvironment } from './proxy.ts'
+import { WebSocketDuplex } from './web-socket-duplex.ts'
+
+/** All of dial, TLS, proxy and upgrade (upstream: 30 s to dial, 20 s to connect for gRPC). */
+const connectTimeoutMs = 30_000
+/** Either side's limit for one WebSocket message (wire-protocol 2.2). */
+const maxWebSocketMessageBytes = 10 * 1024 * 1024
+const webSocketProtocol = 'ws-tunnel'
+
+export interface TransportOptions {
+  readonly address: KasAddress
+  /** added to the system's authorities; read at each connection */
+  readonly caFile?: string
+  readonly serverName?: string
+  readonly skipVerify?: boolean
+  /** `--kas-header`, for the upgrade of ws and wss */
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  readonly userAgent: string
+  /** asked at each connection: the token is sent with the upgrade too, for proxies (agents since 17.2) */
+  readonly authorization: () => string
+  /** where HTTPS_PROXY, HTTP_PROXY and NO_PROXY stand */
+  readonly env: NodeJS.ProcessEnv
+}
+
+/**
+ * Connects to kas and hands out a duplex that carries HTTP/2: a TCP or TLS socket, or the inside of a WebSocket.
+ *
+ * @throws Error that says which step failed, or the signal's reason
+ */
+export async function dialKas(options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
+  const timeout = AbortSignal.timeout(connectTimeoutMs)
+  const both = AbortSignal.any([signal, timeout])
+  const { address } = options
+  const opened: Socket[] = []
+  try {
+    let socket = await openSocket(options, both, opened)
+    if (address.tls) socket = await secure(socket, options, both, opened)
+    return address.webSocket ? await upgrade(socket, options, both) : socket
+  } catch (error) {
+    for (const socket of opened) socket.destroy()
+    if (signal.aborted) throw signal.reason
+    if (timeout.aborted) throw new Error(`no connection to ${address.authority} in ${connectTimeoutMs / 1000} s`)
+    throw error
+  }
+}
+
+async function openSocket(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
+  const { address, env } = options
+  const proxy = proxyFromEnvironment(env, address.scheme === 'ws' ? 'http' : 'https', address)
+  if (proxy) return throughProxy(proxy, address, signal, opened)
+  const socket = connectTcp({ host: address.host, port: address.port, noDelay: true, keepAlive: true })
+  opened.push(socket)
+  await once(socket, 'connect', { signal })
+  return socket
+}
+
+async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
+  const secured = proxy.protocol === 'https:'
+  const credentials = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`
+  const authorization = proxy.username ? `Basic ${Buffer.from(credentials).toString('base64')}` : undefined
+  const request: ClientRequest = (secured ? httpsRequest : httpRequest)({
+    host: proxy.hostname.replace(/^\[|\]$/g, ''),
+    port: Number(proxy.port) || (secured ? 443 : 80),
+    method: 'CONNECT',
+    path: address.authority,
+    headers: { Host: address.authority, ...(authorization ? { 'Proxy-Authorization': authorization } : {}) },
+    agent: false,
+    signal,
+  })
+  request.end()
+  const [response, socket, head] = (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
+  opened.push(socket)
+  if (response.statusCode !== 200) {
+    throw new Error(`proxy ${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`)
+  }
+  socket.setNoDelay(true)
+  if (head.length > 0) socket.unshift(head)
+  return socket
+}
+
+async function secure(
+  socket: Socket,
+  options: TransportOptions,
+  signal: AbortSignal,
+  opened: Socket[],
+): Promise<TLSSocket> {
+  const { address } = options
+  const name = options.serverName ?? address.host
+  const tls = connectTls({
+    socket,
+    ...(isIP(name) ? { host: name } : { servername: name }),
+    ca: authorities(options.caFile),
+    rejectUnauthorized: !options.skipVerify,
+    // the WebSocket client of stock agents sends none either
+    ...(address.webSocket ? {} : { ALPNProtocols: ['h2'] }),
+  })
+  opened.push(tls)
+  await once(tls, 'secureConnect', { signal })
+  if (!address.webSocket && tls.alpnProtocol !== 'h2') {
+    throw new Error(`${address.authority} does not speak HTTP/2 over TLS: is it an address for wss:// ?`)
+  }
+  return tls
+}
+
+let systemAuthorities: string[] | undefined
+
+/** As Go: the system's authorities (SSL_CERT_FILE and SSL_CERT_DIR included) and the given file's. */
+function authorities(caFile: string | undefined): string[] {
+  systemAuthorities ??= [...new Set([...getCACertificates('default'), ...getCACertificates('system')])]
+  return caFile ? [...systemAuthorities, readFileSync(caFile, 'utf8')] : systemAuthorities
+}
+
+function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
+  const { address } = options
+  const extra: Record<string, string[]> = {}
+  for (const [name, value] of options.headers) extra[name] = [...(extra[name] ?? []), value]
+  const ws = new WebSocket(`${address.scheme}://${address.authority}${address.path}`, webSocketProtocol, {
+    createConnection: () => socket,
+    headers: { 'User-Agent': options.userAgent, Authorization: options.authorization(), ...extra },
+    perMessageDeflate: false,
+    maxPayload: maxWebSocketMessageBytes,
+    followRedirects: false,
+  } as object)
+  const duplex = new WebSocketDuplex(ws)
+  return new Promise((resolve, reject) => {
+    const fail = (error: unknown) => {
+      signal.removeEventListener('abort', onAbort)
+      duplex.on('error', () => undefined).destroy()
+      reject(error)
+    }
+    const onAbort = () => fail(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    ws.once('unexpected-response', (_, response) => {
+      response.resume()
+      const hint =
+        response.statusCode === 404 || response.statusCode === 301 ? `, is the path ${address.path} right?` : ''
+      fail(new Error(`${address.authority} answered ${response.statusCode} instead of a WebSocket upgrade${hint}`))
+    })
+    ws.once('error', fail)
+    ws.once('open', () => {
+      signal.removeEventListener('abort', onAbort)
+      ws.off('error', fail)
+      resolve(duplex)
+    })
+  })
+}

@@ -1,0 +1,215 @@
+import { create } from '@bufbuild/protobuf'
+import { KasError } from '../../lib/errors.ts'
+import {
+  type AgentId,
+  type Call,
+  type Forward,
+  type Metadata,
+  noMetadata,
+  type Outcome,
+  type Reply,
+} from '../../proto/call.ts'
+import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
+import type { ClientStream } from '../../proto/grpc/client-session.ts'
+import {
+  type ConnectResponse,
+  connectResponseOrder,
+  decodeConnectResponse,
+  encodeConnectRequest,
+  MessageOrder,
+} from '../../proto/reverse-tunnel.ts'
+
+/** agentk serves one agent, its own; nothing here needs the id. */
+const ownAgent = 0n as AgentId
+
+const emptyHeader = encodeConnectRequest.header(noMetadata)
+const emptyTrailer = encodeConnectRequest.trailer(noMetadata)
+
+/** How a tunnel ended; `error` as kas told it, absent for OK. */
+export interface TunnelEnd {
+  /** it carried a call */
+  readonly used: boolean
+  readonly error?: KasError
+}
+
+export interface TunnelComponents {
+  /** a fresh Connect stream */
+  readonly stream: ClientStream
+  /** throws a KasError for a call that is refused before its first message */
+  readonly dispatch: Forward
+  /** an error that is no KasError: a fault of ours */
+  readonly onFault: (error: unknown, method: string) => void
+}
+
+/**
+ * The agent's side of one Connect stream, which carries one call (wire-protocol 3.2).
+ *
+ * idle: kas owns the next step, request_info. active: the call owns the stream. over: the slot is free again, while
+ * kas ends the stream.
+ */
+export class Tunnel {
+  readonly #stream: ClientStream
+  readonly #components: TunnelComponents
+  readonly #messages: AsyncIterator<Uint8Array>
+  readonly #order = new MessageOrder(connectResponseOrder)
+
+  constructor(components: TunnelComponents) {
+    this.#components = components
+    this.#stream = components.stream
+    this.#messages = components.stream.messages[Symbol.asyncIterator]()
+  }
+
+  /**
+   * Announces what is served, waits for a call and serves it. Never rejects.
+   *
+   * @param onActive - kas has given the tunnel its call
+   */
+  async serve(descriptor: Uint8Array, onActive: () => void): Promise<TunnelEnd> {
+    void this.#stream.send(descriptor)
+    const info = await this.#requestInfo()
+    if (!info) {
+      const { error } = await this.#stream.done
+      return { used: false, ...(error ? { error } : {}) }
+    }
+    onActive()
+    const call = new TunnelCall(info.methodName, info.meta, () => this.#next())
+    void this.#stream.done.then(({ error }) => call.end(error))
+    await this.#answer(call)
+    call.finished = true
+    void this.#discard()
+    return { used: true }
+  }
+
+  /** Ends an idle tunnel, and cuts the call of an active one. */
+  cancel(reason?: KasError): void {
+    this.#stream.cancel(reason)
+  }
+
+  async #requestInfo(): Promise<Extract<ConnectResponse, { kind: 'requestInfo' }> | undefined> {
+    const { value, done } = await this.#messages.next()
+    if (done) return undefined
+    try {
+      const message = this.#decode(value)
+      return message.kind === 'requestInfo' ? message : undefined
+    } catch (error) {
+      this.#stream.cancel(KasError.from(error))
+      return undefined
+    }
+  }
+
+  /** The next message of the call, undefined at its half-close. @throws KasError */
+  async #next(): Promise<Uint8Array | undefined> {
+    if (this.#order.last === 'closeSend') return undefined
+    const { value, done } = await this.#messages.next()
+    if (done)
+      throw (await this.#stream.done).error ?? new KasError({ code: 'CANCELLED', detail: 'kas ended the tunnel' })
+    let message: ConnectResponse
+    try {
+      message = this.#decode(value)
+    } catch (error) {
+      this.#stream.cancel(KasError.from(error))
+      throw error
+    }
+    return message.kind === 'message' ? message.data : undefined
+  }
+
+  #decode(bytes: Uint8Array): ConnectResponse {
+    const message = decodeConnectResponse(bytes)
+    this.#order.accept(message.kind)
+    return message
+  }
+
+  async #answer(call: TunnelCall): Promise<void> {
+    let error: KasError | undefined
+    try {
+      error = await this.#send(await this.#components.dispatch(call))
+    } catch (thrown) {
+      error = KasError.from(thrown)
+      if (error.code === 'INTERNAL') this.#components.onFault(thrown, call.method)
+    }
+    if (error) void this.#stream.send(encodeStatus(error))
+    this.#stream.end()
+  }
+
+  /**
+   * header, message*, trailer. A call that fails before its first message has neither: only its error is told. So the
+   * header goes with the first message.
+   *
+   * @returns the error that is still to be told
+   */
+  async #send(reply: Reply): Promise<KasError | undefined> {
+    const messages = reply.messages[Symbol.asyncIterator]()
+    const first = await messages.next()
+    if (first.done) {
+      const { error } = await reply.done
+      if (error) return error
+    }
+    const metadata = await reply.metadata
+    void this.#stream.send(metadata === noMetadata ? emptyHeader : encodeConnectRequest.header(metadata))
+    const { error, trailers } = (await this.#copy(first, messages)) ?? (await reply.done)
+    void this.#stream.send(trailers === noMetadata ? emptyTrailer : encodeConnectRequest.trailer(trailers))
+    return error
+  }
+
+  /** @returns how the call ended if a message could not be sent, which is too large */
+  async #copy(first: IteratorResult<Uint8Array>, messages: AsyncIterator<Uint8Array>): Promise<Outcome | undefined> {
+    let next = first
+    try {
+      while (!next.done) {
+        const room = this.#stream.send(next.value, encodeConnectRequest.messageHead(next.value.length))
+        if (room) await room
+        next = await messages.next()
+      }
+      return undefined
+    } catch (error) {
+      await messages.return?.()
+      return { error: KasError.from(error), trailers: noMetadata }
+    }
+  }
+
+  /** What kas still sends is read, so that its stream can end. */
+  async #discard(): Promise<void> {
+    while (!(await this.#messages.next()).done);
+  }
+}
+
+class TunnelCall implements Call, AsyncIterableIterator<Uint8Array> {
+  readonly agentId = ownAgent
+  readonly safety = 'unsafe'
+  readonly method: string
+  readonly metadata: Metadata
+  readonly messages = this
+  /** the reply is complete: the end of the stream means nothing any more */
+  finished = false
+  readonly #controller = new AbortController()
+  readonly #read: () => Promise<Uint8Array | undefined>
+
+  constructor(method: string, metadata: Metadata, read: () => Promise<Uint8Array | undefined>) {
+    this.method = method
+    this.metadata = metadata
+    this.#read = read
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** The stream has ended. If the call has not, nobody hears it any more, whatever the status was. */
+  end(error: KasError | undefined): void {
+    if (this.finished) return
+    this.#controller.abort(error ?? new KasError({ code: 'CANCELLED', detail: 'kas ended the tunnel' }))
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array>> {
+    const value = await this.#read()
+    return value ? { value, done: false } : { value: undefined, done: true }
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+}
+
+function encodeStatus(error: KasError): Uint8Array {
+  return encodeConnectRequest.error(create(StatusSchema, { code: error.grpcCode, message: error.message }))
+}

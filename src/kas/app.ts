@@ -1,0 +1,328 @@
+import { randomBytes } from 'node:crypto'
+import { CertificateFiles } from '../lib/certificate-files.ts'
+import { systemClock } from '../lib/clock.ts'
+import { KasError } from '../lib/errors.ts'
+import type { Logger } from '../lib/log.ts'
+import {
+  createAgentMetrics,
+  createBuildMetrics,
+  createGrpcServerMetrics,
+  createRegistry,
+  createRouterMetrics,
+  type GrpcType,
+} from '../lib/metrics.ts'
+import { type Service, Stages } from '../lib/service.ts'
+import { productName, type Version } from '../lib/version.ts'
+import { connectMethod } from '../proto/reverse-tunnel.ts'
+import { type ListenOptions, type Network, parseListenAddress } from './config/listen-address.ts'
+import type { KasConfig } from './config.ts'
+import type { Agent } from './directory/directory.ts'
+import { DirectoryFile } from './directory/directory-file.ts'
+import { createDirectoryMetrics } from './directory/directory-metrics.ts'
+import { FileDirectory } from './directory/file.ts'
+import { agentTrackerHandlers } from './modules/agent-tracker/agent-tracker.ts'
+import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import { configurationHandler, getConfigurationMethod } from './modules/configuration/configuration.ts'
+import { AgentConfigurations } from './repositories/agent-configurations.ts'
+import { GitRepositories } from './repositories/git.ts'
+import { TemporaryFolder } from './repositories/temporary-folder.ts'
+import { deliver } from './router/delivery.ts'
+import { Router } from './router/router.ts'
+import { bearerToken } from './servers/agents/authenticator.ts'
+import { type AgentMethod, AgentsServer } from './servers/agents.ts'
+import { grpcObserver } from './servers/grpc-observer.ts'
+import { KubernetesServer } from './servers/kubernetes.ts'
+import { OpsServer } from './servers/ops.ts'
+import { Readiness } from './servers/readiness.ts'
+import { Tunnels } from './tunnels/tunnels.ts'
+
+export interface AppOptions {
+  readonly config: KasConfig
+  readonly version: Version
+  /** of which git gets PATH, HOME, proxies and certificates */
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** Who is who, and the services that this needs. */
+interface Identity {
+  readonly directory: FileDirectory
+  readonly configurations: AgentConfigurations
+  readonly services: readonly Service[]
+}
+
+interface Listen {
+  readonly network: Network
+  readonly address: string
+  readonly certificate_file?: string | undefined
+  readonly key_file?: string | undefined
+}
+
+/** Registrations that an agent before 16.5 makes by its configuration stream are renewed this often. ms */
+const registrationRenewalMs = 300_000
+
+/** Room beyond the graces of the configuration for what runs to end in order. ms */
+const stopMarginMs = 10_000
+
+/** kas as a whole: builds its parts, starts them in order and stops them in reverse (design 8). */
+export class App implements Service {
+  readonly #log: Logger
+  readonly #options: AppOptions
+  readonly #register = createRegistry()
+  readonly #readiness = new Readiness()
+  #stages: Stages | undefined
+
+  constructor(components: { log: Logger }, options: AppOptions) {
+    this.#log = components.log
+    this.#options = options
+  }
+
+  /** @throws KasError SETTINGS_INVALID, or what listening threw */
+  async start(): Promise<void> {
+    this.#stages = new Stages(this.#build())
+    await this.#stages.start()
+  }
+
+  /** Without `patience`: the graces of the configuration. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    const { listen, kubernetes_api } = this.#options.config.agent
+    const kubernetesMs = kubernetes_api
+      ? kubernetes_api.listen.listen_grace_period + kubernetes_api.listen.shutdown_grace_period
+      : 0
+    await this.#stages?.stop(patience ?? AbortSignal.timeout(listen.listen_grace_period + kubernetesMs + stopMarginMs))
+  }
+
+  #build(): Service[] {
+    createBuildMetrics(this.#register, this.#options.version)
+    const identity = this.#identity()
+    const tunnels = new Tunnels({ now: () => performance.now() })
+    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register) })
+    return [
+      ...this.#ops(),
+      ...identity.services,
+      ...this.#agents(identity, tunnels),
+      ...this.#kubernetes(identity, router),
+      leaving(this.#readiness),
+    ]
+  }
+
+  #ops(): Service[] {
+    const { listen, prometheus, liveness_probe, readiness_probe } = this.#options.config.observability
+    const certificate = this.#certificate(listen)
+    const server = new OpsServer(
+      {
+        register: this.#register,
+        readiness: this.#readiness,
+        logger: this.#log.child({ mod_name: 'observability' }),
+        ...certificate,
+      },
+      {
+        listen: listenOptions(listen),
+        metricsPath: prometheus.url_path,
+        livenessPath: liveness_probe.url_path,
+        readinessPath: readiness_probe.url_path,
+        product: this.#product,
+      },
+    )
+    return [...Object.values(certificate), this.#announced('Observability', listen, server)]
+  }
+
+  #identity(): Identity {
+    const { config, env } = this.#options
+    const { file } = config.directory
+    if (file === undefined) {
+      const problem = 'found nothing, allowed: a file, because GitLab itself cannot be asked yet'
+      throw new KasError({ code: 'SETTINGS_INVALID', file: 'configuration', problems: [`directory.file: ${problem}`] })
+    }
+    const log = this.#log
+    const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(this.#register) }, { file })
+    const folder = new TemporaryFolder()
+    const repositories = new GitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
+    const maxFileBytes = config.agent.configuration.max_configuration_file_size
+    const configurations = new AgentConfigurations({ repositories, log }, { maxFileBytes })
+    const directory = new FileDirectory({ directoryFile, configurations, log })
+    return { directory, configurations, services: [folder, directoryFile, repositories, configurations] }
+  }
+
+  #agents(identity: Identity, tunnels: Tunnels): Service[] {
+    const { listen } = this.#options.config.agent
+    const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
+    const methods = this.#agentMethods(identity)
+    const { certificate } = this.#certificate(listen)
+    const build = () =>
+      new AgentsServer(
+        {
+          directory: identity.directory,
+          tunnels,
+          methods,
+          log: this.#log.child({ mod_name: 'agent_server' }),
+          onRateExceeded: rateExceeded,
+          events: grpcObserver(createGrpcServerMetrics(this.#register), typesOf(methods)),
+        },
+        {
+          listen: listenOptions(listen),
+          websocket: listen.websocket,
+          ...tlsOptions(listen),
+          product: this.#product,
+          listenGraceMs: listen.listen_grace_period,
+          age: { maxAgeMs: listen.max_connection_age },
+          authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
+        },
+      )
+    const server = new Late(build) // it reads its certificate when it is made: after the certificate was found good
+    certificate?.onChange(() => server.made?.reloadCertificates())
+    const announced = this.#announced('Agentk API', listen, server, { is_websocket: listen.websocket })
+    return [...(certificate ? [certificate] : []), this.#whenReady('agentServer', announced)]
+  }
+
+  /** What agents may call on 8150 beside Connect. */
+  #agentMethods({ directory, configurations }: Identity): Record<string, AgentMethod> {
+    const { config } = this.#options
+    const log = this.#log
+    const connectedAgents = new ConnectedAgents({ clock: systemClock })
+    const serveConfiguration: AgentMethod['serve'] = (agent, stream, retired) =>
+      configurationHandler<typeof stream>(
+        {
+          configurations,
+          authenticate: ({ metadata, signal }) => directory.agentByToken(bearerToken(metadata), signal),
+          retired: () => retired,
+          onDirectoryChange: (listener) => directory.onChange(listener),
+          connected: (pod, meta) => keepRegistered(connectedAgents, pod, meta),
+          log,
+        },
+        { gitlabExternalUrl: config.gitlab.external_url ?? '', pollMs: config.agent.configuration.poll_period },
+      )(agent, stream)
+    const methods: Record<string, AgentMethod> = {
+      [getConfigurationMethod]: { streaming: true, serve: serveConfiguration },
+    }
+    for (const [name, serve] of agentTrackerHandlers({ connectedAgents })) methods[name] = { streaming: false, serve }
+    return methods
+  }
+
+  #kubernetes({ directory }: Identity, router: Router): Service[] {
+    const { config, version } = this.#options
+    const block = config.agent.kubernetes_api
+    if (!block) return []
+    const { listen } = block
+    const certificate = this.#certificate(listen)
+    const logger = this.#log.child({ mod_name: 'kubernetes_api' })
+    const server = new KubernetesServer(
+      { forward: deliver(router.forward), directory, register: this.#register, logger, ...certificate },
+      {
+        listen: listenOptions(listen),
+        urlPathPrefix: block.url_path_prefix,
+        ...(config.gitlab.external_url ? { externalUrl: config.gitlab.external_url } : {}),
+        listenGraceMs: listen.listen_grace_period,
+        shutdownGraceMs: listen.shutdown_grace_period,
+        version,
+      },
+    )
+    const announced = this.#announced('Kubernetes API', listen, server, { url_path_prefix: block.url_path_prefix })
+    return [...Object.values(certificate), announced]
+  }
+
+  get #product(): string {
+    return productName('gitlab-kas', this.#options.version)
+  }
+
+  #certificate({ certificate_file, key_file }: Listen): { certificate?: CertificateFiles } {
+    if (certificate_file === undefined || key_file === undefined) return {}
+    return {
+      certificate: new CertificateFiles(
+        { logger: this.#log },
+        { certificateFile: certificate_file, keyFile: key_file },
+      ),
+    }
+  }
+
+  /** Says where a server listens, in the words that operators look for (wire-protocol 8.4). */
+  #announced(name: string, { network }: Listen, server: Service & { address: unknown }, fields = {}): Service {
+    return {
+      start: async () => {
+        await server.start()
+        this.#log.info(
+          { net_network: network, net_address: addressText(server.address), ...fields },
+          `${name} endpoint is up`,
+        )
+      },
+      stop: (patience) => server.stop(patience),
+    }
+  }
+
+  #whenReady(name: string, service: Service): Service {
+    const set = this.#readiness.toggle(name)
+    return {
+      start: async () => {
+        await service.start()
+        set(undefined)
+      },
+      stop: (patience) => service.stop(patience),
+    }
+  }
+}
+
+/** Last to start, first to stop: balancers hear that this replica leaves before anything of it does. */
+function leaving(readiness: Readiness): Service {
+  const set = readiness.toggle('shutdown')
+  return {
+    start: async () => set(undefined),
+    stop: async () => set('shutting down'),
+  }
+}
+
+/** A server that is made when it is started. */
+class Late<Server extends Service & { readonly address: unknown }> implements Service {
+  readonly #make: () => Server
+  made: Server | undefined
+
+  constructor(make: () => Server) {
+    this.#make = make
+  }
+
+  get address(): unknown {
+    return this.made?.address
+  }
+
+  async start(): Promise<void> {
+    this.made = this.#make()
+    await this.made.start()
+  }
+
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.made?.stop(patience)
+  }
+}
+
+/** @returns ends the registration */
+function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {
+  const connectionId = randomBytes(8).readBigUInt64BE() >> 1n
+  connectedAgents.register(agent, connectionId, meta)
+  const renewal = setInterval(() => connectedAgents.register(agent, connectionId, meta), registrationRenewalMs)
+  return () => {
+    clearInterval(renewal)
+    connectedAgents.unregister(agent, connectionId)
+  }
+}
+
+function typesOf(methods: Readonly<Record<string, AgentMethod>>): Record<string, GrpcType> {
+  const types = Object.entries(methods).map(
+    ([name, { streaming }]) => [name, streaming ? 'server_stream' : 'unary'] as const,
+  )
+  return { [connectMethod]: 'bidi_stream', ...Object.fromEntries(types) }
+}
+
+function tlsOptions({ certificate_file, key_file }: Listen): { tls?: { certificateFile: string; keyFile: string } } {
+  if (certificate_file === undefined || key_file === undefined) return {}
+  return { tls: { certificateFile: certificate_file, keyFile: key_file } }
+}
+
+function listenOptions({ network, address }: Listen): ListenOptions {
+  const options = parseListenAddress(network, address)
+  if (!options) throw new Error(`${address} was checked when the configuration was read`)
+  return options
+}
+
+function addressText(address: unknown): string {
+  if (typeof address !== 'object' || address === null) return String(address)
+  const { family, address: host, port } = address as { family: string; address: string; port: number }
+  return family === 'IPv6' ? `[${host}]:${port}` : `${host}:${port}`
+}

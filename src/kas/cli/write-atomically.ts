@@ -1,0 +1,36 @@
+import { randomBytes } from 'node:crypto'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+
+/**
+ * Replaces a file by way of another in the same folder, so that a reader sees the old one or the new one whole. Mode
+ * and owner are kept; a new file is the owner's alone (0600).
+ *
+ * @param check - called last before the change; what it throws leaves the file as it was
+ */
+export async function writeAtomically(
+  file: string,
+  text: string,
+  check: () => Promise<void> = async () => undefined,
+): Promise<void> {
+  const kept = await stat(file).catch(() => undefined)
+  const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
+  const handle = await open(temporary, 'wx', 0o600)
+  try {
+    try {
+      if (kept) {
+        await handle.chown(kept.uid, kept.gid).catch(() => undefined) // only root may give files away
+        await handle.chmod(kept.mode & 0o777)
+      }
+      await handle.writeFile(text)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await check()
+    await rename(temporary, file)
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+}

@@ -1,0 +1,24 @@
+/** What node:net's `listen` takes. Without `host` it listens on all interfaces of both families, as Go does. */
+export type ListenOptions = { host?: string; port: number; ipv6Only?: boolean } | { path: string }
+
+export const networks = ['tcp', 'tcp4', 'tcp6', 'unix'] as const
+export type Network = (typeof networks)[number]
+
+/** What an address may look like, for error texts. */
+export const addressForms = 'host:port, :port or [ipv6]:port with a port from 0 to 65535 (a path if network is unix)'
+
+/**
+ * `network` and `address` of a `listen` block in the form of node:net; undefined if it is no address.
+ *
+ * @see wire-protocol 7.1
+ */
+export function parseListenAddress(network: Network, address: string): ListenOptions | undefined {
+  if (network === 'unix') return address === '' ? undefined : { path: address }
+  const match = /^(?:\[(?<ipv6>[0-9a-fA-F:.]+(?:%\w+)?)\]|(?<name>[^:[\]\s/]*)):(?<port>\d{1,5})$/.exec(address)
+  const port = Number(match?.groups?.port)
+  if (!match || port > 65_535) return undefined
+  const host = match.groups?.ipv6 ?? match.groups?.name ?? ''
+  if (host !== '') return { host, port }
+  if (network === 'tcp4') return { host: '0.0.0.0', port }
+  return network === 'tcp6' ? { host: '::', port, ipv6Only: true } : { port }
+}

@@ -1,0 +1,57 @@
+import { readFile } from 'node:fs/promises'
+import { KasError } from '../../lib/errors.ts'
+
+interface SecretRule {
+  /** the configuration key that names the file, for errors */
+  readonly key: string
+  readonly minBytes: number
+  readonly maxBytes?: number
+}
+
+/** The secret that GitLab and kas share, both directions: exactly 32 bytes (gitlab-contract 9 no. 27). */
+export function readApiSecret(file: string, key: string): Promise<Uint8Array> {
+  return readSecret(file, { key, minBytes: 32, maxBytes: 32 })
+}
+
+/** The secret of all replicas: any length; `short` tells that it has fewer than 32 bytes (gitlab-contract 9 no. 26). */
+export async function readPrivateApiSecret(file: string): Promise<{ secret: Uint8Array; short: boolean }> {
+  const secret = await readSecret(file, { key: 'private_api.listen.authentication_secret_file', minBytes: 1 })
+  return { secret, short: secret.length < 32 }
+}
+
+/** The secret of browser WebSockets, 64 to 72 bytes; undefined if the file is absent (gitlab-contract 9 no. 25). */
+export async function readWebsocketTokenSecret(file: string): Promise<Uint8Array | undefined> {
+  const key = 'agent.kubernetes_api.websocket_token_secret_file'
+  try {
+    return await readSecret(file, { key, minBytes: 64, maxBytes: 72 })
+  } catch (error) {
+    const cause = error instanceof KasError ? error.cause : undefined
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/**
+ * Standard base64, white space anywhere.
+ *
+ * @throws KasError SETTINGS_INVALID, which never tells what the file holds
+ */
+async function readSecret(file: string, rule: SecretRule): Promise<Uint8Array> {
+  const invalid = (problem: string, cause?: unknown) =>
+    new KasError({ code: 'SETTINGS_INVALID', file, problems: [`${rule.key}: ${problem}`] }, { cause })
+  let text: string
+  try {
+    text = (await readFile(file, 'utf8')).replaceAll(/\s/g, '')
+  } catch (error) {
+    throw invalid(`cannot be read: ${(error as Error).message}`, error)
+  }
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text) || text.length % 4 !== 0)
+    throw invalid('found no base64, allowed: standard base64')
+  const secret = Buffer.from(text, 'base64')
+  const max = rule.maxBytes ?? Number.POSITIVE_INFINITY
+  if (secret.length >= rule.minBytes && secret.length <= max) return secret
+  const range = rule.minBytes === max ? `exactly ${max}` : `${rule.minBytes} to ${max}`
+  throw invalid(
+    `found ${secret.length} bytes, allowed: ${rule.maxBytes ? range : `at least ${rule.minBytes}`} bytes in base64`,
+  )
+}

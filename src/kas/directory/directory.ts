@@ -1,0 +1,58 @@
+import type { AgentId } from '../../proto/call.ts'
+
+/** An agent as its token tells (gitlab-contract 2.2 no. 1). */
+export interface Agent {
+  readonly id: AgentId
+  readonly name: string
+  readonly project: { readonly id: bigint /** full path */; readonly path: string }
+}
+
+export interface Impersonation {
+  readonly username: string
+  readonly groups: readonly string[]
+  readonly uid: string
+  readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
+}
+
+/** A CI job may use the agent, and as whom (wire-protocol 6.3, gitlab-contract 2.4). */
+export interface JobGrant {
+  readonly accessAs: { as: 'agent' } | { as: 'ci_job' } | { as: 'impersonate'; impersonate: Impersonation }
+  readonly configProjectId: bigint
+  readonly user: { readonly id: bigint; readonly username: string }
+  readonly job: { readonly id: bigint }
+  readonly pipeline: { readonly id: bigint }
+  readonly project: { readonly id: bigint; readonly groups: readonly { readonly id: bigint }[] }
+  readonly environment?: { readonly slug: string; readonly tier: string }
+}
+
+interface Roles {
+  readonly id: bigint
+  /** lower-case role names, lowest first */
+  readonly roles: readonly string[]
+}
+
+/** A user may use the agent, and as whom (wire-protocol 6.3, gitlab-contract 2.3). */
+export interface UserGrant {
+  readonly accessAs: { as: 'agent' } | { as: 'user'; projects: readonly Roles[]; groups: readonly Roles[] }
+  readonly configProjectId: bigint
+  readonly user: { readonly id: bigint; readonly username: string }
+}
+
+export type UserCredential =
+  | { readonly type: 'personal_access_token'; readonly key: string }
+  | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
+
+/**
+ * Who is who. Two implementations, chosen by configuration: `gitlab` (Rails' internal REST API) and `file`.
+ * Both answer from caches where they can; tokens are kept as hashes only.
+ */
+export interface Directory {
+  /** @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE (try again) */
+  agentByToken(token: string, signal: AbortSignal): Promise<Agent>
+  /** @throws KasError JOB_TOKEN_UNAUTHORIZED, JOB_TOKEN_FORBIDDEN, JOB_TOKEN_NOT_FOUND, JOB_AGENTS_FAILED, AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN */
+  grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant>
+  /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN */
+  grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant>
+  /** Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell. */
+  onChange?(listener: () => void): () => void
+}

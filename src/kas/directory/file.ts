@@ -1,0 +1,131 @@
+import { type Clock, systemClock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { AgentId } from '../../proto/call.ts'
+import type { AgentConfigurationFile } from '../repositories/agent-configuration.ts'
+import type { AgentConfigurations } from '../repositories/agent-configurations.ts'
+import { decideCiAccess } from './ci-access.ts'
+import type { Agent, Directory, JobGrant, UserCredential, UserGrant } from './directory.ts'
+import type { Job, TokenEntry, User } from './directory-contents.ts'
+import type { DirectoryFile } from './directory-file.ts'
+import { sameHash, tokenHash } from './token-hash.ts'
+import { decideUserAccess } from './user-access.ts'
+
+export interface FileDirectoryComponents {
+  readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange'>
+  readonly configurations: Pick<AgentConfigurations, 'current'>
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+/**
+ * Who is who by one YAML file; who may do what by the agents' own configuration files, as with GitLab. Answers from
+ * what is in force at the moment of the question, so a change applies to the next one.
+ */
+export class FileDirectory implements Directory {
+  readonly #components: FileDirectoryComponents
+  readonly #clock: Clock
+  readonly #log: Logger
+
+  constructor(components: FileDirectoryComponents) {
+    this.#components = components
+    this.#clock = components.clock ?? systemClock
+    this.#log = components.log.child({ mod_name: 'directory' })
+  }
+
+  async agentByToken(token: string, _signal: AbortSignal): Promise<Agent> {
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'DIRECTORY_UNAVAILABLE' })
+    const agent = this.#owner(contents.agentTokens, token)
+    if (!agent) throw new KasError({ code: 'UNAUTHENTICATED' })
+    return agent
+  }
+
+  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant> {
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'JOB_AGENTS_FAILED' })
+    const job = this.#owner(contents.jobTokens, jobToken)
+    if (!job) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
+    const agent = contents.agents.get(agentId)
+    if (!agent) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+    const configuration = await this.#configuration(agent, signal, 'JOB_AGENTS_FAILED')
+    const decision = decideCiAccess(agent, job, configuration)
+    if (!decision.allowed) {
+      const fields = { agent_id: String(agent.id), project_id: String(job.project.id), reason: decision.reason }
+      this.#log[decision.loud ? 'warn' : 'debug'](fields, 'CI job refused by the agent configuration')
+      throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+    }
+    const { accessAs } = decision
+    if (accessAs.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: accessAs.found })
+    return jobGrant(agent, job, accessAs)
+  }
+
+  async grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant> {
+    const unauthorized = () => new KasError({ code: 'USER_UNAUTHORIZED' })
+    if (credential.type !== 'personal_access_token') throw unauthorized() // browser sessions live in GitLab
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'USER_FAILED' })
+    const user = this.#owner(contents.userTokens, credential.key)
+    const agent = contents.agents.get(agentId)
+    if (!user || !agent) throw unauthorized()
+    const configuration = await this.#configuration(agent, signal, 'USER_FAILED')
+    const decision = decideUserAccess(user, configuration?.userAccess, contents)
+    if (!decision.allowed) throw unauthorized()
+    if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })
+    return userGrant(agent, user, decision)
+  }
+
+  /** Calls `listener` after other contents came into force: who was known may be unknown now. */
+  onChange(listener: () => void): () => void {
+    return this.#components.directoryFile.onChange(listener)
+  }
+
+  #owner<Owner>(tokens: ReadonlyMap<string, TokenEntry<Owner>>, token: string): Owner | undefined {
+    const hash = tokenHash(token)
+    const entry = tokens.get(hash)
+    if (!entry || !sameHash(entry.hash, hash)) return undefined
+    const isOver = entry.expiresAt !== undefined && entry.expiresAt <= this.#clock.now()
+    return isOver ? undefined : entry.owner
+  }
+
+  async #configuration(
+    agent: Agent,
+    signal: AbortSignal,
+    code: 'JOB_AGENTS_FAILED' | 'USER_FAILED',
+  ): Promise<AgentConfigurationFile | undefined> {
+    try {
+      return (await this.#components.configurations.current(agent, signal))?.configuration
+    } catch (cause) {
+      signal.throwIfAborted()
+      throw new KasError({ code }, { cause })
+    }
+  }
+}
+
+function jobGrant(
+  agent: Agent,
+  { user, job, pipeline, project, environment }: Job,
+  accessAs: JobGrant['accessAs'],
+): JobGrant {
+  return {
+    accessAs,
+    configProjectId: agent.project.id,
+    user: { id: user.id, username: user.username },
+    job,
+    pipeline,
+    project: { id: project.id, groups: project.groups.map(({ id }) => ({ id })) },
+    ...(environment ? { environment: { slug: environment.slug, tier: environment.tier } } : {}),
+  }
+}
+
+function userGrant(
+  agent: Agent,
+  { id, username }: User,
+  access:
+    | { as: 'agent' }
+    | ({ as: 'user' } & Pick<Extract<UserGrant['accessAs'], { as: 'user' }>, 'projects' | 'groups'>),
+): UserGrant {
+  const accessAs: UserGrant['accessAs'] =
+    access.as === 'agent' ? { as: 'agent' } : { as: 'user', projects: access.projects, groups: access.groups }
+  return { accessAs, configProjectId: agent.project.id, user: { id, username } }
+}

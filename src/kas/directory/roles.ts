@@ -1,0 +1,22 @@
+/** What a user may be in a project or group, lowest first (gitlab-contract 2.3). */
+export const roleNames = ['guest', 'planner', 'reporter', 'developer', 'maintainer', 'owner'] as const
+
+export type RoleName = (typeof roleNames)[number]
+
+/** The least role that may use an agent by user_access. */
+export const leastUserAccessRole: RoleName = 'developer'
+
+/** The higher of two roles. */
+export function higherRole(one: RoleName | undefined, other: RoleName | undefined): RoleName | undefined {
+  if (!one || !other) return one ?? other
+  return roleNames.indexOf(one) >= roleNames.indexOf(other) ? one : other
+}
+
+export function isAtLeast(role: RoleName, least: RoleName): boolean {
+  return roleNames.indexOf(role) >= roleNames.indexOf(least)
+}
+
+/** `role` and all below it, lowest first. */
+export function rolesUpTo(role: RoleName): readonly RoleName[] {
+  return roleNames.slice(0, roleNames.indexOf(role) + 1)
+}

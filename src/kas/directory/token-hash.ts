@@ -1,0 +1,13 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+
+/** Tokens are kept and looked up as this: sha256 in lower-case hex. */
+export function tokenHash(token: string): string {
+  return createHash('sha256').update(token, 'utf8').digest('hex')
+}
+
+/** Compares two hashes of `tokenHash` in constant time. */
+export function sameHash(one: string, other: string): boolean {
+  const left = Buffer.from(one, 'hex')
+  const right = Buffer.from(other, 'hex')
+  return left.length === right.length && timingSafeEqual(left, right)
+}

@@ -1,0 +1,127 @@
+import { z } from 'zod'
+
+/**
+ * The agent's configuration file: the keys that are known and what they may hold (wire-protocol 7.2). Keys of later
+ * releases whose protobuf numbers are not known are checked by name and not sent to agents.
+ */
+
+const text = z.string({ error: 'a text' })
+const filled = text.min(1, { error: 'a text that is not empty' })
+const flag = z.boolean({ error: 'true or false' })
+const block = <Shape extends z.ZodRawShape>(shape: Shape) => z.object(shape, { error: 'a block of keys' })
+const list = <S extends z.ZodType>(element: S) => z.array(element, { error: 'a list' }).optional()
+const anything = z.unknown().optional()
+
+const durationText = 'seconds such as "300s"'
+const duration = z.string({ error: durationText }).regex(/^\d{1,9}(\.\d{1,9})?s$/, { error: durationText })
+const positiveDuration = duration.refine((value) => Number.parseFloat(value) > 0, {
+  error: `${durationText}, above zero`,
+})
+
+/** Refuses more than one key of a oneof; that there is one is judged by who knows of the unknown keys. */
+function atMostOne(value: object, context: z.RefinementCtx): void {
+  const keys = Object.keys(value)
+  if (keys.length > 1) context.addIssue({ code: 'custom', message: `one of ${keys.join(', ')}` })
+}
+
+const extra = block({ key: filled, val: z.array(filled, { error: 'a list' }).min(1, { error: 'at least one text' }) })
+const impersonate = block({ username: filled, groups: list(filled), uid: text.optional(), extra: list(extra) })
+const ciAccessAs = block({
+  agent: block({}).optional(),
+  impersonate: impersonate.optional(),
+  ci_job: block({}).optional(),
+})
+
+const ciAccessEntry = block({
+  id: filled,
+  default_namespace: text.optional(),
+  access_as: ciAccessAs.superRefine(atMostOne).optional(),
+  environments: list(filled),
+  protected_branches_only: flag.optional(),
+  resource_management: block({ enabled: flag.optional() }).optional(),
+})
+const userAccessEntry = block({ id: filled })
+const userAccessAs = block({ agent: block({}).optional(), user: block({}).optional() }).superRefine(atMostOne)
+
+const logLevel = z.enum(['info', 'debug', 'warn', 'error'])
+const profiler = block({
+  enabled: flag.optional(),
+  project_id: text.optional(),
+  credentials_file: text.optional(),
+  debug_logging: flag.optional(),
+})
+const logging = block({ level: logLevel.optional(), grpc_level: logLevel.optional() })
+
+const cronText = 'five fields of a cron table'
+const cron = text.refine((value) => value.trim().split(/\s+/).length === 5, { error: cronText })
+const resource = block({ cpu: text.optional(), memory: text.optional(), ephemeral_storage: text.optional() })
+const names = list(text)
+const filter = block({ namespaces: names, resources: names, containers: names, kinds: names })
+const containerScanning = block({
+  cadence: cron.optional(),
+  vulnerability_report: block({ namespaces: names, filters: list(filter), resource_types: names }).optional(),
+  resource_requirements: block({ limits: resource.optional(), requests: resource.optional() }).optional(),
+  trivy_k8s_wrapper_image: block({ repository: text.optional(), tag: text.optional() }).optional(),
+  scanner_timeout: anything,
+  report_max_size: anything,
+  delete_report_artifact: flag.optional(),
+  severity_threshold: z.enum(['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH', 'CRITICAL']).optional(),
+})
+
+const remoteDevelopment = block({
+  enabled: flag.optional(),
+  dns_zone: text.optional(),
+  partial_sync_interval: positiveDuration.optional(),
+  full_sync_interval: positiveDuration.optional(),
+  gitlab_workspaces_proxy: block({
+    namespace: text.optional(),
+    http_enabled: anything,
+    ssh_enabled: anything,
+  }).optional(),
+  network_policy: block({ enabled: flag.optional(), egress: anything }).optional(),
+  // evaluated by Rails, which checks them
+  default_resources_per_workspace_container: anything,
+  max_resources_per_workspace: anything,
+  workspaces_quota: anything,
+  workspaces_per_user_quota: anything,
+  use_kubernetes_user_namespaces: anything,
+  default_runtime_class: anything,
+  allow_privilege_escalation: anything,
+  image_pull_secrets: anything,
+  annotations: anything,
+  labels: anything,
+  max_active_hours_before_stop: anything,
+  max_stopped_hours_before_termination: anything,
+  shared_namespace: anything,
+})
+
+const gitRef = block({ tag: text.optional(), branch: text.optional(), commit: text.optional() }).superRefine(atMostOne)
+const manifestProject = block({
+  id: filled.optional(),
+  default_namespace: text.optional(),
+  paths: list(block({ glob: filled })),
+  reconcile_timeout: duration.optional(),
+  dry_run_strategy: z.enum(['none', 'client', 'server']).optional(),
+  prune: flag.optional(),
+  prune_timeout: duration.optional(),
+  prune_propagation_policy: z.enum(['orphan', 'background', 'foreground']).optional(),
+  inventory_policy: z.enum(['must_match', 'adopt_if_no_inventory', 'adopt_all']).optional(),
+  ref: gitRef.optional(),
+})
+
+export const agentConfigurationSchema = block({
+  ci_access: block({ projects: list(ciAccessEntry), groups: list(ciAccessEntry) }).optional(),
+  user_access: block({
+    access_as: userAccessAs.optional(),
+    projects: list(userAccessEntry),
+    groups: list(userAccessEntry),
+  }).optional(),
+  observability: block({ logging: logging.optional(), google_profiler: profiler.optional() }).optional(),
+  container_scanning: containerScanning.optional(),
+  remote_development: remoteDevelopment.optional(),
+  flux: block({ webhook_receiver_url: text.optional() }).optional(),
+  gitops: block({ manifest_projects: list(manifestProject) }).optional(),
+})
+
+export type AgentConfigurationTree = z.output<typeof agentConfigurationSchema>
+export type CiAccessTree = z.output<typeof ciAccessEntry>

@@ -1,0 +1,236 @@
+import { type Clock, systemClock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
+import type { Agent } from '../directory/directory.ts'
+import { type AgentConfigurationFile, parseAgentConfiguration } from './agent-configuration.ts'
+import type { CommitId, Repositories } from './repositories.ts'
+
+/** A configuration and the commit that it stands at. */
+export interface AgentConfiguration {
+  readonly commit: CommitId
+  readonly configuration: AgentConfigurationFile
+}
+
+export interface AgentConfigurationsComponents {
+  readonly repositories: Repositories
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+export interface AgentConfigurationsOptions {
+  /** upstream's agent.configuration.max_configuration_file_size, in bytes */
+  readonly maxFileBytes?: number
+  /** a configuration that nobody asked for or follows is dropped after this time, in ms */
+  readonly idleMs?: number
+  /** agents whose configuration is kept at once */
+  readonly maxAgents?: number
+  /** until a read that failed for no fault of the file is tried again, in ms */
+  readonly retryMs?: number
+}
+
+const defaults = { maxFileBytes: 131_072, idleMs: 600_000, maxAgents: 10_000, retryMs: 10_000 } // wire-protocol 2.9
+
+interface Entry {
+  readonly agent: Agent
+  readonly listeners: Set<() => void>
+  readonly detach: () => void
+  lastUsed: number
+  /** the newest read that succeeded; `undefined`: none yet, or the repository is empty */
+  good: AgentConfiguration | undefined
+  /** how the newest read ended */
+  newest: { readonly value: AgentConfiguration | undefined } | { readonly error: KasError } | undefined
+  loading: Promise<void> | undefined
+  loadAgain: boolean
+  cancelRetry: () => void
+}
+
+/**
+ * The configuration of each agent, as its file says at the head of the default branch, kept current while it is
+ * used. A read that fails never becomes an empty configuration.
+ */
+export class AgentConfigurations implements Service {
+  readonly #components: AgentConfigurationsComponents
+  readonly #options: Required<AgentConfigurationsOptions>
+  readonly #clock: Clock
+  readonly #log: Logger
+  /** by id and identity, longest unused first */
+  readonly #entries = new Map<string, Entry>()
+  readonly #stopped = new AbortController()
+  #cancelSweep: (() => void) | undefined
+
+  constructor(components: AgentConfigurationsComponents, options: AgentConfigurationsOptions = {}) {
+    this.#components = components
+    this.#options = { ...defaults, ...options }
+    this.#clock = components.clock ?? systemClock
+    this.#log = components.log.child({ mod_name: 'configurations' })
+  }
+
+  async start(): Promise<void> {
+    this.#scheduleSweep()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+    this.#cancelSweep?.()
+    const loading = [...this.#entries.values()].map((entry) => entry.loading)
+    for (const [key, entry] of this.#entries) this.#drop(key, entry)
+    await Promise.all(loading)
+  }
+
+  /**
+   * For decisions on access: the newest configuration that could be read, `undefined` while the repository is empty.
+   *
+   * @throws KasError as the read did, if none ever succeeded
+   */
+  async current(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    const entry = await this.#loaded(agent, signal)
+    if (entry.good) return entry.good
+    return resultOf(entry)
+  }
+
+  /**
+   * For the agent: what the newest read gave.
+   *
+   * @throws KasError as that read did: CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED
+   */
+  async newest(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    return resultOf(await this.#loaded(agent, signal))
+  }
+
+  /** Calls `listener` after a new read ended differently, until the returned function is called. */
+  onChange(agent: Agent, listener: () => void): () => void {
+    const entry = this.#entry(agent)
+    const own = () => listener()
+    entry.listeners.add(own)
+    return () => {
+      entry.listeners.delete(own)
+      entry.lastUsed = this.#clock.now()
+    }
+  }
+
+  async #loaded(agent: Agent, signal: AbortSignal): Promise<Entry> {
+    const entry = this.#entry(agent)
+    if (!entry.newest) await abortable(entry.loading ?? this.#load(entry), signal)
+    this.#stopped.signal.throwIfAborted()
+    return entry
+  }
+
+  #entry(agent: Agent): Entry {
+    this.#stopped.signal.throwIfAborted()
+    const key = `${agent.id} ${agent.project.id} ${agent.name}`
+    const known = this.#entries.get(key)
+    if (known) {
+      known.lastUsed = this.#clock.now()
+      this.#entries.delete(key)
+      this.#entries.set(key, known)
+      return known
+    }
+    const detach = this.#components.repositories.onMove(agent, () => void this.#load(entry))
+    const entry: Entry = {
+      agent,
+      detach,
+      listeners: new Set(),
+      lastUsed: this.#clock.now(),
+      good: undefined,
+      newest: undefined,
+      loading: undefined,
+      loadAgain: false,
+      cancelRetry: () => undefined,
+    }
+    this.#entries.set(key, entry)
+    this.#makeRoom()
+    return entry
+  }
+
+  #load(entry: Entry): Promise<void> {
+    if (entry.loading) entry.loadAgain = true
+    entry.loading ??= this.#loadUntilCurrent(entry).finally(() => {
+      entry.loading = undefined
+    })
+    return entry.loading
+  }
+
+  async #loadUntilCurrent(entry: Entry): Promise<void> {
+    do {
+      entry.loadAgain = false
+      await this.#loadOnce(entry)
+    } while (entry.loadAgain && !this.#stopped.signal.aborted)
+  }
+
+  async #loadOnce(entry: Entry): Promise<void> {
+    const before = entry.newest
+    entry.cancelRetry()
+    try {
+      const value = await this.#read(entry.agent)
+      entry.newest = { value }
+      entry.good = value ?? entry.good
+    } catch (failure) {
+      if (this.#stopped.signal.aborted) return
+      const error = KasError.from(failure)
+      entry.newest = { error }
+      if (error.code !== 'CONFIGURATION_INVALID' && error.code !== 'REF_NOT_FOUND') this.#retryLater(entry)
+      if (before && nameOf(before) === nameOf(entry.newest)) return
+      const consequence = entry.good ? 'the last good one decides on access' : 'nobody has access by it'
+      this.#log.warn({ agent_id: String(entry.agent.id), error }, `Agent configuration cannot be read, ${consequence}`)
+    }
+    if (before && nameOf(before) !== nameOf(entry.newest)) for (const listener of entry.listeners) listener()
+  }
+
+  #retryLater(entry: Entry): void {
+    entry.cancelRetry = this.#clock.after(this.#options.retryMs, () => void this.#load(entry))
+  }
+
+  async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
+    const { repositories } = this.#components
+    const { signal } = this.#stopped
+    const commit = await repositories.head(agent, signal)
+    if (!commit) return undefined
+    const path = `.gitlab/agents/${agent.name}/config.yaml`
+    const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
+    const configuration = parseAgentConfiguration(path, bytes ?? new Uint8Array())
+    for (const { kind, key, hint } of configuration.warnings) {
+      const message =
+        kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
+      const level = /^(ci|user)_access\b/.test(key) ? 'error' : 'warn' // what is overlooked there may widen access
+      this.#log[level]({ agent_id: String(agent.id), commit_id: commit, key, hint }, message)
+    }
+    return { commit, configuration }
+  }
+
+  #makeRoom(): void {
+    if (this.#entries.size <= this.#options.maxAgents) return
+    for (const [key, entry] of this.#entries) {
+      if (entry.listeners.size > 0) continue
+      this.#drop(key, entry)
+      return
+    }
+  }
+
+  #scheduleSweep(): void {
+    this.#cancelSweep = this.#clock.after(this.#options.idleMs, () => {
+      const oldest = this.#clock.now() - this.#options.idleMs
+      for (const [key, entry] of this.#entries) {
+        if (entry.listeners.size === 0 && entry.lastUsed <= oldest) this.#drop(key, entry)
+      }
+      this.#scheduleSweep()
+    })
+  }
+
+  #drop(key: string, entry: Entry): void {
+    entry.detach()
+    entry.cancelRetry()
+    this.#entries.delete(key)
+  }
+}
+
+function resultOf({ newest }: Entry): AgentConfiguration | undefined {
+  if (!newest) return undefined
+  if ('error' in newest) throw newest.error
+  return newest.value
+}
+
+function nameOf(result: NonNullable<Entry['newest']>): string {
+  return 'error' in result ? result.error.message : (result.value?.commit ?? 'empty')
+}

@@ -1,0 +1,136 @@
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import { abortable } from '../../lib/signals.ts'
+import type { CommitId } from './repositories.ts'
+
+export interface BranchWatchComponents {
+  /** looks where the branch stands; never called twice at once */
+  readonly look: () => Promise<CommitId | undefined>
+  readonly clock: Clock
+  readonly log: Logger
+  /** 0 up to 1 */
+  readonly random: () => number
+}
+
+export interface BranchWatchOptions {
+  /** from the end of one look to the next while somebody listens, in ms; a quarter of it is jitter */
+  readonly pollMs: number
+  /** the longest pause after failures in a row, in ms */
+  readonly maxBackoffMs: number
+}
+
+interface Sight {
+  readonly at: number
+  readonly result: { readonly commit: CommitId | undefined } | { readonly error: KasError }
+}
+
+/** Knows where a branch stands: looks again and again while somebody listens, on demand otherwise. */
+export class BranchWatch {
+  readonly #components: BranchWatchComponents
+  readonly #options: BranchWatchOptions
+  readonly #listeners = new Set<() => void>()
+  #looking: Promise<Sight> | undefined
+  #last: Sight | undefined
+  #failures = 0
+  #cancelPoll: (() => void) | undefined
+  #stopped = false
+
+  constructor(components: BranchWatchComponents, options: BranchWatchOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** Whether somebody listens or waits. */
+  get inUse(): boolean {
+    return this.#listeners.size > 0 || this.#looking !== undefined
+  }
+
+  /**
+   * Where the branch stands as last seen, if that is recent; else looks. Failures count as seen.
+   *
+   * @throws KasError as the look did, SHUTTING_DOWN
+   */
+  async head(signal: AbortSignal): Promise<CommitId | undefined> {
+    if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
+    const sight = this.#isRecent(this.#last) ? this.#last : await abortable(this.#look(), signal)
+    if ('error' in sight.result) throw sight.result.error
+    return sight.result.commit
+  }
+
+  /** Calls `listener` after the branch moved, or became readable or unreadable, until the returned function is called. */
+  onMove(listener: () => void): () => void {
+    const own = () => listener()
+    this.#listeners.add(own)
+    if (this.#listeners.size === 1 && !this.#looking) this.#schedule(this.#last ? this.#pause() : 0)
+    return () => {
+      this.#listeners.delete(own)
+      if (this.#listeners.size === 0) this.#cancelPoll?.()
+    }
+  }
+
+  /** Looks now, as after a notice of a push. */
+  async poke(): Promise<void> {
+    if (!this.#stopped) await this.#look()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#cancelPoll?.()
+    this.#listeners.clear()
+    await this.#looking
+  }
+
+  #isRecent(sight: Sight | undefined): sight is Sight {
+    if (!sight) return false
+    // while it is polled the last sight is as good as it gets
+    return this.#listeners.size > 0 || this.#components.clock.now() - sight.at < this.#options.pollMs
+  }
+
+  #look(): Promise<Sight> {
+    this.#cancelPoll?.()
+    this.#looking ??= this.#lookOnce().finally(() => {
+      this.#looking = undefined
+      if (this.#listeners.size > 0) this.#schedule(this.#pause())
+    })
+    return this.#looking
+  }
+
+  async #lookOnce(): Promise<Sight> {
+    let result: Sight['result']
+    try {
+      result = { commit: await this.#components.look() }
+    } catch (error) {
+      result = { error: KasError.from(error) }
+    }
+    const sight = { at: this.#components.clock.now(), result }
+    const before = this.#last
+    this.#last = sight
+    this.#failures = 'error' in result ? this.#failures + 1 : 0
+    if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(sight)) this.#tell(sight)
+    return sight
+  }
+
+  #tell(sight: Sight): void {
+    if ('error' in sight.result) this.#components.log.warn({ error: sight.result.error }, 'Repository cannot be read')
+    else this.#components.log.debug({ commit_id: sight.result.commit }, 'Branch moved')
+    for (const listener of this.#listeners) listener()
+  }
+
+  #pause(): number {
+    const { pollMs, maxBackoffMs } = this.#options
+    const pause = Math.min(pollMs * 2 ** Math.min(this.#failures, 16), Math.max(pollMs, maxBackoffMs))
+    return pause * (0.875 + this.#components.random() / 4)
+  }
+
+  #schedule(ms: number): void {
+    if (this.#stopped) return
+    this.#cancelPoll?.()
+    this.#cancelPoll = this.#components.clock.after(ms, () => void this.#look())
+  }
+}
+
+/** Two sights of one name are the same news. */
+function nameOf({ result }: Sight): string {
+  return 'error' in result ? result.error.code : (result.commit ?? 'empty')
+}

@@ -1,0 +1,139 @@
+import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { GitError, type SimpleGit } from 'simple-git'
+import { KasError } from '../../lib/errors.ts'
+import { type GitProcessOptions, gitFor } from './git-process.ts'
+import type { ProcessLimit } from './process-limit.ts'
+import type { CommitId } from './repositories.ts'
+import type { RepositoryAddress } from './repository-url.ts'
+
+export interface GitFolderComponents {
+  readonly address: RepositoryAddress
+  readonly limit: ProcessLimit
+}
+
+/** Where the branch stands at the other side: the branch that was read, and its commit. */
+export interface RemoteHead {
+  readonly ref: string
+  readonly commit: CommitId
+}
+
+/** The ref under which the fetched branch is kept. */
+const ownRef = 'refs/kas/head'
+
+/** One bare repository on the disk, and the git processes that work on it. */
+export class GitFolder {
+  readonly path: string
+  readonly #components: GitFolderComponents
+  readonly #options: GitProcessOptions
+
+  constructor(path: string, components: GitFolderComponents, options: GitProcessOptions) {
+    this.path = path
+    this.#components = components
+    this.#options = options
+  }
+
+  /** Makes the repository if it is not there. */
+  async prepare(signal: AbortSignal): Promise<void> {
+    await mkdir(this.path, { recursive: true, mode: 0o700 })
+    await this.#run((git) => git.raw(['init', '--bare', '--quiet']), signal)
+  }
+
+  /**
+   * Asks the other side where the branch stands; `undefined` if the repository is empty.
+   *
+   * @throws KasError REF_NOT_FOUND if there are branches, but not this one; REPOSITORY_FAILED
+   */
+  async remoteHead(signal: AbortSignal): Promise<RemoteHead | undefined> {
+    const { url, defaultBranch } = this.#components.address
+    const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
+    const listed = await this.#run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal)
+    const found = parseHead(listed, wanted)
+    if (found) return found
+    const branches = await this.#run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal)
+    if (branches.trim() === '') return undefined
+    throw new KasError({ code: 'REF_NOT_FOUND', ref: wanted })
+  }
+
+  /** Fetches the newest commit of `ref`, without history, and says which it was. */
+  async fetch(ref: string, signal: AbortSignal): Promise<CommitId> {
+    const { url } = this.#components.address
+    const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
+    await this.#run((git) => git.raw(['fetch', ...options, '--', url, `+${ref}:${ownRef}`]), signal)
+    const commit = await this.fetchedCommit(signal)
+    if (!commit) throw new KasError({ code: 'REPOSITORY_FAILED', detail: `${ref} is no commit` })
+    return commit
+  }
+
+  /** The commit of the last fetch into this folder, also by an earlier process. */
+  async fetchedCommit(signal: AbortSignal): Promise<CommitId | undefined> {
+    const format = '--format=%(objecttype) %(objectname)'
+    const listed = await this.#run((git) => git.raw(['for-each-ref', format, '--', ownRef]), signal)
+    const match = /^commit ([0-9a-f]{40,64})$/.exec(listed.trim())
+    return match?.[1] as CommitId | undefined
+  }
+
+  /** A file at a commit; see Repositories.file. */
+  async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const listed = await this.#run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', path]), signal)
+    if (listed === '') return undefined
+    const match = /^(\d+) \w+ ([0-9a-f]+) +(-|\d+)\t/.exec(listed)
+    const [, mode = '', blob = '', size] = match ?? []
+    const invalid = (detail: string) => new KasError({ code: 'CONFIGURATION_INVALID', detail: `${path}: ${detail}` })
+    if (mode !== '100644' && mode !== '100755') throw invalid('is not a file')
+    if (Number(size) > maxBytes) throw invalid(`has ${size} bytes, more than ${maxBytes}`)
+    return await this.#run((git) => git.binaryCatFile(['blob', blob]) as Promise<Buffer>, signal)
+  }
+
+  /** Bytes on the disk. */
+  size(): Promise<number> {
+    return folderBytes(this.path)
+  }
+
+  remove(): Promise<void> {
+    return rm(this.path, { recursive: true, force: true, maxRetries: 3 })
+  }
+
+  async #run<T>(work: (git: SimpleGit) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const { address, limit } = this.#components
+    const git = await gitFor(this.path, address, this.#options, signal)
+    try {
+      return await limit.run(() => work(git), signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof KasError) throw error
+      throw new KasError({ code: 'REPOSITORY_FAILED', detail: whatGitSaid(error) }, { cause: error })
+    }
+  }
+}
+
+function parseHead(listed: string, wanted: string): RemoteHead | undefined {
+  let ref = wanted
+  let commit: string | undefined
+  for (const line of listed.split('\n')) {
+    const [left = '', name] = line.split('\t')
+    if (name !== wanted) continue
+    if (left.startsWith('ref: ')) ref = left.slice('ref: '.length)
+    else if (/^[0-9a-f]{40,64}$/.test(left)) commit = left
+  }
+  return commit === undefined ? undefined : { ref, commit: commit as CommitId }
+}
+
+/** The line with the reason, without what git says around it. */
+function whatGitSaid(error: unknown): string {
+  if (!(error instanceof GitError)) return (error as Error).message
+  const lines = error.message.split('\n').filter((line) => line.trim() !== '')
+  return (lines.find((line) => /^(fatal|error|ERROR|remote):/.test(line)) ?? lines[0] ?? 'git failed').slice(0, 300)
+}
+
+async function folderBytes(folder: string): Promise<number> {
+  let total = 0
+  for (const entry of await readdir(folder, { withFileTypes: true, recursive: true }).catch(() => [])) {
+    if (!entry.isFile()) continue
+    total += await lstat(join(entry.parentPath, entry.name)).then(
+      (stats) => stats.size,
+      () => 0, // gone meanwhile
+    )
+  }
+  return total
+}

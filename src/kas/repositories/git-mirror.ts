@@ -1,0 +1,196 @@
+import { readdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import { linkedController } from '../../lib/signals.ts'
+import { GitFolder, type GitFolderComponents, type RemoteHead } from './git-folder.ts'
+import type { GitProcessOptions } from './git-process.ts'
+import type { CommitId } from './repositories.ts'
+
+export interface GitMirrorComponents extends GitFolderComponents {
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+export interface GitMirrorOptions extends GitProcessOptions {
+  /** where this mirror's generations lie */
+  readonly folder: string
+  readonly maxRepositoryBytes: number
+  /** a mirror that took so many fetches is made anew: shallow fetches leave old objects behind */
+  readonly renewAfterFetches: number
+  /** the longest that one look at the other side may take, in ms */
+  readonly updateTimeoutMs: number
+  /** between two looks at the growing folder during a fetch, in ms */
+  readonly sizeCheckMs: number
+  /** how long a replaced generation stays for those that still read it, in ms */
+  readonly keepReplacedMs: number
+}
+
+/**
+ * The newest commit of one branch, on the disk. A new generation of the folder replaces one that grew too large.
+ * One `update` at a time is its caller's duty; reads may run beside it.
+ */
+export class GitMirror {
+  readonly #components: GitMirrorComponents
+  readonly #options: GitMirrorOptions
+  readonly #stopped = new AbortController()
+  readonly #removals = new Map<GitFolder, () => void>()
+  #current:
+    | { readonly folder: GitFolder; readonly generation: number; fetched: CommitId | undefined; fetches: number }
+    | undefined
+  /** fetching it again would end as it did */
+  #tooLarge: CommitId | undefined
+
+  constructor(components: GitMirrorComponents, options: GitMirrorOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** Looks where the branch stands, fetches it if it moved, and says where it stands; `undefined`: empty. */
+  async update(): Promise<CommitId | undefined> {
+    const { updateTimeoutMs } = this.#options
+    const controller = linkedController(this.#stopped.signal)
+    const cancel = this.#components.clock.after(updateTimeoutMs, () => {
+      const detail = `git took longer than ${updateTimeoutMs} ms`
+      controller.abort(new KasError({ code: 'REPOSITORY_FAILED', detail }))
+    })
+    try {
+      this.#current ??= await this.#open(controller.signal)
+      const current = this.#current
+      const remote = await current.folder.remoteHead(controller.signal)
+      if (!remote || remote.commit === current.fetched) return remote?.commit
+      return await this.#fetch(remote, controller.signal)
+    } finally {
+      cancel()
+      controller.dispose()
+    }
+  }
+
+  async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const current = this.#current
+    if (!current) throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'nothing was fetched yet' })
+    const controller = linkedController(this.#stopped.signal, signal)
+    try {
+      return await current.folder.file(commit, path, maxBytes, controller.signal)
+    } finally {
+      controller.dispose()
+    }
+  }
+
+  /** Ends running git processes; what was fetched stays on the disk for the next start. */
+  async stop(): Promise<void> {
+    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+    for (const [folder, cancel] of this.#removals) {
+      cancel()
+      await folder.remove().catch(() => undefined)
+    }
+    this.#removals.clear()
+  }
+
+  /** Takes the newest generation that an earlier process left, and removes older and half-made ones. */
+  async #open(signal: AbortSignal) {
+    const { folder } = this.#options
+    const left = await readdir(folder).catch(() => [])
+    const generations = left.filter((name) => /^\d+$/.test(name)).map(Number)
+    const generation = Math.max(0, ...generations)
+    for (const name of left.filter((other) => other !== String(generation)))
+      await rm(join(folder, name), { recursive: true, force: true })
+    const opened = await this.#generation(generation, signal)
+    if ((await opened.folder.size()) <= this.#options.maxRepositoryBytes) return opened
+    await opened.folder.remove()
+    return this.#generation(generation + 1, signal)
+  }
+
+  async #generation(generation: number, signal: AbortSignal) {
+    const folder = new GitFolder(join(this.#options.folder, String(generation)), this.#components, this.#options)
+    await folder.prepare(signal)
+    return { folder, generation, fetched: await folder.fetchedCommit(signal), fetches: 0 }
+  }
+
+  async #fetch(remote: RemoteHead, signal: AbortSignal): Promise<CommitId> {
+    if (this.#tooLarge === remote.commit) throw this.#tooLargeError()
+    const current = this.#current
+    const worn = !current || current.fetches >= this.#options.renewAfterFetches
+    if (!worn) {
+      const commit = await this.#bounded(current.folder, remote, signal)
+      if (commit) {
+        current.fetched = commit
+        current.fetches++
+        return commit
+      }
+    }
+    return await this.#renew(remote, signal)
+  }
+
+  async #renew(remote: RemoteHead, signal: AbortSignal): Promise<CommitId> {
+    const replaced = this.#current
+    const next = await this.#generation((replaced?.generation ?? -1) + 1, signal)
+    try {
+      const commit = await this.#bounded(next.folder, remote, signal)
+      if (!commit) {
+        this.#tooLarge = remote.commit
+        throw this.#tooLargeError()
+      }
+      this.#current = { ...next, fetched: commit, fetches: 1 }
+      if (replaced) this.#removeLater(replaced.folder)
+      return commit
+    } catch (error) {
+      await next.folder.remove().catch(() => undefined)
+      throw error
+    }
+  }
+
+  /** Fetches, and looks at the folder's size before, meanwhile and after; `undefined`: it would be too large. */
+  async #bounded(folder: GitFolder, remote: RemoteHead, signal: AbortSignal): Promise<CommitId | undefined> {
+    const { maxRepositoryBytes } = this.#options
+    const tooLarge = async () => (await folder.size()) > maxRepositoryBytes
+    if (await tooLarge()) return undefined
+    const controller = linkedController(signal)
+    const overflow = this.#tooLargeError()
+    const watching = this.#whileRunning(async () => {
+      if (await tooLarge()) controller.abort(overflow)
+    })
+    try {
+      const commit = await folder.fetch(remote.ref, controller.signal)
+      return (await tooLarge()) ? undefined : commit
+    } catch (error) {
+      if (error === overflow) return undefined
+      throw error
+    } finally {
+      watching.end()
+      controller.dispose()
+    }
+  }
+
+  #whileRunning(look: () => Promise<void>): { end(): void } {
+    const { clock } = this.#components
+    let ended = false
+    let cancel: () => void = () => undefined
+    const next = () => {
+      cancel = clock.after(this.#options.sizeCheckMs, () => void look().finally(() => ended || next()))
+    }
+    next()
+    return {
+      end() {
+        ended = true
+        cancel()
+      },
+    }
+  }
+
+  #removeLater(folder: GitFolder): void {
+    const remove = () => {
+      this.#removals.delete(folder)
+      folder
+        .remove()
+        .catch((error: unknown) => this.#components.log.warn({ error }, 'Replaced mirror cannot be removed'))
+    }
+    this.#removals.set(folder, this.#components.clock.after(this.#options.keepReplacedMs, remove))
+  }
+
+  #tooLargeError(): KasError {
+    const detail = `the newest commit takes more than ${this.#options.maxRepositoryBytes} bytes`
+    return new KasError({ code: 'REPOSITORY_FAILED', detail })
+  }
+}

@@ -1,0 +1,99 @@
+import { readFile } from 'node:fs/promises'
+import { type SimpleGit, simpleGit } from 'simple-git'
+import { KasError } from '../../lib/errors.ts'
+import type { RepositoryAddress } from './repository-url.ts'
+
+export interface GitProcessOptions {
+  /** a process that says nothing for so long is ended, in ms */
+  readonly silenceTimeoutMs: number
+  /** environment of kas: git gets a few names of it, never all */
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** What git may know of kas' environment: where programs, the user's ssh files and certificates lie, which proxy. */
+const passedOn = [
+  ...['PATH', 'HOME', 'TMPDIR', 'SSH_AUTH_SOCK', 'SSL_CERT_FILE', 'SSL_CERT_DIR'],
+  ...['HTTPS_PROXY', 'https_proxy', 'NO_PROXY', 'no_proxy', 'ALL_PROXY', 'all_proxy'],
+]
+
+/** The transports that git may speak: no http, whose credentials travel in the clear, and no `ext::`. */
+const allowedProtocols = 'file:https:ssh'
+
+/** Larger credential files are no credentials. */
+const maxCredentialsBytes = 8192
+
+/**
+ * A git that works in `folder` and speaks to `address`, its credentials read anew: they go by the environment, which
+ * other users cannot see, never by argv.
+ *
+ * @param signal - ends the process
+ * @throws KasError REPOSITORY_FAILED if the credentials cannot be read
+ */
+export async function gitFor(
+  folder: string,
+  address: RepositoryAddress,
+  options: GitProcessOptions,
+  signal: AbortSignal,
+): Promise<SimpleGit> {
+  const env = gitEnvironment(folder, options.env, await settingsFor(address))
+  const guarded = Object.keys(env).filter((name) => name.startsWith('GIT_'))
+  return simpleGit({
+    baseDir: folder,
+    abort: signal,
+    timeout: { block: options.silenceTimeoutMs },
+    allowEnvironment: guarded,
+    unsafe: { allowUnsafeConfigEnvCount: true }, // the only one: for the header with the credentials
+  }).env(env)
+}
+
+async function settingsFor(address: RepositoryAddress): Promise<Readonly<Record<string, string>>> {
+  const settings = {
+    'safe.bareRepository': 'all',
+    'gc.auto': '0',
+    'maintenance.auto': 'false',
+    'fetch.fsckObjects': 'true',
+  }
+  if (!address.credentialsFile || !address.url.startsWith('https://')) return settings
+  const { origin } = new URL(address.url)
+  const authorization = `Authorization: Basic ${await credentialsOf(address.credentialsFile)}`
+  // to this host alone, and a redirect is not followed with it
+  return { ...settings, [`http.${origin}/.extraHeader`]: authorization, 'http.followRedirects': 'false' }
+}
+
+/** `user:password`, or a token alone, as the value of Basic. */
+async function credentialsOf(file: string): Promise<string> {
+  const failed = (detail: string, cause?: unknown) =>
+    new KasError({ code: 'REPOSITORY_FAILED', detail: `credentials_file ${file}: ${detail}` }, { cause })
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw failed(error.code ?? 'unreadable', error)
+  })
+  const line = text.trim()
+  if (line === '' || line.length > maxCredentialsBytes || /[\r\n\0]/.test(line)) {
+    throw failed('allowed: one line, user:password or a token alone')
+  }
+  return Buffer.from(line.includes(':') ? line : `oauth2:${line}`, 'utf8').toString('base64')
+}
+
+function gitEnvironment(
+  folder: string,
+  own: Readonly<Record<string, string | undefined>>,
+  settings: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const env: Record<string, string> = {
+    LC_ALL: 'C',
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_ALLOW_PROTOCOL: allowedProtocols,
+    GIT_DIR: folder,
+  }
+  for (const name of passedOn) {
+    const value = own[name]
+    if (value !== undefined) env[name] = value
+  }
+  const entries = Object.entries(settings)
+  env.GIT_CONFIG_COUNT = String(entries.length)
+  for (const [i, [key, value]] of entries.entries()) {
+    env[`GIT_CONFIG_KEY_${i}`] = key
+    env[`GIT_CONFIG_VALUE_${i}`] = value
+  }
+  return env
+}

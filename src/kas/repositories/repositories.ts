@@ -1,0 +1,28 @@
+import type { Agent } from '../directory/directory.ts'
+
+/** A commit id, 40 or 64 hex digits. */
+export type CommitId = string & { readonly brand: 'CommitId' }
+
+/** Reads the repository of an agent's project, and tells when its default branch moves. */
+export interface Repositories {
+  /**
+   * Head of the default branch, as last seen; `undefined` while the repository is empty.
+   *
+   * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
+   */
+  head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined>
+  /**
+   * A file at a commit; `undefined` if it is absent there.
+   *
+   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or no file, REPOSITORY_FAILED
+   */
+  file(
+    agent: Agent,
+    commit: CommitId,
+    path: string,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array | undefined>
+  /** Calls `listener` after the default branch moved, until the returned function is called. */
+  onMove(agent: Agent, listener: () => void): () => void
+}

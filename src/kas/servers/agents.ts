@@ -1,0 +1,195 @@
+import type { AddressInfo, ListenOptions } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { delay } from '../../lib/signals.ts'
+import type { Metadata } from '../../proto/call.ts'
+import type { SessionLimits } from '../../proto/grpc/limits.ts'
+import {
+  type Handler,
+  type ServerSessionEvents,
+  type ServerStream,
+  serveSession,
+} from '../../proto/grpc/server-session.ts'
+import { connectMethod } from '../../proto/reverse-tunnel.ts'
+import type { Agent, Directory } from '../directory/directory.ts'
+import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
+import { serveConnect } from '../tunnels/connect.ts'
+import type { Tunnels } from '../tunnels/tunnels.ts'
+import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './agents/authenticator.ts'
+import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
+import { Listener } from './agents/listener.ts'
+import { PingPolicy } from './agents/ping-policy.ts'
+
+/** Serves one call of an agent, who is known. `retired` aborts when polling streams should end with OK. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
+export type AgentHandler = (agent: Agent, stream: ServerStream, retired: AbortSignal) => Promise<Metadata | void>
+
+/** A method of 8150; a streaming one stays open while the directory is out of reach. */
+export interface AgentMethod {
+  readonly streaming: boolean
+  readonly serve: AgentHandler
+}
+
+export interface AgentsServerComponents {
+  readonly directory: Directory
+  readonly tunnels: Tunnels
+  /** by `/package.Service/Method`; Connect is the server's own */
+  readonly methods: Readonly<Record<string, AgentMethod>>
+  readonly log: Logger
+  readonly onRateExceeded: () => void
+  readonly events?: ServerSessionEvents
+}
+
+export interface AgentsServerOptions {
+  readonly listen: ListenOptions
+  readonly websocket: boolean
+  readonly tls?: { certificateFile: string; keyFile: string }
+  /** the Server header: `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly listenGraceMs: number
+  readonly age: ConnectionAgeOptions
+  readonly authenticator?: Partial<AuthenticatorOptions>
+  readonly liveness?: Partial<LivenessOptions>
+  readonly limits?: Partial<SessionLimits>
+}
+
+/** ms */
+const firstBytesTimeoutMs = 10_000
+const checkIntervalMs = 250
+
+/** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
+export class AgentsServer implements Service {
+  readonly #components: AgentsServerComponents
+  readonly #options: AgentsServerOptions
+  readonly #listener: Listener
+  readonly #authenticator: Authenticator
+  readonly #liveness: LivenessOptions
+  readonly #connections = new Set<AgentConnection>()
+  #checks: NodeJS.Timeout | undefined
+  #leaving = false
+
+  constructor(components: AgentsServerComponents, options: AgentsServerOptions) {
+    this.#components = components
+    this.#options = options
+    this.#liveness = { ...defaultLiveness, ...options.liveness }
+    this.#authenticator = new Authenticator(
+      { directory: components.directory, now: Date.now, onRateExceeded: components.onRateExceeded },
+      { ...defaultAuthenticatorOptions, ...options.authenticator },
+    )
+    this.#listener = new Listener(
+      {
+        product: options.product,
+        websocket: options.websocket,
+        firstBytesTimeoutMs,
+        ...(options.tls ? { tls: options.tls } : {}),
+      },
+      (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
+      (error) => components.log.debug({ error }, 'A connection failed before it was one'),
+    )
+  }
+
+  /** Where it listens, once started. */
+  get address(): AddressInfo {
+    return this.#listener.server.address() as AddressInfo
+  }
+
+  get connections(): ReadonlySet<AgentConnection> {
+    return this.#connections
+  }
+
+  async start(): Promise<void> {
+    const { server } = this.#listener
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(this.#options.listen, () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+    let expected = performance.now() + checkIntervalMs
+    this.#checks = setInterval(() => {
+      const now = performance.now()
+      const lateMs = Math.max(0, now - expected)
+      expected = now + checkIntervalMs
+      for (const connection of this.#connections) connection.check(now, lateMs)
+    }, checkIntervalMs)
+  }
+
+  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    if (this.#leaving) return
+    this.#leaving = true
+    await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
+    const closed = new Promise<void>((resolve) => this.#listener.server.close(() => resolve()))
+    this.#listener.closeUndecided()
+    for (const connection of this.#connections) connection.retire()
+    const cut = () => {
+      for (const connection of this.#connections) connection.session.destroy()
+    }
+    if (patience.aborted) cut()
+    else patience.addEventListener('abort', cut, { once: true })
+    await Promise.all([...this.#connections].map(({ session }) => session.closed))
+    patience.removeEventListener('abort', cut)
+    clearInterval(this.#checks)
+    await closed
+  }
+
+  /** Certificate files that changed on disk are used for new connections. */
+  reloadCertificates(): void {
+    this.#listener.reloadCertificates()
+  }
+
+  #serve(duplex: Duplex, remoteAddress: string): void {
+    const { log, events } = this.#components
+    const session = serveSession(duplex, (method) => this.#handlerFor(method, connection), {
+      ...(this.#options.limits ? { limits: this.#options.limits } : {}),
+      events: {
+        ...events,
+        handlerError: (method, error) => log.error({ error, grpc_method: method }, 'A call of an agent failed inside'),
+        sessionError: (error) => log.debug({ error, net_address: remoteAddress }, 'A connection of an agent failed'),
+      },
+    })
+    const connection = new AgentConnection(session, remoteAddress, performance.now(), this.#liveness)
+    this.#connections.add(connection)
+    const age = new ConnectionAge(connection, this.#options.age)
+    const pings = new PingPolicy()
+    session.onPing((active) => {
+      if (!pings.accept(performance.now(), active)) session.reject(enhanceYourCalm, 'too_many_pings')
+    })
+    void session.closed.then(() => {
+      age.stop()
+      this.#connections.delete(connection)
+    })
+    if (this.#leaving) connection.retire()
+  }
+
+  #handlerFor(method: string, connection: AgentConnection): Handler | undefined {
+    if (method === connectMethod) return (stream) => this.#connect(stream, connection)
+    const served = this.#components.methods[method]
+    if (!served) return undefined
+    return async (stream) => {
+      const how = { patient: served.streaming, counted: true }
+      const agent = await this.#authenticate(stream, how)
+      return served.serve(agent, stream, connection.retired)
+    }
+  }
+
+  async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
+    const agent = await this.#authenticate(stream, { patient: true, counted: !connection.spendReplacement() })
+    await serveConnect(this.#components.tunnels, agent, connection, stream)
+  }
+
+  async #authenticate(stream: ServerStream, how: { patient: boolean; counted: boolean }): Promise<Agent> {
+    try {
+      return await this.#authenticator.authenticate(stream.metadata, how, stream.signal)
+    } catch (error) {
+      const { code, message } = KasError.from(error)
+      const address = stream.method
+      this.#components.log.debug({ grpc_method: address, code, reason: message }, 'A call of an agent was refused')
+      throw error
+    }
+  }
+}
+
+const enhanceYourCalm = 11

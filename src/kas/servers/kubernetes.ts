@@ -1,0 +1,271 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import type { CertificateFiles } from '../../lib/certificate-files.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Registry } from '../../lib/metrics.ts'
+import type { Service } from '../../lib/service.ts'
+import { delay } from '../../lib/signals.ts'
+import { productName, type Version } from '../../lib/version.ts'
+import type { Forward } from '../../proto/call.ts'
+import type { ListenOptions } from '../config/listen-address.ts'
+import type { Directory } from '../directory/directory.ts'
+import { Connection, maxPipelinedRequests } from './kubernetes/connection.ts'
+import { createOriginCheck } from './kubernetes/cors.ts'
+import { Exchange } from './kubernetes/exchange.ts'
+import { KubernetesProxy } from './kubernetes/kubernetes-proxy.ts'
+import { malformed, type ParserError, refuseMalformed } from './kubernetes/malformed-request.ts'
+import { createKubernetesMetrics, type KubernetesMetrics } from './kubernetes/metrics.ts'
+import { hasNoBody } from './kubernetes/request-head.ts'
+import { UpgradedSocket } from './kubernetes/upgraded-socket.ts'
+
+export interface KubernetesServerComponents {
+  readonly forward: Forward
+  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
+  readonly register: Registry
+  readonly logger: Logger
+  /** absent: plain HTTP; its owner starts and stops it */
+  readonly certificate?: CertificateFiles
+}
+
+export interface KubernetesServerOptions {
+  readonly listen: ListenOptions
+  /** `agent.kubernetes_api.url_path_prefix`; a missing `/` at its end is added */
+  readonly urlPathPrefix: string
+  /** `gitlab.external_url`: pages of this origin may call; absent: none may */
+  readonly externalUrl?: string
+  /** after `stop`: how long new connections are still taken and idle ones kept, in ms */
+  readonly listenGraceMs: number
+  /** after that: how long requests that run may still take, in ms */
+  readonly shutdownGraceMs: number
+  readonly version: Version
+  readonly limits?: Partial<KubernetesLimits>
+}
+
+/** Wire-protocol 6.5 and 6.7. There is no limit on bodies, nor on the time that one request takes. */
+export interface KubernetesLimits {
+  /** bytes of a request's head */
+  readonly maxHeadBytes: number
+  /** for a request's head to come, in ms */
+  readonly headTimeoutMs: number
+  /** a connection may be idle between requests, in ms */
+  readonly keepAliveMs: number
+  /** a client on an upgraded connection may take nothing, in ms */
+  readonly upgradedWriteTimeoutMs: number
+}
+
+export const defaultKubernetesLimits: KubernetesLimits = {
+  maxHeadBytes: 64 * 1024,
+  headTimeoutMs: 10_000,
+  keepAliveMs: 60_000,
+  upgradedWriteTimeoutMs: 20_000,
+}
+
+/** node looks for late heads at an interval; a tenth of the time-out keeps it sharp */
+const headChecksPerTimeout = 10
+const tcpKeepAliveMs = 15_000 // as Go's listener: a client that vanished is noticed while a watch is silent
+const tlsHandshakeTimeoutMs = 10_000
+
+/**
+ * - `serving`
+ * - `leaving`: connections are taken, but each answer is the last on its connection
+ * - `draining`: no connection is taken, idle ones are closed, requests run to their end
+ * - `cut`
+ */
+type State = 'serving' | 'leaving' | 'draining' | 'cut'
+
+/** The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here (wire-protocol 6). */
+export class KubernetesServer implements Service {
+  readonly #components: KubernetesServerComponents
+  readonly #options: KubernetesServerOptions
+  readonly #limits: KubernetesLimits
+  readonly #product: string
+  readonly #proxy: KubernetesProxy
+  readonly #metrics: KubernetesMetrics
+  readonly #connections = new Map<Socket, Connection>()
+  /** with TLS another object than the one that speaks HTTP */
+  readonly #tcpSockets = new Set<Socket>()
+  readonly #cut = new AbortController()
+  #server: Server | undefined
+  #state: State = 'serving'
+  #stopped: Promise<void> | undefined
+
+  constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
+    const { urlPathPrefix, externalUrl, version } = options
+    this.#components = components
+    this.#options = options
+    this.#limits = { ...defaultKubernetesLimits, ...options.limits }
+    this.#product = productName('gitlab-kas', version)
+    this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
+    this.#proxy = new KubernetesProxy(
+      { ...components, metrics: this.#metrics },
+      {
+        urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
+        product: this.#product,
+        allowsOrigin: createOriginCheck(externalUrl),
+      },
+    )
+  }
+
+  /** Where it listens; only after `start`. */
+  get address(): AddressInfo | string {
+    const address = this.#server?.address()
+    if (!address) throw new Error('the Kubernetes API server does not listen')
+    return address
+  }
+
+  async start(): Promise<void> {
+    const server = this.#createServer()
+    this.#server = server
+    server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
+    server.on('connection', (socket: Socket) => {
+      this.#tcpSockets.add(socket)
+      socket.once('close', () => this.#tcpSockets.delete(socket))
+    })
+    const ready = this.#components.certificate ? 'secureConnection' : 'connection'
+    server.on(ready, (socket: Socket) => this.#connection(socket))
+    server.on('request', (request, response) => this.#onRequest(request, response))
+    server.on('checkContinue', (request, response) => this.#onRequest(request, response, { expectsContinue: true }))
+    server.on('checkExpectation', (request, response) => {
+      const exchange = this.#exchange(request, response)
+      if (exchange) void this.#proxy.refuse(exchange, new KasError({ code: 'EXPECTATION_FAILED' }))
+    })
+    server.on('upgrade', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
+    server.on('connect', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
+    server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
+    server.listen(this.#options.listen)
+    await once(server, 'listening')
+  }
+
+  /** Leaves in the stages of `State`; `patience` ends each of them at once. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    if (!this.#server) return
+    const onImpatience = () => this.#cut.abort()
+    if (patience?.aborted) onImpatience()
+    patience?.addEventListener('abort', onImpatience, { once: true })
+    this.#stopped ??= this.#stop(this.#server)
+    await this.#stopped
+    patience?.removeEventListener('abort', onImpatience)
+  }
+
+  async #stop(server: Server): Promise<void> {
+    const { listenGraceMs, shutdownGraceMs } = this.#options
+    const { signal } = this.#cut
+    this.#state = 'leaving'
+    await delay(listenGraceMs, signal).catch(ignore)
+    this.#state = 'draining'
+    const closed = once(server, 'close')
+    // not http's own close, which destroys idle connections with what they still have to send
+    NetServer.prototype.close.call(server)
+    for (const connection of this.#connections.values()) {
+      connection.closeWhenIdle = true
+      connection.closeIfIdle()
+    }
+    const grace = setTimeout(() => this.#cut.abort(), shutdownGraceMs)
+    const onCut = () => this.#destroyAll()
+    signal.addEventListener('abort', onCut, { once: true })
+    if (signal.aborted) onCut()
+    await closed
+    clearTimeout(grace)
+    server.close() // its timers
+  }
+
+  #createServer(): Server {
+    const { maxHeadBytes, headTimeoutMs, keepAliveMs } = this.#limits
+    const { certificate } = this.#components
+    const options = {
+      requestTimeout: 0,
+      headersTimeout: headTimeoutMs,
+      connectionsCheckingInterval: Math.ceil(headTimeoutMs / headChecksPerTimeout),
+      keepAliveTimeout: keepAliveMs,
+      maxHeaderSize: maxHeadBytes,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: tcpKeepAliveMs,
+      requireHostHeader: false, // kas refuses it itself, and counts it
+      insecureHTTPParser: false,
+      shouldUpgradeCallback: hasNoBody, // a body and bytes of an upgraded connection could not be told apart
+    }
+    if (!certificate) return createServer(options)
+    const tls = {
+      ALPNProtocols: ['http/1.1'], // upgrades cannot work over HTTP/2
+      minVersion: 'TLSv1.2' as const,
+      handshakeTimeout: tlsHandshakeTimeoutMs,
+      allowHalfOpen: true,
+    }
+    const server = createTlsServer({ ...options, ...tls, ...certificate.current })
+    certificate.onChange((next) => server.setSecureContext({ ...next, minVersion: tls.minVersion }))
+    return server
+  }
+
+  #onRequest(request: IncomingMessage, response: ServerResponse, options?: { expectsContinue: boolean }): void {
+    const exchange = this.#exchange(request, response, options)
+    if (exchange) void this.#proxy.serve(exchange)
+  }
+
+  /** Undefined: its connection carries too much already, and is cut. */
+  #exchange(
+    request: IncomingMessage,
+    response: ServerResponse,
+    options?: { expectsContinue?: boolean; upgrade?: UpgradedSocket },
+  ): Exchange | undefined {
+    const connection = this.#connection(request.socket)
+    if (connection.exchanges.size >= maxPipelinedRequests) {
+      request.socket.destroy()
+      return undefined
+    }
+    return new Exchange(request, response, connection, { ...options, leaving: () => this.#state !== 'serving' })
+  }
+
+  /** Upgrades, and CONNECT, which is refused: node hands both over with the bare connection. */
+  #onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    if (this.#connection(socket).exchanges.size > 0) return void socket.destroy() // its answer would cut in
+    const response = new ServerResponse(request)
+    response.shouldKeepAlive = false
+    const upgrade = new UpgradedSocket(socket, head, {
+      writeTimeoutMs: this.#limits.upgradedWriteTimeoutMs,
+      onEarlyEnd: () => exchange?.leave(new KasError({ code: 'CANCELLED' })),
+    })
+    response.assignSocket(socket)
+    socket.on('drain', () => response.emit('drain'))
+    response.on('finish', () => socket.destroySoon())
+    const exchange = this.#exchange(request, response, { upgrade })
+    if (exchange) void this.#proxy.serve(exchange)
+  }
+
+  #onClientError(error: ParserError, socket: Socket): void {
+    const connection = this.#connection(socket)
+    if (connection.broken) return
+    const refusal = malformed(error)
+    if (!refusal) return void socket.destroy()
+    this.#metrics.failed(refusal.code)
+    refuseMalformed(connection, refusal, this.#product)
+  }
+
+  #connection(socket: Socket): Connection {
+    const known = this.#connections.get(socket)
+    if (known) return known
+    const connection = new Connection(socket)
+    this.#connections.set(socket, connection)
+    socket.once('close', () => this.#connections.delete(socket))
+    connection.closeWhenIdle = this.#state === 'draining' || this.#state === 'cut'
+    connection.closeIfIdle()
+    return connection
+  }
+
+  #running(): number {
+    let running = 0
+    for (const { exchanges } of this.#connections.values()) running += exchanges.size
+    return running
+  }
+
+  #destroyAll(): void {
+    this.#state = 'cut'
+    for (const socket of this.#connections.keys()) socket.destroy()
+    for (const socket of this.#tcpSockets) socket.destroy()
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,41 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { Directory, Impersonation, UserCredential, UserGrant } from '../../directory/directory.ts'
+import type { Credentials } from './credentials.ts'
+import { jobImpersonation, userImpersonation } from './impersonation.ts'
+
+/**
+ * Asks the directory whether the caller may use the agent, and as whom; undefined: as the agent itself.
+ *
+ * @throws KasError of Directory.grantJob or grantUser
+ */
+export async function authorize(
+  directory: Pick<Directory, 'grantJob' | 'grantUser'>,
+  credentials: Credentials,
+  signal: AbortSignal,
+): Promise<Impersonation | undefined> {
+  const { agentId } = credentials
+  if (credentials.kind === 'job') {
+    return jobImpersonation(agentId, await directory.grantJob(agentId, credentials.token, signal))
+  }
+  const { grant, type } = await firstGrant(directory, credentials, signal)
+  return userImpersonation(agentId, grant, type)
+}
+
+/** The first candidate that is accepted wins; a failure to find out outweighs a refusal. */
+async function firstGrant(
+  directory: Pick<Directory, 'grantUser'>,
+  { agentId, candidates }: Extract<Credentials, { kind: 'user' }>,
+  signal: AbortSignal,
+): Promise<{ grant: UserGrant; type: UserCredential['type'] }> {
+  let refusal: unknown
+  for (const credential of candidates) {
+    try {
+      return { grant: await directory.grantUser(agentId, credential, signal), type: credential.type }
+    } catch (error) {
+      if (signal.aborted) throw error
+      const refused = error instanceof KasError && error.code === 'USER_UNAUTHORIZED'
+      if (!refused || refusal === undefined) refusal = error
+    }
+  }
+  throw refusal
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto'
+import { Code, type Delivery, type KasError } from '../../../lib/errors.ts'
+import { encodeStatus, mediaTypes, negotiate } from './status.ts'
+
+/** An answer that kas makes itself, because the call failed before a status line was sent (wire-protocol 6.6). */
+export interface ErrorAnswer {
+  readonly code: number
+  /** name, value, name, value */
+  readonly headers: string[]
+  readonly body: string | Uint8Array
+  /** stands in the message too; only with failures that the caller is not told */
+  readonly traceId?: string
+}
+
+/** Where a call failed: before it was handed on, or on its way and at the agent. */
+export type FailedAt = 'entry' | 'tunnel'
+
+const messagePrefix = 'GitLab Agent Server: '
+const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
+const retryAfterSeconds = '1'
+
+/** As grpc-go spells its codes. */
+const goNames: Record<number, string> = {
+  [Code.OK]: 'OK',
+  [Code.CANCELLED]: 'Canceled',
+  [Code.UNKNOWN]: 'Unknown',
+  [Code.INVALID_ARGUMENT]: 'InvalidArgument',
+  [Code.DEADLINE_EXCEEDED]: 'DeadlineExceeded',
+  [Code.NOT_FOUND]: 'NotFound',
+  [Code.ALREADY_EXISTS]: 'AlreadyExists',
+  [Code.PERMISSION_DENIED]: 'PermissionDenied',
+  [Code.RESOURCE_EXHAUSTED]: 'ResourceExhausted',
+  [Code.FAILED_PRECONDITION]: 'FailedPrecondition',
+  [Code.ABORTED]: 'Aborted',
+  [Code.OUT_OF_RANGE]: 'OutOfRange',
+  [Code.UNIMPLEMENTED]: 'Unimplemented',
+  [Code.INTERNAL]: 'Internal',
+  [Code.UNAVAILABLE]: 'Unavailable',
+  [Code.DATA_LOSS]: 'DataLoss',
+  [Code.UNAUTHENTICATED]: 'Unauthenticated',
+}
+
+/** Refusals to carry the call at all; anything else on the way is a 502, as from upstream. */
+const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED'])
+
+/** What a directory was told is for the caller too: upstream shows it, and users search for it. */
+const shownCause = /^HTTP status code: \d{3} for path \/[\w/]*$/
+const withCause = new Set(['JOB_TOKEN_UNAUTHORIZED', 'JOB_TOKEN_FORBIDDEN', 'JOB_TOKEN_NOT_FOUND', 'JOB_AGENTS_FAILED'])
+
+/**
+ * @param accept - of the request, all its headers
+ * @param delivery - whether the call may have reached the cluster
+ */
+export function errorAnswer(error: KasError, at: FailedAt, accept: readonly string[], delivery: Delivery): ErrorAnswer {
+  const own = at === 'entry' || ownRefusals.has(error.code)
+  const code = own ? error.httpStatus : 502
+  const traceId = own && error.code === 'INTERNAL' ? { traceId: randomBytes(16).toString('hex') } : undefined
+  const trace = traceId ? `. Trace ID: ${traceId.traceId}` : ''
+  const message = messagePrefix + (own ? ownText(error) : tunnelText(error)) + trace
+  const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
+  const headers = ['Kas-Delivery', reached]
+  if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
+  // kubectl repeats by itself what comes with this header, so only what never left may have it
+  if (at === 'tunnel' && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
+  if (code === 405) headers.push('Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS')
+  return { ...encode(code, message, accept, headers), ...traceId }
+}
+
+function encode(code: number, message: string, accept: readonly string[], headers: string[]): ErrorAnswer {
+  const mediaType = negotiate(accept)
+  if (mediaType === undefined) {
+    headers.push('Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff')
+    const accepted = `only the following media types are accepted: ${mediaTypes.join(', ')}`
+    return { code: 406, headers, body: `${messagePrefix}Failed to negotiate output media type: ${accepted}\n` }
+  }
+  headers.push('Content-Type', mediaType)
+  return { code, headers, body: encodeStatus(mediaType, { message, code }) }
+}
+
+function ownText(error: KasError): string {
+  const { cause } = error
+  const shown = withCause.has(error.code) && cause instanceof Error && shownCause.test(cause.message)
+  return shown ? `${error.message}: ${cause.message}` : error.message
+}
+
+function tunnelText(error: KasError): string {
+  return `${tunnelPrefix}rpc error: code = ${goNames[error.grpcCode] ?? `Code(${error.grpcCode})`} desc = ${error.message}`
+}

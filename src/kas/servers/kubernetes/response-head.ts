@@ -1,0 +1,91 @@
+import { KasError } from '../../../lib/errors.ts'
+import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
+import { originHeaders } from './cors.ts'
+import { namedByConnection } from './request-head.ts'
+
+/** A cluster's answer as the caller gets it (wire-protocol 6.4). */
+export interface ResponseHead {
+  /** undefined: the usual one */
+  readonly statusText: string | undefined
+  /** name, value, name, value; names may repeat */
+  readonly headers: string[]
+  /** undefined: the cluster did not say */
+  readonly contentLength: number | undefined
+}
+
+const removed = new Set([
+  // of one hop
+  'Connection',
+  'Keep-Alive',
+  'Proxy-Authenticate',
+  'Proxy-Authorization',
+  'Proxy-Connection',
+  'Te',
+  'Trailer',
+  'Transfer-Encoding',
+  'Upgrade',
+  // kas decides which pages may read the answer
+  'Access-Control-Allow-Origin',
+  'Access-Control-Allow-Headers',
+  'Access-Control-Allow-Credentials',
+  'Access-Control-Allow-Methods',
+  'Access-Control-Max-Age',
+  // would steer a front
+  'X-Sendfile',
+  'X-Sendfile2',
+  'X-Lighttpd-Send-File',
+  'X-Lighttpd-Send-Tempfile',
+  'X-Litespeed-Location',
+  'X-Reproxy-Url',
+  // kas' own words
+  'Gitlab-Unauthorized',
+  'Kas-Delivery',
+])
+const removedPrefixes = /^(?:X-Accel-|X-Reproxy-|Gitlab-Kas-|Gitlab-Workhorse-)/
+/** what a status text may hold */
+const text = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/**
+ * @param upgrade - the answer is a 101, whose Upgrade header stays
+ * @throws KasError INVALID_MESSAGE: lengths that contradict one another would let a cluster write answers to
+ * requests that are not its own
+ */
+export function readResponseHead(
+  { statusCode, status, header }: HttpResponseHeader,
+  options: { via: string; origin: string | undefined; upgrade: boolean },
+): ResponseHead {
+  const headers = options.origin === undefined ? [] : originHeaders(options.origin)
+  const named = namedByConnectionHeader(header)
+  let contentLength: number | undefined
+  for (const [name, values] of header) {
+    const canonical = canonicalHeaderName(name)
+    if (canonical === 'Content-Length') {
+      for (const value of values) contentLength = sameLength(value, contentLength)
+    } else if (canonical === 'Upgrade' && options.upgrade) {
+      for (const value of values) headers.push('Upgrade', value)
+    } else if (!removed.has(canonical) && !removedPrefixes.test(canonical) && !named?.has(canonical)) {
+      for (const value of values) headers.push(canonical, value)
+    }
+  }
+  if (options.upgrade) headers.push('Connection', 'Upgrade')
+  else if (contentLength !== undefined && statusCode !== 204) headers.push('Content-Length', String(contentLength))
+  headers.push('Via', options.via)
+  const space = status.indexOf(' ')
+  const statusText = space < 0 ? '' : status.slice(space + 1)
+  return { statusText: statusText !== '' && text.test(statusText) ? statusText : undefined, headers, contentLength }
+}
+
+function namedByConnectionHeader(header: Headers): Set<string> | undefined {
+  for (const [name, values] of header) {
+    if (canonicalHeaderName(name) === 'Connection') return namedByConnection(values)
+  }
+  return undefined
+}
+
+function sameLength(value: string, before: number | undefined): number {
+  const length = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN
+  if (Number.isNaN(length) || (before !== undefined && before !== length)) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the Content-Length of the answer is not valid' })
+  }
+  return length
+}

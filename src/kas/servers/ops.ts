@@ -1,0 +1,124 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { CertificateFiles } from '../../lib/certificate-files.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Registry } from '../../lib/metrics.ts'
+import type { Service } from '../../lib/service.ts'
+import type { ListenOptions } from '../config/listen-address.ts'
+import type { Readiness } from './readiness.ts'
+
+export interface OpsComponents {
+  readonly register: Registry
+  readonly readiness: Pick<Readiness, 'problem'>
+  readonly logger: Logger
+  /** absent: plain HTTP; its owner starts and stops it */
+  readonly certificate?: CertificateFiles
+}
+
+export interface OpsOptions {
+  readonly listen: ListenOptions
+  readonly metricsPath: string
+  readonly livenessPath: string
+  readonly readinessPath: string
+  /** value of the Server header */
+  readonly product: string
+  readonly readTimeoutMs?: number
+  readonly writeTimeoutMs?: number
+  readonly idleTimeoutMs?: number
+}
+
+/** wire-protocol 8.3 */
+const defaultReadTimeoutMs = 1000
+const defaultWriteTimeoutMs = 15_000
+const defaultIdleTimeoutMs = 60_000
+
+/** Metrics, liveness and readiness over HTTP, open to all (wire-protocol 8.3). */
+export class OpsServer implements Service {
+  readonly #components: OpsComponents
+  readonly #options: OpsOptions
+  #server: Server | TlsServer | undefined
+
+  constructor(components: OpsComponents, options: OpsOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** Where it listens; only after `start`. */
+  get address(): AddressInfo | string {
+    const address = this.#server?.address()
+    if (!address) throw new Error('the ops server does not listen')
+    return address
+  }
+
+  async start(): Promise<void> {
+    const { listen, readTimeoutMs = defaultReadTimeoutMs, idleTimeoutMs = defaultIdleTimeoutMs } = this.#options
+    const { certificate } = this.#components
+    const onRequest: RequestListener = (request, response) => void this.#answer(request, response)
+    const options = {
+      headersTimeout: readTimeoutMs,
+      requestTimeout: readTimeoutMs,
+      keepAliveTimeout: idleTimeoutMs,
+      connectionsCheckingInterval: Math.ceil(readTimeoutMs / 2), // the default of 30 s would blunt the read time-out
+    }
+    if (certificate) {
+      const server = createTlsServer({ ...options, ...certificate.current }, onRequest)
+      certificate.onChange((next) => server.setSecureContext(next))
+      this.#server = server
+    } else {
+      this.#server = createServer(options, onRequest)
+    }
+    this.#server.listen(listen)
+    await once(this.#server, 'listening')
+  }
+
+  async stop(patience?: AbortSignal): Promise<void> {
+    const server = this.#server
+    if (!server?.listening) return
+    const closed = once(server, 'close')
+    const cut = () => server.closeAllConnections()
+    server.close()
+    if (patience?.aborted) cut()
+    patience?.addEventListener('abort', cut, { once: true })
+    await closed
+    patience?.removeEventListener('abort', cut)
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { writeTimeoutMs = defaultWriteTimeoutMs, product } = this.#options
+    const writing = setTimeout(() => response.destroy(), writeTimeoutMs).unref()
+    response.once('close', () => clearTimeout(writing))
+    response.setHeader('Server', product)
+    request.resume()
+    try {
+      await this.#route(request, response)
+    } catch (error) {
+      this.#components.logger.error({ error, url_path: request.url }, 'Metrics could not be collected')
+      send(response, 500, 'Internal error')
+    }
+  }
+
+  async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { metricsPath, livenessPath, readinessPath } = this.#options
+    const { register, readiness } = this.#components
+    const path = request.url?.replace(/\?.*$/s, '')
+    if (path !== metricsPath && path !== livenessPath && path !== readinessPath) return send(response, 404, 'Not found')
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      return send(response.setHeader('Allow', 'GET, HEAD'), 405, 'Method not allowed')
+    if (path === livenessPath) return send(response, 200, '')
+    if (path === readinessPath) {
+      const problem = readiness.problem()
+      return send(response, problem === undefined ? 200 : 500, problem ?? '')
+    }
+    const text = await register.metrics()
+    response.setHeader('Content-Type', register.contentType).end(text)
+  }
+}
+
+function send(response: ServerResponse, status: number, text: string): void {
+  if (response.headersSent) return void response.destroy()
+  response.statusCode = status
+  if (text !== '') response.setHeader('Content-Type', 'text/plain; charset=utf-8')
+  response.end(text)
+}

@@ -1,0 +1,134 @@
+import type { ServerSession } from '../../proto/grpc/server-session.ts'
+
+/** When a connection is asked after, and when it is given up. ms. */
+export interface LivenessOptions {
+  /** silence while a call runs, before a PING (design "A silent agent connection") */
+  readonly busySilenceMs: number
+  /** an unanswered PING makes the connection suspect: others are preferred */
+  readonly suspectMs: number
+  /** and after this it is lost */
+  readonly busyPingTimeoutMs: number
+  /** silence without calls, before a PING: under the 60 s of usual balancers (wire-protocol 2.4) */
+  readonly idleSilenceMs: number
+  readonly idlePingTimeoutMs: number
+}
+
+export const defaultLiveness: LivenessOptions = {
+  busySilenceMs: 2000,
+  suspectMs: 300,
+  busyPingTimeoutMs: 3000,
+  idleSilenceMs: 50_000,
+  idlePingTimeoutMs: 20_000,
+}
+
+/** One connection of an agentk pod: how many calls run on it, and whether it lives. */
+export class AgentConnection {
+  readonly session: ServerSession
+  /** where it comes from, `host:port` */
+  readonly remoteAddress: string
+  /** aborts when idle tunnels and polling streams should end with OK, to be opened again elsewhere */
+  readonly retired: AbortSignal
+  readonly #retire = new AbortController()
+  readonly #idle = new Set<() => void>()
+  readonly #options: LivenessOptions
+  #running = 0
+  #replacements = 0
+  #described: { bytes: Uint8Array; methods: ReadonlySet<string> } | undefined
+  #bytesRead = 0
+  #heardAt: number
+  #ping: { sentAt: number; timeoutMs: number } | undefined
+
+  constructor(session: ServerSession, remoteAddress: string, now: number, options: LivenessOptions = defaultLiveness) {
+    this.session = session
+    this.remoteAddress = remoteAddress
+    this.retired = this.#retire.signal
+    this.#heardAt = now
+    this.#options = options
+  }
+
+  get running(): number {
+    return this.#running
+  }
+
+  callStarted(): void {
+    this.#running++
+  }
+
+  callEnded(): void {
+    this.#running--
+    this.#replacements++
+  }
+
+  /** What a descriptor names: all tunnels of a connection bring the same one, which is read once. */
+  describe(bytes: Uint8Array, read: (bytes: Uint8Array) => ReadonlySet<string>): ReadonlySet<string> {
+    if (!this.#described || Buffer.compare(this.#described.bytes, bytes) !== 0) {
+      this.#described = { bytes: Buffer.from(bytes), methods: read(bytes) }
+    }
+    return this.#described.methods
+  }
+
+  /** A used-up tunnel may be replaced without counting against the token's rate. */
+  spendReplacement(): boolean {
+    if (this.#replacements === 0) return false
+    this.#replacements--
+    return true
+  }
+
+  /** A PING has gone unanswered for longer than a living connection takes. */
+  isSuspect(now: number): boolean {
+    return this.#ping !== undefined && now - this.#ping.sentAt >= this.#options.suspectMs
+  }
+
+  /** Calls `listener` when the connection retires, until the returned function is called. */
+  onRetire(listener: () => void): () => void {
+    this.#idle.add(listener)
+    return () => void this.#idle.delete(listener)
+  }
+
+  /** Ends what is idle with OK, and lets no new streams in: running calls go on. */
+  retire(): void {
+    this.#retire.abort()
+    for (const listener of this.#idle) listener()
+    this.session.close()
+  }
+
+  /** GOAWAY alone: the agent opens new streams on another connection; idle ones stay usable until `retire`. */
+  goAway(): void {
+    this.session.close()
+  }
+
+  /**
+   * Looks at the connection, a few times a second.
+   *
+   * @param lateMs - how late this look is: our own stall, which is not held against the connection
+   */
+  check(now: number, lateMs: number): void {
+    const { bytesRead } = this.session
+    if (bytesRead !== this.#bytesRead) {
+      this.#bytesRead = bytesRead
+      this.#heardAt = now
+      this.#ping = undefined // any byte proves life; the answer to the PING is then of no interest
+      return
+    }
+    if (this.#ping) {
+      this.#ping.sentAt += lateMs
+      if (now - this.#ping.sentAt >= this.#ping.timeoutMs) this.session.destroy()
+      return
+    }
+    const { busySilenceMs, idleSilenceMs, busyPingTimeoutMs, idlePingTimeoutMs } = this.#options
+    const silence = now - this.#heardAt
+    if (this.#running > 0 && silence >= busySilenceMs) this.#sendPing(now, busyPingTimeoutMs)
+    else if (silence >= idleSilenceMs) this.#sendPing(now, idlePingTimeoutMs)
+  }
+
+  #sendPing(now: number, timeoutMs: number): void {
+    const ping = { sentAt: now, timeoutMs }
+    this.#ping = ping
+    this.session.ping().then(
+      () => {
+        if (this.#ping === ping) this.#ping = undefined
+      },
+      () => undefined, // the connection ended, which its calls are told
+    )
+  }
+}

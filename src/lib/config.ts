@@ -1,0 +1,216 @@
+import { readFile } from 'node:fs/promises'
+import { closest, distance } from 'fastest-levenshtein'
+import { isNode, LineCounter, parseDocument } from 'yaml'
+import { z } from 'zod'
+import { KasError } from './errors.ts'
+
+/** Something in a configuration file that has no effect, for the log: one line each. */
+export interface ConfigWarning {
+  readonly kind: 'unknown' | 'unused'
+  /** `agent.listen.websocket`, `cluster.discovery.static[0]` */
+  readonly key: string
+  /** the nearest known name, if one is near; for `unused`: why it has no effect */
+  readonly hint?: string
+}
+
+export interface LoadedConfig<T> {
+  readonly value: T
+  readonly warnings: readonly ConfigWarning[]
+}
+
+type Path = readonly (string | number)[]
+type Tree = Record<string, unknown>
+
+/** Milliseconds of a Go duration (`300s`, `5m`, `1h30m`, `1.5s`, `250ms`), or undefined. */
+export function parseDuration(text: string): number | undefined {
+  if (!/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(text)) return undefined
+  const units: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
+  let total = 0
+  for (const [, amount, unit] of text.matchAll(/([\d.]+)(h|ms|m|s)/g))
+    total += Number(amount) * (units[unit ?? ''] ?? 0)
+  return Math.round(total)
+}
+
+/** A duration as Go and proto JSON write it, read as milliseconds; `positive` refuses zero. */
+export function durationSchema(defaultText: string, options: { positive?: boolean } = {}) {
+  const allowed = `a duration${options.positive ? ' above zero' : ''} such as "300s" or "5m"`
+  return z
+    .string({ error: allowed })
+    .transform((text, context) => {
+      const ms = parseDuration(text)
+      if (ms !== undefined && (ms > 0 || !options.positive)) return ms
+      context.addIssue({ code: 'custom', message: allowed })
+      return z.NEVER
+    })
+    .prefault(defaultText)
+}
+
+/** A whole number within bounds, also as text, as proto JSON takes it. */
+export function wholeNumberSchema(defaultValue: number, options: { min: number; max: number }) {
+  const error = `a whole number from ${options.min} to ${options.max}`
+  const fromText = (value: unknown) => (typeof value === 'string' && /^\d+$/.test(value) ? Number(value) : value)
+  return z
+    .preprocess(fromText, z.int({ error }).min(options.min, { error }).max(options.max, { error }))
+    .prefault(defaultValue)
+}
+
+/** A block of keys that is filled with their defaults when it is absent. */
+export function blockSchema<Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.object(shape, { error: 'a block of keys' }).prefault({} as never)
+}
+
+/**
+ * Reads a YAML file and checks it by `schema`. A key that the schema does not know is a warning, a wrong value an
+ * error. A key without a value counts as absent, as in proto JSON.
+ *
+ * @param unused - keys that are accepted and taken out, each with the reason why it has no effect
+ * @throws KasError SETTINGS_INVALID with every problem: file, line, key, what was found, what is allowed
+ */
+export async function loadConfig<S extends z.ZodType>(
+  file: string,
+  schema: S,
+  unused: Readonly<Record<string, string>> = {},
+): Promise<LoadedConfig<z.output<S>>> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const problem = `cannot be read: ${(error as Error).message}`
+    throw new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] }, { cause: error })
+  }
+  return parseConfig(file, text, schema, unused)
+}
+
+/** `loadConfig` for a text that has been read already; `file` names it in errors. */
+export function parseConfig<S extends z.ZodType>(
+  file: string,
+  text: string,
+  schema: S,
+  unused: Readonly<Record<string, string>> = {},
+): LoadedConfig<z.output<S>> {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false })
+  const lineAt = (offset: number) => `line ${lines.linePos(offset).line}`
+  const invalid = (problems: string[]) => new KasError({ code: 'SETTINGS_INVALID', file, problems })
+  if (document.errors.length > 0)
+    throw invalid(document.errors.map((e) => `${lineAt(e.pos[0])}: not YAML: ${e.message}`))
+  let tree: unknown
+  try {
+    tree = withoutNulls(document.toJS()) ?? {}
+  } catch (error) {
+    throw invalid([`not YAML: ${(error as Error).message}`]) // too many aliases
+  }
+  if (!isTree(tree)) throw invalid([`found ${show(tree, [])}, allowed: a block of keys`])
+
+  const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [])]
+  const result = schema.safeParse(tree)
+  if (result.success) return { value: result.data, warnings }
+  throw invalid(
+    result.error.issues.map((issue) => {
+      const path = issue.path as Path
+      const line = lineOf(document, path)
+      const where = line === undefined ? '' : `${lineAt(line)}: `
+      return `${where}${keyOf(path)}: found ${show(valueAt(tree, path), path)}, allowed: ${allowedBy(issue)}`
+    }),
+  )
+}
+
+const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isTree(value)) return value ?? undefined
+  const kept = Object.entries(value).filter(([, child]) => child !== null && child !== undefined)
+  return Object.fromEntries(kept.map(([key, child]) => [key, withoutNulls(child)]))
+}
+
+/** Removes the keys of `unused` (dotted paths) from `tree` and tells of those that were there. */
+function takeOut(tree: Tree, unused: Readonly<Record<string, string>>): ConfigWarning[] {
+  return Object.entries(unused).flatMap(([key, why]): ConfigWarning[] => {
+    const path = key.split('.')
+    const parent = valueAt(tree, path.slice(0, -1))
+    const last = path.at(-1) ?? ''
+    if (!isTree(parent) || !(last in parent)) return []
+    const value = parent[last]
+    delete parent[last]
+    return saysNothing(value) ? [] : [{ kind: 'unused', key, hint: why }]
+  })
+}
+
+/** Packages write `sentry: { dsn: "" }` and `workspaces: { enabled: false }`: nothing was asked for. */
+function saysNothing(value: unknown): boolean {
+  if (isTree(value)) return value.enabled === false || Object.values(value).every(saysNothing)
+  return value === '' || value === null || (Array.isArray(value) && value.length === 0)
+}
+
+/** Removes keys that `schema` does not know from `tree`, down to the leaves, and names the nearest known ones. */
+function unknownKeys(tree: unknown, schema: z.ZodType, path: Path): ConfigWarning[] {
+  const known = unwrap(schema)
+  if (known instanceof z.ZodArray && Array.isArray(tree)) {
+    return tree.flatMap((child, i) => unknownKeys(child, known.element as z.ZodType, [...path, i]))
+  }
+  if (!(known instanceof z.ZodObject) || !isTree(tree)) return []
+  const names = Object.keys(known.shape)
+  return Object.entries(tree).flatMap(([key, child]): ConfigWarning[] => {
+    const schemaOfChild = Object.hasOwn(known.shape, key) ? (known.shape[key] as z.ZodType) : undefined
+    if (schemaOfChild) return unknownKeys(child, schemaOfChild, [...path, key])
+    delete tree[key]
+    const hint = nearest(key, names)
+    return [{ kind: 'unknown', key: keyOf([...path, key]), ...(hint ? { hint: keyOf([...path, hint]) } : {}) }]
+  })
+}
+
+function unwrap(schema: z.ZodType): z.ZodType {
+  const { def } = schema as unknown as { def: { innerType?: z.ZodType } }
+  return def.innerType ? unwrap(def.innerType) : schema
+}
+
+/** The name within a third of its length (at least two letters) of `key`. */
+function nearest(key: string, names: readonly string[]): string | undefined {
+  if (names.length === 0) return undefined
+  const plain = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase()
+  const name = names.find((one) => plain(one) === plain(key)) ?? closest(key, names as string[])
+  return plain(name) === plain(key) || distance(key, name) <= Math.max(2, key.length / 3) ? name : undefined
+}
+
+function valueAt(tree: unknown, path: Path): unknown {
+  return path.reduce<unknown>((value, key) => (value as Record<string | number, unknown> | undefined)?.[key], tree)
+}
+
+function keyOf(path: Path): string {
+  return path
+    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`))
+    .join('')
+    .replace(/^\./, '')
+}
+
+/** Offset of the nearest node that exists on the way to `path`. */
+function lineOf(document: ReturnType<typeof parseDocument>, path: Path): number | undefined {
+  for (let depth = path.length; depth > 0; depth--) {
+    const node = document.getIn(path.slice(0, depth), true)
+    if (isNode(node) && node.range) return node.range[0]
+  }
+  return undefined
+}
+
+/** A value as an error may show it: short, and not at all where it may hold a secret. */
+function show(value: unknown, path: Path): string {
+  if (value === undefined) return 'nothing'
+  if (isTree(value)) return 'a block of keys'
+  if (Array.isArray(value)) return 'a list'
+  if (/secret|password|token|dsn/.test(String(path.at(-1))) && !String(path.at(-1)).endsWith('_file')) return 'a value'
+  const text = JSON.stringify(value)
+  return text.length > 80 ? `${text.slice(0, 80)}...` : text
+}
+
+function allowedBy(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'invalid_value') return `one of ${issue.values.map(String).join(', ')}`
+  if (issue.code !== 'invalid_type' || !issue.message.startsWith('Invalid input')) return issue.message
+  const words: Record<string, string> = {
+    boolean: 'true or false',
+    string: 'a text',
+    array: 'a list',
+    object: 'a block of keys',
+  }
+  return words[issue.expected] ?? `a ${issue.expected}`
+}

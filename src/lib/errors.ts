@@ -1,0 +1,151 @@
+/** The closed list of what can go wrong, one table: doc/errors.md says what an operator does about each. */
+
+/** gRPC status codes. */
+export const Code = {
+  OK: 0,
+  CANCELLED: 1,
+  UNKNOWN: 2,
+  INVALID_ARGUMENT: 3,
+  DEADLINE_EXCEEDED: 4,
+  NOT_FOUND: 5,
+  ALREADY_EXISTS: 6,
+  PERMISSION_DENIED: 7,
+  RESOURCE_EXHAUSTED: 8,
+  FAILED_PRECONDITION: 9,
+  ABORTED: 10,
+  OUT_OF_RANGE: 11,
+  UNIMPLEMENTED: 12,
+  INTERNAL: 13,
+  UNAVAILABLE: 14,
+  DATA_LOSS: 15,
+  UNAUTHENTICATED: 16,
+} as const
+
+/** Whether the call may have reached the cluster: sent as `Kas-Delivery`, so that a client knows if a repeat can do harm. */
+export type Delivery = 'none' | 'maybe'
+
+interface Row<Data> {
+  grpc: number
+  http: number
+  /** what the caller sees; upstream's words where it has them */
+  text: (data: Data) => string
+}
+const row = <Data = Record<never, never>>(
+  grpc: number,
+  http: number,
+  text: string | ((data: Data) => string),
+): Row<Data> => ({
+  grpc,
+  http,
+  text: typeof text === 'string' ? () => text : text,
+})
+
+const table = {
+  // who is calling
+  UNAUTHENTICATED: row<{ detail?: string }>(Code.UNAUTHENTICATED, 401, 'unauthenticated'),
+  FORBIDDEN: row(Code.PERMISSION_DENIED, 403, 'forbidden'),
+  AGENT_NOT_FOUND: row(Code.NOT_FOUND, 404, 'agent not found'),
+  DIRECTORY_UNAVAILABLE: row(Code.UNAVAILABLE, 503, 'unavailable'),
+  CREDENTIALS_INVALID: row<{ detail: string }>(Code.UNAUTHENTICATED, 401, (d) => `Unauthorized: ${d.detail}`),
+  JOB_TOKEN_UNAUTHORIZED: row(Code.UNAUTHENTICATED, 401, 'Unauthorized: CI job token'),
+  JOB_TOKEN_FORBIDDEN: row(Code.PERMISSION_DENIED, 403, 'Forbidden: CI job token'),
+  JOB_TOKEN_NOT_FOUND: row(Code.NOT_FOUND, 404, 'Not found: agents for CI job token'),
+  JOB_AGENTS_FAILED: row(Code.INTERNAL, 500, 'Failed to get allowed agents for CI job token'),
+  AGENT_NOT_ALLOWED: row(Code.PERMISSION_DENIED, 403, 'Forbidden: agentId is not allowed'),
+  USER_UNAUTHORIZED: row(Code.UNAUTHENTICATED, 401, 'Unauthorized'),
+  USER_FAILED: row(Code.INTERNAL, 500, 'Failed to authorize user session'),
+  IMPERSONATION_UNKNOWN: row<{ found: string }>(
+    Code.INTERNAL,
+    500,
+    (d) => `Failed to impersonate: unknown access_as "${d.found}"`,
+  ),
+  RATE_EXCEEDED: row(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    'New connection rate limit for this agent is exhausted. Please try again later',
+  ),
+  // what is being called
+  PREFIX_MISSING: row<{ prefix: string }>(
+    Code.INVALID_ARGUMENT,
+    400,
+    'Bad request: URL does not start with expected prefix',
+  ),
+  BAD_REQUEST: row<{ detail: string }>(Code.INVALID_ARGUMENT, 400, (d) => `Bad request: ${d.detail}`),
+  METHOD_NOT_ALLOWED: row<{ method: string }>(Code.UNIMPLEMENTED, 405, (d) => `Method ${d.method} is not allowed`),
+  EXPECTATION_FAILED: row(Code.INVALID_ARGUMENT, 417, 'Only 100-continue can be expected'),
+  HEAD_TOO_LARGE: row(Code.RESOURCE_EXHAUSTED, 431, 'The head of the request is too large'),
+  HEAD_TOO_SLOW: row(Code.DEADLINE_EXCEEDED, 408, 'The head of the request took too long'),
+  METHOD_UNKNOWN: row<{ method: string }>(Code.UNIMPLEMENTED, 404, (d) => `unknown method ${d.method}`),
+  INVALID_MESSAGE: row<{ detail: string }>(Code.INVALID_ARGUMENT, 400, (d) => d.detail),
+  MESSAGE_TOO_LARGE: row<{ bytes: number; maxBytes: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    413,
+    (d) => `received message larger than max (${d.bytes} vs. ${d.maxBytes})`,
+  ),
+  CONFIGURATION_INVALID: row<{ detail: string }>(Code.FAILED_PRECONDITION, 422, (d) => `Config: ${d.detail}`),
+  REPOSITORY_FAILED: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => `Repository: ${d.detail}`),
+  REF_NOT_FOUND: row<{ ref: string }>(Code.NOT_FOUND, 404, (d) => `ref ${d.ref} not found`),
+  // the way to the agent
+  AGENT_NOT_CONNECTED: row<{ waitedMs: number }>(
+    Code.DEADLINE_EXCEEDED,
+    502,
+    'Agent connection not found. Is agent up to date and connected?',
+  ),
+  AGENT_SATURATED: row<{ waitedMs: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    502,
+    (d) => `All tunnels of the agent were busy for ${d.waitedMs} ms. The agent is connected and saturated`,
+  ),
+  TOO_MANY_WAITING: row<{ limit: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    (d) => `More than ${d.limit} calls wait for this agent. Please try again later`,
+  ),
+  TUNNEL_LOST: row<{ delivery: Delivery }>(Code.UNAVAILABLE, 502, 'The connection of the agent was lost'),
+  SHUTTING_DOWN: row(Code.UNAVAILABLE, 503, 'kas is shutting down'),
+  CANCELLED: row<{ detail?: string }>(Code.CANCELLED, 499, (d) => d.detail ?? 'The caller left'),
+  DEADLINE_EXCEEDED: row(Code.DEADLINE_EXCEEDED, 504, 'deadline exceeded'),
+  /** a status that the other side of a call sent, passed on as it is */
+  STATUS: row<{ grpc: number; message: string; details?: Uint8Array }>(Code.UNKNOWN, 502, (d) => d.message),
+  INTERNAL: row(Code.INTERNAL, 500, 'Internal error'),
+  // at the start of a program
+  SETTINGS_INVALID: row<{ file: string; problems: readonly string[] }>(Code.FAILED_PRECONDITION, 500, (d) =>
+    d.problems.map((problem) => `${d.file}: ${problem}`).join('\n'),
+  ),
+}
+
+export type ErrorCode = keyof typeof table
+export const errorCodes = Object.keys(table) as readonly ErrorCode[]
+type DataOf<C extends ErrorCode> = (typeof table)[C] extends Row<infer Data> ? Data : never
+export type ErrorSpec = { [C in ErrorCode]: { code: C } & DataOf<C> }[ErrorCode]
+
+export class KasError extends Error {
+  readonly spec: ErrorSpec
+
+  constructor(spec: ErrorSpec, options?: ErrorOptions) {
+    super((table[spec.code].text as (data: ErrorSpec) => string)(spec), options)
+    this.name = 'KasError'
+    this.spec = spec
+  }
+
+  get code(): ErrorCode {
+    return this.spec.code
+  }
+
+  get grpcCode(): number {
+    return this.spec.code === 'STATUS' ? this.spec.grpc : table[this.spec.code].grpc
+  }
+
+  get httpStatus(): number {
+    return table[this.spec.code].http
+  }
+
+  /** `unknown` as a KasError, for borders: an AbortError is CANCELLED, a TimeoutError DEADLINE_EXCEEDED, the rest INTERNAL. */
+  static from(error: unknown): KasError {
+    if (error instanceof KasError) return error
+    const name = error instanceof Error ? error.name : ''
+    if (name === 'AbortError') return new KasError({ code: 'CANCELLED' }, { cause: error })
+    if (name === 'TimeoutError') return new KasError({ code: 'DEADLINE_EXCEEDED' }, { cause: error })
+    return new KasError({ code: 'INTERNAL' }, { cause: error })
+  }
+}

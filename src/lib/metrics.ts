@@ -1,0 +1,174 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Code } from './errors.ts'
+import type { Version } from './version.ts'
+
+/** Upstream's names (wire-protocol 8.1), one typed object a part. doc/metrics.md tells what each is good for. */
+
+export type { Registry } from 'prom-client'
+
+/** A registry that already has the metrics of the process and of Node. */
+export function createRegistry(): Registry {
+  const register = new Registry()
+  collectDefaultMetrics({ register })
+  return register
+}
+
+/** `gitlab_build_info`: always 1, says what runs. */
+export function createBuildMetrics(register: Registry, { version, commit }: Version): void {
+  const labelNames = ['version', 'built', 'commit'] as const
+  const gauge = new Gauge({ name: 'gitlab_build_info', help: 'What runs: always 1', labelNames, registers: [register] })
+  gauge.set({ version: `v${version}`, built: 'unknown', commit }, 1)
+}
+
+export interface AgentMetrics {
+  rateExceeded(): void
+}
+
+/** @param countAgents - asked at each scrape: agents with at least one connection to this replica */
+export function createAgentMetrics(register: Registry, countAgents: () => number): AgentMetrics {
+  new Gauge({
+    name: 'connected_agents_count',
+    help: 'Agents that are connected to this replica',
+    registers: [register],
+    collect() {
+      this.set(countAgents())
+    },
+  })
+  const rateExceeded = new Counter({
+    name: 'agent_server_rate_exceeded_total',
+    help: 'Calls of agents that were refused because their token made too many in a minute',
+    registers: [register],
+  })
+  return { rateExceeded: () => rateExceeded.inc() }
+}
+
+export interface RouterMetrics {
+  /** a tunnel was found, or the caller left before */
+  routed(status: 'success' | 'aborted', seconds: number): void
+  /** no tunnel was found in time */
+  timedOut(): void
+}
+
+export function createRouterMetrics(register: Registry): RouterMetrics {
+  const duration = new Histogram({
+    name: 'k8s_api_proxy_routing_duration_seconds',
+    help: 'Time from a call to the tunnel that takes it',
+    labelNames: ['status'] as const,
+    buckets: Array.from({ length: 8 }, (_, i) => 0.001 * 4 ** i),
+    registers: [register],
+  })
+  const timeouts = new Counter({
+    name: 'k8s_api_proxy_routing_timeout_total',
+    help: 'Calls for which no tunnel was found in time',
+    registers: [register],
+  })
+  return {
+    routed: (status, seconds) => duration.observe({ status }, seconds),
+    timedOut: () => timeouts.inc(),
+  }
+}
+
+export type GrpcType = 'unary' | 'client_stream' | 'server_stream' | 'bidi_stream'
+
+/** Counts the calls of one method. */
+export interface GrpcMethodMetrics {
+  started(): void
+  /** @param code - of the status, a number of gRPC's */
+  ended(code: number, messages: { received: number; sent: number }): void
+}
+
+export interface GrpcServerMetrics {
+  /** @param name - `/package.Service/Method` of a method that is served; asked once a method, so that labels stay bounded */
+  method(name: string, type: GrpcType): GrpcMethodMetrics
+}
+
+interface MethodCounts {
+  readonly service: { readonly grpc_service: string; readonly grpc_method: string }
+  readonly type: GrpcType
+  started: number
+  inFlight: number
+  received: number
+  sent: number
+  readonly handled: Map<number, number>
+}
+
+/**
+ * The names of go-grpc-middleware, which dashboards for kas use. Counted in plain numbers that are read at each
+ * scrape, because each tunnel is a call; messages are counted at the end of their call.
+ */
+export function createGrpcServerMetrics(register: Registry): GrpcServerMetrics {
+  const methods: MethodCounts[] = []
+  const registers = [register]
+  const labelNames = ['grpc_type', 'grpc_service', 'grpc_method']
+  const counter = (name: string, help: string, count: (method: MethodCounts) => number) =>
+    new Counter({
+      name,
+      help,
+      labelNames,
+      registers,
+      collect() {
+        this.reset()
+        for (const method of methods) this.inc({ ...method.service, grpc_type: method.type }, count(method))
+      },
+    })
+  counter('grpc_server_started_total', 'Calls that began', ({ started }) => started)
+  counter('grpc_server_msg_received_total', 'Messages that came, of calls that ended', ({ received }) => received)
+  counter('grpc_server_msg_sent_total', 'Messages that were sent, of calls that ended', ({ sent }) => sent)
+  new Counter({
+    name: 'grpc_server_handled_total',
+    help: 'Calls that ended, by status',
+    labelNames: [...labelNames, 'grpc_code'],
+    registers,
+    collect() {
+      this.reset()
+      for (const { service, type, handled } of methods) {
+        for (const [code, count] of handled) this.inc({ ...service, grpc_type: type, grpc_code: codeName(code) }, count)
+      }
+    },
+  })
+  new Gauge({
+    name: 'grpc_server_requests_in_flight',
+    help: 'Calls that run',
+    labelNames: ['grpc_service', 'grpc_method'],
+    registers,
+    collect() {
+      for (const { service, inFlight } of methods) this.set(service, inFlight)
+    },
+  })
+  return { method: (name, type) => addMethod(methods, name, type) }
+}
+
+function addMethod(methods: MethodCounts[], name: string, type: GrpcType): GrpcMethodMetrics {
+  const [, grpc_service = '', grpc_method = ''] = name.split('/')
+  const counts: MethodCounts = {
+    service: { grpc_service, grpc_method },
+    type,
+    started: 0,
+    inFlight: 0,
+    received: 0,
+    sent: 0,
+    handled: new Map(),
+  }
+  methods.push(counts)
+  return {
+    started() {
+      counts.started++
+      counts.inFlight++
+    },
+    ended(code, { received, sent }) {
+      counts.inFlight--
+      counts.received += received
+      counts.sent += sent
+      counts.handled.set(code, (counts.handled.get(code) ?? 0) + 1)
+    },
+  }
+}
+
+/** As go-grpc-middleware spells it: `OK`, `Canceled`, `DeadlineExceeded`. */
+function codeName(code: number): string {
+  const name = Object.entries(Code).find(([, number]) => number === code)?.[0]
+  if (name === undefined) return 'Unknown'
+  if (name === 'OK') return name
+  if (name === 'CANCELLED') return 'Canceled' // Go has one l
+  return name.replaceAll(/([A-Z])([A-Z]*)_?/g, (_, first: string, rest: string) => first + rest.toLowerCase())
+}

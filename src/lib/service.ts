@@ -1,0 +1,41 @@
+/**
+ * A part with a life: `start` resolves when it is usable; `stop` may be called twice, lets running work end
+ * until `patience` aborts, then cuts, and leaves nothing running.
+ */
+export interface Service {
+  start(): Promise<void>
+  stop(patience?: AbortSignal): Promise<void>
+}
+
+/**
+ * Starts services in order and stops the started ones in reverse, also after a half-failed start.
+ * A failure to stop one does not keep the others from being stopped; the first is thrown at the end.
+ */
+export class Stages implements Service {
+  readonly #services: readonly Service[]
+  readonly #started: Service[] = []
+
+  constructor(services: readonly Service[]) {
+    this.#services = services
+  }
+
+  async start(): Promise<void> {
+    for (const service of this.#services) {
+      this.#started.push(service)
+      try {
+        await service.start()
+      } catch (error) {
+        await this.stop(AbortSignal.abort()).catch(() => undefined) // the start's failure is the one to tell
+        throw error
+      }
+    }
+  }
+
+  async stop(patience?: AbortSignal): Promise<void> {
+    const failures: unknown[] = []
+    for (let service = this.#started.pop(); service; service = this.#started.pop()) {
+      await service.stop(patience).catch((error: unknown) => failures.push(error))
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+}

@@ -1,0 +1,44 @@
+/** Waits that end: every wait of this project takes a signal and throws its reason. */
+
+/** Rejects with the signal's reason once it aborts, else settles as `promise` does; leaves no listener behind. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await Promise.race([promise, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Resolves after `ms`, or rejects with the signal's reason; leaves neither timer nor listener behind. */
+export function delay(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason)
+    const onAbort = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort)
+      resolve()
+    }, ms)
+    signal?.addEventListener('abort', onAbort, { once: true })
+  })
+}
+
+/** An AbortController that also aborts with any of `signals`; `dispose` detaches it from them. */
+export function linkedController(...signals: (AbortSignal | undefined)[]): AbortController & { dispose(): void } {
+  const controller = new AbortController()
+  const detach: (() => void)[] = []
+  for (const signal of signals) {
+    if (!signal) continue
+    if (signal.aborted) controller.abort(signal.reason)
+    const onAbort = () => controller.abort(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    detach.push(() => signal.removeEventListener('abort', onAbort))
+  }
+  return Object.assign(controller, { dispose: () => detach.forEach((undo) => void undo()) })
+}

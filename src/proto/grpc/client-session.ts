@@ -1,0 +1,146 @@
+import { type ClientHttp2Session, connect, type OutgoingHttpHeaders } from 'node:http2'
+import type { Duplex } from 'node:stream'
+import { KasError } from '../../lib/errors.ts'
+import type { Metadata } from '../call.ts'
+import { ClientStream } from './client-stream.ts'
+import { writeMetadata, writeTimeout } from './headers.ts'
+import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
+
+export type { ClientStream } from './client-stream.ts'
+
+export interface ClientSessionOptions {
+  /** `host:port`, sent as `:authority` */
+  readonly authority: string
+  readonly scheme: 'http' | 'https'
+  readonly userAgent?: string
+  readonly limits?: Partial<SessionLimits>
+  /** the connection itself misbehaved; the calls on it are told on their own */
+  readonly onError?: (error: unknown) => void
+}
+
+export interface OpenOptions {
+  /** `/package.Service/Method` */
+  readonly method: string
+  readonly metadata?: Metadata
+  /** cancels the call */
+  readonly signal?: AbortSignal
+  /** deadline, told to the server and kept here */
+  readonly timeoutMs?: number
+}
+
+/** One HTTP/2 connection, seen from its client. */
+export class ClientSession {
+  readonly limits: SessionLimits
+  /** the connection has ended, for whatever reason */
+  readonly closed: Promise<void>
+  readonly #session: ClientHttp2Session
+  readonly #duplex: Duplex & { bytesRead?: number }
+  readonly #base: OutgoingHttpHeaders
+  readonly #streams = new Set<ClientStream>()
+  readonly #onDraining: (() => void)[] = []
+  #draining = false
+
+  /** Takes a duplex, connected or about to be; the caller must not touch it any more. */
+  static over(duplex: Duplex, options: ClientSessionOptions): ClientSession {
+    return new ClientSession(duplex, options)
+  }
+
+  constructor(duplex: Duplex, options: ClientSessionOptions) {
+    this.limits = { ...defaultLimits, ...options.limits }
+    this.#duplex = duplex
+    this.#base = {
+      ':method': 'POST',
+      ':scheme': options.scheme,
+      ':authority': options.authority,
+      'content-type': 'application/grpc+proto',
+      te: 'trailers',
+      'grpc-accept-encoding': 'gzip',
+      ...(options.userAgent ? { 'user-agent': options.userAgent } : {}),
+    }
+    this.#session = connect(`${options.scheme}://${options.authority}`, {
+      createConnection: () => duplex,
+      settings: http2Settings(this.limits),
+      maxSessionMemory: maxSessionMemoryMb,
+      maxSessionRejectedStreams: this.limits.maxRejectedStreams,
+      // the peer's own limit stands in its SETTINGS
+      peerMaxConcurrentStreams: this.limits.maxConcurrentStreams,
+    } as object)
+    const session = this.#session
+    this.closed = new Promise((resolve) => session.once('close', () => resolve()))
+    session.on('error', (error) => options.onError?.(error))
+    session.on('goaway', () => this.#drain())
+    session.once('close', () => this.#drain())
+    session.once('connect', () => {
+      if (!session.destroyed) session.setLocalWindowSize(this.limits.connectionWindowBytes)
+    })
+  }
+
+  /** GOAWAY came or the connection ended: open elsewhere. Running calls go on. */
+  get draining(): boolean {
+    return this.#draining || this.#session.closed || this.#session.destroyed
+  }
+
+  get destroyed(): boolean {
+    return this.#session.destroyed
+  }
+
+  get streams(): ReadonlySet<ClientStream> {
+    return this.#streams
+  }
+
+  /** All that was read from the connection so far. */
+  get bytesRead(): number {
+    return this.#duplex.bytesRead ?? 0
+  }
+
+  /** Calls `listener` once, when the session starts to drain. */
+  onDraining(listener: () => void): void {
+    if (this.draining) listener()
+    else this.#onDraining.push(listener)
+  }
+
+  /** @throws KasError TUNNEL_LOST (delivery none) when the session is draining */
+  open(options: OpenOptions): ClientStream {
+    if (this.draining) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+    options.signal?.throwIfAborted()
+    const headers: OutgoingHttpHeaders = { ...this.#base, ':path': options.method }
+    if (options.timeoutMs !== undefined) headers['grpc-timeout'] = writeTimeout(options.timeoutMs)
+    if (options.metadata) writeMetadata(headers, options.metadata)
+    const abort = new AbortController()
+    const http2 = this.#session.request(headers, { endStream: false, signal: abort.signal })
+    const stream = new ClientStream(http2, abort, this.limits, {
+      isLost: () => this.#session.destroyed,
+      onClosed: () => this.#streams.delete(stream),
+    })
+    this.#streams.add(stream)
+    stream.bind(options.signal, options.timeoutMs)
+    return stream
+  }
+
+  /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */
+  ping(): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+      if (this.#session.destroyed || this.#session.connecting) return reject(lost())
+      const sent = this.#session.ping((error, ms) => (error ? reject(lost()) : resolve(ms)))
+      if (!sent) reject(lost())
+    })
+  }
+
+  /** Lets running calls end, opens no more. */
+  close(): void {
+    if (!this.#session.closed && !this.#session.destroyed) this.#session.close()
+    this.#drain()
+  }
+
+  /** Ends the connection and all its calls now. */
+  destroy(): void {
+    this.#session.destroy()
+    this.#duplex.destroy()
+  }
+
+  #drain(): void {
+    this.#draining = true
+    for (const listener of this.#onDraining.splice(0)) listener()
+  }
+}

@@ -1,0 +1,153 @@
+import type { ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2'
+import { Code, KasError } from '../../lib/errors.ts'
+import { type Metadata, noMetadata, type Outcome } from '../call.ts'
+import { Deframer } from './frames.ts'
+import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'
+import { Inbox } from './inbox.ts'
+import type { SessionLimits } from './limits.ts'
+import { Outbox } from './outbox.ts'
+
+const refusedCode = 7
+
+/** What a stream asks of its session. */
+interface Connection {
+  isLost(): boolean
+  onClosed(): void
+}
+
+/** One call, seen from its client. */
+export class ClientStream {
+  /** the server's headers; empty if the call ended before they came. Never rejects. */
+  readonly metadata: Promise<Metadata>
+  /** how the call ended. Never rejects. */
+  readonly done: Promise<Outcome>
+  readonly #http2: ClientHttp2Stream
+  readonly #abort: AbortController
+  readonly #connection: Connection
+  readonly #outbox: Outbox
+  readonly #metadata = Promise.withResolvers<Metadata>()
+  readonly #done = Promise.withResolvers<Outcome>()
+  readonly #inbox: Inbox
+  #encoding: string | undefined
+  #trailers: { parsed: IncomingHttpHeaders; raw: readonly string[] } | undefined
+  #outcome: Outcome | undefined
+  #unbind: (() => void) | undefined
+
+  /**
+   * @param abort - resets the stream at once; `http2.close` would half-close it first, and a body that was cut would
+   *   look whole
+   */
+  constructor(http2: ClientHttp2Stream, abort: AbortController, limits: SessionLimits, connection: Connection) {
+    this.#http2 = http2
+    this.#abort = abort
+    this.#connection = connection
+    this.metadata = this.#metadata.promise
+    this.done = this.#done.promise
+    this.#outbox = new Outbox(http2, limits.maxMessageBytes)
+    this.#inbox = new Inbox(
+      http2,
+      new Deframer(limits.maxMessageBytes, () => this.#encoding),
+      (error) => this.cancel(error),
+      () => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })),
+    )
+    http2.on('response', (headers, _flags, raw: readonly string[]) => this.#onResponse(headers, raw))
+    http2.on('trailers', (parsed, _flags, raw: readonly string[]) => {
+      this.#trailers = { parsed, raw }
+    })
+    http2.on('end', () => this.#onEnd())
+    http2.on('error', () => undefined) // told by 'close', with its code
+    http2.on('close', () => this.#onClose())
+  }
+
+  /** Ends with the reply, also with a failed one: how it ended is told by `done` alone. */
+  get messages(): AsyncIterable<Uint8Array> {
+    return { [Symbol.asyncIterator]: () => quiet(this.#inbox) }
+  }
+
+  /** Ties the call to a signal and a deadline. */
+  bind(signal: AbortSignal | undefined, timeoutMs: number | undefined): void {
+    const onAbort = () => this.cancel(KasError.from(signal?.reason))
+    signal?.addEventListener('abort', onAbort, { once: true })
+    const onDeadline = () => this.cancel(new KasError({ code: 'DEADLINE_EXCEEDED' }))
+    const timer = timeoutMs === undefined ? undefined : setTimeout(onDeadline, timeoutMs)
+    this.#unbind = () => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /**
+   * @param head - the beginning of the message, when its payload should not be copied behind it
+   * @returns undefined to go on, or a promise of room
+   * @throws KasError MESSAGE_TOO_LARGE
+   */
+  send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
+    return this.#outbox.send(payload, head)
+  }
+
+  /** Half-closes: no more messages from here. */
+  end(): void {
+    if (this.#http2.destroyed || this.#http2.writableEnded) return
+    this.#outbox.cork()
+    this.#http2.end()
+  }
+
+  cancel(reason: KasError = new KasError({ code: 'CANCELLED' })): void {
+    this.#settle({ error: reason, trailers: noMetadata })
+    this.#abort.abort()
+  }
+
+  #onResponse(headers: IncomingHttpHeaders, raw: readonly string[]): void {
+    const status = Number(headers[':status'])
+    this.#encoding = headers['grpc-encoding'] as string | undefined
+    if (headers['grpc-status'] !== undefined)
+      this.#trailers = { parsed: headers, raw } // a trailers-only answer
+    else if (status !== 200 || !/^application\/grpc(\+|;|$)/.test(headers['content-type'] ?? '')) {
+      this.cancel(status === 200 ? unknownContent(headers['content-type']) : httpStatus(status))
+    } else this.#metadata.resolve(readMetadata(raw))
+  }
+
+  #onEnd(): void {
+    if (!this.#trailers) return // a reset, told by 'close'
+    this.#inbox.end()
+    const error = this.#inbox.failed
+      ? new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' })
+      : readStatus(this.#trailers.parsed)
+    this.#settle({ ...(error ? { error } : {}), trailers: readMetadata(this.#trailers.raw) })
+    // the server has said all: what we still send is not wanted
+    if (!this.#http2.writableEnded) this.#abort.abort()
+  }
+
+  #onClose(): void {
+    this.#outbox.close()
+    this.#connection.onClosed()
+    if (this.#outcome) return
+    const code = this.#http2.rstCode
+    const refused = code === refusedCode || this.#http2.id === undefined
+    const error =
+      refused || this.#connection.isLost()
+        ? new KasError({ code: 'TUNNEL_LOST', delivery: refused ? 'none' : 'maybe' })
+        : resetStatus(code ?? 0)
+    this.#settle({ error, trailers: noMetadata })
+  }
+
+  #settle(outcome: Outcome): void {
+    if (this.#outcome) return
+    this.#outcome = outcome
+    this.#unbind?.()
+    this.#metadata.resolve(noMetadata)
+    if (outcome.error) this.#inbox.fail(outcome.error)
+    this.#done.resolve(outcome)
+  }
+}
+
+function unknownContent(contentType: string | undefined): KasError {
+  const message = `unexpected content-type "${contentType ?? ''}"`
+  return new KasError({ code: 'STATUS', grpc: Code.UNKNOWN, message })
+}
+
+/** An iterator that ends where the inbox fails. */
+function quiet(inbox: Inbox): AsyncIterator<Uint8Array> {
+  const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
+  return { next: () => inbox.next().catch(() => end), return: () => inbox.return() }
+}

@@ -1,0 +1,100 @@
+import { gunzipSync } from 'node:zlib'
+import { KasError } from '../../lib/errors.ts'
+
+/** gRPC's framing of messages: a flag, four bytes of length, the message. */
+
+const prefixBytes = 5
+
+export function framePrefix(messageBytes: number): Buffer {
+  const prefix = Buffer.allocUnsafe(prefixBytes)
+  prefix[0] = 0
+  prefix.writeUInt32BE(messageBytes, 1)
+  return prefix
+}
+
+/**
+ * Cuts messages out of a byte stream. A message that came in one piece is a view of that piece, uncopied.
+ */
+export class Deframer {
+  readonly #maxMessageBytes: number
+  readonly #encoding: () => string | undefined
+  #pieces: Buffer[] = []
+  #held = 0
+  /** bytes that the next frame takes; its prefix while that is unknown */
+  #wanted = prefixBytes
+
+  /** @param encoding - `grpc-encoding` of the call, known with its headers; all but `gzip` refuses compressed messages */
+  constructor(maxMessageBytes: number, encoding: () => string | undefined) {
+    this.#maxMessageBytes = maxMessageBytes
+    this.#encoding = encoding
+  }
+
+  /** Bytes of a message that has begun and not ended. */
+  get heldBytes(): number {
+    return this.#held
+  }
+
+  /**
+   * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE
+   */
+  push(chunk: Buffer, onMessage: (message: Uint8Array) => void): void {
+    let rest = chunk
+    while (this.#held + rest.length >= this.#wanted) {
+      const frame = this.#take(rest)
+      rest = rest.subarray(frame.used)
+      const messageBytes = frame.bytes.readUInt32BE(1)
+      if (messageBytes > this.#maxMessageBytes) {
+        throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: messageBytes, maxBytes: this.#maxMessageBytes })
+      }
+      if (frame.bytes.length < prefixBytes + messageBytes) {
+        // only the prefix was wanted so far: put it back and ask for the whole
+        this.#wanted = prefixBytes + messageBytes
+        this.#pieces.push(frame.bytes)
+        this.#held = frame.bytes.length
+        continue
+      }
+      this.#wanted = prefixBytes
+      onMessage(this.#decode(frame.bytes))
+    }
+    if (rest.length > 0) {
+      this.#pieces.push(rest)
+      this.#held += rest.length
+    }
+  }
+
+  /** The next `wanted` bytes, or the whole frame if `chunk` alone holds it. */
+  #take(chunk: Buffer): { bytes: Buffer; used: number } {
+    if (this.#held === 0) {
+      let size = this.#wanted
+      if (size === prefixBytes) {
+        const whole = prefixBytes + chunk.readUInt32BE(1)
+        if (chunk.length >= whole) size = whole
+      }
+      return { bytes: chunk.subarray(0, size), used: size }
+    }
+    const used = this.#wanted - this.#held
+    this.#pieces.push(chunk.subarray(0, used))
+    const bytes = Buffer.concat(this.#pieces, this.#wanted)
+    this.#pieces = []
+    this.#held = 0
+    return { bytes, used }
+  }
+
+  #decode(frame: Buffer): Uint8Array {
+    const message = frame.subarray(prefixBytes)
+    if (frame[0] === 0) return message
+    if (frame[0] !== 1 || this.#encoding() !== 'gzip') {
+      const detail = frame[0] === 1 ? 'compressed flag set without grpc-encoding gzip' : `frame flag ${frame[0]}`
+      throw new KasError({ code: 'INVALID_MESSAGE', detail })
+    }
+    try {
+      return gunzipSync(message, { maxOutputLength: this.#maxMessageBytes })
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
+        const bytes = this.#maxMessageBytes + 1
+        throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes: this.#maxMessageBytes }, { cause })
+      }
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'gzip data cannot be read' }, { cause })
+    }
+  }
+}

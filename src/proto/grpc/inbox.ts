@@ -1,0 +1,109 @@
+import type { Http2Stream } from 'node:http2'
+import { KasError } from '../../lib/errors.ts'
+import type { Deframer } from './frames.ts'
+import { maxUnreadBytes } from './limits.ts'
+
+/**
+ * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
+ * `maxUnreadBytes`, and the sender's window fills.
+ */
+export class Inbox implements AsyncIterableIterator<Uint8Array> {
+  /** messages so far, read or not */
+  received = 0
+  readonly #stream: Http2Stream
+  readonly #deframer: Deframer
+  readonly #onUnwanted: () => void
+  readonly #messages: Uint8Array[] = []
+  #unreadBytes = 0
+  #paused = false
+  #ended = false
+  #failure: KasError | undefined
+  #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
+
+  /**
+   * @param onFault - a frame that cannot be: the call ends with it
+   * @param onUnwanted - the reader left before the end
+   */
+  constructor(stream: Http2Stream, deframer: Deframer, onFault: (error: KasError) => void, onUnwanted: () => void) {
+    this.#stream = stream
+    this.#deframer = deframer
+    this.#onUnwanted = onUnwanted
+    const add = (message: Uint8Array) => this.#add(message)
+    stream.on('data', (chunk: Buffer) => {
+      if (this.#failure) return
+      try {
+        this.#deframer.push(chunk, add)
+      } catch (error) {
+        onFault(KasError.from(error))
+        return
+      }
+      if (this.#unreadBytes > maxUnreadBytes && !this.#paused) {
+        this.#paused = true
+        stream.pause()
+      }
+    })
+  }
+
+  /** The other side has half-closed. */
+  end(): void {
+    if (this.#ended || this.#failure) return
+    if (this.#deframer.heldBytes > 0) {
+      this.fail(new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' }))
+      return
+    }
+    this.#ended = true
+    this.#waiting?.resolve({ value: undefined, done: true })
+    this.#waiting = undefined
+  }
+
+  /** What was received before is still read; then the reader gets `error`. */
+  fail(error: KasError): void {
+    if (this.#ended || this.#failure) return
+    this.#failure = error
+    this.#waiting?.reject(error)
+    this.#waiting = undefined
+  }
+
+  get failed(): boolean {
+    return this.#failure !== undefined
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    const message = this.#messages.shift()
+    if (message) {
+      this.#unreadBytes -= message.length
+      if (this.#paused && this.#unreadBytes <= maxUnreadBytes / 2) {
+        this.#paused = false
+        this.#stream.resume()
+      }
+      return Promise.resolve({ value: message, done: false })
+    }
+    if (this.#failure) return Promise.reject(this.#failure)
+    if (this.#ended) return Promise.resolve({ value: undefined, done: true })
+    if (this.#waiting) return Promise.reject(new Error('messages are read by one reader, one at a time'))
+    this.#waiting = Promise.withResolvers()
+    return this.#waiting.promise
+  }
+
+  return(): Promise<IteratorResult<Uint8Array>> {
+    this.#messages.length = 0
+    if (!this.#ended && !this.#failure) this.#onUnwanted()
+    return Promise.resolve({ value: undefined, done: true })
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  #add(message: Uint8Array): void {
+    this.received++
+    const waiting = this.#waiting
+    if (waiting) {
+      this.#waiting = undefined
+      waiting.resolve({ value: message, done: false })
+      return
+    }
+    this.#messages.push(message)
+    this.#unreadBytes += message.length
+  }
+}

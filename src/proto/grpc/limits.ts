@@ -1,0 +1,47 @@
+/** The bounds of a connection and its streams. Bytes unless a name says otherwise. */
+
+export interface SessionLimits {
+  /** larger messages are refused, on that call only, in both directions (gRPC's own default) */
+  readonly maxMessageBytes: number
+  /** what a reader that stopped holds at the most, at this hop */
+  readonly streamWindowBytes: number
+  readonly connectionWindowBytes: number
+  readonly maxConcurrentStreams: number
+  /** head of a call, as HPACK decodes it */
+  readonly maxHeaderBytes: number
+  /** node:http2 ends a session beyond this many reset streams in a burst; raise it for authenticated peers only */
+  readonly streamResetBurst: number
+  /** and this many a second */
+  readonly streamResetRate: number
+  /** refused streams that a session survives */
+  readonly maxRejectedStreams: number
+}
+
+export const defaultLimits: SessionLimits = {
+  maxMessageBytes: 4 * 1024 * 1024,
+  streamWindowBytes: 1024 * 1024,
+  connectionWindowBytes: 16 * 1024 * 1024,
+  maxConcurrentStreams: 20_000,
+  maxHeaderBytes: 64 * 1024,
+  streamResetBurst: 1000,
+  streamResetRate: 33,
+  maxRejectedStreams: 100,
+}
+
+/** node:http2 refuses new streams beyond this; the windows above are the true bound. MB. */
+export const maxSessionMemoryMb = 4096
+
+/** Received messages that wait for their reader: beyond it the stream is paused, and its window fills. */
+export const maxUnreadBytes = 64 * 1024
+
+/** Sent bytes that wait for the connection: beyond it a sender waits. */
+export const maxUnsentBytes = 256 * 1024
+
+export function http2Settings(limits: SessionLimits) {
+  return {
+    initialWindowSize: limits.streamWindowBytes,
+    maxConcurrentStreams: limits.maxConcurrentStreams,
+    maxHeaderListSize: limits.maxHeaderBytes,
+    enablePush: false,
+  }
+}

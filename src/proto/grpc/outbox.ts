@@ -1,0 +1,73 @@
+import type { Http2Stream } from 'node:http2'
+import { KasError } from '../../lib/errors.ts'
+import { framePrefix } from './frames.ts'
+import { maxUnsentBytes } from './limits.ts'
+
+/** Below this a message is copied behind its prefix: one small write is cheaper than two. */
+const copiedBytes = 4096
+
+/** Sends messages. Those sent in one turn of the event loop leave in one write. */
+export class Outbox {
+  /** messages so far */
+  sent = 0
+  readonly #stream: Http2Stream
+  readonly #maxMessageBytes: number
+  #corked = false
+  #room: PromiseWithResolvers<void> | undefined
+  #closed = false
+
+  constructor(stream: Http2Stream, maxMessageBytes: number) {
+    this.#stream = stream
+    this.#maxMessageBytes = maxMessageBytes
+    stream.on('drain', () => this.#free())
+  }
+
+  /**
+   * @param head - the beginning of the message, when its payload should not be copied behind it
+   * @returns undefined to go on, or a promise of room; it resolves also when the stream closes, after which
+   *   messages vanish: how the call ended is told by its end
+   * @throws KasError MESSAGE_TOO_LARGE
+   */
+  send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
+    const bytes = payload.length + (head?.length ?? 0)
+    if (bytes > this.#maxMessageBytes) {
+      throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes: this.#maxMessageBytes })
+    }
+    const stream = this.#stream
+    if (this.#closed || stream.destroyed || stream.writableEnded) return undefined
+    this.sent++
+    this.cork()
+    const prefix = framePrefix(bytes)
+    const first = head ? Buffer.concat([prefix, head]) : prefix
+    if (payload.length <= copiedBytes) stream.write(Buffer.concat([first, payload]))
+    else {
+      stream.write(first)
+      stream.write(payload)
+    }
+    if (stream.writableLength <= maxUnsentBytes) return undefined
+    this.#room ??= Promise.withResolvers()
+    return this.#room.promise
+  }
+
+  /** Holds writes until the end of this turn of the event loop. */
+  cork(): void {
+    if (this.#corked) return
+    this.#corked = true
+    this.#stream.cork()
+    process.nextTick(() => {
+      this.#corked = false
+      this.#stream.uncork()
+    })
+  }
+
+  /** The stream has closed: nobody waits any longer. */
+  close(): void {
+    this.#closed = true
+    this.#free()
+  }
+
+  #free(): void {
+    this.#room?.resolve()
+    this.#room = undefined
+  }
+}

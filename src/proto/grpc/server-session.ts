@@ -1,0 +1,180 @@
+import {
+  type IncomingHttpHeaders,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2'
+import type { Duplex } from 'node:stream'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { Metadata } from '../call.ts'
+import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
+import { ServerStream } from './server-stream.ts'
+
+export type { ServerStream } from './server-stream.ts'
+
+/**
+ * Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, anything else INTERNAL.
+ */
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
+export type Handler = (stream: ServerStream) => Promise<Metadata | void>
+
+/** What a session tells its owner. All optional. */
+export interface ServerSessionEvents {
+  /** a call came in */
+  started?(stream: ServerStream): void
+  /** its status is decided */
+  finished?(stream: ServerStream, error: KasError | undefined): void
+  /** a handler threw something that is no KasError: a fault of ours */
+  handlerError?(method: string, error: unknown): void
+  /** the connection itself misbehaved */
+  sessionError?(error: unknown): void
+}
+
+export interface ServerSessionOptions {
+  readonly limits?: Partial<SessionLimits>
+  readonly events?: ServerSessionEvents
+}
+
+/**
+ * Serves gRPC on one connection that is already authenticated as far as it will be: TCP, TLS or the inside of a
+ * WebSocket.
+ *
+ * @param handlerFor - the handler of a method; undefined answers UNIMPLEMENTED, on that call only
+ */
+export function serveSession(
+  duplex: Duplex,
+  handlerFor: (method: string) => Handler | undefined,
+  options: ServerSessionOptions = {},
+): ServerSession {
+  return new ServerSession(duplex, handlerFor, options)
+}
+
+/** One HTTP/2 connection, seen from its server. */
+export class ServerSession {
+  readonly limits: SessionLimits
+  /** the connection has ended, for whatever reason */
+  readonly closed: Promise<void>
+  readonly #session: ServerHttp2Session
+  readonly #duplex: Duplex & { bytesRead?: number }
+  readonly #handlerFor: (method: string) => Handler | undefined
+  readonly #events: ServerSessionEvents
+  readonly #streams = new Set<ServerStream>()
+  #sentSinceCheck = false
+
+  constructor(duplex: Duplex, handlerFor: (method: string) => Handler | undefined, options: ServerSessionOptions) {
+    this.limits = { ...defaultLimits, ...options.limits }
+    this.#duplex = duplex
+    this.#handlerFor = handlerFor
+    this.#events = options.events ?? {}
+    this.#session = performServerHandshake(duplex, {
+      settings: http2Settings(this.limits),
+      maxSessionMemory: maxSessionMemoryMb,
+      maxSessionRejectedStreams: this.limits.maxRejectedStreams,
+      streamResetBurst: this.limits.streamResetBurst,
+      streamResetRate: this.limits.streamResetRate,
+    } as object)
+    const session = this.#session
+    this.closed = new Promise((resolve) => session.once('close', () => resolve()))
+    session.on('error', (error) => this.#events.sessionError?.(error))
+    session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))
+    session.setLocalWindowSize(this.limits.connectionWindowBytes)
+  }
+
+  /** Running calls. */
+  get streams(): ReadonlySet<ServerStream> {
+    return this.#streams
+  }
+
+  get destroyed(): boolean {
+    return this.#session.destroyed
+  }
+
+  /** GOAWAY was sent. */
+  get closing(): boolean {
+    return this.#session.closed
+  }
+
+  /** All that was read from the connection so far: grows while the other side lives. */
+  get bytesRead(): number {
+    return this.#duplex.bytesRead ?? 0
+  }
+
+  /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */
+  ping(): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+      if (this.#session.destroyed) return reject(lost())
+      const sent = this.#session.ping((error, ms) => (error ? reject(lost()) : resolve(ms)))
+      if (!sent) reject(lost())
+    })
+  }
+
+  /** Calls `listener` for each PING of the other side; `active` if we sent a message or headers since the last. */
+  onPing(listener: (active: boolean) => void): void {
+    this.#session.on('ping', () => {
+      listener(this.#sentSinceCheck)
+      this.#sentSinceCheck = false
+    })
+  }
+
+  /**
+   * GOAWAY with the true last stream id: streams that cross it are refused at their sender, which may open them
+   * elsewhere. Running calls go on; the connection ends with the last of them.
+   */
+  close(): void {
+    if (!this.#session.closed && !this.#session.destroyed) this.#session.close()
+  }
+
+  /** GOAWAY with an HTTP/2 error code, then the end. */
+  reject(http2Code: number, debugText: string): void {
+    if (this.#session.destroyed) return
+    this.#session.goaway(http2Code, 0, Buffer.from(debugText))
+    this.#session.destroy()
+  }
+
+  /** Ends the connection and all its calls now. */
+  destroy(): void {
+    this.#session.destroy()
+    this.#duplex.destroy()
+  }
+
+  onSent(): void {
+    this.#sentSinceCheck = true
+  }
+
+  onFinished(stream: ServerStream, error: KasError | undefined): void {
+    this.#events.finished?.(stream, error)
+  }
+
+  onHandlerError(method: string, error: unknown): void {
+    this.#events.handlerError?.(method, error)
+  }
+
+  onClosed(stream: ServerStream): void {
+    this.#streams.delete(stream)
+  }
+
+  #onStream(http2: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
+    const contentType = headers['content-type'] ?? ''
+    if (headers[':method'] !== 'POST' || !/^application\/grpc(\+|;|$)/.test(contentType)) {
+      http2.on('error', () => undefined)
+      http2.respond({ ':status': 415, 'grpc-status': String(Code.INVALID_ARGUMENT) }, { endStream: true })
+      return
+    }
+    const stream = new ServerStream(this, http2, headers, rawHeaders)
+    this.#streams.add(stream)
+    this.#events.started?.(stream)
+    const encoding = headers['grpc-encoding']
+    const handler = this.#handlerFor(stream.method)
+    if (encoding !== undefined && encoding !== 'gzip' && encoding !== 'identity') {
+      void stream.run(() => {
+        const message = `grpc: Decompressor is not installed for grpc-encoding "${String(encoding)}"`
+        throw new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message })
+      })
+    } else if (!handler) {
+      void stream.run(() => {
+        throw new KasError({ code: 'METHOD_UNKNOWN', method: stream.method })
+      })
+    } else void stream.run(handler)
+  }
+}

@@ -1,0 +1,171 @@
+import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
+import { KasError } from '../../lib/errors.ts'
+import type { Metadata } from '../call.ts'
+import { Deframer } from './frames.ts'
+import { readMetadata, readTimeout, writeMetadata, writeStatus } from './headers.ts'
+import { Inbox } from './inbox.ts'
+import { Outbox } from './outbox.ts'
+import type { Handler, ServerSession } from './server-session.ts'
+
+const noError = 0
+
+/** One call, seen from its server. */
+export class ServerStream {
+  /** `/package.Service/Method` */
+  readonly method: string
+  readonly session: ServerSession
+  /** ends at the caller's half-close, throws a KasError when the call ends before */
+  readonly messages: Inbox
+  readonly #http2: ServerHttp2Stream
+  readonly #rawHeaders: readonly string[]
+  readonly #outbox: Outbox
+  #metadata: Metadata | undefined
+  #controller: AbortController | undefined
+  #failure: KasError | undefined
+  #finished = false
+  #deadline: NodeJS.Timeout | undefined
+
+  constructor(
+    session: ServerSession,
+    http2: ServerHttp2Stream,
+    headers: IncomingHttpHeaders,
+    rawHeaders: readonly string[],
+  ) {
+    this.session = session
+    this.method = headers[':path'] as string
+    this.#http2 = http2
+    this.#rawHeaders = rawHeaders
+    const maxBytes = session.limits.maxMessageBytes
+    this.#outbox = new Outbox(http2, maxBytes)
+    this.messages = new Inbox(
+      http2,
+      new Deframer(maxBytes, () => headers['grpc-encoding'] as string | undefined),
+      (error) => {
+        this.#fail(error)
+        this.#finish(error)
+      },
+      () => undefined, // a server that reads no further ends the call by its status
+    )
+    http2.on('end', () => {
+      // a lost connection ends its streams too
+      if (!http2.aborted && !http2.destroyed) this.messages.end()
+    })
+    http2.on('error', () => undefined) // told by 'close', with its code
+    http2.on('close', () => this.#onClose())
+    const timeoutMs = readTimeout(headers['grpc-timeout'])
+    if (timeoutMs !== undefined) this.#deadline = setTimeout(() => this.#onDeadline(), Math.min(timeoutMs, 2 ** 31 - 1))
+  }
+
+  get metadata(): Metadata {
+    this.#metadata ??= readMetadata(this.#rawHeaders)
+    return this.#metadata
+  }
+
+  /** Messages so far. */
+  get counts(): { received: number; sent: number } {
+    return { received: this.messages.received, sent: this.#outbox.sent }
+  }
+
+  /** Aborts with a KasError when the caller cancels, its deadline passes or the connection is lost. */
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController()
+      if (this.#failure) this.#controller.abort(this.#failure)
+    }
+    return this.#controller.signal
+  }
+
+  /** Response headers, at most once and before the first message; without it they go with that. */
+  sendMetadata(metadata: Metadata): void {
+    if (this.#http2.headersSent) throw new Error('sendMetadata after the first message')
+    this.#respond(metadata)
+  }
+
+  /**
+   * @param head - the beginning of the message, when its payload should not be copied behind it
+   * @returns undefined to go on, or a promise of room; messages to a caller that left vanish
+   * @throws KasError MESSAGE_TOO_LARGE
+   */
+  send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
+    if (this.#finished || this.#http2.destroyed) return undefined
+    this.session.onSent()
+    if (!this.#http2.headersSent) this.#respond()
+    return this.#outbox.send(payload, head)
+  }
+
+  /** Runs the handler and ends the call with what it returns or throws. */
+  async run(handler: Handler): Promise<void> {
+    try {
+      const trailers = await handler(this)
+      this.#finish(undefined, trailers ?? undefined)
+    } catch (error) {
+      const failure = KasError.from(error)
+      if (failure.code === 'INTERNAL') this.session.onHandlerError(this.method, error)
+      this.#finish(failure)
+    }
+  }
+
+  #respond(metadata?: Metadata): void {
+    if (this.#http2.destroyed || this.#http2.closed) return
+    const headers: OutgoingHttpHeaders = { ':status': 200, 'content-type': 'application/grpc+proto' }
+    if (metadata) writeMetadata(headers, metadata)
+    this.#http2.respond(headers, { waitForTrailers: true })
+  }
+
+  #finish(error: KasError | undefined, trailers?: Metadata): void {
+    if (this.#finished) return
+    this.#finished = true
+    clearTimeout(this.#deadline)
+    this.session.onFinished(this, error)
+    const http2 = this.#http2
+    if (http2.destroyed || http2.closed) return
+    const end: OutgoingHttpHeaders = {}
+    writeStatus(end, error)
+    if (trailers) writeMetadata(end, trailers)
+    if (!http2.headersSent) {
+      http2.respond({ ':status': 200, 'content-type': 'application/grpc+proto', ...end }, { endStream: true })
+      this.#hangUp()
+      return
+    }
+    http2.once('wantTrailers', () => {
+      http2.sendTrailers(end)
+      this.#hangUp()
+    })
+    http2.end()
+  }
+
+  /** A caller that still sends is told to stop; what it sent is not wanted any more. */
+  #hangUp(): void {
+    if (this.#http2.readableEnded) return
+    this.#http2.resume()
+    setImmediate(() => {
+      if (!this.#http2.destroyed && !this.#http2.readableEnded) this.#http2.close(noError)
+    })
+  }
+
+  #onDeadline(): void {
+    const error = new KasError({ code: 'DEADLINE_EXCEEDED' })
+    this.#fail(error)
+    this.#finish(error)
+  }
+
+  #onClose(): void {
+    clearTimeout(this.#deadline)
+    this.#outbox.close()
+    if (!this.#finished || !this.#http2.readableEnded) {
+      const lost = this.session.destroyed
+      this.#fail(
+        lost
+          ? new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+          : new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' }),
+      )
+    }
+    this.session.onClosed(this)
+  }
+
+  #fail(error: KasError): void {
+    this.#failure ??= error
+    this.messages.fail(error)
+    this.#controller?.abort(error)
+  }
+}

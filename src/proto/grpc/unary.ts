@@ -1,0 +1,59 @@
+import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { ClientSession, OpenOptions } from './client-session.ts'
+import type { Handler, ServerStream } from './server-session.ts'
+
+/** One message in, one out. */
+
+/** The only message of a stream; INVALID_MESSAGE if there is none, or more. */
+export async function readOne<I extends DescMessage>(
+  input: I,
+  messages: AsyncIterable<Uint8Array>,
+): Promise<MessageShape<I>> {
+  let request: Uint8Array | undefined
+  for await (const message of messages) {
+    if (request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'more than one request message' })
+    request = message
+  }
+  if (!request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
+  return decode(input, request)
+}
+
+/** Serves a unary method. */
+export function unaryHandler<I extends DescMessage, O extends DescMessage>(
+  input: I,
+  output: O,
+  handle: (request: MessageShape<I>, stream: ServerStream) => Promise<MessageShape<O>>,
+): Handler {
+  return async (stream) => {
+    const response = await handle(await readOne(input, stream.messages), stream)
+    await stream.send(toBinary(output, response))
+  }
+}
+
+/** Calls a unary method. @throws KasError */
+export async function callUnary<I extends DescMessage, O extends DescMessage>(
+  session: ClientSession,
+  input: I,
+  output: O,
+  request: MessageShape<I>,
+  options: OpenOptions,
+): Promise<MessageShape<O>> {
+  const stream = session.open(options)
+  await stream.send(toBinary(input, request))
+  stream.end()
+  let response: Uint8Array | undefined
+  for await (const message of stream.messages) response ??= message
+  const { error } = await stream.done
+  if (error) throw error
+  if (!response) throw new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message: 'no response message' })
+  return decode(output, response)
+}
+
+function decode<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
+  try {
+    return fromBinary(schema, bytes)
+  } catch (cause) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${schema.typeName}` }, { cause })
+  }
+}

@@ -1,0 +1,272 @@
+import { KasError } from '../lib/errors.ts'
+import { readPayload } from './reverse-tunnel.ts'
+import { readEntry, writeByteValue, writeEntries, writeUtf8Value } from './values.ts'
+import { BackwardWriter, payloadHead, Reader } from './wire.ts'
+
+/** HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4), by hand: each request and each chunk of a body passes here. */
+
+/** Names in Go's canonical form; values in order, each character a byte, as node:http has them. */
+export type Headers = [name: string, values: string[]][]
+
+export interface Impersonation {
+  readonly username: string
+  readonly groups: readonly string[]
+  readonly uid: string
+  readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
+}
+
+export interface HttpRequestHeader {
+  readonly method: string
+  /** decoded */
+  readonly urlPath: string
+  /** decoded */
+  readonly query: [name: string, values: string[]][]
+  readonly header: Headers
+  /** 0: no body; -1 or absent: unknown */
+  readonly contentLength?: number
+  readonly impersonation?: Impersonation
+}
+
+export interface HttpResponseHeader {
+  readonly statusCode: number
+  /** "200 OK" */
+  readonly status: string
+  readonly header: Headers
+}
+
+export type HttpMessage<Header> =
+  | { readonly kind: 'header'; readonly header: Header }
+  | { readonly kind: 'data'; readonly data: Uint8Array }
+  | { readonly kind: 'trailer' }
+  | { readonly kind: 'upgradeData'; readonly data: Uint8Array }
+export type HttpRequestMessage = HttpMessage<HttpRequestHeader>
+export type HttpResponseMessage = HttpMessage<HttpResponseHeader>
+
+export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesApi/MakeRequest'
+
+const kinds = ['', 'header', 'data', 'trailer', 'upgradeData'] as const
+const headerExtraType = 'type.googleapis.com/gitlab.agent.kubernetes_api.rpc.HeaderExtra'
+const trailer = Uint8Array.of(0x1a, 0)
+const writer = new BackwardWriter()
+
+const body = {
+  data: (chunk: Uint8Array) => payload(2, chunk),
+  trailer,
+  upgradeData: (chunk: Uint8Array) => payload(4, chunk),
+}
+
+export const encodeHttpRequest = {
+  ...body,
+  header(header: HttpRequestHeader): Uint8Array {
+    if (header.contentLength !== undefined) writeContentLength(header.contentLength)
+    if (header.impersonation) writeImpersonation(header.impersonation)
+    const request = writer.length
+    writeEntries(writer, 4, header.query, writeUtf8Value)
+    writeText(3, header.urlPath)
+    writeEntries(writer, 2, header.header, writeByteValue)
+    writeText(1, header.method)
+    writer.close(1, request)
+    writer.close(1, 0)
+    return writer.take()
+  },
+}
+
+export const encodeHttpResponse = {
+  ...body,
+  header(header: HttpResponseHeader): Uint8Array {
+    writeEntries(writer, 3, header.header, writeByteValue)
+    writeText(2, header.status)
+    writer.varint(header.statusCode)
+    writer.varint((1 << 3) | 0)
+    writer.close(1, 0)
+    writer.close(1, 0)
+    return writer.take()
+  },
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function decodeHttpRequest(bytes: Uint8Array): HttpRequestMessage {
+  return decode(bytes, 'HttpRequest', readRequestHeader)
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function decodeHttpResponse(bytes: Uint8Array): HttpResponseMessage {
+  return decode(bytes, 'HttpResponse', readResponseHeader)
+}
+
+/** What may follow what, the same in both directions. */
+const order: Record<string, readonly string[]> = {
+  start: ['header'],
+  header: ['data', 'trailer'],
+  data: ['data', 'trailer'],
+  trailer: ['upgradeData', 'EOF'],
+  upgradeData: ['upgradeData', 'EOF'],
+}
+
+/** Follows one direction's messages. */
+export class HttpMessageOrder {
+  #last = 'start'
+
+  /** @throws KasError INVALID_MESSAGE, naming the step and what is allowed */
+  accept(next: HttpRequestMessage['kind'] | 'EOF'): void {
+    const allowed = order[this.#last] as readonly string[]
+    if (!allowed.includes(next)) {
+      const detail = `forbidden transition from ${this.#last} to ${next}, allowed: ${allowed.join(', ')}`
+      throw new KasError({ code: 'INVALID_MESSAGE', detail })
+    }
+    this.#last = next
+  }
+
+  end(): void {
+    this.accept('EOF')
+  }
+}
+
+const canonicalNames = new Map<string, string>()
+const maxCanonicalNames = 1000
+
+/** As Go's CanonicalMIMEHeaderKey for valid names: each word begins with a capital, the rest is lower case. */
+export function canonicalHeaderName(name: string): string {
+  const known = canonicalNames.get(name)
+  if (known !== undefined) return known
+  const canonical = name.toLowerCase().replace(/(^|-)[a-z]/g, (start) => start.toUpperCase())
+  if (canonicalNames.size < maxCanonicalNames) canonicalNames.set(name, canonical)
+  return canonical
+}
+
+function payload(field: number, chunk: Uint8Array): Uint8Array {
+  const head = payloadHead(field, chunk.length)
+  const out = Buffer.allocUnsafe(head.length + chunk.length)
+  out.set(head, 0)
+  out.set(chunk, head.length)
+  return out
+}
+
+function writeText(field: number, value: string): void {
+  const from = writer.length
+  writer.utf8(value)
+  writer.close(field, from)
+}
+
+function writeContentLength(length: number): void {
+  if (length < 0)
+    writer.bytes(Uint8Array.of(255, 255, 255, 255, 255, 255, 255, 255, 255, 1)) // -1 as int64
+  else writer.varint(length)
+  writer.varint((3 << 3) | 0)
+}
+
+function writeImpersonation(impersonation: Impersonation): void {
+  const any = writer.length
+  for (let i = impersonation.extra.length - 1; i >= 0; i--) {
+    const { key, val } = impersonation.extra[i] as Impersonation['extra'][number]
+    const extra = writer.length
+    for (let j = val.length - 1; j >= 0; j--) writeText(2, val[j] as string)
+    writeText(1, key)
+    writer.close(4, extra)
+  }
+  if (impersonation.uid) writeText(3, impersonation.uid)
+  for (let i = impersonation.groups.length - 1; i >= 0; i--) writeText(2, impersonation.groups[i] as string)
+  if (impersonation.username) writeText(1, impersonation.username)
+  writer.close(1, any)
+  writer.close(2, any)
+  writeText(1, headerExtraType)
+  writer.close(2, any)
+}
+
+function decode<Header>(bytes: Uint8Array, type: string, readHeader: (reader: Reader) => Header): HttpMessage<Header> {
+  let message: HttpMessage<Header> | undefined
+  const reader = new Reader(bytes)
+  while (reader.next()) {
+    const kind = kinds[reader.field]
+    if (kind === 'data' || kind === 'upgradeData') message = { kind, data: readPayload(reader.message) }
+    else if (kind === 'trailer') message = { kind }
+    else if (kind === 'header') message = { kind, header: readHeader(reader.message) }
+  }
+  if (!message) throw new KasError({ code: 'INVALID_MESSAGE', detail: `no field of ${type}.message is set` })
+  return message
+}
+
+function readRequestHeader(reader: Reader): HttpRequestHeader {
+  let request: Omit<HttpRequestHeader, 'contentLength' | 'impersonation'> | undefined
+  let contentLength: number | undefined
+  let impersonation: Impersonation | undefined
+  while (reader.next()) {
+    if (reader.field === 1) request = readRequest(reader.message)
+    else if (reader.field === 2) impersonation = readExtra(reader.message)
+    else if (reader.field === 3) contentLength = reader.int
+  }
+  if (!request?.method || !request.urlPath) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header needs request, method and url_path' })
+  }
+  if (contentLength !== undefined && contentLength < -1) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: `content_length ${contentLength} is under -1` })
+  }
+  return {
+    ...request,
+    ...(contentLength === undefined ? {} : { contentLength }),
+    ...(impersonation ? { impersonation } : {}),
+  }
+}
+
+function readRequest(reader: Reader) {
+  const request = { method: '', urlPath: '', query: [] as [string, string[]][], header: [] as Headers }
+  while (reader.next()) {
+    if (reader.field === 1) request.method = reader.utf8
+    else if (reader.field === 2) request.header.push(readEntry(reader, 'latin1'))
+    else if (reader.field === 3) request.urlPath = reader.utf8
+    else if (reader.field === 4) request.query.push(readEntry(reader, 'utf8'))
+  }
+  return request
+}
+
+function readResponseHeader(reader: Reader): HttpResponseHeader {
+  const header = { statusCode: 0, status: '', header: [] as Headers }
+  let found = false
+  while (reader.next()) {
+    if (reader.field !== 1) continue
+    found = true
+    const response = reader.message
+    while (response.next()) {
+      if (response.field === 1) header.statusCode = response.int
+      else if (response.field === 2) header.status = response.utf8
+      else if (response.field === 3) header.header.push(readEntry(response, 'latin1'))
+    }
+  }
+  if (!found) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpResponse.Header needs response' })
+  return header
+}
+
+/** An Any that holds a HeaderExtra; other types are not ours to judge. */
+function readExtra(any: Reader): Impersonation | undefined {
+  let type = ''
+  let value: Reader | undefined
+  while (any.next()) {
+    if (any.field === 1) type = any.utf8
+    else if (any.field === 2) value = any.message
+  }
+  if (type !== headerExtraType || !value) return undefined
+  while (value.next()) if (value.field === 1) return readImpersonation(value.message)
+  return undefined
+}
+
+function readImpersonation(reader: Reader): Impersonation {
+  const groups: string[] = []
+  const extra: { key: string; val: string[] }[] = []
+  let username = ''
+  let uid = ''
+  while (reader.next()) {
+    if (reader.field === 1) username = reader.utf8
+    else if (reader.field === 2) groups.push(reader.utf8)
+    else if (reader.field === 3) uid = reader.utf8
+    else if (reader.field === 4) {
+      const pair = { key: '', val: [] as string[] }
+      const fields = reader.message
+      while (fields.next()) {
+        if (fields.field === 1) pair.key = fields.utf8
+        else if (fields.field === 2) pair.val.push(fields.utf8)
+      }
+      extra.push(pair)
+    }
+  }
+  return { username, groups, uid, extra }
+}

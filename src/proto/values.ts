@@ -1,0 +1,68 @@
+import { isUtf8 } from 'node:buffer'
+import type { BackwardWriter, Reader } from './wire.ts'
+
+/** `map<string, prototool.Values>` (wire-protocol 1.1), by hand: the maps of metadata, HTTP headers and queries. */
+
+const beyondAscii = /[^\0-\x7f]/
+
+/**
+ * Values whose characters are bytes (as node:http has them). Agents before 17.6 refuse a whole message in which one
+ * value is not UTF-8, so such bytes are sent as the characters that they stand for in latin1.
+ */
+export function writeByteValue(writer: BackwardWriter, value: string): void {
+  if (!beyondAscii.test(value) || isUtf8(Buffer.from(value, 'latin1'))) writer.latin1(value)
+  else writer.utf8(value)
+}
+
+export function writeUtf8Value(writer: BackwardWriter, value: string): void {
+  writer.utf8(value)
+}
+
+/** Writes one entry: key and its values. */
+export function writeEntry(
+  writer: BackwardWriter,
+  field: number,
+  key: string,
+  values: readonly string[],
+  write: (writer: BackwardWriter, value: string) => void,
+): void {
+  const entry = writer.length
+  for (let i = values.length - 1; i >= 0; i--) {
+    const value = writer.length
+    write(writer, values[i] as string)
+    writer.close(1, value)
+  }
+  writer.close(2, entry)
+  const name = writer.length
+  writer.utf8(key)
+  writer.close(1, name)
+  writer.close(field, entry)
+}
+
+/** Reads one entry. Newer agents send repeated pairs in place of maps: keys may come twice, and lists may be empty. */
+export function readEntry(reader: Reader, encoding: 'latin1' | 'utf8'): [key: string, values: string[]] {
+  let key = ''
+  const values: string[] = []
+  const entry = reader.message
+  while (entry.next()) {
+    if (entry.field === 1) key = entry.utf8
+    else if (entry.field === 2) {
+      const list = entry.message
+      while (list.next()) if (list.field === 1) values.push(list[encoding])
+    }
+  }
+  return [key, values]
+}
+
+/** Writes entries so that they stand on the wire in their order. */
+export function writeEntries(
+  writer: BackwardWriter,
+  field: number,
+  entries: readonly (readonly [key: string, values: readonly string[]])[],
+  write: (writer: BackwardWriter, value: string) => void,
+): void {
+  for (let i = entries.length - 1; i >= 0; i--) {
+    const [key, values] = entries[i] as readonly [string, readonly string[]]
+    writeEntry(writer, field, key, values, write)
+  }
+}

@@ -1,0 +1,57 @@
+import { pino } from 'pino'
+import type { Test } from 'tap'
+import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
+import { KasLink } from '../../../src/agentk/tunnels/kas-link.ts'
+import { stockPool, TunnelPool, type TunnelPoolOptions } from '../../../src/agentk/tunnels/pool.ts'
+import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
+import { type Clock, systemClock } from '../../../src/lib/clock.ts'
+import type { Forward } from '../../../src/proto/call.ts'
+
+export const silentLog = pino({ level: 'silent' })
+const time = { clock: systemClock, random: () => 0 }
+
+/** A link to kas, started. */
+export async function startLink(
+  t: Test,
+  address: string,
+  options: Partial<TransportOptions> & { clock?: Clock } = {},
+): Promise<KasLink> {
+  const kas = parseKasAddress(address)
+  const transport = {
+    address: kas,
+    headers: [],
+    userAgent: 'gitlab-agent/v0.0.0/test',
+    authorization: () => 'Bearer token',
+    env: {},
+    ...options,
+  }
+  const link = new KasLink(
+    { dial: (signal) => dialKas(transport, signal), log: silentLog, ...time, clock: options.clock ?? systemClock },
+    { authority: kas.authority, scheme: kas.scheme === 'grpcs' ? 'https' : 'http', userAgent: transport.userAgent },
+  )
+  await link.start()
+  t.teardown(() => link.stop())
+  return link
+}
+
+/** A pool on it, started, that serves the methods. */
+export async function startPool(
+  t: Test,
+  link: KasLink,
+  methods: Record<string, Forward>,
+  options: Partial<TunnelPoolOptions> = {},
+): Promise<TunnelPool> {
+  const pool = new TunnelPool(
+    {
+      link,
+      methods: new Map(Object.entries(methods)),
+      metadata: () => ({ authorization: ['Bearer token'] }),
+      log: silentLog,
+      ...time,
+    },
+    { ...stockPool, ...options },
+  )
+  await pool.start()
+  t.teardown(() => pool.stop())
+  return pool
+}

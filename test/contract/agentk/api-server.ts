@@ -1,0 +1,66 @@
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Test } from 'tap'
+import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
+import { KubernetesApi } from '../../../src/agentk/modules/kubernetes-api/kubernetes-api.ts'
+
+export interface Side {
+  readonly server: Server
+  readonly api: KubernetesApi
+  readonly client: ApiClient
+  readonly port: number
+}
+
+/** The module under test before a real HTTP server. */
+export async function startSide(
+  t: Test,
+  listener: RequestListener,
+  settings: Partial<ClusterSettings> = {},
+): Promise<Side> {
+  const server = createServer(listener)
+  const sockets = new Set<Duplex>()
+  server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+  })
+  const port = await listen(server)
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { server, port, ...startModule(t, port, settings) }
+}
+
+export function startModule(t: Test, port: number, settings: Partial<ClusterSettings> = {}) {
+  const access = new ClusterAccess({ server: `http://127.0.0.1:${port}`, ...settings })
+  const client = new ApiClient(access, { dialPatienceMs: 5000 })
+  t.teardown(() => client.close())
+  return { client, api: new KubernetesApi({ client }, { product: 'gitlab-agent/v0.0.0/test' }) }
+}
+
+/** A server of raw bytes, for answers that node:http would not give. */
+export async function startRaw(t: Test, onConnection: (socket: Socket, nth: number) => void): Promise<number> {
+  let count = 0
+  const sockets = new Set<Socket>()
+  const server = createTcpServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+    socket.on('close', () => sockets.delete(socket))
+    count += 1
+    onConnection(socket, count)
+  })
+  const port = await listen(server)
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return port
+}
+
+export function listen(server: { listen(port: number, host: string, done: () => void): unknown; address(): unknown }) {
+  return new Promise<number>((resolve) => {
+    server.listen(0, '127.0.0.1', () => resolve((server.address() as AddressInfo).port))
+  })
+}

@@ -1,0 +1,161 @@
+import { createServer as createHttpServer } from 'node:http'
+import { createServer, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { createServer as createTlsServer } from 'node:tls'
+import type { Test } from 'tap'
+import { WebSocketServer } from 'ws'
+import { WebSocketDuplex } from '../../../src/agentk/tunnels/web-socket-duplex.ts'
+import type { KasError } from '../../../src/lib/errors.ts'
+import type { Metadata } from '../../../src/proto/call.ts'
+import {
+  type Handler,
+  type ServerSession,
+  type ServerStream,
+  serveSession,
+} from '../../../src/proto/grpc/server-session.ts'
+import {
+  type ConnectRequest,
+  connectMethod,
+  connectRequestOrder,
+  decodeConnectRequest,
+  encodeConnectResponse,
+  MessageOrder,
+} from '../../../src/proto/reverse-tunnel.ts'
+import { listen } from './api-server.ts'
+
+/** kas' side of one Connect stream. */
+export class KasTunnel {
+  readonly stream: ServerStream
+  readonly #order = new MessageOrder(connectRequestOrder)
+  readonly #messages: AsyncIterator<Uint8Array>
+  readonly ended = Promise.withResolvers<Metadata | undefined>()
+
+  constructor(stream: ServerStream) {
+    this.stream = stream
+    this.#messages = stream.messages[Symbol.asyncIterator]()
+  }
+
+  /** The next message, in an order that wire-protocol 1.2 allows; undefined at the half-close. */
+  async next(): Promise<ConnectRequest | undefined> {
+    const { value, done } = await this.#messages.next()
+    if (done) {
+      this.#order.accept('EOF')
+      return undefined
+    }
+    const message = decodeConnectRequest(value)
+    this.#order.accept(message.kind)
+    return message
+  }
+
+  begin(method: string, meta: Metadata = {}): void {
+    void this.stream.send(encodeConnectResponse.requestInfo(method, meta))
+  }
+
+  message(data: Uint8Array): void {
+    void this.stream.send(data, encodeConnectResponse.messageHead(data.length))
+  }
+
+  closeSend(): void {
+    void this.stream.send(encodeConnectResponse.closeSend())
+  }
+
+  /** Ends Connect with OK. */
+  end(): void {
+    this.ended.resolve(undefined)
+  }
+
+  fail(error: KasError): void {
+    this.ended.reject(error)
+  }
+}
+
+/** Enough of kas for its agents: tunnels are handed to the test, other methods to what it gives. */
+export class FakeKas {
+  readonly sessions: ServerSession[] = []
+  readonly handlers = new Map<string, Handler>()
+  readonly idle: KasTunnel[] = []
+  connects = 0
+  readonly #waiting: ((tunnel: KasTunnel) => void)[] = []
+
+  readonly serve = (duplex: Duplex): ServerSession => {
+    const session = serveSession(duplex, (method) =>
+      method === connectMethod ? this.#connect : this.handlers.get(method),
+    )
+    this.sessions.push(session)
+    return session
+  }
+
+  /** The next tunnel that has announced itself, oldest first. */
+  take(): Promise<KasTunnel> {
+    const tunnel = this.idle.shift()
+    return tunnel ? Promise.resolve(tunnel) : new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  readonly #connect: Handler = async (stream) => {
+    this.connects += 1
+    const tunnel = new KasTunnel(stream)
+    await tunnel.next()
+    const waiting = this.#waiting.shift()
+    if (waiting) waiting(tunnel)
+    else this.idle.push(tunnel)
+    stream.signal.addEventListener('abort', () => {
+      if (this.idle.includes(tunnel)) this.idle.splice(this.idle.indexOf(tunnel), 1)
+      tunnel.ended.reject(stream.signal.reason)
+    })
+    await tunnel.ended.promise
+  }
+}
+
+/** Listens as kas does on one of its forms. @returns the port */
+export async function listenAs(
+  t: Test,
+  kas: FakeKas,
+  form: 'grpc' | 'grpcs' | 'ws' | 'wss',
+  options: { cert?: string; key?: string; onUpgrade?: (request: import('node:http').IncomingMessage) => void } = {},
+): Promise<number> {
+  const sockets = new Set<Socket>()
+  const track = (socket: Socket) => {
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+    socket.on('close', () => sockets.delete(socket))
+  }
+  const tls = { cert: options.cert, key: options.key }
+  const { server, close } = form.startsWith('ws')
+    ? webSocketServer(kas, tls, form === 'wss', options.onUpgrade)
+    : plain(kas, tls, form)
+  server.on('connection', track)
+  const port = await listen(server)
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    close()
+  })
+  return port
+}
+
+function plain(kas: FakeKas, tls: object, form: string) {
+  const server =
+    form === 'grpcs'
+      ? createTlsServer({ ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => void kas.serve(socket))
+      : createServer((socket) => void kas.serve(socket))
+  return { server, close: () => void server.close() }
+}
+
+function webSocketServer(
+  kas: FakeKas,
+  tls: object,
+  secure: boolean,
+  onUpgrade?: (request: import('node:http').IncomingMessage) => void,
+) {
+  const http = createHttpServer()
+  const webSockets = new WebSocketServer({ server: http, perMessageDeflate: false })
+  webSockets.on('connection', (ws, request) => {
+    onUpgrade?.(request)
+    kas.serve(new WebSocketDuplex(ws))
+  })
+  if (!secure) return { server: http, close: () => void http.close() }
+  const server = createTlsServer({ ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {
+    if (socket.alpnProtocol) socket.destroy(new Error('wss agents offer no ALPN'))
+    else http.emit('connection', socket)
+  })
+  return { server, close: () => void server.close() }
+}

@@ -1,0 +1,90 @@
+import type { AgentId, Call, Forward, Outcome } from '../../../src/proto/call.ts'
+import {
+  decodeHttpResponse,
+  encodeHttpRequest,
+  type Headers,
+  type HttpRequestHeader,
+  type HttpResponseHeader,
+  kubernetesApiMethod,
+} from '../../../src/proto/http-over-grpc.ts'
+
+/** Messages that the test writes and the module reads. */
+export class Outgoing implements AsyncIterableIterator<Uint8Array> {
+  readonly #queue: Uint8Array[] = []
+  #ended = false
+  #reader: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
+
+  push(...messages: Uint8Array[]): this {
+    this.#queue.push(...messages)
+    this.#wake()
+    return this
+  }
+
+  end(): this {
+    this.#ended = true
+    this.#wake()
+    return this
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    this.#reader = Promise.withResolvers()
+    const { promise } = this.#reader
+    this.#wake()
+    return promise
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  #wake(): void {
+    const reader = this.#reader
+    if (!reader || (this.#queue.length === 0 && !this.#ended)) return
+    this.#reader = undefined
+    const value = this.#queue.shift()
+    reader.resolve(value ? { value, done: false } : { value: undefined, done: true })
+  }
+}
+
+export interface Answer {
+  readonly header: HttpResponseHeader
+  readonly body: Buffer
+  /** kinds of the messages in order, repeated ones once */
+  readonly kinds: string[]
+  readonly outcome: Outcome
+}
+
+export function callOf(messages: AsyncIterable<Uint8Array>, signal = new AbortController().signal): Call {
+  return { agentId: 1n as AgentId, method: kubernetesApiMethod, metadata: {}, messages, safety: 'unsafe', signal }
+}
+
+export function requestHeader(init: Partial<HttpRequestHeader> & { headers?: Record<string, string> } = {}) {
+  const { headers, ...rest } = init
+  const header: Headers = Object.entries(headers ?? {}).map(([name, value]) => [name, [value]])
+  return encodeHttpRequest.header({ method: 'GET', urlPath: '/', query: [], header, contentLength: 0, ...rest })
+}
+
+/** A whole request with its body, if any, as kas sends it. */
+export function wholeRequest(init: Parameters<typeof requestHeader>[0] = {}, ...body: string[]): Outgoing {
+  const data = body.map((chunk) => encodeHttpRequest.data(Buffer.from(chunk)))
+  return new Outgoing().push(requestHeader(init), ...data, encodeHttpRequest.trailer).end()
+}
+
+/** Makes the call and reads the answer to its end. */
+export async function exchange(forward: Forward, messages: AsyncIterable<Uint8Array>): Promise<Answer> {
+  const reply = await forward(callOf(messages))
+  const kinds: string[] = []
+  const chunks: Uint8Array[] = []
+  let header: HttpResponseHeader | undefined
+  for await (const bytes of reply.messages) {
+    const message = decodeHttpResponse(bytes)
+    if (kinds.at(-1) !== message.kind) kinds.push(message.kind)
+    if (message.kind === 'header') header = message.header
+    else if (message.kind === 'data' || message.kind === 'upgradeData') chunks.push(message.data)
+  }
+  return { header: header as HttpResponseHeader, body: Buffer.concat(chunks), kinds, outcome: await reply.done }
+}
+
+export function headerValues(header: HttpResponseHeader, name: string): string[] | undefined {
+  return header.header.find(([each]) => each === name)?.[1]
+}

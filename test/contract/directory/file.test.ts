@@ -1,0 +1,121 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { Agent } from '../../../src/kas/directory/directory.ts'
+import { DirectoryFile } from '../../../src/kas/directory/directory-file.ts'
+import { FileDirectory } from '../../../src/kas/directory/file.ts'
+import { tokenHash } from '../../../src/kas/directory/token-hash.ts'
+import { parseAgentConfiguration } from '../../../src/kas/repositories/agent-configuration.ts'
+import type { AgentConfiguration } from '../../../src/kas/repositories/agent-configurations.ts'
+import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import type { AgentId } from '../../../src/proto/call.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { directorySuite, rejects } from './directory-suite.ts'
+
+const tokens = { agent: 'agent-token', ada: 'ada-token', bob: 'bob-token', jobs: { clusters: 'job-1', web: 'job-2', other: 'job-3' } }
+const sha256 = (token: string) => tokenHash(token)
+const tree = {
+  projects: [
+    { id: 1, path: 'platform/clusters', groups: [{ id: 7, path: 'platform' }] },
+    { id: 2, path: 'apps/web', groups: [{ id: 8, path: 'apps' }] },
+    { id: 3, path: 'other/thing', groups: [{ id: 9, path: 'other' }] },
+  ],
+  agents: [{ id: 42, name: 'prod', project: 1, tokens: [{ sha256: sha256(tokens.agent), expires: '2027-01-01' }] }],
+  users: [
+    { id: 5, username: 'ada', tokens: [{ sha256: sha256(tokens.ada), expires: '2027-01-01' }], roles: { projects: { 1: ['maintainer'] } } },
+    { id: 6, username: 'bob', tokens: [{ sha256: sha256(tokens.bob) }], roles: { projects: { 1: ['reporter'] } } },
+  ],
+  ci_tokens: [
+    { sha256: sha256(tokens.jobs.clusters), user: 5, project: 1, job: 900, pipeline: 90 },
+    {
+      sha256: sha256(tokens.jobs.web),
+      user: 5,
+      project: 2,
+      job: 901,
+      pipeline: 91,
+      environment: { slug: 'prod-eu', tier: 'production' },
+      expires: '2027-01-01',
+    },
+    { sha256: sha256(tokens.jobs.other), user: 5, project: 3, job: 902, pipeline: 92 },
+  ],
+}
+
+async function start(t: Test, configuration: string) {
+  const path = join(t.testdir({ 'directory.yaml': JSON.stringify(tree) }), 'directory.yaml')
+  const { log, lines } = capturedLog()
+  const clock = new ManualClock()
+  const directoryFile = new DirectoryFile({ log, clock }, { file: path })
+  t.teardown(() => directoryFile.stop())
+  await directoryFile.start()
+  const answers = { text: configuration, error: undefined as Error | undefined }
+  const current = async (_agent: Agent): Promise<AgentConfiguration | undefined> => {
+    if (answers.error) throw answers.error
+    return { commit: 'c'.repeat(40) as CommitId, configuration: parseAgentConfiguration('config.yaml', Buffer.from(answers.text)) }
+  }
+  const directory = new FileDirectory({ directoryFile, configurations: { current }, log, clock })
+  return { directory, tokens, clock, directoryFile, path, answers, lines }
+}
+
+directorySuite('file', start)
+
+const signal = new AbortController().signal
+const agentId = 42n as AgentId
+const pat = (key: string) => ({ type: 'personal_access_token', key }) as const
+
+t.test('file: a token is void from the moment it expires', async (t) => {
+  const { directory, clock } = await start(t, 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }')
+  clock.advance(Date.parse('2027-01-01T00:00:00Z') - clock.now() - 1)
+  await directory.agentByToken(tokens.agent, signal)
+  await directory.grantUser(agentId, pat(tokens.ada), signal)
+  clock.advance(1)
+  await rejects(t, directory.agentByToken(tokens.agent, signal), 'UNAUTHENTICATED')
+  await rejects(t, directory.grantUser(agentId, pat(tokens.ada), signal), 'USER_UNAUTHORIZED')
+  await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'JOB_TOKEN_UNAUTHORIZED')
+})
+
+t.test('file: a change applies to the next question, and listeners are told', async (t) => {
+  const { directory, directoryFile, path } = await start(t, '')
+  let told = 0
+  t.teardown(directory.onChange(() => told++))
+  await writeFile(path, JSON.stringify({ ...tree, agents: [{ ...tree.agents[0], tokens: [] }] }))
+  await directoryFile.read()
+  t.equal(told, 1)
+  await rejects(t, directory.agentByToken(tokens.agent, signal), 'UNAUTHENTICATED')
+})
+
+t.test('file: a first read that failed gives no access, and tells that it is no fault of the token', async (t) => {
+  const { log } = capturedLog()
+  const directoryFile = new DirectoryFile({ log }, { file: join(t.testdir({}), 'none.yaml') })
+  const directory = new FileDirectory({ directoryFile, configurations: { current: async () => undefined }, log })
+  await rejects(t, directory.agentByToken(tokens.agent, signal), 'DIRECTORY_UNAVAILABLE')
+  await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'JOB_AGENTS_FAILED')
+  await rejects(t, directory.grantUser(agentId, pat(tokens.ada), signal), 'USER_FAILED')
+})
+
+t.test('file: a configuration that was never readable lets nobody in', async (t) => {
+  const { directory, answers } = await start(t, '')
+  answers.error = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await rejects(t, directory.grantJob(agentId, tokens.jobs.clusters, signal), 'JOB_AGENTS_FAILED')
+  await rejects(t, directory.grantUser(agentId, pat(tokens.ada), signal), 'USER_FAILED')
+})
+
+t.test('file: browser sessions are unknown here', async (t) => {
+  const { directory } = await start(t, 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }')
+  const cookie = { type: 'session_cookie', key: tokens.ada, csrfToken: 'x' } as const
+  await rejects(t, directory.grantUser(agentId, cookie, signal), 'USER_UNAUTHORIZED')
+})
+
+t.test('file: what may be a restriction that kas does not know refuses, and says so', async (t) => {
+  for (const [key, value] of [
+    ['enviroments', '[staging]'],
+    ['protected_branches_only', 'true'],
+  ]) {
+    const { directory, lines } = await start(t, `ci_access: { projects: [{ id: apps/web, ${key}: ${value} }] }`)
+    await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'AGENT_NOT_ALLOWED')
+    t.ok(lines.some((line) => line['level'] === 'warn' && String(line['reason']).includes(String(key))))
+  }
+  const { directory } = await start(t, 'ci_access: { projects: [{ id: apps/web, protected_branches_only: false }] }')
+  t.same((await directory.grantJob(agentId, tokens.jobs.web, signal)).accessAs, { as: 'agent' })
+})

@@ -1,0 +1,251 @@
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { Code } from '../../../src/lib/errors.ts'
+import { defaultLimits, maxUnreadBytes, maxUnsentBytes } from '../../../src/proto/grpc/limits.ts'
+import { grpcJs } from './grpc-js.ts'
+import { ours } from './ours.ts'
+import { rawClient } from './raw-peers.ts'
+import {
+  bytes,
+  type Client,
+  collect,
+  type Server,
+  type Side,
+  type SideOptions,
+  type TestHandler,
+  text,
+} from './sides.ts'
+
+/** Compression, the size of messages, and readers that stop. */
+
+t.setTimeout(60_000)
+const pairs: [client: Side, server: Side][] = [
+  [grpcJs, ours],
+  [ours, grpcJs],
+  [ours, ours],
+]
+const maxBytes = defaultLimits.maxMessageBytes
+
+const echo: TestHandler = async ({ messages, send }) => {
+  for await (const message of messages) await send(message)
+  return {}
+}
+const length: TestHandler = async ({ messages, send }) => {
+  for await (const message of messages) await send(bytes(`${message.length}`))
+  return {}
+}
+const fill: TestHandler = async ({ messages, send }) => {
+  for await (const message of messages) await send(Buffer.alloc(Number(text(message)), 'x'))
+  return {}
+}
+
+async function start(
+  t: Test,
+  [client, server]: [Side, Side],
+  handlers: Record<string, TestHandler>,
+  options: { client?: SideOptions; server?: SideOptions } = {},
+): Promise<{ serving: Server; client: Client }> {
+  const serving = await server.serve(handlers, options.server)
+  t.teardown(() => serving.close())
+  const connected = await client.connect(serving.port, options.client)
+  t.teardown(() => connected.close())
+  return { serving, client: connected }
+}
+
+async function roundTrip(client: Client, message = bytes('alive')): Promise<Uint8Array[]> {
+  const call = await client.call('/test.Contract/Echo')
+  await call.send(message)
+  call.end()
+  return collect(call.messages)
+}
+
+for (const pair of pairs) {
+  const name = `${pair[0].name} calls ${pair[1].name}`
+
+  t.test(`${name}: gzip is read`, async (t) => {
+    const options = { client: { gzip: true }, server: { gzip: true } }
+    const { client } = await start(t, pair, { '/test.Contract/Echo': echo }, options)
+    for (const size of [0, 1, 100_000]) {
+      const message = Buffer.alloc(size, 'compressible ')
+      t.ok((await roundTrip(client, message))[0]?.length === size, `${size} bytes`)
+    }
+    const zeros = Buffer.alloc(maxBytes)
+    t.ok(zeros.equals((await roundTrip(client, zeros))[0] ?? new Uint8Array(0)), '4 MiB once unpacked')
+  })
+
+  t.test(`${name}: a request of exactly 4 MiB passes, one byte more is refused on that call only`, async (t) => {
+    const handlers = { '/test.Contract/Length': length, '/test.Contract/Echo': echo }
+    const { client } = await start(t, pair, handlers, { client: { sendAnything: true } })
+    const beside = await client.call('/test.Contract/Echo')
+    const good = await client.call('/test.Contract/Length')
+    await good.send(Buffer.alloc(maxBytes))
+    good.end()
+    t.strictSame((await collect(good.messages)).map(text), [`${maxBytes}`])
+    const bad = await client.call('/test.Contract/Length')
+    void bad.send(Buffer.alloc(maxBytes + 1))
+    bad.end()
+    t.strictSame(await collect(bad.messages), [])
+    t.match(await bad.done, { code: Code.RESOURCE_EXHAUSTED, message: /received message larger than max/i })
+    await beside.send(bytes('beside'))
+    beside.end()
+    t.strictSame((await collect(beside.messages)).map(text), ['beside'])
+  })
+
+  t.test(`${name}: an answer of exactly 4 MiB passes, one byte more is refused on that call only`, async (t) => {
+    const handlers = { '/test.Contract/Fill': fill, '/test.Contract/Echo': echo }
+    const { client } = await start(t, pair, handlers, { server: { sendAnything: true } })
+    const beside = await client.call('/test.Contract/Echo')
+    const good = await client.call('/test.Contract/Fill')
+    await good.send(bytes(`${maxBytes}`))
+    good.end()
+    t.strictSame(
+      (await collect(good.messages)).map((one) => one.length),
+      [maxBytes],
+    )
+    const bad = await client.call('/test.Contract/Fill')
+    await bad.send(bytes(`${maxBytes + 1}`))
+    bad.end()
+    t.strictSame(await collect(bad.messages), [])
+    t.equal((await bad.done).code, Code.RESOURCE_EXHAUSTED)
+    await beside.send(bytes('beside'))
+    beside.end()
+    t.strictSame((await collect(beside.messages)).map(text), ['beside'])
+  })
+}
+
+t.test('a packed message that is larger than 4 MiB once unpacked is refused', async (t) => {
+  const pair: [Side, Side] = [grpcJs, ours]
+  const { client } = await start(
+    t,
+    pair,
+    { '/test.Contract/Length': length, '/test.Contract/Echo': echo },
+    { client: { gzip: true } },
+  )
+  const call = await client.call('/test.Contract/Length')
+  void call.send(Buffer.alloc(maxBytes + 1))
+  call.end()
+  t.strictSame(await collect(call.messages), [])
+  t.equal((await call.done).code, Code.RESOURCE_EXHAUSTED)
+  t.strictSame((await roundTrip(client)).map(text), ['alive'])
+})
+
+t.test('what is too large is refused at its sender, before it leaves', async (t) => {
+  const { client } = await start(t, [ours, ours], { '/test.Contract/Fill': fill, '/test.Contract/Echo': echo })
+  const call = await client.call('/test.Contract/Echo')
+  t.throws(() => call.send(Buffer.alloc(maxBytes + 1)), { code: 'MESSAGE_TOO_LARGE' })
+  await call.send(bytes('still good'))
+  call.end()
+  t.strictSame((await collect(call.messages)).map(text), ['still good'])
+  const answer = await client.call('/test.Contract/Fill')
+  await answer.send(bytes(`${maxBytes + 1}`))
+  answer.end()
+  t.strictSame(await collect(answer.messages), [])
+  t.equal((await answer.done).code, Code.RESOURCE_EXHAUSTED)
+})
+
+/** what a stopped reader may hold at our hop, with room for one message more and what both sockets keep */
+const heldByUs = defaultLimits.streamWindowBytes + maxUnsentBytes + maxUnreadBytes
+const slackBytes = 512 * 1024
+const piece = Buffer.alloc(32 * 1024, 'x')
+
+for (const pair of pairs) {
+  const name = `${pair[0].name} calls ${pair[1].name}`
+
+  // grpc-js as a client reads on for nobody, against its own server too
+  if (pair[0] !== grpcJs)
+    t.test(`${name}: a client that stops reading holds a window and slows nobody`, async (t) => {
+      let sent = 0
+      const flood: TestHandler = async ({ send, left }) => {
+        let gone = false
+        void left.then(() => {
+          gone = true
+        })
+        while (!gone) {
+          const room = send(piece)
+          sent += piece.length
+          if (room) await Promise.race([room, left])
+        }
+        return {}
+      }
+      const { client } = await start(t, pair, { '/test.Contract/Flood': flood, '/test.Contract/Echo': echo })
+      const stopped = await client.call('/test.Contract/Flood')
+      stopped.end()
+      await stopped.metadata
+      const held = await settled(t, client, () => sent)
+      t.ok(held <= heldByUs + slackBytes, `${held} bytes left the handler`)
+      stopped.cancel()
+      await stopped.done
+    })
+
+  t.test(`${name}: a server that stops reading holds a window and slows nobody`, async (t) => {
+    const deaf: TestHandler = async ({ left, sendMetadata }) => {
+      sendMetadata({})
+      await left
+      return {}
+    }
+    const { client } = await start(t, pair, { '/test.Contract/Deaf': deaf, '/test.Contract/Echo': echo })
+    const call = await client.call('/test.Contract/Deaf')
+    let sent = 0
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    const sending = (async () => {
+      let done = false
+      void call.done.then(() => {
+        done = true
+        resolve()
+      })
+      while (!done) {
+        const room = call.send(piece)
+        sent += piece.length
+        if (room) await Promise.race([room, over])
+      }
+    })()
+    const held = await settled(t, client, () => sent)
+    t.ok(held <= heldByUs + slackBytes, `${held} bytes left the sender`)
+    call.cancel()
+    await sending
+  })
+}
+
+/** The value once it stands still, measured in round trips of another call on the same connection. */
+async function settled(t: Test, client: Client, value: () => number): Promise<number> {
+  let last = -1
+  let still = 0
+  for (let trips = 0; still < 30 && trips < 2000; trips++) {
+    if ((await roundTrip(client)).length !== 1) return t.fail('the other call got no answer') as never
+    still = value() === last ? still + 1 : 0
+    last = value()
+  }
+  t.ok(still >= 30 && last > 0, 'the flood stands still')
+  return last
+}
+
+t.test('a raw client that never reads is sent its window and no more', async (t) => {
+  let sent = 0
+  const flood: TestHandler = async ({ send, left }) => {
+    let gone = false
+    void left.then(() => {
+      gone = true
+    })
+    while (!gone) {
+      const room = send(piece)
+      sent += piece.length
+      if (room) await Promise.race([room, left])
+    }
+    return {}
+  }
+  const serving = await ours.serve({ '/test.Contract/Flood': flood, '/test.Contract/Echo': echo })
+  t.teardown(() => serving.close())
+  const session = await rawClient(t, serving.port)
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': '/test.Contract/Flood',
+    'content-type': 'application/grpc',
+  })
+  stream.on('error', () => undefined)
+  await once(stream, 'response')
+  const client = await ours.connect(serving.port)
+  t.teardown(() => client.close())
+  const held = await settled(t, client, () => sent)
+  t.ok(held <= defaultLimits.streamWindowBytes + maxUnsentBytes + slackBytes, `${held} bytes left the handler`)
+  stream.close(8)
+})

@@ -1,0 +1,127 @@
+import { once } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
+import t from 'tap'
+import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
+import { grpcJs } from './grpc-js.ts'
+import { serveOurs } from './ours.ts'
+import { framed, gate, goawayIn, rawCall } from './raw-peers.ts'
+import { bytes, collect, type TestHandler, text } from './sides.ts'
+
+/** A stream that crosses the server's GOAWAY: opened after it was sent, before it was read. */
+
+t.setTimeout(30_000)
+const path = '/test.Contract/Echo'
+const refusedStream = 7
+
+function echoCounting(): { echo: TestHandler; count: () => number } {
+  let calls = 0
+  return {
+    count: () => calls,
+    echo: async ({ messages, send }) => {
+      calls++
+      for await (const message of messages) await send(message)
+      return {}
+    },
+  }
+}
+
+t.test('a raw client whose stream crosses GOAWAY hears REFUSED_STREAM at once', async (t) => {
+  const { echo, count } = echoCounting()
+  const server = await serveOurs({ [path]: echo })
+  t.teardown(() => server.close())
+  const connection = await gate(t, server.port)
+  const session = connectHttp2('http://127.0.0.1', { createConnection: () => connection.duplex })
+  session.on('error', () => undefined)
+  t.teardown(() => session.destroy())
+
+  const running = session.request(
+    { ':method': 'POST', ':path': path, 'content-type': 'application/grpc' },
+    { endStream: false },
+  )
+  running.write(framed(0, bytes('before')))
+  const answers = running.iterator({ destroyOnReturn: false })
+  t.strictSame((await answers.next()).value, framed(0, bytes('before')))
+
+  connection.hold()
+  server.goaway()
+  let lastStream: number | undefined
+  await connection.waiting((held) => {
+    lastStream = goawayIn(held)
+    return lastStream !== undefined
+  })
+  t.equal(lastStream, running.id, 'GOAWAY carries the true last stream id')
+  const crossing = rawCall(session, { ':path': path }, framed(0, bytes('crossing')))
+  running.write(framed(0, bytes('after')))
+  await connection.waiting((held) => held.includes('after'))
+  connection.release()
+
+  const { rstCode, headers } = await crossing
+  t.equal(rstCode, refusedStream)
+  t.equal(headers[':status'], undefined)
+  t.equal(count(), 1, 'no handler has seen it')
+  t.strictSame((await answers.next()).value, framed(0, bytes('after')), 'the running call goes on')
+  running.end()
+  t.ok((await answers.next()).done)
+  if (!running.closed) await once(running, 'close')
+  t.equal(running.rstCode, 0)
+})
+
+t.test('our client calls it a loss before delivery, so that it may be tried elsewhere', async (t) => {
+  const { echo, count } = echoCounting()
+  const server = await serveOurs({ [path]: echo })
+  t.teardown(() => server.close())
+  const connection = await gate(t, server.port)
+  const session = ClientSession.over(connection.duplex, { authority: 'test', scheme: 'http' })
+  t.teardown(() => session.destroy())
+
+  const running = session.open({ method: path })
+  const answers = running.messages[Symbol.asyncIterator]()
+  await running.send(bytes('before'))
+  t.equal(text((await answers.next()).value), 'before')
+  t.notOk(session.draining)
+
+  connection.hold()
+  server.goaway()
+  await connection.waiting((held) => goawayIn(held) !== undefined)
+  const crossing = session.open({ method: path })
+  void crossing.send(bytes('crossing'))
+  crossing.end()
+  await running.send(bytes('after'))
+  await connection.waiting((held) => held.includes('after'))
+  connection.release()
+
+  t.strictSame(await collect(crossing.messages), [])
+  t.match((await crossing.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.ok(session.draining)
+  t.throws(() => session.open({ method: path }), { code: 'TUNNEL_LOST' })
+  t.equal(count(), 1, 'no handler has seen it')
+  t.equal(text((await answers.next()).value), 'after')
+  running.end()
+  t.ok((await answers.next()).done)
+  t.equal((await running.done).error, undefined)
+  await session.closed
+  t.pass('the connection ends with its last call')
+})
+
+t.test('calls of grpc-js beside a GOAWAY at any moment all succeed or say that they may be repeated', async (t) => {
+  const { echo } = echoCounting()
+  const server = await serveOurs({ [path]: echo })
+  t.teardown(() => server.close())
+  const client = await grpcJs.connect(server.port)
+  t.teardown(() => client.close())
+  const unavailable = 14
+  const codes = new Set<number>()
+  for (let round = 0; round < 20; round++) {
+    const calls = Array.from({ length: 10 }, async () => {
+      const call = await client.call(path)
+      void call.send(bytes('x'))
+      call.end()
+      await collect(call.messages)
+      codes.add((await call.done).code)
+    })
+    server.goaway()
+    await Promise.all(calls)
+  }
+  codes.delete(unavailable)
+  t.strictSame([...codes], [0])
+})

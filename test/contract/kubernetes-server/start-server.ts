@@ -1,0 +1,73 @@
+import type { AddressInfo } from 'node:net'
+import { Registry } from 'prom-client'
+import type { Directory, JobGrant, UserGrant } from '../../../src/kas/directory/directory.ts'
+import { KubernetesServer, type KubernetesServerOptions } from '../../../src/kas/servers/kubernetes.ts'
+import type { CertificateFiles } from '../../../src/lib/certificate-files.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import type { Forward } from '../../../src/proto/call.ts'
+
+/** The server over a `Forward` and a directory that are functions. */
+
+export const agentId = 42n
+export const good = 'Authorization: Bearer ci:42:good'
+
+const job: JobGrant = {
+  accessAs: { as: 'agent' },
+  configProjectId: 1n,
+  user: { id: 5n, username: 'ada' },
+  job: { id: 900n },
+  pipeline: { id: 90n },
+  project: { id: 3n, groups: [] },
+}
+const user: UserGrant = { accessAs: { as: 'agent' }, configProjectId: 1n, user: { id: 5n, username: 'ada' } }
+
+/** Tokens and cookies: `good`; `as-job` and `as-user`, who are impersonated; `broken`, which throws something odd. */
+export const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
+  async grantJob(agent, token) {
+    if (token === 'broken') throw new TypeError('secret detail')
+    if (token !== 'good' && token !== 'as-job') throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
+    if (agent !== agentId) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+    return token === 'good' ? job : { ...job, accessAs: { as: 'ci_job' } }
+  },
+  async grantUser(_agent, { key }) {
+    if (key !== 'good' && key !== 'as-user') throw new KasError({ code: 'USER_UNAUTHORIZED' })
+    return key === 'good' ? user : { ...user, accessAs: { as: 'user', projects: [], groups: [] } }
+  },
+}
+
+export interface StartedServer {
+  readonly server: KubernetesServer
+  readonly port: number
+  readonly log: string[]
+  /** value of `kas_kubernetes_requests_total` or, by its code, `kas_kubernetes_errors_total`; -1: not there */
+  count(labelValue: string): Promise<number>
+}
+
+export async function startServer(
+  forward: Forward,
+  options: Partial<KubernetesServerOptions> = {},
+  certificate?: CertificateFiles,
+): Promise<StartedServer> {
+  const log: string[] = []
+  const logger = createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } })
+  const register = new Registry()
+  const server = new KubernetesServer(
+    { forward, directory, register, logger, ...(certificate ? { certificate } : {}) },
+    {
+      listen: { host: '127.0.0.1', port: 0 },
+      urlPathPrefix: '/k8s-proxy/',
+      listenGraceMs: 0,
+      shutdownGraceMs: 0,
+      version: { version: '1.2.3', commit: 'abc' },
+      externalUrl: 'https://gitlab.example.com',
+      ...options,
+    },
+  )
+  await server.start()
+  const count = async (labelValue: string) => {
+    const line = (await register.metrics()).split('\n').find((one) => one.includes(`="${labelValue}"`))
+    return line === undefined ? -1 : Number(line.slice(line.lastIndexOf(' ')))
+  }
+  return { server, port: (server.address as AddressInfo).port, log, count }
+}

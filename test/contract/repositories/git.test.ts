@@ -1,0 +1,219 @@
+import { execFile } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import type { Agent } from '../../../src/kas/directory/directory.ts'
+import { GitRepositories, type GitRepositoriesOptions } from '../../../src/kas/repositories/git.ts'
+import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
+import type { RepositoryAddress } from '../../../src/kas/repositories/repository-url.ts'
+import type { AgentId } from '../../../src/proto/call.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { failure, repositoriesSuite } from './repositories-suite.ts'
+
+const run = promisify(execFile)
+const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'platform/clusters' } }
+const signal = new AbortController().signal
+
+/** A bare repository, and kas' view of it. */
+async function start(t: Test, options: Partial<GitRepositoriesOptions> & { address?: Partial<RepositoryAddress> } = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'kas-git-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  await mkdir(join(folder, 'clone'))
+  const url = join(folder, 'remote.git')
+  const clone = join(folder, 'clone')
+  await run('git', ['init', '--quiet', '--bare', '--initial-branch=main', url])
+  const git = (...args: string[]) => run('git', ['-C', clone, ...args]).then(({ stdout }) => stdout.trim())
+  await git('init', '--quiet', '--initial-branch=main')
+  await git('config', 'user.name', 'Ada')
+  await git('config', 'user.email', 'ada@example.com')
+  const changes = new Set<() => void>()
+  const addresses = {
+    known: { url, ...options.address } as RepositoryAddress | undefined,
+    repository: (id: bigint) => (id === 1n ? addresses.known : undefined),
+    onChange: (listener: () => void) => {
+      changes.add(listener)
+      return () => changes.delete(listener)
+    },
+    change(to: RepositoryAddress | undefined) {
+      addresses.known = to
+      for (const listener of changes) listener()
+    },
+  }
+  const stateDir = join(folder, 'state')
+  const { log, lines } = capturedLog()
+  const components = { addresses, log, random: () => 0 }
+  const all: GitRepositoriesOptions = { stateDir, env: process.env, pollMs: 20, ...options }
+  const repositories = new GitRepositories(components, all)
+  t.teardown(() => repositories.stop())
+  await repositories.start()
+  const push = async (files: Readonly<Record<string, string | Uint8Array>>) => {
+    for (const [path, content] of Object.entries(files)) {
+      await mkdir(dirname(join(clone, path)), { recursive: true })
+      await writeFile(join(clone, path), content)
+    }
+    await git('add', '--all')
+    await git('commit', '--quiet', '--message', 'change')
+    await git('push', '--quiet', '--force', url, 'HEAD:main')
+    return await git('rev-parse', 'HEAD')
+  }
+  const link = (path: string, target: string) => symlink(target, join(clone, path))
+  const loseBranch = async () => {
+    await git('push', '--quiet', url, 'HEAD:other')
+    await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/main'])
+  }
+  return { repositories, agent, push, link, loseBranch, git, url, folder, stateDir, addresses, components, options: all, lines }
+}
+
+repositoriesSuite('git', start)
+
+t.test('git: the branch that the directory names, else the one that the repository names', async (t) => {
+  const named = await start(t, { address: { defaultBranch: 'trunk' } })
+  await named.push({ a: '1' })
+  t.equal((await failure(named.repositories.head(agent, signal))).message, 'ref refs/heads/trunk not found')
+  await named.git('checkout', '--quiet', '-b', 'trunk')
+  const other = await start(t)
+  const commit = await other.push({ a: '1' })
+  await other.git('push', '--quiet', other.url, 'HEAD:zzz')
+  await run('git', ['-C', other.url, 'symbolic-ref', 'HEAD', 'refs/heads/zzz'])
+  t.equal(await other.repositories.head(agent, signal), commit)
+})
+
+t.test('git: agents of one project share a mirror and its polls', async (t) => {
+  const { repositories, push, stateDir } = await start(t)
+  await push({ a: '1' })
+  const second: Agent = { ...agent, id: 43n as AgentId, name: 'staging' }
+  const heads = await Promise.all([repositories.head(agent, signal), repositories.head(second, signal)])
+  t.equal(heads[0], heads[1])
+  t.equal((await readdir(stateDir)).length, 1)
+})
+
+t.test('git: another start goes on with what was fetched', async (t) => {
+  const { repositories, push, stateDir, components, options } = await start(t)
+  const commit = (await push({ a: '1' })) as CommitId
+  await repositories.head(agent, signal)
+  await repositories.stop()
+  const [mirror = ''] = await readdir(stateDir)
+  t.equal((await stat(join(stateDir, mirror, '0'))).mode & 0o777, 0o700)
+  const again = new GitRepositories(components, options)
+  t.teardown(() => again.stop())
+  t.equal(await again.head(agent, signal), commit)
+  t.same(await readdir(join(stateDir, mirror)), ['0'])
+  t.equal(String(await again.file(agent, commit, 'a', 9, signal)), String(Buffer.from('1')))
+})
+
+t.test('git: history does not count, a newest commit that is too large does', async (t) => {
+  const noise = (bytes: number) => Buffer.from(Array.from({ length: bytes }, () => Math.floor(Math.random() * 256)))
+  const { repositories, push, stateDir } = await start(t, { maxRepositoryBytes: 300_000, maxBackoffMs: 20 })
+  for (let i = 0; i < 4; i++) await push({ large: noise(100_000) })
+  const commit = await push({ large: 'small' })
+  t.equal(await repositories.head(agent, signal), commit)
+  const moved = () => new Promise<void>((resolve) => void t.teardown(repositories.onMove(agent, resolve)))
+  let move = moved()
+  await push({ large: noise(400_000) })
+  await move
+  const error = await failure(repositories.head(agent, signal))
+  t.equal(error.message, 'Repository: the newest commit takes more than 300000 bytes')
+  move = moved()
+  const last = (await push({ large: 'small again' })) as CommitId
+  await move
+  t.equal(await repositories.head(agent, signal), last)
+  t.equal(String(Buffer.from((await repositories.file(agent, last, 'large', 99, signal)) ?? [])), 'small again')
+  t.equal((await readdir(stateDir)).length, 1)
+})
+
+t.test('git: a worn mirror is made anew, and the old one goes', async (t) => {
+  const { repositories, push, stateDir } = await start(t, { renewAfterFetches: 1, keepReplacedMs: 0 })
+  let commit = (await push({ a: '0' })) as CommitId
+  await repositories.head(agent, signal)
+  for (let i = 1; i < 3; i++) {
+    const moved = new Promise<void>((resolve) => void t.teardown(repositories.onMove(agent, resolve)))
+    commit = (await push({ a: String(i) })) as CommitId
+    await moved
+  }
+  t.equal(String(Buffer.from((await repositories.file(agent, commit, 'a', 9, signal)) ?? [])), '2')
+  await repositories.stop()
+  const [mirror = ''] = await readdir(stateDir)
+  t.equal((await readdir(join(stateDir, mirror))).length, 1)
+})
+
+t.test('git: a repository that moves, goes and comes back in the directory is followed', async (t) => {
+  const { repositories, push, url, addresses, folder } = await start(t)
+  const commit = await push({ a: '1' })
+  t.equal(await repositories.head(agent, signal), commit)
+  let told = 0
+  t.teardown(repositories.onMove(agent, () => told++))
+  addresses.change(undefined)
+  t.equal(told, 1)
+  t.match((await failure(repositories.head(agent, signal))).message, /platform\/clusters has no git repository/)
+  await rename(url, join(folder, 'moved.git'))
+  addresses.change({ url: `file://${join(folder, 'moved.git')}` })
+  t.equal(told, 2)
+  t.equal(await repositories.head(agent, signal), commit)
+  addresses.change({ url: `file://${join(folder, 'moved.git')}` })
+  t.equal(told, 2, 'the same address is no news')
+})
+
+t.test('git: a repository that is not there, and one that asks for a program', async (t) => {
+  const { repositories, addresses, folder } = await start(t, { maxBackoffMs: 20 })
+  addresses.change({ url: join(folder, 'none.git') })
+  t.match((await failure(repositories.head(agent, signal))).message, /^Repository: fatal: .*does not appear to be a git repo/)
+  const proof = join(folder, 'proof')
+  addresses.change({ url: `ext::sh -c "touch ${proof}"` })
+  t.equal((await failure(repositories.head(agent, signal))).code, 'REPOSITORY_FAILED')
+  await t.rejects(stat(proof))
+})
+
+t.test('git: credentials go to their host by the environment, never by argv, and a redirect is not followed', async (t) => {
+  const folder = t.testdir({ credentials: 'ada:s3cret\n', bin: {} })
+  // a git that tells what it was given instead of running
+  const seen = join(folder, 'seen')
+  const script = `#!/bin/sh\n{ echo "argv: $*"; env; } >> ${seen}\nexit 128\n`
+  await writeFile(join(folder, 'bin', 'git'), script)
+  await chmod(join(folder, 'bin', 'git'), 0o755)
+  const { repositories } = await start(t, {
+    address: { url: 'https://gitlab.example.com:8443/a/b.git', credentialsFile: join(folder, 'credentials') },
+    env: { PATH: `${join(folder, 'bin')}:${process.env['PATH']}`, SECRET_OF_KAS: 'x', HTTPS_PROXY: 'http://proxy:1' },
+  })
+  t.equal((await failure(repositories.head(agent, signal))).code, 'REPOSITORY_FAILED')
+  const { stdout } = await run('cat', [seen])
+  const basic = Buffer.from('ada:s3cret').toString('base64')
+  t.match(stdout, `Authorization: Basic ${basic}`)
+  t.match(stdout, 'http.https://gitlab.example.com:8443/.extraHeader')
+  t.match(stdout, 'http.followRedirects')
+  t.match(stdout, 'HTTPS_PROXY=http://proxy:1')
+  t.notMatch(stdout, 'SECRET_OF_KAS')
+  for (const line of stdout.split('\n').filter((one) => one.startsWith('argv:'))) t.notMatch(line, /s3cret|Basic/)
+})
+
+t.test('git: credentials that cannot be read are told without showing them', async (t) => {
+  const folder = t.testdir({ two: 'ada:s3cret\nbob:s3cret\n', empty: '' })
+  for (const [name, says] of [
+    ['none', /credentials_file .*none: ENOENT/],
+    ['two', /one line, user:password or a token alone/],
+    ['empty', /one line/],
+  ] as const) {
+    const { repositories } = await start(t, { address: { url: 'https://localhost:1/x.git', credentialsFile: join(folder, name) } })
+    const error = await failure(repositories.head(agent, signal))
+    t.match(error.message, says)
+    t.notMatch(error.message, 's3cret')
+  }
+})
+
+t.test('git: a server that never answers is left after the time-out, and stop does not wait for it', async (t) => {
+  const server = createServer(() => undefined) // accepts, reads, says nothing: also no TLS
+  t.teardown(() => server.close())
+  t.teardown(() => server.closeAllConnections())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  const address = { url: `ssh://git@127.0.0.1:${port}/x.git` }
+  const silent = await start(t, { address: { url: `https://127.0.0.1:${port}/x.git` }, updateTimeoutMs: 300 })
+  const error = await failure(silent.repositories.head(agent, signal))
+  t.equal(error.code, 'REPOSITORY_FAILED')
+  const stopped = await start(t, { address })
+  const head = failure(stopped.repositories.head(agent, signal))
+  await stopped.repositories.stop()
+  t.match((await head).code, /SHUTTING_DOWN|REPOSITORY_FAILED/)
+})

@@ -1,0 +1,55 @@
+/**
+ * `npm test`: every test file in a process of its own, two at a time where files are light, one at a time where they
+ * start whole programs. Prints each failure in full, one list of what was skipped and why, and as its last line
+ * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
+ * `--jobs N`, `--timeout SECONDS` (of one file), `--grep PATTERN` (of test names).
+ */
+import { globSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { FileResult } from './runner/file-result.ts'
+import { printFile, printSummary } from './runner/report.ts'
+import { runFile } from './runner/run-file.ts'
+
+const root = join(import.meta.dirname, '..')
+const light = ['ground', 'unit', 'contract']
+const heavy = ['cluster', 'e2e', 'peers']
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    jobs: { type: 'string', default: '2' },
+    timeout: { type: 'string', default: '240' },
+    grep: { type: 'string' },
+  },
+})
+
+const wanted = positionals.map((path) => relative(root, join(process.cwd(), path)).replace(/\/$/, ''))
+
+/** Test files of these folders, those named on the command line only, if any are named. */
+function filesOf(folders: string[]): string[] {
+  const files = folders.flatMap((folder) => globSync(`test/${folder}/**/*.test.ts`, { cwd: root }).sort())
+  return wanted.length === 0 ? files : files.filter((file) => wanted.some((part) => file.includes(part)))
+}
+
+const options = { root, timeoutMs: Number(values.timeout) * 1000, lingerMs: 30_000, grep: values.grep }
+const stop = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+const results: FileResult[] = []
+
+async function runAll(files: string[], jobs: number): Promise<void> {
+  const queue = files.values()
+  const worker = async () => {
+    for (const file of queue) {
+      if (stop.signal.aborted) return
+      const result = await runFile(file, { ...options, signal: stop.signal })
+      results.push(result)
+      printFile(result)
+    }
+  }
+  await Promise.all(Array.from({ length: jobs }, worker))
+}
+
+await runAll(filesOf(light), Number(values.jobs))
+await runAll(filesOf(heavy), 1)
+process.exitCode = printSummary(results, { interrupted: stop.signal.aborted }) ? 0 : 1

@@ -1,0 +1,45 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface FoundProcess {
+  pid: number
+  command: string
+}
+
+const read = (path: string) => {
+  try {
+    return readFileSync(path, 'latin1')
+  } catch {
+    return '' // gone, or another user's
+  }
+}
+
+/** Living processes whose environment holds KAS_TEST_MARK=`mark`; none where there is no /proc to ask. */
+export function processesMarked(mark: string): FoundProcess[] {
+  if (!existsSync('/proc/self/environ')) return []
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => `\0${read(`/proc/${pid}/environ`)}`.includes(`\0KAS_TEST_MARK=${mark}\0`))
+    .map((pid) => ({ pid: Number(pid), command: read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ').trim() }))
+}
+
+/**
+ * Waits until no process is found, at most `patienceMs`, then kills those that are.
+ * @returns the commands of the killed
+ */
+export async function endProcesses(find: () => FoundProcess[], patienceMs: number): Promise<string[]> {
+  const end = performance.now() + patienceMs
+  let left = find()
+  while (left.length > 0 && performance.now() < end) {
+    await delay(50)
+    left = find()
+  }
+  for (const { pid } of left) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // ended by itself in the meantime
+    }
+  }
+  return left.map(({ pid, command }) => `${command} (pid ${pid})`)
+}

@@ -1,0 +1,32 @@
+import type { FileResult } from './file-result.ts'
+
+const print = (text: string) => process.stdout.write(`${text}\n`)
+const indent = (text: string) => text.replace(/^(?=.)/gm, '    ')
+
+/** One line for a file, its tests' comments, and its failures in full with whatever else it wrote. */
+export function printFile({ file, durationMs, passed, failures, skips, comments, output }: FileResult): void {
+  const failed = failures.length
+  const counts = `${passed} passed${failed > 0 ? `, ${failed} failed` : ''}${skips.length > 0 ? `, ${skips.length} skipped` : ''}`
+  print(`${failed > 0 ? 'FAIL' : 'ok  '} ${file}: ${counts} (${(durationMs / 1000).toFixed(1)} s)`)
+  for (const comment of comments) print(indent(comment))
+  for (const { name, details } of failures) print(`\n--- ${name}\n${indent(details)}`)
+  if (failed > 0 && output) print(`\n--- output of ${file}\n${indent(output)}`)
+}
+
+/**
+ * The end of the run; its last line is `N passed, N failed, N skipped`.
+ * @returns whether all went well, which a run of nothing has not
+ */
+export function printSummary(results: FileResult[], { interrupted }: { interrupted: boolean }): boolean {
+  const skips = results.flatMap((result) => result.skips)
+  const failures = results.flatMap((result) => result.failures)
+  const passed = results.reduce((sum, result) => sum + result.passed, 0)
+  if (skips.length > 0) print('\nSkipped:')
+  for (const { name, reason } of skips) print(`  ${name}: ${reason}`)
+  if (failures.length > 0) print('\nFailed:')
+  for (const { name } of failures) print(`  ${name}`)
+  if (interrupted) print('\nInterrupted: not all files ran.')
+  if (passed + failures.length === 0) print('\nNo test ran.')
+  print(`\n${passed} passed, ${failures.length} failed, ${skips.length} skipped`)
+  return failures.length === 0 && passed > 0 && !interrupted
+}

@@ -1,0 +1,98 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Parser } from 'tap-parser'
+import { emptyResult, type FileResult } from './file-result.ts'
+import { endProcesses, processesMarked } from './marked-processes.ts'
+import { tally } from './tally.ts'
+
+export interface RunFileOptions {
+  root: string
+  timeoutMs: number
+  /** from the end of a test to the start of the next one, or to the end of the process */
+  lingerMs: number
+  /** of test names; all if undefined */
+  grep: string | undefined
+  signal: AbortSignal
+}
+
+/** Given to a file for its own report on a time-out before it is killed. */
+const lastWordsMs = 2_000
+/** From the end of a file's process to the end of those that it started. */
+const leftoverMs = 2_000
+/** Characters of a file's other output that are kept. */
+const outputLimit = 200_000
+
+function environment(mark: string, { timeoutMs, grep }: RunFileOptions): NodeJS.ProcessEnv {
+  const own = Object.entries(process.env).filter(([name]) => !/^(_?TAP|npm_)/.test(name))
+  return {
+    ...Object.fromEntries(own),
+    TAP: '1',
+    TAP_TIMEOUT: String(timeoutMs / 1000),
+    ...(grep === undefined ? {} : { TAP_GREP: grep }),
+    KAS_TEST_MARK: mark,
+  }
+}
+
+/** True if TAP that ends so has closed a test of the file, or its diagnosis, and opened no other. */
+const betweenTests = (text: string) => /(^|\n)((not )?ok \d[^\n]*| {2}\.\.\.)\s*$/.test(text)
+
+/**
+ * Runs one test file to its end and counts its tests. It fails as a whole if it outlives its time, lingers after its
+ * last test (something was left open), or leaves processes behind, which are ended here.
+ */
+export async function runFile(file: string, options: RunFileOptions): Promise<FileResult> {
+  const result = emptyResult(file)
+  const started = performance.now()
+  const mark = `${process.pid}:${file}`
+  const child = spawn(process.execPath, [join(options.root, file)], {
+    cwd: options.root,
+    env: environment(mark, options),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const parser = new Parser()
+  const settle = tally(parser, result)
+  const keep = (text: string) => {
+    if (result.output.length < outputLimit) result.output += text
+  }
+  parser.on('extra', keep)
+  child.stderr.setEncoding('utf8').on('data', keep)
+  child.stdout.setEncoding('utf8').pipe(parser)
+
+  const complaints: string[] = []
+  const done = new AbortController()
+  const end = async (why: string) => {
+    complaints.push(why)
+    child.kill('SIGALRM')
+    await delay(lastWordsMs, undefined, { signal: done.signal }).catch(() => {})
+    if (child.exitCode === null) child.kill('SIGKILL')
+  }
+  const overdue = setTimeout(() => void end(`took over ${options.timeoutMs / 1000} s`), options.timeoutMs)
+  let lingering: NodeJS.Timeout | undefined
+  child.stdout.on('data', (text: string) => {
+    if (text.trim() === '') return
+    clearTimeout(lingering)
+    if (!betweenTests(text)) return
+    lingering = setTimeout(() => void end('did not end after its last test: something is left open'), options.lingerMs)
+  })
+  const abandon = () => child.kill('SIGTERM')
+  options.signal.addEventListener('abort', abandon)
+
+  const closed = once(child, 'close')
+  const [code, signal] = await once(child, 'exit')
+  done.abort()
+  clearTimeout(overdue)
+  clearTimeout(lingering)
+  options.signal.removeEventListener('abort', abandon)
+  const left = await endProcesses(() => processesMarked(mark), leftoverMs)
+  complaints.push(...left.map((command) => `left a process running: ${command}`))
+  await Promise.race([closed, delay(leftoverMs, undefined, { ref: false })])
+  child.stdout.destroy()
+  child.stderr.destroy()
+  if (!parser.results) parser.end()
+  if (code !== 0 && parser.ok && complaints.length === 0) complaints.push(`ended with ${signal ?? code}`)
+  settle(complaints)
+  result.durationMs = performance.now() - started
+  return result
+}

@@ -1,0 +1,70 @@
+import type { Parser, Result } from 'tap-parser'
+import { stringify } from 'yaml'
+import type { FileResult } from './file-result.ts'
+
+/** What a file or a subtest holds of its own, beside its subtests. */
+interface Node {
+  name: string[]
+  subtests: number
+  failedPoints: string[]
+  failuresBefore: number
+}
+
+/** Written by tap itself; all other comments are a test's own. */
+const ofTap = /^# (Subtest|time=|failed |skip:|todo:|bail|\{ total: )/
+
+/** tap's reason for the plan of a file without tests. */
+const nothingFound = 'no tests found'
+
+const indent = (text: string) => text.replace(/^(?=.)/gm, '    ')
+const describe = (point: Result) => `not ok: ${point.name}\n${point.diag ? indent(stringify(point.diag)) : ''}`
+
+/** Counts a node whose end has come; `failure` says why it failed if none of its own points or subtests does. */
+function settle(node: Node, failure: string | undefined, result: FileResult): void {
+  const silent = failure !== undefined && result.failures.length === node.failuresBefore
+  const details = node.failedPoints.length > 0 || !silent ? node.failedPoints : [failure]
+  if (details.length > 0) result.failures.push({ name: node.name.join(' > '), details: details.join('\n') })
+  else if (node.subtests === 0) result.passed += 1
+}
+
+function watch(parser: Parser, name: string[], result: FileResult): Node {
+  const node: Node = { name, subtests: 0, failedPoints: [], failuresBefore: result.failures.length }
+  let subtest: Node | undefined
+  parser.on('child', (child: Parser) => {
+    node.subtests += 1
+    subtest = watch(child, [...name, child.name], result)
+  })
+  parser.on('comment', (comment: string) => {
+    if (!ofTap.test(comment)) result.comments.push(comment.trimEnd())
+  })
+  parser.on('assert', (point: Result) => {
+    const closed = subtest
+    subtest = undefined
+    const reason = point.skip || point.todo
+    if (reason) {
+      const name = [...node.name, point.name].join(' > ')
+      result.skips.push({ name, reason: reason === true ? 'no reason given' : reason })
+    } else if (closed) settle(closed, point.ok ? undefined : describe(point), result)
+    else if (!point.ok) node.failedPoints.push(describe(point))
+  })
+  return node
+}
+
+/**
+ * Counts the tests that `parser` reads into `result`.
+ * @returns to be called once the file has ended: counts the file itself, which fails for each of `complaints`
+ */
+export function tally(parser: Parser, result: FileResult): (complaints: string[]) => void {
+  const node = watch(parser, [result.file], result)
+  return (complaints) => {
+    node.failedPoints.push(...complaints)
+    const { results } = parser
+    const skipped = results?.plan.skipAll && results.plan.skipReason !== nothingFound
+    if (parser.count === 0 && !skipped && complaints.length === 0) node.failedPoints.push('no test ran in it')
+    if (skipped && node.failedPoints.length === 0) {
+      result.skips.push({ name: result.file, reason: results.plan.skipReason || 'no reason given' })
+      return
+    }
+    settle(node, results?.ok ? undefined : `TAP is incomplete:\n${indent(stringify(results?.failures ?? []))}`, result)
+  }
+}

@@ -1,0 +1,173 @@
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { TornDown } from './processes.ts'
+
+const sources = new URL('../peers/agentk-go/', import.meta.url)
+const cache = new URL('../../node_modules/.cache/agentk-go/', import.meta.url)
+/** the first build also fetches its modules */
+const buildTimeoutMs = 300_000
+const waitTimeoutMs = 20_000
+const stopTimeoutMs = 5_000
+
+/** Why tests with this agent cannot run here: a value for tap's `skip`. */
+export const withoutGo: string | false = spawnSync('go', ['version']).status === 0 ? false : 'needs go'
+
+/** Builds the program unless its sources have been built before, and gives its path. */
+export async function buildAgentkGo(): Promise<string> {
+  const hash = createHash('sha256')
+  for (const name of (await readdir(sources)).sort()) {
+    if (/\.go$|^go\.(mod|sum)$/.test(name)) hash.update(name).update(await readFile(new URL(name, sources)))
+  }
+  const folder = new URL(`${hash.digest('hex').slice(0, 16)}/`, cache)
+  const binary = fileURLToPath(new URL('agentk-go', folder))
+  if (existsSync(binary)) return binary
+  await mkdir(folder, { recursive: true })
+  const unfinished = `${binary}.${process.pid}` // two tests may build at once: the rename decides
+  await promisify(execFile)('go', ['build', '-o', unfinished, '.'], {
+    cwd: fileURLToPath(sources),
+    timeout: buildTimeoutMs,
+  })
+  await rename(unfinished, binary)
+  return binary
+}
+
+/** One line of what the agent tells; `event` says which (see the `emit` calls of the program). */
+export interface AgentkGoEvent {
+  readonly event: string
+  readonly [field: string]: unknown
+}
+
+export interface AgentkGoOptions {
+  /** grpc, grpcs, ws or wss */
+  readonly kasAddress: string
+  readonly token: string
+  /** further flags, as main.go has them */
+  readonly flags?: readonly string[]
+}
+
+/** A running agent of another make: what it told, and what it will tell. */
+export class AgentkGo {
+  readonly events: AgentkGoEvent[] = []
+  /** the exit status; -1 when a signal ended it */
+  readonly exited: Promise<number>
+  readonly #child: ChildProcess
+  readonly #watchers = new Set<() => void>()
+  #unread = ''
+  #stderr = ''
+
+  private constructor(child: ChildProcess) {
+    this.#child = child
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => this.#onText(text))
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text
+    })
+    this.exited = new Promise((resolve) => {
+      child.once('close', (code) => {
+        this.events.push({ event: 'exited', code })
+        for (const watch of this.#watchers) watch()
+        resolve(code ?? -1)
+      })
+    })
+  }
+
+  /** Starts the agent; it ends with the test, and also if this process dies, since its input ends then. */
+  static async start(t: TornDown, options: AgentkGoOptions): Promise<AgentkGo> {
+    const flags = ['--exit-with-stdin', `--kas-address=${options.kasAddress}`, ...(options.flags ?? [])]
+    const child = spawn(await buildAgentkGo(), flags, {
+      env: { PATH: process.env.PATH, AGENTK_TOKEN: options.token },
+      stdio: 'pipe',
+    })
+    const agent = new AgentkGo(child)
+    t.teardown(() => agent.kill())
+    return agent
+  }
+
+  get pid(): number {
+    return this.#child.pid as number
+  }
+
+  /** What it has told of one kind. */
+  all(event: string): AgentkGoEvent[] {
+    return this.events.filter((one) => one.event === event)
+  }
+
+  /**
+   * The first event of a kind that `matches`, told already or to come.
+   *
+   * @param matches - a predicate, or fields that must be equal
+   * @param options.from - how many events to leave out, such as `agent.events.length` at some time
+   * @throws after `options.timeoutMs` (default 20 s), or when the agent ended; the message holds what it told
+   */
+  event(
+    event: string,
+    matches: Record<string, unknown> | ((event: AgentkGoEvent) => boolean) = {},
+    options: { from?: number; timeoutMs?: number } = {},
+  ): Promise<AgentkGoEvent> {
+    const fits = typeof matches === 'function' ? matches : equalTo(matches)
+    return this.until(
+      () => this.events.slice(options.from ?? 0).find((one) => one.event === event && fits(one)),
+      `${event} ${typeof matches === 'function' ? matches : JSON.stringify(matches)}`,
+      options.timeoutMs,
+    )
+  }
+
+  /** Waits until `check` of what was told gives something, looking at each event. */
+  until<T>(check: () => T | undefined | false, what: string, timeoutMs = waitTimeoutMs): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const fail = (why: string) =>
+        done(() => reject(new Error(`agentk-go: ${why}, waiting for ${what}:\n${this.#told}`)))
+      const timer = setTimeout(() => fail('not in time'), timeoutMs)
+      const done = (then: () => void) => {
+        clearTimeout(timer)
+        this.#watchers.delete(look)
+        then()
+      }
+      const look = () => {
+        const found = check()
+        if (found) done(() => resolve(found))
+        else if (this.events.at(-1)?.event === 'exited') fail('it ended')
+      }
+      this.#watchers.add(look)
+      look()
+    })
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal)
+  }
+
+  /** SIGTERM as Kubernetes sends it, and the end of running calls; killed after 5 s. */
+  async stop(): Promise<number> {
+    this.signal('SIGTERM')
+    const timer = setTimeout(() => this.signal('SIGKILL'), stopTimeoutMs)
+    const code = await this.exited
+    clearTimeout(timer)
+    return code
+  }
+
+  async kill(): Promise<void> {
+    this.signal('SIGKILL')
+    await this.exited
+  }
+
+  get #told(): string {
+    return `${this.events.map((one) => JSON.stringify(one)).join('\n')}\n${this.#stderr}`
+  }
+
+  #onText(text: string): void {
+    const lines = (this.#unread + text).split('\n')
+    this.#unread = lines.pop() as string
+    for (const line of lines) {
+      this.events.push(JSON.parse(line))
+      for (const watch of [...this.#watchers]) watch()
+    }
+  }
+}
+
+function equalTo(fields: Record<string, unknown>): (event: AgentkGoEvent) => boolean {
+  return (event) => Object.entries(fields).every(([name, value]) => event[name] === value)
+}

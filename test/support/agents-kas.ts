@@ -1,0 +1,97 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create, toBinary } from '@bufbuild/protobuf'
+import type { Test } from 'tap'
+import { Authority } from '../../dev/certificates.ts'
+import type { Directory } from '../../src/kas/directory/directory.ts'
+import type { AgentMethod, AgentsServerOptions } from '../../src/kas/servers/agents.ts'
+import type { KasError } from '../../src/lib/errors.ts'
+import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../src/proto/gen/agent_configuration_pb.ts'
+import {
+  type RegisterRequest,
+  RegisterRequestSchema,
+  RegisterResponseSchema,
+} from '../../src/proto/gen/agent_registrar_pb.ts'
+import { readOne, unaryHandler } from '../../src/proto/grpc/unary.ts'
+import { AgentkGo } from './agentk-go.ts'
+import { oneAgent, startAgentsServer } from './agents-server.ts'
+
+export const schemes = ['grpc', 'grpcs', 'ws', 'wss'] as const
+export type Scheme = (typeof schemes)[number]
+
+export const configurationCommit = 'a'.repeat(40)
+const goodToken = 'good'
+
+/** One known agent; what `failure` holds is thrown at everybody. */
+export interface SwitchedDirectory extends Directory {
+  failure: KasError | undefined
+}
+
+function switchedDirectory(): SwitchedDirectory {
+  const directory = oneAgent()
+  return {
+    ...directory,
+    failure: undefined,
+    async agentByToken(token, signal) {
+      if (this.failure) throw this.failure
+      return directory.agentByToken(token, signal)
+    },
+  }
+}
+
+/** All of 8150 over one scheme, with the modules' part as small as an agent can bear. */
+export async function startAgentsKas(t: Test, scheme: Scheme, options: Partial<AgentsServerOptions> = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'agents-kas-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const tls = scheme === 'grpcs' || scheme === 'wss' ? { tls: await certificates(folder) } : {}
+  const directory = switchedDirectory()
+  const registered: RegisterRequest[] = []
+  const { server, forward, port } = await startAgentsServer(t, {
+    components: { directory, methods: methodsOf(registered) },
+    options: { websocket: scheme === 'ws' || scheme === 'wss', ...tls, ...options },
+  })
+  const startAgent = (flags: readonly string[] = [], as: { token?: string; scheme?: Scheme } = {}) => {
+    const dialled = as.scheme ?? scheme
+    return AgentkGo.start(t, {
+      kasAddress: `${dialled}://127.0.0.1:${port}${dialled.startsWith('ws') ? '/-/kubernetes-agent/' : ''}`,
+      token: as.token ?? goodToken,
+      flags: 'tls' in tls ? [`--ca-cert-file=${join(folder, 'ca.pem')}`, ...flags] : flags,
+    })
+  }
+  return { server, directory, forward, registered, port, startAgent }
+}
+
+async function certificates(folder: string) {
+  const authority = await Authority.create('agents')
+  const { certificate, key } = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  const files = { certificateFile: join(folder, 'tls.pem'), keyFile: join(folder, 'tls-key.pem') }
+  await writeFile(join(folder, 'ca.pem'), authority.certificate)
+  await writeFile(files.certificateFile, certificate)
+  await writeFile(files.keyFile, key)
+  return files
+}
+
+function methodsOf(registered: RegisterRequest[]): Record<string, AgentMethod> {
+  const register = unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
+    registered.push(request)
+    return create(RegisterResponseSchema)
+  })
+  return {
+    '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register': {
+      streaming: false,
+      serve: (_agent, stream) => register(stream),
+    },
+    '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration': {
+      streaming: true,
+      async serve({ id, project }, stream, retired) {
+        await readOne(ConfigurationRequestSchema, stream.messages)
+        const configuration = { agentId: id, projectId: project.id, gitlabExternalUrl: 'http://127.0.0.1' }
+        const response = create(ConfigurationResponseSchema, { commitId: configurationCommit, configuration })
+        void stream.send(toBinary(ConfigurationResponseSchema, response))
+        const over = AbortSignal.any([retired, stream.signal])
+        if (!over.aborted) await new Promise((resolve) => over.addEventListener('abort', resolve, { once: true }))
+      },
+    },
+  }
+}

@@ -1,0 +1,89 @@
+import type { Test } from 'tap'
+import type { Directory } from '../../src/kas/directory/directory.ts'
+import { deliver } from '../../src/kas/router/delivery.ts'
+import { Router } from '../../src/kas/router/router.ts'
+import { AgentsServer, type AgentsServerComponents, type AgentsServerOptions } from '../../src/kas/servers/agents.ts'
+import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { KasError } from '../../src/lib/errors.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import type { AgentId, Call, Forward, Reply } from '../../src/proto/call.ts'
+import { echoMethod } from './fake-agent.ts'
+
+export const agentId = 42n as AgentId
+
+/** Knows the token `good`; others by `refuse`. */
+export function oneAgent(
+  refuse: (token: string) => KasError = () => new KasError({ code: 'UNAUTHENTICATED' }),
+): Directory {
+  const project = { id: 1n, path: 'platform/clusters' }
+  return {
+    async agentByToken(token) {
+      if (token === 'good') return { id: agentId, name: 'prod', project }
+      throw refuse(token)
+    },
+    grantJob: () => Promise.reject(new Error('not asked here')),
+    grantUser: () => Promise.reject(new Error('not asked here')),
+  }
+}
+
+/** A server for agents with a router on top, as in one replica. */
+export async function startAgentsServer(
+  t: Test,
+  overrides: {
+    components?: Partial<AgentsServerComponents>
+    options?: Partial<AgentsServerOptions>
+    findTimeoutMs?: number
+  } = {},
+) {
+  const tunnels = new Tunnels({ now: () => performance.now() })
+  const timeouts = { count: 0 }
+  const observer = { routed: () => undefined, timedOut: () => void timeouts.count++ }
+  const router = new Router({ tunnels, observer }, { findTimeoutMs: overrides.findTimeoutMs ?? 20_000 })
+  const server = new AgentsServer(
+    {
+      directory: oneAgent(),
+      tunnels,
+      methods: {},
+      log: createLogger({ level: 'silent' }),
+      onRateExceeded: () => undefined,
+      ...overrides.components,
+    },
+    {
+      listen: { port: 0, host: '127.0.0.1' },
+      websocket: true,
+      product: 'gitlab-kas/v18.5.0/test',
+      listenGraceMs: 0,
+      age: { maxAgeMs: 7_200_000 },
+      ...overrides.options,
+    },
+  )
+  await server.start()
+  t.teardown(() => server.stop())
+  return { server, tunnels, router, timeouts, forward: deliver(router.forward), port: server.address.port }
+}
+
+/** A call with messages at hand. */
+export function callOf(messages: (string | Uint8Array)[] = [], overrides: Partial<Call> = {}): Call {
+  return {
+    agentId,
+    method: echoMethod,
+    metadata: {},
+    safety: 'unsafe',
+    signal: new AbortController().signal,
+    messages: (async function* () {
+      for (const message of messages) yield typeof message === 'string' ? Buffer.from(message) : message
+    })(),
+    ...overrides,
+  }
+}
+
+/** All of a reply. */
+export async function readReply(reply: Reply) {
+  const messages: string[] = []
+  for await (const message of reply.messages) messages.push(Buffer.from(message).toString())
+  return { messages, metadata: await reply.metadata, ...(await reply.done) }
+}
+
+export async function callThrough(forward: Forward, messages: (string | Uint8Array)[], overrides: Partial<Call> = {}) {
+  return readReply(await forward(callOf(messages, overrides)))
+}

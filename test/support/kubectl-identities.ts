@@ -1,0 +1,43 @@
+import assert from 'node:assert/strict'
+import { type Identity, identities, type KubectlOperation, type KubectlSide } from './kubectl-side.ts'
+
+/** Who the cluster takes each identity for. */
+export type Users = Readonly<Record<Identity, string>>
+
+/**
+ * Whether each identity is known as whom it should be, and has the rights of exactly that user: `list pods` of a
+ * role in the namespace, bound to the user by `bindReader`. The agent itself may do everything.
+ */
+export const identityOperations = (users: Users): KubectlOperation[] =>
+  identities.flatMap((identity) => [
+    { name: `auth whoami, ${identity}`, run: (side: KubectlSide) => whoAmI(side, identity, users[identity]) },
+    { name: `auth can-i, ${identity}`, run: (side: KubectlSide) => canI(side, identity) },
+  ])
+
+/** @param users - those who may list pods in the namespace of `kubectl` */
+export async function bindReader(kubectl: KubectlSide['kubectl'], users: readonly string[]): Promise<void> {
+  await kubectl.ok(['create', 'role', 'reader', '--verb=list', '--resource=pods'])
+  const flags = users.map((user) => `--user=${user}`)
+  await kubectl.ok(['create', 'rolebinding', 'reader', '--role=reader', ...flags])
+}
+
+async function whoAmI(side: KubectlSide, identity: Identity, user: string): Promise<string> {
+  const kubectl = side.kubectl.with({ kubeconfig: side.kubeconfigs[identity] })
+  const review = JSON.parse(await kubectl.ok(['auth', 'whoami', '-o', 'json']))
+  const { username, groups, uid, extra } = review.status.userInfo
+  assert.equal(username, user)
+  return JSON.stringify({ username, groups, uid, extra: Object.entries(extra ?? {}).sort() })
+}
+
+async function canI(side: KubectlSide, identity: Identity): Promise<string> {
+  const kubectl = side.kubectl.with({ kubeconfig: side.kubeconfigs[identity] })
+  const list = await kubectl.run(['auth', 'can-i', 'list', 'pods'])
+  const remove = await kubectl.run(['auth', 'can-i', 'delete', 'pods'])
+  assert.equal(list.stdout.toString(), 'yes\n')
+  assert.equal(remove.stdout.toString(), identity === 'agent' ? 'yes\n' : 'no\n')
+  const listed = await kubectl.run(['get', 'pods', '-o', 'name'])
+  assert.equal(listed.code, 0, listed.stderr)
+  const refused = await kubectl.run(['get', 'secrets', '-o', 'name'])
+  assert.equal(refused.code, identity === 'agent' ? 0 : 1, refused.stderr)
+  return `${list.code} ${remove.code} ${refused.stderr.replaceAll(side.kubectl.namespace, 'NAMESPACE')}`
+}

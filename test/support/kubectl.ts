@@ -1,0 +1,60 @@
+import { join } from 'node:path'
+import type { Exit, Processes, TestProcess } from './processes.ts'
+
+export interface KubectlOptions {
+  /** path */
+  kubeconfig: string
+  namespace?: string
+}
+
+export interface KubectlInput {
+  stdin?: string | Uint8Array
+  environment?: Readonly<Record<string, string>>
+}
+
+/** kubectl with one kubeconfig, as a process each time. */
+export class Kubectl {
+  readonly #processes: Processes
+  readonly #assets: string
+  readonly #options: KubectlOptions
+
+  /** @param components.assets - folder of kubectl */
+  constructor(components: { processes: Processes; assets: string }, options: KubectlOptions) {
+    this.#processes = components.processes
+    this.#assets = components.assets
+    this.#options = options
+  }
+
+  get namespace(): string {
+    return this.#options.namespace ?? 'default'
+  }
+
+  /** The same as somebody else, or elsewhere. */
+  with(options: Partial<KubectlOptions>): Kubectl {
+    const components = { processes: this.#processes, assets: this.#assets }
+    return new Kubectl(components, { ...this.#options, ...options })
+  }
+
+  /** For commands that go on until they are told to stop. */
+  start(args: readonly string[], input: KubectlInput = {}): Promise<TestProcess> {
+    const { kubeconfig, namespace } = this.#options
+    return this.#processes.spawn({
+      command: join(this.#assets, 'kubectl'),
+      args: [`--kubeconfig=${kubeconfig}`, ...(namespace ? [`--namespace=${namespace}`] : []), ...args],
+      environment: { KUBECACHEDIR: join(this.#processes.folder, 'cache'), ...input.environment },
+      ...(input.stdin !== undefined && { stdin: input.stdin }),
+    })
+  }
+
+  /** Until it ends, with any exit status, within 30 s. */
+  async run(args: readonly string[], input: KubectlInput = {}): Promise<Exit> {
+    return (await this.start(args, input)).ends()
+  }
+
+  /** What it prints. @throws when its exit status is not 0 */
+  async ok(args: readonly string[], input: KubectlInput = {}): Promise<string> {
+    const exit = await this.run(args, input)
+    if (exit.code !== 0) throw new Error(`kubectl ${args.join(' ')}: exit status ${exit.code}: ${exit.stderr}`)
+    return exit.stdout.toString()
+  }
+}

@@ -1,0 +1,160 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Warden } from '../../dev/control-plane/warden.ts'
+
+/** The part of a test that this needs. */
+export interface TornDown {
+  teardown(handler: () => unknown): unknown
+}
+
+export interface ProcessOptions {
+  command: string
+  args: readonly string[]
+  /** beside PATH and HOME (a temporary folder), which is all that it gets from here */
+  environment?: Readonly<Record<string, string>>
+  folder?: string
+  /** sent whole, then ended; absent: an empty input */
+  stdin?: string | Uint8Array
+}
+
+export interface Exit {
+  /** -1 when a signal ended it */
+  code: number
+  stdout: Buffer
+  stderr: string
+}
+
+/** how long a process may take to say what a test waits for */
+const defaultTimeoutMs = 30_000
+
+/** Child processes of a test, and a folder for their files: gone with the test, however it ends. */
+export class Processes {
+  readonly folder: string
+  readonly #warden: Warden
+  readonly #running = new Set<TestProcess>()
+
+  private constructor(folder: string, warden: Warden) {
+    this.folder = folder
+    this.#warden = warden
+  }
+
+  static async start(t: TornDown): Promise<Processes> {
+    const folder = await mkdtemp(join(tmpdir(), 'processes-'))
+    const warden = new Warden({ folders: [folder] })
+    await warden.start()
+    const processes = new Processes(folder, warden)
+    t.teardown(() => processes.stop())
+    return processes
+  }
+
+  async spawn(options: ProcessOptions): Promise<TestProcess> {
+    const child = spawn(options.command, options.args, {
+      cwd: options.folder ?? this.folder,
+      env: { PATH: process.env.PATH, HOME: this.folder, ...options.environment, ...this.#warden.environment },
+      detached: true,
+      stdio: 'pipe',
+    })
+    const started = new TestProcess(child, [options.command, ...options.args].join(' '))
+    child.stdin.end(options.stdin)
+    await once(child, 'spawn')
+    const group = child.pid as number
+    this.#warden.adopt(group)
+    this.#running.add(started)
+    void started.exited.then(() => {
+      this.#running.delete(started)
+      this.#warden.release(group)
+    })
+    return started
+  }
+
+  /** Kills what still runs and removes the folder. */
+  async stop(): Promise<void> {
+    for (const running of this.#running) running.signal('SIGKILL')
+    await this.#warden.stop()
+  }
+}
+
+/** One child process: what it said, and what it will say. */
+export class TestProcess {
+  /** Resolves when it has ended and its output is complete; never rejects. */
+  readonly exited: Promise<Exit>
+  readonly #child: ChildProcess
+  readonly #title: string
+  readonly #stdout: Buffer[] = []
+  readonly #stderr: Buffer[] = []
+
+  constructor(child: ChildProcess, title: string) {
+    this.#child = child
+    this.#title = title
+    child.stdout?.on('data', (chunk: Buffer) => this.#stdout.push(chunk))
+    child.stderr?.on('data', (chunk: Buffer) => this.#stderr.push(chunk))
+    child.stdin?.on('error', () => undefined) // it ended without reading all of it
+    this.exited = once(child, 'close').then(
+      ([code]) => ({ code: code ?? -1, stdout: Buffer.concat(this.#stdout), stderr: this.stderr }),
+      (error: Error) => ({ code: -1, stdout: Buffer.alloc(0), stderr: error.message }),
+    )
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  get stdout(): string {
+    return Buffer.concat(this.#stdout).toString()
+  }
+
+  get stderr(): string {
+    return Buffer.concat(this.#stderr).toString()
+  }
+
+  /** To its whole group; nothing if it has ended. */
+  signal(signal: NodeJS.Signals): void {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null || !this.#child.pid) return
+    process.kill(-this.#child.pid, signal)
+  }
+
+  /**
+   * The first match in what it has written or will write, on stdout or stderr.
+   *
+   * @throws when it ends without, or after `timeoutMs` (default 30 s); the message holds what it wrote
+   */
+  async says(pattern: RegExp, options: { timeoutMs?: number } = {}): Promise<RegExpExecArray> {
+    const signal = AbortSignal.timeout(options.timeoutMs ?? defaultTimeoutMs)
+    const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>()
+    const look = () => {
+      const match = pattern.exec(this.stdout) ?? pattern.exec(this.stderr)
+      if (match) resolve(match)
+    }
+    const fail = (why: string) => reject(new Error(`${this.#title}: ${why}, no ${pattern} in:\n${this.#all}`))
+    signal.addEventListener('abort', () => fail('not in time'), { once: true })
+    void this.exited.then(() => {
+      look()
+      fail('it ended')
+    })
+    this.#child.stdout?.on('data', look)
+    this.#child.stderr?.on('data', look)
+    look()
+    try {
+      return await promise
+    } finally {
+      this.#child.stdout?.off('data', look)
+      this.#child.stderr?.off('data', look)
+    }
+  }
+
+  /** @throws after `timeoutMs` (default 30 s), having killed it; the message holds what it wrote */
+  async ends(options: { timeoutMs?: number } = {}): Promise<Exit> {
+    const timeout = setTimeout(() => this.signal('SIGKILL'), options.timeoutMs ?? defaultTimeoutMs)
+    const exit = await this.exited
+    clearTimeout(timeout)
+    if (exit.code === -1) throw new Error(`${this.#title}: killed or not started:\n${this.#all}\n${exit.stderr}`)
+    return exit
+  }
+
+  get #all(): string {
+    return `${this.stdout}\n${this.stderr}`
+  }
+}

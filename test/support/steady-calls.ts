@@ -1,0 +1,104 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { Agent, request } from 'node:https'
+import { text } from 'node:stream/consumers'
+import { delay } from '../../src/lib/signals.ts'
+
+export interface SteadyCallsOptions {
+  url: string
+  /** PEM */
+  ca: string
+  token: string
+  /** default 4 */
+  inFlight?: number
+  /** between two calls of those; default 5 ms */
+  pauseMs?: number
+}
+
+export interface CallResult {
+  /** since the calls began */
+  startedMs: number
+  tookMs: number
+  /** 0: no answer */
+  status: number
+  headers: IncomingMessage['headers']
+  /** what the answer or the failure said */
+  text: string
+}
+
+/** as often as client-go */
+const maxRepeats = 10
+
+/**
+ * GETs of one URL, some in flight at any time, on kept connections, from `start` to `stop`. An answer that says
+ * `Retry-After` is followed, as client-go does: an API server says so while it stops.
+ */
+export class SteadyCalls {
+  readonly results: CallResult[] = []
+  readonly #options: SteadyCallsOptions
+  readonly #agent: Agent
+  readonly #waiting: { count: number; resolve: () => void }[] = []
+  #workers: Promise<void>[] = []
+  #began = 0
+  #stopped = false
+
+  constructor(options: SteadyCallsOptions) {
+    this.#options = options
+    this.#agent = new Agent({ keepAlive: true, ca: options.ca })
+  }
+
+  get failed(): CallResult[] {
+    return this.results.filter(({ status }) => status !== 200)
+  }
+
+  /** milliseconds since the start */
+  get now(): number {
+    return performance.now() - this.#began
+  }
+
+  start(): void {
+    this.#began = performance.now()
+    this.#workers = Array.from({ length: this.#options.inFlight ?? 4 }, () => this.#work())
+  }
+
+  /** Resolves when `count` more calls have been answered. */
+  more(count: number): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push({ count: this.results.length + count, resolve }))
+  }
+
+  /** Lets the calls in flight end; gives all results. */
+  async stop(): Promise<CallResult[]> {
+    this.#stopped = true
+    await Promise.all(this.#workers)
+    this.#agent.destroy()
+    return this.results
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#stopped) {
+      const startedMs = this.now
+      const answer = await this.#repeat().catch((error: Error) => ({ status: 0, headers: {}, text: String(error) }))
+      this.results.push({ startedMs, tookMs: this.now - startedMs, ...answer })
+      for (const waiting of this.#waiting) if (this.results.length >= waiting.count) waiting.resolve()
+      await delay(this.#options.pauseMs ?? 5)
+    }
+  }
+
+  async #repeat(): Promise<Pick<CallResult, 'status' | 'headers' | 'text'>> {
+    for (let repeats = 0; ; repeats++) {
+      const answer = await this.#call()
+      const after = answer.headers['retry-after']
+      if (after === undefined || repeats === maxRepeats) return answer
+      await delay(Number(after) * 1000)
+    }
+  }
+
+  async #call(): Promise<Pick<CallResult, 'status' | 'headers' | 'text'>> {
+    const { url, token } = this.#options
+    const sent = request(url, { agent: this.#agent, headers: { authorization: `Bearer ${token}` } })
+    const answered = once(sent, 'response')
+    sent.end()
+    const [answer] = (await answered) as [IncomingMessage]
+    return { status: answer.statusCode ?? 0, headers: answer.headers, text: await text(answer) }
+  }
+}

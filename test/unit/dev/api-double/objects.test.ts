@@ -1,0 +1,92 @@
+import t from 'tap'
+import { Objects } from '../../../../dev/api-double/objects.ts'
+import { named, seed } from '../../../../dev/api-double/seed.ts'
+import { Store } from '../../../../dev/api-double/store.ts'
+
+const merge = 'application/merge-patch+json'
+
+function setUp() {
+  const store = new Store()
+  seed(store)
+  const objects = new Objects(store)
+  const target = (name?: string, query = '') => ({
+    resource: named('configmaps'),
+    namespace: 'demo',
+    name,
+    subresource: undefined,
+    query: new URLSearchParams(query),
+  })
+  const body = (name: string, more: Record<string, unknown> = {}) => ({
+    kind: 'ConfigMap',
+    apiVersion: 'v1',
+    metadata: { name },
+    ...more,
+  })
+  const create = (name: string, more: Record<string, unknown> = {}, query = '') =>
+    objects.create({ target: target(undefined, query), contentType: 'application/json', body: body(name, more) })
+  return { store, objects, target, body, create }
+}
+
+t.test('creates, with a made up name if asked, and only where there is a namespace', async (t) => {
+  const { objects, target, body, create, store } = setUp()
+  t.match(create('a', { data: { x: '1' } }), { metadata: { name: 'a', namespace: 'demo' }, data: { x: '1' } })
+  const generated = objects.create({ target: target(), contentType: '', body: { metadata: { generateName: 'gen-' } } })
+  t.match(generated.metadata.name, /^gen-[0-9a-f]{5}$/)
+  const nowhere = { ...target(), namespace: 'nowhere' }
+  t.throws(() => objects.create({ target: nowhere, contentType: '', body: body('a') }), { code: 404 })
+  const version = store.version
+  t.equal(create('dry', {}, 'dryRun=All').metadata.name, 'dry')
+  t.equal(store.version, version, 'a dry run changes nothing')
+})
+
+t.test('refuses objects that make no sense', async (t) => {
+  const { objects, target, create } = setUp()
+  const post = (body: unknown) => () => objects.create({ target: target(), contentType: '', body })
+  for (const body of [undefined, null, 'text', [], {}, { metadata: [] }, { metadata: { name: 1 } }]) {
+    t.throws(post(body), { code: 400 }, JSON.stringify(body))
+  }
+  t.throws(post({ kind: 'Pod', apiVersion: 'v1', metadata: { name: 'a' } }), { code: 400 })
+  t.throws(post({ metadata: { name: 'a', namespace: 'other' } }), { code: 400 })
+  for (const name of ['', 'A', '-a', 'a_b', 'x'.repeat(254)])
+    t.throws(post({ metadata: { name } }), { code: 422 }, name)
+  create('a')
+  t.throws(() => create('a'), { code: 409, reason: 'AlreadyExists' })
+})
+
+t.test('patches by merging; replaces; refuses other patches', async (t) => {
+  const { objects, target, body, create } = setUp()
+  create('a', { data: { x: '1', y: '2' } })
+  const patch = (contentType: string, change: unknown) =>
+    objects.patch({ target: target('a'), contentType, body: change })
+  t.same(patch(merge, { data: { x: null, z: '3' } }).data, { y: '2', z: '3' })
+  const strategic = 'application/strategic-merge-patch+json; charset=utf-8'
+  t.same(patch(strategic, { data: { '$setElementOrder/x': [], y: 'new' } }).data, { y: 'new', z: '3' })
+  t.throws(() => patch('application/json-patch+json', []), { code: 415 })
+  t.throws(() => patch('application/apply-patch+yaml', {}), { code: 415 })
+  t.throws(() => patch(merge, { metadata: { name: 'b' } }), { code: 400 })
+  t.throws(() => patch(merge, { metadata: { resourceVersion: '1' } }), { code: 409 })
+  t.throws(() => patch(merge, 'text'), { code: 400 })
+  t.same(objects.replace({ target: target('a'), contentType: '', body: body('a', { data: { n: '1' } }) }).data, {
+    n: '1',
+  })
+  t.throws(() => objects.replace({ target: target('b'), contentType: '', body: body('a') }), { code: 400 })
+})
+
+t.test('a patch does not touch prototypes', async (t) => {
+  const { objects, target, create } = setUp()
+  create('a')
+  const change = JSON.parse('{"__proto__": {"polluted": "yes"}, "data": {"constructor": "plain"}}')
+  const merged = objects.patch({ target: target('a'), contentType: merge, body: change })
+  t.equal(({} as Record<string, unknown>).polluted, undefined)
+  t.equal(merged.polluted, undefined)
+})
+
+t.test('deletes, if the preconditions hold', async (t) => {
+  const { objects, target, create } = setUp()
+  const { uid } = create('a').metadata
+  const remove = (body?: unknown, query = '') => objects.delete({ target: target('a', query), contentType: '', body })
+  t.throws(() => remove({ preconditions: { uid: 'other' } }), { code: 409 })
+  t.match(remove(undefined, 'dryRun=All'), { status: 'Success' })
+  t.match(remove({ preconditions: { uid } }), { status: 'Success', details: { name: 'a', kind: 'configmaps', uid } })
+  t.throws(() => remove(), { code: 404 })
+})

@@ -1,0 +1,111 @@
+import t from 'tap'
+import { maxAccessEntries, parseAgentConfiguration } from '../../../../src/kas/repositories/agent-configuration.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+
+const parse = (text: string) => parseAgentConfiguration('c.yaml', Buffer.from(text))
+
+t.test('an absent file is an empty configuration', async (t) => {
+  const { ciAccess, userAccess, warnings } = parseAgentConfiguration('c.yaml', new Uint8Array())
+  t.equal(ciAccess.projects.size + ciAccess.groups.size, 0)
+  t.same(userAccess, { accessAs: { as: 'none' }, projects: [], groups: [] })
+  t.same(warnings, [])
+})
+
+t.test('everything that agents are sent reaches the protobuf message, user_access does not', async (t) => {
+  const { file, warnings } = parse(`
+ci_access:
+  projects: [{ id: a/b, default_namespace: n, environments: [x], access_as: { impersonate: { username: u, uid: i, groups: [g], extra: [{ key: k, val: [v] }] } } }]
+  groups: [{ id: a, protected_branches_only: true, resource_management: { enabled: true } }]
+user_access: { access_as: { agent: {} }, projects: [{ id: a/b }] }
+observability: { logging: { level: debug, grpc_level: warn } }
+container_scanning: { cadence: "0 0 * * *", resource_requirements: { limits: { cpu: 1m, ephemeral_storage: 1G } }, scanner_timeout: 5m }
+remote_development: { enabled: true, dns_zone: z, partial_sync_interval: "10s", network_policy: { enabled: false } }
+flux: { webhook_receiver_url: http://x }
+gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: false, ref: { branch: main }, reconcile_timeout: "300s" }] }
+`)
+  t.match(file, {
+    ciAccess: {
+      projects: [{ id: 'a/b', defaultNamespace: 'n', environments: ['x'], accessAs: { as: { case: 'impersonate', value: { username: 'u', uid: 'i' } } } }],
+      groups: [{ id: 'a' }],
+    },
+    observability: { logging: { level: 1, grpcLevel: 2 } },
+    containerScanning: { cadence: '0 0 * * *', resourceRequirements: { limits: { cpu: '1m' } } },
+    remoteDevelopment: { enabled: true, dnsZone: 'z', partialSyncInterval: { seconds: 10n }, networkPolicy: { enabled: false } },
+    flux: { webhookReceiverUrl: 'http://x' },
+    gitops: { manifestProjects: [{ id: 'a/b', pruneOneof: { case: 'prune', value: false }, ref: { ref: { case: 'branch', value: 'main' } } }] },
+  })
+  t.equal(file.userAccess, undefined)
+  t.match(warnings, [{ kind: 'unused', key: 'gitops' }])
+})
+
+t.test('an unknown key warns with the nearest name; under an entry of ci_access it refuses that entry', async (t) => {
+  const { ciAccess, userAccess, warnings } = parse(`
+obserability: {}
+ci_access: { projects: [{ id: A, enviroments: [x] }, { id: b }], instance: {} }
+user_access: { access_as: { user: {} }, projects: [{ id: A, least_role: 1 }, { id: B }] }
+`)
+  t.match(
+    warnings.map(({ key, hint }) => [key, hint]),
+    [
+      ['obserability', 'observability'],
+      ['ci_access.projects[0].enviroments', 'ci_access.projects[0].environments'],
+      ['ci_access.instance', undefined],
+      ['user_access.projects[0].least_role', undefined],
+    ],
+  )
+  t.match(ciAccess.projects.get('a')?.refusal, /unknown key enviroments/)
+  t.equal(ciAccess.projects.get('b')?.refusal, undefined)
+  t.same(userAccess.projects, ['b'])
+})
+
+t.test('an unknown access_as is told apart, and its entry is not sent to agents', async (t) => {
+  const { ciAccess, userAccess, file } = parse(`
+ci_access: { projects: [{ id: a, access_as: { ci_user: {} } }, { id: b, access_as: { agent: {}, extra: {} } }, { id: c }] }
+user_access: { access_as: { robot: {} } }
+`)
+  t.same(ciAccess.projects.get('a')?.accessAs, { as: 'unknown', found: 'ci_user' })
+  t.same(ciAccess.projects.get('b')?.accessAs, { as: 'unknown', found: 'extra' })
+  t.same(userAccess.accessAs, { as: 'unknown', found: 'robot' })
+  t.same(file.ciAccess?.projects.map((project) => project.id), ['c'])
+})
+
+t.test('only the first 500 entries count, and that is told', async (t) => {
+  const projects = Array.from({ length: maxAccessEntries + 1 }, (_, i) => ({ id: `p${i}` }))
+  const { ciAccess, warnings } = parse(JSON.stringify({ ci_access: { projects } }))
+  t.equal(ciAccess.projects.size, maxAccessEntries)
+  t.match(warnings, [{ key: 'ci_access.projects', hint: /first 500/ }])
+})
+
+const refused: Record<string, [text: string, says: RegExp]> = {
+  'no YAML': ['a: [', /^Config: c\.yaml: line 1: not YAML/],
+  'a list': ['[]', /found a list/],
+  'not UTF-8': ['', /not UTF-8/],
+  'no id': ['ci_access: { projects: [{}] }', /ci_access\.projects\[0\]\.id: found nothing/],
+  'an id that is no text': ['ci_access: { groups: [{ id: 5 }] }', /ci_access\.groups\[0\]\.id: found 5, allowed: a text/],
+  'empty access_as': ['ci_access: { projects: [{ id: a, access_as: {} }] }', /projects\[0\]\.access_as: found nothing, allowed: agent, imp/],
+  'access_as without a value': ['ci_access: { projects: [{ id: a, access_as: { agent: } }] }', /access_as: found nothing/],
+  'access_as as a word': ['ci_access: { projects: [{ id: a, access_as: agent }] }', /access_as: found "agent", allowed: a block/],
+  'two access_as': ['ci_access: { projects: [{ id: a, access_as: { agent: {}, ci_job: {} } }] }', /allowed: one of agent, ci_job/],
+  'impersonate without a name': ['ci_access: { projects: [{ id: a, access_as: { impersonate: {} } }] }', /impersonate\.username: found nothing/],
+  'empty user access_as': ['user_access: { access_as: {} }', /user_access\.access_as: found nothing, allowed: agent or user/],
+  'an empty environment': ['ci_access: { projects: [{ id: a, environments: [""] }] }', /environments\[0\]: found ""/],
+  'a log level': ['observability: { logging: { level: loud } }', /level: found "loud", allowed: one of info, debug, warn, error/],
+  'a cron table': ['container_scanning: { cadence: daily }', /cadence: found "daily", allowed: five fields/],
+  'an interval of nothing': ['remote_development: { partial_sync_interval: "0s" }', /found "0s".*above zero/],
+  'alias bomb': [
+    `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replace(/./g, (c, i) => `${c}: &${c} [${`*${'abcdefgh'[i]},`.repeat(9)}]\n`)}`,
+    /not YAML: Excessive alias count/,
+  ],
+}
+for (const [name, [text, says]] of Object.entries(refused)) {
+  t.test(`refused: ${name}`, async (t) => {
+    const bytes = name === 'not UTF-8' ? Uint8Array.of(0x61, 0xff) : Buffer.from(text)
+    try {
+      parseAgentConfiguration('c.yaml', bytes)
+      t.fail('accepted')
+    } catch (error) {
+      t.equal(error instanceof KasError && error.code, 'CONFIGURATION_INVALID')
+      t.match((error as Error).message, says)
+    }
+  })
+}

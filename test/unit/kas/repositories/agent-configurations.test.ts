@@ -1,0 +1,146 @@
+import t, { type Test } from 'tap'
+import type { Agent } from '../../../../src/kas/directory/directory.ts'
+import { AgentConfigurations } from '../../../../src/kas/repositories/agent-configurations.ts'
+import type { CommitId, Repositories } from '../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import type { AgentId } from '../../../../src/proto/call.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
+const signal = new AbortController().signal
+const settled = async () => {
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+}
+
+/** A repository that a test writes by hand. */
+class FakeRepositories implements Repositories {
+  commit: string | undefined = 'one'
+  text: string | undefined = 'ci_access: { projects: [{ id: x }] }'
+  failure: KasError | undefined
+  fileFailure: KasError | undefined
+  reads: string[] = []
+  readonly listeners = new Set<() => void>()
+
+  async head(): Promise<CommitId | undefined> {
+    if (this.failure) throw this.failure
+    return this.commit as CommitId | undefined
+  }
+
+  async file(_agent: Agent, commit: CommitId, path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    this.reads.push(`${commit} ${path} ${maxBytes}`)
+    if (this.fileFailure) throw this.fileFailure
+    return this.text === undefined ? undefined : Buffer.from(this.text)
+  }
+
+  onMove(_agent: Agent, listener: () => void): () => void {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  async move(commit: string | undefined, text?: string): Promise<void> {
+    this.commit = commit
+    this.text = text
+    for (const listener of this.listeners) listener()
+    await settled()
+  }
+}
+
+async function start(t: Test, options = {}) {
+  const repositories = new FakeRepositories()
+  const clock = new ManualClock()
+  const { log, lines } = capturedLog()
+  const configurations = new AgentConfigurations({ repositories, log, clock }, options)
+  t.teardown(() => configurations.stop())
+  await configurations.start()
+  return { repositories, clock, configurations, lines }
+}
+const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [...(value?.configuration.ciAccess.projects.keys() ?? [])]
+
+t.test('a configuration is read once, however many ask, and again when the branch moves', async (t) => {
+  const { configurations, repositories } = await start(t)
+  const [one, two] = await Promise.all([configurations.current(agent, signal), configurations.newest(agent, signal)])
+  t.equal(one, two)
+  t.equal(one?.commit, 'one')
+  await configurations.current(agent, signal)
+  t.same(repositories.reads, ['one .gitlab/agents/prod/config.yaml 131072'])
+  let told = 0
+  t.teardown(configurations.onChange(agent, () => told++))
+  await repositories.move('two', 'ci_access: { projects: [{ id: y }] }')
+  t.equal(told, 1)
+  t.same(isIn(await configurations.current(agent, signal)), ['y'])
+  await repositories.move('three')
+  t.same(isIn(await configurations.current(agent, signal)), [], 'an absent file is an empty configuration')
+  t.equal((await configurations.newest(agent, signal))?.commit, 'three')
+})
+
+t.test('a failed read keeps the last good one for access, and the agent is told of its mistake', async (t) => {
+  const { configurations, repositories, lines } = await start(t)
+  await configurations.current(agent, signal)
+  let told = 0
+  t.teardown(configurations.onChange(agent, () => told++))
+  await repositories.move('two', 'ci_access: [')
+  t.equal(told, 1)
+  await t.rejects(configurations.newest(agent, signal), { code: 'CONFIGURATION_INVALID' })
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+  t.ok(lines.some((line) => line['msg'] === 'Agent configuration cannot be read, the last good one decides on access'))
+  repositories.failure = new KasError({ code: 'REF_NOT_FOUND', ref: 'HEAD' })
+  await repositories.move('two')
+  await t.rejects(configurations.newest(agent, signal), { code: 'REF_NOT_FOUND' })
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('without a good one the failure is told, never an empty configuration; the read is tried again', async (t) => {
+  const { configurations, repositories, clock } = await start(t, { retryMs: 10_000 })
+  repositories.fileFailure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await t.rejects(configurations.current(agent, signal), { code: 'REPOSITORY_FAILED' })
+  let told = 0
+  t.teardown(configurations.onChange(agent, () => told++))
+  repositories.fileFailure = undefined
+  clock.advance(10_000)
+  await settled()
+  t.equal(told, 1)
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('an empty repository has no configuration', async (t) => {
+  const { configurations, repositories } = await start(t)
+  repositories.commit = undefined
+  t.equal(await configurations.current(agent, signal), undefined)
+  await repositories.move('one', 'ci_access: { projects: [{ id: x }] }')
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('a key that could widen access is told as an error, others as warnings', async (t) => {
+  const { configurations, repositories, lines } = await start(t)
+  repositories.text = 'ci_access: { projects: [{ id: x, enviroments: [y] }] }\nfluks: {}'
+  await configurations.current(agent, signal)
+  t.match(lines, [
+    { level: 'error', key: 'ci_access.projects[0].enviroments', hint: 'ci_access.projects[0].environments' },
+    { level: 'warn', key: 'fluks', hint: 'flux' },
+  ])
+})
+
+t.test('what nobody uses is dropped: after a while, and when there are too many', async (t) => {
+  const { configurations, repositories, clock } = await start(t, { idleMs: 1000, maxAgents: 2 })
+  const named = (name: string): Agent => ({ ...agent, name })
+  await configurations.current(named('a'), signal)
+  t.teardown(configurations.onChange(named('b'), () => undefined))
+  await configurations.current(named('b'), signal)
+  t.equal(repositories.listeners.size, 2)
+  await configurations.current(named('c'), signal)
+  t.equal(repositories.listeners.size, 2, 'a made room')
+  clock.advance(1000)
+  clock.advance(1000)
+  t.equal(repositories.listeners.size, 1, 'b is followed, c was not asked for')
+})
+
+t.test('stop leaves neither timer nor listener', async (t) => {
+  const { configurations, repositories, clock } = await start(t)
+  repositories.failure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  await t.rejects(configurations.current(agent, signal))
+  await configurations.stop()
+  t.equal(clock.pending, 0)
+  t.equal(repositories.listeners.size, 0)
+  await t.rejects(configurations.current(agent, signal), { code: 'SHUTTING_DOWN' })
+})

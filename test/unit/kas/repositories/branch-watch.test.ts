@@ -1,0 +1,88 @@
+import t from 'tap'
+import { BranchWatch } from '../../../../src/kas/repositories/branch-watch.ts'
+import type { CommitId } from '../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const signal = new AbortController().signal
+const settled = async () => {
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+}
+
+function watch() {
+  const clock = new ManualClock()
+  const state = { answer: 'a' as string | undefined | KasError, looks: 0 }
+  const look = async () => {
+    state.looks++
+    if (state.answer instanceof KasError) throw state.answer
+    return state.answer as CommitId | undefined
+  }
+  const components = { look, clock, log: capturedLog().log, random: () => 0.5 }
+  return { clock, state, branch: new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 }) }
+}
+
+t.test('questions at once share a look, and a recent one answers for a poll period', async (t) => {
+  const { branch, clock, state } = watch()
+  t.teardown(() => branch.stop())
+  t.same(await Promise.all([branch.head(signal), branch.head(signal)]), ['a', 'a'])
+  t.equal(state.looks, 1)
+  state.answer = 'b'
+  clock.advance(999)
+  t.equal(await branch.head(signal), 'a')
+  clock.advance(1)
+  t.equal(await branch.head(signal), 'b')
+  t.equal(clock.pending, 0, 'nobody listens, nothing polls')
+})
+
+t.test('listeners are told of moves, of failures and of recovery, once each', async (t) => {
+  const { branch, clock, state } = watch()
+  t.teardown(() => branch.stop())
+  let told = 0
+  const detach = branch.onMove(() => told++)
+  clock.advance(0)
+  await settled()
+  t.equal(state.looks, 1)
+  t.equal(told, 0, 'the first sight is no move')
+  const steps: [string | undefined | KasError, number][] = [
+    ['a', 0],
+    ['b', 1],
+    ['b', 1],
+    [undefined, 2],
+    [new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' }), 3],
+    ['b', 4],
+  ]
+  for (const [answer, expected] of steps) {
+    state.answer = answer
+    clock.advance(1000)
+    await settled()
+    if (answer === 'b' && expected === 4) clock.advance(1000) // after a failure the pause doubles
+    await settled()
+    t.equal(told, expected)
+  }
+  detach()
+  t.equal(clock.pending, 0)
+})
+
+t.test('failures in a row are asked less and less often', async (t) => {
+  const { branch, clock, state } = watch()
+  t.teardown(() => branch.stop())
+  t.teardown(branch.onMove(() => undefined))
+  state.answer = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  for (let i = 0; i < 600; i++) {
+    clock.advance(1000)
+    await new Promise(setImmediate)
+    await new Promise(setImmediate)
+  }
+  t.ok(state.looks >= 14 && state.looks <= 17, `${state.looks} looks in 10 minutes`)
+  await t.rejects(branch.head(signal), { code: 'REPOSITORY_FAILED' }, 'a failure counts as seen')
+})
+
+t.test('stop ends the polls and waits for a running look', async (t) => {
+  const { branch, clock } = watch()
+  branch.onMove(() => undefined)
+  clock.advance(0)
+  await branch.stop()
+  t.equal(clock.pending, 0)
+  await t.rejects(branch.head(signal), { code: 'SHUTTING_DOWN' })
+})

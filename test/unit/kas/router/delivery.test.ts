@@ -1,0 +1,122 @@
+import t from 'tap'
+import { deliver, maxKeptBytes, maxRepeats } from '../../../../src/kas/router/delivery.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import { type Call, type Forward, noMetadata, type Reply } from '../../../../src/proto/call.ts'
+import { callOf, readReply } from '../../../support/agents-server.ts'
+
+const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+
+/** A way that reads `count` messages of the call and is then lost. */
+function lostAfter(count: number, seen: string[][]): Forward {
+  return async (call) => {
+    const read: string[] = []
+    seen.push(read)
+    if (count > 0) {
+      for await (const message of call.messages) {
+        read.push(Buffer.from(message).toString())
+        if (read.length === count) break
+      }
+    }
+    return ended(lost)
+  }
+}
+
+const echo: Forward = async (call) => {
+  const messages: Uint8Array[] = []
+  for await (const message of call.messages) messages.push(message)
+  return {
+    ready: Promise.resolve(),
+    metadata: Promise.resolve({ served: ['yes'] }),
+    messages: (async function* () {
+      yield* messages
+    })(),
+    done: Promise.resolve({ trailers: {} }),
+  }
+}
+
+function ended(error: KasError): Reply {
+  return {
+    ready: Promise.resolve(),
+    metadata: Promise.resolve(noMetadata),
+    messages: (async function* () {})(),
+    done: Promise.resolve({ error, trailers: {} }),
+  }
+}
+
+/** Each call of it goes to the next of `ways`. */
+function inTurn(...ways: Forward[]): Forward & { calls: number } {
+  const forward = Object.assign(
+    (call: Call) => {
+      const way = ways[Math.min(forward.calls++, ways.length - 1)] as Forward
+      return way(call)
+    },
+    { calls: 0 },
+  )
+  return forward
+}
+
+t.test('a safe call that was lost before its reply is repeated whole', async (t) => {
+  const seen: string[][] = []
+  const forward = inTurn(lostAfter(1, seen), lostAfter(2, seen), echo)
+  const reply = await deliver(forward)(callOf(['a', 'b', 'c'], { safety: 'safe' }))
+  t.same((await readReply(reply)).messages, ['a', 'b', 'c'])
+  t.same(seen, [['a'], ['a', 'b']])
+})
+
+t.test('not more than maxRepeats times', async (t) => {
+  const forward = inTurn(lostAfter(0, []))
+  const reply = await deliver(forward)(callOf(['a'], { safety: 'safe' }))
+  t.equal((await reply.done).error, lost)
+  t.equal(forward.calls, 1 + maxRepeats)
+})
+
+t.test('an unsafe call is not repeated', async (t) => {
+  const forward = inTurn(lostAfter(0, []), echo)
+  const reply = await deliver(forward)(callOf(['a']))
+  t.equal((await reply.done).error, lost)
+  t.equal(forward.calls, 1)
+})
+
+t.test('an error of the agent is not a loss', async (t) => {
+  const refused = new KasError({ code: 'STATUS', grpc: 14, message: 'no cluster' })
+  const forward = inTurn(async () => ended(refused), echo)
+  const reply = await deliver(forward)(callOf(['a'], { safety: 'safe' }))
+  t.equal((await reply.done).error, refused)
+  t.equal(forward.calls, 1)
+})
+
+t.test('a call that has outgrown what is kept is not repeated', async (t) => {
+  const forward = inTurn(lostAfter(2, []), echo)
+  const large = Buffer.alloc(maxKeptBytes)
+  const reply = await deliver(forward)(callOf([large, large], { safety: 'safe' }))
+  t.equal((await reply.done).error, lost)
+  t.equal(forward.calls, 1)
+})
+
+t.test('a caller that has left is not served again', async (t) => {
+  const caller = new AbortController()
+  const forward = inTurn(async () => {
+    caller.abort()
+    return ended(lost)
+  }, echo)
+  const reply = await deliver(forward)(callOf(['a'], { safety: 'safe', signal: caller.signal }))
+  t.equal((await reply.done).error, lost)
+})
+
+t.test('a read that a lost way left behind brings its message to the next', async (t) => {
+  const source = Promise.withResolvers<void>()
+  const messages = (async function* () {
+    yield Buffer.from('a')
+    await source.promise
+    yield Buffer.from('b')
+  })()
+  const stuck: Forward = async (call) => {
+    const iterator = call.messages[Symbol.asyncIterator]()
+    await iterator.next()
+    void iterator.next() // never looked at again
+    return ended(lost)
+  }
+  const running = deliver(inTurn(stuck, echo))(callOf([], { safety: 'safe', messages }))
+  source.resolve()
+  t.same((await readReply(await running)).messages, ['a', 'b'])
+})

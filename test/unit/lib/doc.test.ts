@@ -1,0 +1,38 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
+import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/metrics.ts'
+import { errorCodes } from '../../../src/lib/errors.ts'
+import {
+  createAgentMetrics,
+  createBuildMetrics,
+  createGrpcServerMetrics,
+  createRegistry,
+  createRouterMetrics,
+} from '../../../src/lib/metrics.ts'
+
+/** The lists in doc/ are complete and name nothing that is gone. */
+
+const doc = (name: string) => readFile(join(import.meta.dirname, '../../../doc', name), 'utf8')
+
+t.test('doc/errors.md has a row for each error', async (t) => {
+  const rows = [...(await doc('errors.md')).matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code)
+  t.strictSame(rows.toSorted(), errorCodes.toSorted())
+})
+
+t.test('doc/metrics.md has a row for each metric', async (t) => {
+  const register = createRegistry()
+  createBuildMetrics(register, { version: '1', commit: 'x' })
+  createAgentMetrics(register, () => 0)
+  createRouterMetrics(register)
+  createGrpcServerMetrics(register)
+  createDirectoryMetrics(register)
+  createKubernetesMetrics(register, () => 0)
+  const names = register.getMetricsAsArray().map(({ name }) => name)
+  const own = names.filter((name) => !/^(process|nodejs)_/.test(name))
+  const named = [...(await doc('metrics.md')).matchAll(/^\| (`[a-z0-9_`, ]+`) \|/gm)].flatMap(([, cell]) =>
+    [...(cell ?? '').matchAll(/`([a-z0-9_]+)`/g)].map(([, name]) => name),
+  )
+  t.strictSame(named.toSorted(), own.toSorted())
+})

@@ -1,0 +1,14 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { productName, readVersion } from '../../../src/lib/version.ts'
+
+t.test('the version is that of package.json', async (t) => {
+  const file = join(import.meta.dirname, '../../../package.json')
+  const { version } = JSON.parse(await readFile(file, 'utf8')) as { version: string }
+  t.equal(readVersion().version, version)
+})
+
+t.test('product names have the form of upstream', async (t) => {
+  t.equal(productName('gitlab-kas', { version: '1.2.3', commit: 'abc' }), 'gitlab-kas/v1.2.3/abc')
+})
