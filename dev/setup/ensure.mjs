@@ -2,8 +2,9 @@
 // that can run the programs. Plain JavaScript for Node 20. Says nothing when there is nothing to do.
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { neededMajor } from '../../bin/packaged-node.mjs'
 import { install, isInstalled } from './install.mjs'
-import { findNode, neededMajor } from './node-version.mjs'
+import { findNode } from './node-version.mjs'
 import { run } from './run.mjs'
 import { withLock } from './setup-lock.mjs'
 

@@ -1,22 +1,30 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-
-export const neededMajor = 24
-
-export const isRecent = (version) => Number(version.replace('v', '').split('.')[0]) >= neededMajor
+import { existsSync, rmSync, symlinkSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { isRecent, packagedNode } from '../../bin/packaged-node.mjs'
 
 /**
  * The Node that npm scripts find as `node` after set-up: the one that npm installed for this platform, else the one
- * that runs this. An installed one that cannot start here (no glibc) is taken off the PATH.
+ * that runs this. npm 10 leaves a command named `node` out of its PATH folder, so that it is put there here; one that
+ * cannot start on this machine (no glibc) is taken out.
  * @returns its path, or undefined if it is too old
  */
 export function findNode(root) {
-  const packaged = join(root, 'node_modules', '.bin', 'node')
-  if (existsSync(packaged)) {
-    const { stdout } = spawnSync(packaged, ['--version'], { encoding: 'utf8' })
-    if (stdout && isRecent(stdout)) return packaged
-    rmSync(packaged)
+  const packaged = packagedNode()
+  const command = join(root, 'node_modules', '.bin', 'node')
+  if (packaged && !existsSync(command)) link(packaged, command)
+  if (existsSync(command)) {
+    const { stdout } = spawnSync(command, ['--version'], { encoding: 'utf8' })
+    if (stdout && isRecent(stdout)) return command
+    rmSync(command)
   }
   return isRecent(process.version) ? process.execPath : undefined
+}
+
+function link(target, path) {
+  try {
+    symlinkSync(relative(dirname(path), target), path)
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error // another set-up was first
+  }
 }

@@ -1,6 +1,4 @@
-import { randomBytes } from 'node:crypto'
 import { CertificateFiles } from '../lib/certificate-files.ts'
-import { systemClock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import {
@@ -9,27 +7,21 @@ import {
   createGrpcServerMetrics,
   createRegistry,
   createRouterMetrics,
-  type GrpcType,
 } from '../lib/metrics.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { productName, type Version } from '../lib/version.ts'
-import { connectMethod } from '../proto/reverse-tunnel.ts'
+import { agentMethods, methodTypes } from './agent-methods.ts'
 import { type ListenOptions, type Network, parseListenAddress } from './config/listen-address.ts'
 import type { KasConfig } from './config.ts'
-import type { Agent } from './directory/directory.ts'
 import { DirectoryFile } from './directory/directory-file.ts'
 import { createDirectoryMetrics } from './directory/directory-metrics.ts'
 import { FileDirectory } from './directory/file.ts'
-import { agentTrackerHandlers } from './modules/agent-tracker/agent-tracker.ts'
-import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
-import { configurationHandler, getConfigurationMethod } from './modules/configuration/configuration.ts'
 import { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { GitRepositories } from './repositories/git.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { bearerToken } from './servers/agents/authenticator.ts'
-import { type AgentMethod, AgentsServer } from './servers/agents.ts'
+import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
 import { OpsServer } from './servers/ops.ts'
@@ -56,9 +48,6 @@ interface Listen {
   readonly certificate_file?: string | undefined
   readonly key_file?: string | undefined
 }
-
-/** Registrations that an agent before 16.5 makes by its configuration stream are renewed this often. ms */
-const registrationRenewalMs = 300_000
 
 /** Room beyond the graces of the configuration for what runs to end in order. ms */
 const stopMarginMs = 10_000
@@ -146,7 +135,11 @@ export class App implements Service {
   #agents(identity: Identity, tunnels: Tunnels): Service[] {
     const { listen } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
-    const methods = this.#agentMethods(identity)
+    const { gitlab, agent } = this.#options.config
+    const methods = agentMethods(
+      { ...identity, log: this.#log },
+      { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period },
+    )
     const { certificate } = this.#certificate(listen)
     const build = () =>
       new AgentsServer(
@@ -156,7 +149,7 @@ export class App implements Service {
           methods,
           log: this.#log.child({ mod_name: 'agent_server' }),
           onRateExceeded: rateExceeded,
-          events: grpcObserver(createGrpcServerMetrics(this.#register), typesOf(methods)),
+          events: grpcObserver(createGrpcServerMetrics(this.#register), methodTypes(methods)),
         },
         {
           listen: listenOptions(listen),
@@ -172,30 +165,6 @@ export class App implements Service {
     certificate?.onChange(() => server.made?.reloadCertificates())
     const announced = this.#announced('Agentk API', listen, server, { is_websocket: listen.websocket })
     return [...(certificate ? [certificate] : []), this.#whenReady('agentServer', announced)]
-  }
-
-  /** What agents may call on 8150 beside Connect. */
-  #agentMethods({ directory, configurations }: Identity): Record<string, AgentMethod> {
-    const { config } = this.#options
-    const log = this.#log
-    const connectedAgents = new ConnectedAgents({ clock: systemClock })
-    const serveConfiguration: AgentMethod['serve'] = (agent, stream, retired) =>
-      configurationHandler<typeof stream>(
-        {
-          configurations,
-          authenticate: ({ metadata, signal }) => directory.agentByToken(bearerToken(metadata), signal),
-          retired: () => retired,
-          onDirectoryChange: (listener) => directory.onChange(listener),
-          connected: (pod, meta) => keepRegistered(connectedAgents, pod, meta),
-          log,
-        },
-        { gitlabExternalUrl: config.gitlab.external_url ?? '', pollMs: config.agent.configuration.poll_period },
-      )(agent, stream)
-    const methods: Record<string, AgentMethod> = {
-      [getConfigurationMethod]: { streaming: true, serve: serveConfiguration },
-    }
-    for (const [name, serve] of agentTrackerHandlers({ connectedAgents })) methods[name] = { streaming: false, serve }
-    return methods
   }
 
   #kubernetes({ directory }: Identity, router: Router): Service[] {
@@ -290,24 +259,6 @@ class Late<Server extends Service & { readonly address: unknown }> implements Se
   async stop(patience?: AbortSignal): Promise<void> {
     await this.made?.stop(patience)
   }
-}
-
-/** @returns ends the registration */
-function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {
-  const connectionId = randomBytes(8).readBigUInt64BE() >> 1n
-  connectedAgents.register(agent, connectionId, meta)
-  const renewal = setInterval(() => connectedAgents.register(agent, connectionId, meta), registrationRenewalMs)
-  return () => {
-    clearInterval(renewal)
-    connectedAgents.unregister(agent, connectionId)
-  }
-}
-
-function typesOf(methods: Readonly<Record<string, AgentMethod>>): Record<string, GrpcType> {
-  const types = Object.entries(methods).map(
-    ([name, { streaming }]) => [name, streaming ? 'server_stream' : 'unary'] as const,
-  )
-  return { [connectMethod]: 'bidi_stream', ...Object.fromEntries(types) }
 }
 
 function tlsOptions({ certificate_file, key_file }: Listen): { tls?: { certificateFile: string; keyFile: string } } {

@@ -45,6 +45,7 @@ async function serve(file: string): Promise<number> {
     if (kind === 'unknown') log.warn({ key, ...(hint ? { did_you_mean: hint } : {}) }, 'Configuration key is not known')
     else log.warn({ key, reason: hint }, 'Configuration key is not needed here')
   }
+  process.on('uncaughtExceptionMonitor', (error) => log.error({ error }, 'kas ends because of a fault of its own'))
   const app = new App({ log }, { config, version: readVersion(), env: process.env })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()

@@ -1,26 +1,20 @@
-import { existsSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
-import { Kubectl } from '../support/kubectl.ts'
+import { httpsGet } from '../support/https-get.ts'
 import { bindReader, identityOperations } from '../support/kubectl-identities.ts'
 import { deleteOperation, objectOperations } from '../support/kubectl-operations.ts'
 import { type Identity, identities, type KubectlOperation, type KubectlSide } from '../support/kubectl-side.ts'
+import { assets, createSide, skip, throughStack } from '../support/kubectl-stack.ts'
 import { logOperations, streamOperations } from '../support/kubectl-streams.ts'
 import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
-import { impersonated } from '../support/stack-directory.ts'
+import { bearerOf, impersonated } from '../support/stack-directory.ts'
 
 /** What kubectl does with an API server directly, it does through kas and tunnel, and sees the same. */
-
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'all')
-if (!existsSync(join(assets, 'kubectl'))) missing.push('kubectl')
-const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 t.test('kubectl, direct and through kas', { skip, timeout: 240_000 }, async (t) => {
   const processes = await Processes.start(t)
@@ -31,16 +25,19 @@ t.test('kubectl, direct and through kas', { skip, timeout: 240_000 }, async (t) 
   const stack = await Stack.start(processes, { agentKubeconfig: direct.agent })
   await stack.startAgentk()
   await stack.connected()
-  const through = Object.fromEntries(identities.map((identity) => [identity, stack.kubeconfig(identity)]))
   const sides = [
-    await side('direct', direct, { processes, controlPlane }),
-    await side('through-kas', through as Record<Identity, string>, { processes, controlPlane }),
+    await createSide('direct', direct, { processes, controlPlane }),
+    await throughStack('through-kas', stack, { processes, controlPlane }),
   ] as const
+  const version = await httpsGet(`${stack.kubernetesUrl}/version`, {
+    ca: await readFile(stack.caFile, 'utf8'),
+    token: bearerOf('agent'),
+  })
+  t.match(version.headers.via, /gitlab-agent\/.*gitlab-kas\//, 'one side goes through kas and tunnel')
   const account = 'system:serviceaccount:default:agentk'
   const { ci_job, user, impersonate } = impersonated
   const users = { agent: account, ci_job: ci_job.username, user: user.username, impersonate: impersonate.username }
   for (const { kubectl } of sides) {
-    await kubectl.ok(['create', 'namespace', kubectl.namespace])
     await bindReader(kubectl, [users.ci_job, users.user, users.impersonate])
   }
   const operations = [
@@ -85,23 +82,6 @@ async function directKubeconfigs(controlPlane: ControlPlane, processes: Processe
     return [identity, path]
   }
   return Object.fromEntries(await Promise.all(identities.map(write)))
-}
-
-async function side(
-  name: string,
-  kubeconfigs: Record<Identity, string>,
-  components: { processes: Processes; controlPlane: ControlPlane },
-): Promise<KubectlSide> {
-  const { processes, controlPlane } = components
-  const folder = join(processes.folder, name)
-  await mkdir(folder)
-  return {
-    name,
-    kubectl: new Kubectl({ processes, assets }, { kubeconfig: kubeconfigs.agent, namespace: name }),
-    kubeconfigs,
-    folder,
-    writeLogLine: (line) => controlPlane.writeLogLine(line),
-  }
 }
 
 /** Columns of one width, a rule below the head. */

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { KasError } from '../../src/lib/errors.ts'
@@ -6,6 +7,7 @@ import { type AgentkGo, withoutGo } from '../support/agentk-go.ts'
 import { configurationCommit, schemes, startAgentsKas } from '../support/agents-kas.ts'
 import { agentId } from '../support/agents-server.ts'
 import { ClusterDouble, largeBytes } from '../support/cluster-double.ts'
+import { eventually } from '../support/eventually.ts'
 import { httpCall, httpText } from '../support/http-call.ts'
 
 // kas before an agent of another make: grpc-go and a Go WebSocket library, behaving as a stock agent does.
@@ -191,5 +193,53 @@ for (const [name, generation] of Object.entries(generations)) {
     await agent.event('registered')
     const body = Buffer.from('body')
     t.equal(JSON.parse((await httpText(forward, { agentId, path: '/', method: 'PUT', body })).text).bytes, 4)
+  })
+}
+
+for (const scheme of schemes) {
+  t.test(
+    `long bodies to the agent, over ${scheme}: its PINGs around data are no flood`,
+    { skip: withoutGo },
+    async (t) => {
+      const cluster = await ClusterDouble.start(t)
+      const { forward, startAgent } = await startAgentsKas(t, scheme)
+      const agent = await startAgent([`--api-server=${cluster.url}`])
+      const body = Buffer.alloc(16 * 1024 * 1024, 'x')
+      for (let i = 0; i < 4; i++) {
+        const answer = await httpText(forward, { agentId, path: '/', method: 'POST', body })
+        t.equal(JSON.parse(answer.text).bytes, body.length)
+      }
+      t.equal(agent.all('connected').length, 1)
+    },
+  )
+}
+
+for (const scheme of ['grpc', 'wss'] as const) {
+  t.test(`500 calls at once against 2 idle tunnels, over ${scheme}`, { skip: withoutGo }, async (t) => {
+    const cluster = await ClusterDouble.start(t)
+    const { forward, startAgent } = await startAgentsKas(t, scheme)
+    const agent = await startAgent([`--api-server=${cluster.url}`])
+    await agent.event('registered')
+    const calls = Array.from({ length: 500 }, (_, i) => httpText(forward, { agentId, path: `/${i}` }))
+    const answers = await Promise.all(calls)
+    t.same(new Set(answers.map(({ text }) => JSON.parse(text).url)).size, 500)
+    t.equal(agent.all('connected').length, 1)
+    t.same(agent.all('backing-off'), [])
+  })
+
+  t.test(`a quiet connection, over ${scheme}`, { skip: withoutGo }, async (t) => {
+    const liveness = { idleSilenceMs: 50, idlePingTimeoutMs: 500 }
+    const { server, startAgent } = await startAgentsKas(t, scheme, { liveness })
+    const agent = await startAgent()
+    await agent.event('registered')
+    const [connection] = server.connections
+    const { bytesRead } = connection?.session ?? { bytesRead: 0 }
+    const pingBytes = 17
+    await eventually(() => assert.ok((connection?.session.bytesRead ?? 0) > bytesRead + 3 * pingBytes)) // answers
+    t.equal(server.connections.size, 1)
+    agent.signal('SIGSTOP')
+    await connection?.session.closed // nobody answers, and no call runs: given up all the same
+    agent.signal('SIGCONT')
+    await agent.until(() => agent.all('connected').length === 2, 'a new connection')
   })
 }

@@ -62,7 +62,7 @@ export class ClusterDouble {
     else if (path === '/short') {
       response.writeHead(200, { 'content-length': 1000 })
       response.write('ten bytes.', () => response.destroy())
-    } else void echo(request, response)
+    } else echo(request, response).catch(() => response.destroy()) // its client left
   }
 
   #watch(response: ServerResponse): void {

@@ -27,6 +27,9 @@ export interface Exit {
   stderr: string
 }
 
+/** where programs are, and by what the test runner finds what a test left running */
+const inherited = () => Object.fromEntries(['PATH', 'KAS_TEST_MARK'].map((name) => [name, process.env[name]]))
+
 /** how long a process may take to say what a test waits for */
 const defaultTimeoutMs = 30_000
 
@@ -53,7 +56,7 @@ export class Processes {
   async spawn(options: ProcessOptions): Promise<TestProcess> {
     const child = spawn(options.command, options.args, {
       cwd: options.folder ?? this.folder,
-      env: { PATH: process.env.PATH, HOME: this.folder, ...options.environment, ...this.#warden.environment },
+      env: { ...inherited(), HOME: this.folder, ...options.environment, ...this.#warden.environment },
       detached: true,
       stdio: 'pipe',
     })

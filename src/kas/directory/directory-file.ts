@@ -123,19 +123,20 @@ export class DirectoryFile implements Service {
     }
     const seen = `read ${tokenHash(text)}`
     if (this.#stopped || this.#lastSeen === seen) return
+    let parsed: ReturnType<typeof parseDirectory>
     try {
-      const { contents, warnings } = parseDirectory(this.#file, text)
-      this.#lastSeen = seen
-      for (const { kind, key, hint } of warnings) {
-        this.#log.warn(
-          { key, hint, file: this.#file },
-          kind === 'unknown' ? 'Unknown key in the directory file' : 'Key without effect in the directory file',
-        )
-      }
-      this.#good(contents)
+      parsed = parseDirectory(this.#file, text)
     } catch (error) {
       this.#failed(seen, KasError.from(error).message)
+      return
     }
+    this.#lastSeen = seen
+    for (const { kind, key, hint } of parsed.warnings) {
+      const message =
+        kind === 'unknown' ? 'Unknown key in the directory file' : 'Key without effect in the directory file'
+      this.#log.warn({ key, hint, file: this.#file }, message)
+    }
+    this.#good(parsed.contents)
   }
 
   #good(contents: DirectoryContents): void {

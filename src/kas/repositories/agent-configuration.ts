@@ -70,7 +70,7 @@ export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentC
       groups: ciAccessEntries(tree.ci_access?.groups, 'ci_access.groups', unknown),
     },
     userAccess: userAccess(tree, unknown),
-    warnings: [...warnings, ...gitops, ...tooMany(tree)],
+    warnings: [...warnings, ...gitops, ...tooMany(tree), ...listedTwice(tree)],
   }
 }
 
@@ -172,6 +172,17 @@ function tooMany(tree: AgentConfigurationTree): ConfigWarning[] {
   return Object.entries(lists)
     .filter(([, list]) => (list?.length ?? 0) > maxAccessEntries)
     .map(([key]) => ({ kind: 'unused', key, hint: `only the first ${maxAccessEntries} count` }))
+}
+
+/** As with GitLab the last entry of a path counts, which may be the wider one. */
+function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
+  const { projects = [], groups = [] } = tree.ci_access ?? {}
+  const overruled = (entries: readonly CiAccessTree[], at: string) =>
+    entries.flatMap(({ id }, i): ConfigWarning[] => {
+      const isOverruled = entries.slice(i + 1).some((later) => later.id.toLowerCase() === id.toLowerCase())
+      return isOverruled ? [{ kind: 'unused', key: `${at}[${i}]`, hint: 'a later entry has the same id' }] : []
+    })
+  return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
 }
 
 /** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */

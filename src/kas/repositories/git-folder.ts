@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GitError, type SimpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
 import { type GitProcessOptions, gitFor } from './git-process.ts'
+import { endLeftovers } from './leftover-processes.ts'
 import type { ProcessLimit } from './process-limit.ts'
 import type { CommitId } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
@@ -47,11 +49,14 @@ export class GitFolder {
   async remoteHead(signal: AbortSignal): Promise<RemoteHead | undefined> {
     const { url, defaultBranch } = this.#components.address
     const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
-    const listed = await this.#run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal)
-    const found = parseHead(listed, wanted)
+    const look = async () =>
+      parseHead(await this.#run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal), wanted)
+    const found = await look()
     if (found) return found
     const branches = await this.#run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal)
     if (branches.trim() === '') return undefined
+    const pushed = await look() // between the two looks
+    if (pushed) return pushed
     throw new KasError({ code: 'REF_NOT_FOUND', ref: wanted })
   }
 
@@ -96,10 +101,12 @@ export class GitFolder {
 
   async #run<T>(work: (git: SimpleGit) => Promise<T>, signal: AbortSignal): Promise<T> {
     const { address, limit } = this.#components
-    const git = await gitFor(this.path, address, this.#options, signal)
+    const run = randomUUID()
+    const git = await gitFor(this.path, address, this.#options, { signal, run })
     try {
       return await limit.run(() => work(git), signal)
     } catch (error) {
+      await endLeftovers(run)
       signal.throwIfAborted()
       if (error instanceof KasError) throw error
       throw new KasError({ code: 'REPOSITORY_FAILED', detail: whatGitSaid(error) }, { cause: error })

@@ -35,7 +35,9 @@ export class GitMirror {
   readonly #components: GitMirrorComponents
   readonly #options: GitMirrorOptions
   readonly #stopped = new AbortController()
-  readonly #removals = new Map<GitFolder, () => void>()
+  /** generations that wait for their removal, with what calls it off */
+  readonly #replaced = new Map<GitFolder, () => void>()
+  readonly #removals = new Set<Promise<void>>()
   #current:
     | { readonly folder: GitFolder; readonly generation: number; fetched: CommitId | undefined; fetches: number }
     | undefined
@@ -81,11 +83,11 @@ export class GitMirror {
   /** Ends running git processes; what was fetched stays on the disk for the next start. */
   async stop(): Promise<void> {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
-    for (const [folder, cancel] of this.#removals) {
+    for (const [folder, cancel] of this.#replaced) {
       cancel()
-      await folder.remove().catch(() => undefined)
+      this.#remove(folder)
     }
-    this.#removals.clear()
+    await Promise.all(this.#removals)
   }
 
   /** Takes the newest generation that an earlier process left, and removes older and half-made ones. */
@@ -180,13 +182,17 @@ export class GitMirror {
   }
 
   #removeLater(folder: GitFolder): void {
-    const remove = () => {
-      this.#removals.delete(folder)
-      folder
-        .remove()
-        .catch((error: unknown) => this.#components.log.warn({ error }, 'Replaced mirror cannot be removed'))
-    }
-    this.#removals.set(folder, this.#components.clock.after(this.#options.keepReplacedMs, remove))
+    const cancel = this.#components.clock.after(this.#options.keepReplacedMs, () => this.#remove(folder))
+    this.#replaced.set(folder, cancel)
+  }
+
+  #remove(folder: GitFolder): void {
+    this.#replaced.delete(folder)
+    const removal = folder
+      .remove()
+      .catch((error: unknown) => this.#components.log.warn({ error }, 'Replaced mirror cannot be removed'))
+      .then(() => void this.#removals.delete(removal))
+    this.#removals.add(removal)
   }
 
   #tooLargeError(): KasError {

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { type SimpleGit, simpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
+import { runVariable } from './leftover-processes.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
 export interface GitProcessOptions {
@@ -26,38 +27,53 @@ const maxCredentialsBytes = 8192
  * A git that works in `folder` and speaks to `address`, its credentials read anew: they go by the environment, which
  * other users cannot see, never by argv.
  *
- * @param signal - ends the process
+ * @param how.signal - ends the process, but not its helpers: they bear the mark `how.run`
  * @throws KasError REPOSITORY_FAILED if the credentials cannot be read
  */
 export async function gitFor(
   folder: string,
   address: RepositoryAddress,
   options: GitProcessOptions,
-  signal: AbortSignal,
+  how: { signal: AbortSignal; run: string },
 ): Promise<SimpleGit> {
-  const env = gitEnvironment(folder, options.env, await settingsFor(address))
+  const settings = await settingsFor(address, options.env)
+  const env = { ...gitEnvironment(folder, options.env, settings), [runVariable]: how.run }
   const guarded = Object.keys(env).filter((name) => name.startsWith('GIT_'))
   return simpleGit({
     baseDir: folder,
-    abort: signal,
+    abort: how.signal,
     timeout: { block: options.silenceTimeoutMs },
     allowEnvironment: guarded,
+    errors: (error, { exitCode }) => error ?? silentFailure(exitCode),
     unsafe: { allowUnsafeConfigEnvCount: true }, // the only one: for the header with the credentials
   }).env(env)
 }
 
-async function settingsFor(address: RepositoryAddress): Promise<Readonly<Record<string, string>>> {
-  const settings = {
+/** simple-git takes a failure without words, such as being killed, for success: an empty answer. */
+function silentFailure(exitCode: number | null): Buffer | undefined {
+  return exitCode === 0
+    ? undefined
+    : Buffer.from(`git ended with ${exitCode === null ? 'a signal' : `exit code ${exitCode}`}`)
+}
+
+async function settingsFor(
+  address: RepositoryAddress,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<Readonly<Record<string, string>>> {
+  const settings: Record<string, string> = {
     'safe.bareRepository': 'all',
     'gc.auto': '0',
     'maintenance.auto': 'false',
     'fetch.fsckObjects': 'true',
   }
-  if (!address.credentialsFile || !address.url.startsWith('https://')) return settings
+  if (!address.url.startsWith('https://')) return settings
+  if (env.SSL_CERT_FILE) settings['http.sslCAInfo'] = env.SSL_CERT_FILE // not every libcurl reads the variable
+  if (!address.credentialsFile) return settings
   const { origin } = new URL(address.url)
-  const authorization = `Authorization: Basic ${await credentialsOf(address.credentialsFile)}`
   // to this host alone, and a redirect is not followed with it
-  return { ...settings, [`http.${origin}/.extraHeader`]: authorization, 'http.followRedirects': 'false' }
+  settings[`http.${origin}/.extraHeader`] = `Authorization: Basic ${await credentialsOf(address.credentialsFile)}`
+  settings['http.followRedirects'] = 'false'
+  return settings
 }
 
 /** `user:password`, or a token alone, as the value of Basic. */

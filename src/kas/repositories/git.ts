@@ -200,7 +200,9 @@ export class GitRepositories implements Repositories, Service {
 
   #end(key: string, { mirror, watch }: Repository): void {
     this.#repositories.delete(key)
-    const ended = Promise.all([mirror.stop(), watch.stop()]).then(() => void this.#ending.delete(ended))
+    const ended = Promise.all([mirror.stop(), watch.stop()])
+      .then(() => mirror.stop()) // for what the last look left
+      .then(() => void this.#ending.delete(ended))
     this.#ending.add(ended)
   }
 }

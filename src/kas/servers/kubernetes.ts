@@ -118,7 +118,6 @@ export class KubernetesServer implements Service {
 
   async start(): Promise<void> {
     const server = this.#createServer()
-    this.#server = server
     server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
     server.on('connection', (socket: Socket) => {
       this.#tcpSockets.add(socket)
@@ -137,6 +136,7 @@ export class KubernetesServer implements Service {
     server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
     server.listen(this.#options.listen)
     await once(server, 'listening')
+    this.#server = server
   }
 
   /** Leaves in the stages of `State`; `patience` ends each of them at once. */
@@ -163,6 +163,7 @@ export class KubernetesServer implements Service {
       connection.closeWhenIdle = true
       connection.closeIfIdle()
     }
+    this.#destroyHandshakes()
     const grace = setTimeout(() => this.#cut.abort(), shutdownGraceMs)
     const onCut = () => this.#destroyAll()
     signal.addEventListener('abort', onCut, { once: true })
@@ -236,7 +237,8 @@ export class KubernetesServer implements Service {
   }
 
   #onClientError(error: ParserError, socket: Socket): void {
-    const connection = this.#connection(socket)
+    const connection = this.#connections.get(socket)
+    if (!connection) return void socket.destroy() // a TLS handshake that failed
     if (connection.broken) return
     const refusal = malformed(error)
     if (!refusal) return void socket.destroy()
@@ -261,11 +263,21 @@ export class KubernetesServer implements Service {
     return running
   }
 
+  /** With TLS the socket that was accepted is another object than the one that speaks HTTP: known by its peer. */
+  #destroyHandshakes(): void {
+    const peers = new Set([...this.#connections.keys()].map(peerOf))
+    for (const socket of this.#tcpSockets) if (!peers.has(peerOf(socket))) socket.destroy()
+  }
+
   #destroyAll(): void {
     this.#state = 'cut'
     for (const socket of this.#connections.keys()) socket.destroy()
     for (const socket of this.#tcpSockets) socket.destroy()
   }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`
 }
 
 function ignore(): void {}

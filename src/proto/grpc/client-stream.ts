@@ -69,7 +69,7 @@ export class ClientStream {
     const onAbort = () => this.cancel(KasError.from(signal?.reason))
     signal?.addEventListener('abort', onAbort, { once: true })
     const onDeadline = () => this.cancel(new KasError({ code: 'DEADLINE_EXCEEDED' }))
-    const timer = timeoutMs === undefined ? undefined : setTimeout(onDeadline, timeoutMs)
+    const timer = timeoutMs === undefined ? undefined : setTimeout(onDeadline, Math.min(timeoutMs, 2 ** 31 - 1))
     this.#unbind = () => {
       clearTimeout(timer)
       signal?.removeEventListener('abort', onAbort)

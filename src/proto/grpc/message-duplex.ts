@@ -24,6 +24,8 @@ const unsupportedData = 1003
 export class MessageDuplex extends Duplex {
   /** payload bytes received: grows while the other side lives */
   bytesRead = 0
+  /** payload bytes handed to the WebSocket */
+  bytesWritten = 0
   readonly #socket: MessageSocket
   #closed = false
 
@@ -71,6 +73,7 @@ export class MessageDuplex extends Duplex {
   }
 
   #send(bytes: Buffer, done: (error?: Error | null) => void): void {
+    this.bytesWritten += bytes.length
     this.#socket.send(bytes, { binary: true, compress: false }, done)
   }
 }

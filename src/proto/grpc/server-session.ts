@@ -49,17 +49,19 @@ export function serveSession(
   return new ServerSession(duplex, handlerFor, options)
 }
 
+/** a PING, and its acknowledgement */
+const pingFrameBytes = 17
+
 /** One HTTP/2 connection, seen from its server. */
 export class ServerSession {
   readonly limits: SessionLimits
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
-  readonly #duplex: Duplex & { bytesRead?: number }
+  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number }
   readonly #handlerFor: (method: string) => Handler | undefined
   readonly #events: ServerSessionEvents
   readonly #streams = new Set<ServerStream>()
-  #sentSinceCheck = false
 
   constructor(duplex: Duplex, handlerFor: (method: string) => Handler | undefined, options: ServerSessionOptions) {
     this.limits = { ...defaultLimits, ...options.limits }
@@ -109,11 +111,16 @@ export class ServerSession {
     })
   }
 
-  /** Calls `listener` for each PING of the other side; `active` if we sent a message or headers since the last. */
+  /**
+   * Calls `listener` for each PING of the other side; `active` if anything but acknowledgements was written since the
+   * last. What counts is the wire: a message may leave in pieces, as windows open, long after it was sent.
+   */
   onPing(listener: (active: boolean) => void): void {
+    let accountedFor = 0
     this.#session.on('ping', () => {
-      listener(this.#sentSinceCheck)
-      this.#sentSinceCheck = false
+      const written = this.#duplex.bytesWritten ?? 0
+      listener(written > accountedFor)
+      accountedFor = Math.max(written, accountedFor) + pingFrameBytes
     })
   }
 
@@ -136,10 +143,6 @@ export class ServerSession {
   destroy(): void {
     this.#session.destroy()
     this.#duplex.destroy()
-  }
-
-  onSent(): void {
-    this.#sentSinceCheck = true
   }
 
   onFinished(stream: ServerStream, error: KasError | undefined): void {

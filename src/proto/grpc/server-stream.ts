@@ -88,7 +88,6 @@ export class ServerStream {
    */
   send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
     if (this.#finished || this.#http2.destroyed) return undefined
-    this.session.onSent()
     if (!this.#http2.headersSent) this.#respond()
     return this.#outbox.send(payload, head)
   }

@@ -37,7 +37,10 @@ export function directorySuite(name: string, start: (t: Test, configuration: str
   })
 
   t.test(`${name}: a CI job as itself, by project`, async (t) => {
-    const { directory, tokens } = await start(t, 'ci_access: { projects: [{ id: Apps/Web, access_as: { ci_job: {} } }] }')
+    const { directory, tokens } = await start(
+      t,
+      'ci_access: { projects: [{ id: Apps/Web, access_as: { ci_job: {} } }] }',
+    )
     t.same(await directory.grantJob(agentId, tokens.jobs.web, signal), {
       accessAs: { as: 'ci_job' },
       configProjectId: 1n,
@@ -90,7 +93,10 @@ export function directorySuite(name: string, start: (t: Test, configuration: str
   })
 
   t.test(`${name}: a user as such, with roles from the lowest up`, async (t) => {
-    const { directory, tokens } = await start(t, 'user_access: { access_as: { user: {} }, projects: [{ id: Platform/Clusters }] }')
+    const { directory, tokens } = await start(
+      t,
+      'user_access: { access_as: { user: {} }, projects: [{ id: Platform/Clusters }] }',
+    )
     const as = (key: string) => directory.grantUser(agentId, { type: 'personal_access_token', key }, signal)
     t.same(await as(tokens.ada), {
       accessAs: {

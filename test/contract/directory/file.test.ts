@@ -14,7 +14,12 @@ import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { directorySuite, rejects } from './directory-suite.ts'
 
-const tokens = { agent: 'agent-token', ada: 'ada-token', bob: 'bob-token', jobs: { clusters: 'job-1', web: 'job-2', other: 'job-3' } }
+const tokens = {
+  agent: 'agent-token',
+  ada: 'ada-token',
+  bob: 'bob-token',
+  jobs: { clusters: 'job-1', web: 'job-2', other: 'job-3' },
+}
 const sha256 = (token: string) => tokenHash(token)
 const tree = {
   projects: [
@@ -24,7 +29,12 @@ const tree = {
   ],
   agents: [{ id: 42, name: 'prod', project: 1, tokens: [{ sha256: sha256(tokens.agent), expires: '2027-01-01' }] }],
   users: [
-    { id: 5, username: 'ada', tokens: [{ sha256: sha256(tokens.ada), expires: '2027-01-01' }], roles: { projects: { 1: ['maintainer'] } } },
+    {
+      id: 5,
+      username: 'ada',
+      tokens: [{ sha256: sha256(tokens.ada), expires: '2027-01-01' }],
+      roles: { projects: { 1: ['maintainer'] } },
+    },
     { id: 6, username: 'bob', tokens: [{ sha256: sha256(tokens.bob) }], roles: { projects: { 1: ['reporter'] } } },
   ],
   ci_tokens: [
@@ -52,7 +62,10 @@ async function start(t: Test, configuration: string) {
   const answers = { text: configuration, error: undefined as Error | undefined }
   const current = async (_agent: Agent): Promise<AgentConfiguration | undefined> => {
     if (answers.error) throw answers.error
-    return { commit: 'c'.repeat(40) as CommitId, configuration: parseAgentConfiguration('config.yaml', Buffer.from(answers.text)) }
+    return {
+      commit: 'c'.repeat(40) as CommitId,
+      configuration: parseAgentConfiguration('config.yaml', Buffer.from(answers.text)),
+    }
   }
   const directory = new FileDirectory({ directoryFile, configurations: { current }, log, clock })
   return { directory, tokens, clock, directoryFile, path, answers, lines }
@@ -65,7 +78,10 @@ const agentId = 42n as AgentId
 const pat = (key: string) => ({ type: 'personal_access_token', key }) as const
 
 t.test('file: a token is void from the moment it expires', async (t) => {
-  const { directory, clock } = await start(t, 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }')
+  const { directory, clock } = await start(
+    t,
+    'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }',
+  )
   clock.advance(Date.parse('2027-01-01T00:00:00Z') - clock.now() - 1)
   await directory.agentByToken(tokens.agent, signal)
   await directory.grantUser(agentId, pat(tokens.ada), signal)
@@ -102,7 +118,10 @@ t.test('file: a configuration that was never readable lets nobody in', async (t)
 })
 
 t.test('file: browser sessions are unknown here', async (t) => {
-  const { directory } = await start(t, 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }')
+  const { directory } = await start(
+    t,
+    'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }',
+  )
   const cookie = { type: 'session_cookie', key: tokens.ada, csrfToken: 'x' } as const
   await rejects(t, directory.grantUser(agentId, cookie, signal), 'USER_UNAUTHORIZED')
 })
@@ -114,7 +133,7 @@ t.test('file: what may be a restriction that kas does not know refuses, and says
   ]) {
     const { directory, lines } = await start(t, `ci_access: { projects: [{ id: apps/web, ${key}: ${value} }] }`)
     await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'AGENT_NOT_ALLOWED')
-    t.ok(lines.some((line) => line['level'] === 'warn' && String(line['reason']).includes(String(key))))
+    t.ok(lines.some((line) => line.level === 'warn' && String(line.reason).includes(String(key))))
   }
   const { directory } = await start(t, 'ci_access: { projects: [{ id: apps/web, protected_branches_only: false }] }')
   t.same((await directory.grantJob(agentId, tokens.jobs.web, signal)).accessAs, { as: 'agent' })

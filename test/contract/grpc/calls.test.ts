@@ -7,6 +7,7 @@ import { bytes, type Client, collect, Failure, type Side, type SideOptions, type
 
 /** The cases that every client and every server must pass with one another. */
 
+t.setTimeout(60_000)
 const pairs: [client: Side, server: Side][] = [
   [grpcJs, ours],
   [ours, grpcJs],
@@ -250,6 +251,19 @@ for (const pair of pairs) {
     })
   })
 }
+
+// grpc-js ends such a call at once, as client and as server
+t.test('a deadline far away, beyond what a timer holds, ends nothing', async (t) => {
+  const { client } = await ground(t, [ours, ours], { '/test.Contract/Echo': echo })
+  const call = await client.call('/test.Contract/Echo', { timeoutMs: 40 * 24 * 3_600_000 })
+  const answers = call.messages[Symbol.asyncIterator]()
+  for (let i = 0; i < 20; i++) {
+    await call.send(bytes('x'))
+    t.notOk((await answers.next()).done)
+  }
+  call.end()
+  t.match(await call.done, { code: 0 })
+})
 
 /** node:http2 joins repeated text headers with ", ": gRPC allows both forms. */
 function joined(key: string, values: readonly string[] = []): unknown {

@@ -1,10 +1,11 @@
 import { once } from 'node:events'
-import { connect as connectHttp2 } from 'node:http2'
-import t from 'tap'
+import { connect as connectHttp2, type ServerHttp2Session } from 'node:http2'
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { grpcJs } from './grpc-js.ts'
 import { serveOurs } from './ours.ts'
-import { framed, gate, goawayIn, rawCall } from './raw-peers.ts'
+import { framed, gate, goawayIn, rawCall, rawServer } from './raw-peers.ts'
 import { bytes, collect, type TestHandler, text } from './sides.ts'
 
 /** A stream that crosses the server's GOAWAY: opened after it was sent, before it was read. */
@@ -12,6 +13,7 @@ import { bytes, collect, type TestHandler, text } from './sides.ts'
 t.setTimeout(30_000)
 const path = '/test.Contract/Echo'
 const refusedStream = 7
+const unavailable = 14
 
 function echoCounting(): { echo: TestHandler; count: () => number } {
   let calls = 0
@@ -109,7 +111,6 @@ t.test('calls of grpc-js beside a GOAWAY at any moment all succeed or say that t
   t.teardown(() => server.close())
   const client = await grpcJs.connect(server.port)
   t.teardown(() => client.close())
-  const unavailable = 14
   const codes = new Set<number>()
   for (let round = 0; round < 20; round++) {
     const calls = Array.from({ length: 10 }, async () => {
@@ -124,4 +125,48 @@ t.test('calls of grpc-js beside a GOAWAY at any moment all succeed or say that t
   }
   codes.delete(unavailable)
   t.strictSame([...codes], [0])
+})
+
+/** A raw server that echoes, and its newest session. */
+async function rawEcho(t: Test) {
+  let session: ServerHttp2Session | undefined
+  const port = await rawServer(t, (stream) => {
+    session = stream.session as ServerHttp2Session
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true })
+    stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+    stream.pipe(stream)
+  })
+  const socket = connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  const client = ClientSession.over(socket, { authority: 'test', scheme: 'http' })
+  t.teardown(() => client.destroy())
+  const running = client.open({ method: path })
+  const answers = running.messages[Symbol.asyncIterator]()
+  await running.send(bytes('before'))
+  t.equal(text((await answers.next()).value), 'before')
+  return { client, running, answers, session: session as ServerHttp2Session }
+}
+
+t.test('the GOAWAY of grpc-go, which names the last stream of all, drains and cuts nothing', async (t) => {
+  const { client, running, answers, session } = await rawEcho(t)
+  const draining = new Promise<void>((resolve) => client.onDraining(resolve))
+  session.goaway(0, 2 ** 31 - 1, Buffer.from('graceful_stop'))
+  await draining
+  t.throws(() => client.open({ method: path }), { code: 'TUNNEL_LOST' })
+  await running.send(bytes('after'))
+  t.equal(text((await answers.next()).value), 'after')
+  running.end()
+  t.ok((await answers.next()).done)
+  t.equal((await running.done).error, undefined)
+  await client.closed
+})
+
+t.test('a GOAWAY with an error ends the connection and its calls', async (t) => {
+  const enhanceYourCalm = 11
+  const { client, running, session } = await rawEcho(t)
+  session.goaway(enhanceYourCalm, 0, Buffer.from('too_many_pings'))
+  const { error } = await running.done
+  t.equal(error?.grpcCode, unavailable)
+  await client.closed
+  t.ok(client.draining)
 })

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { maxPipelinedRequests } from '../../../src/kas/servers/kubernetes/connection.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
@@ -104,8 +105,11 @@ t.test('bodies with bad chunks are no success, and the call is cancelled', async
 
 t.test('a client that leaves in the middle of its body', async (t) => {
   const reasons: KasError[] = []
-  const forward = clusterForward(async function* ({ call, body }) {
+  let begun = Promise.withResolvers<void>()
+  const forward = clusterForward(async function* ({ call, messages, body }) {
     call.signal.addEventListener('abort', () => reasons.push(call.signal.reason))
+    await messages.next()
+    begun.resolve()
     await body()
     yield head(200)
   })
@@ -113,9 +117,10 @@ t.test('a client that leaves in the middle of its body', async (t) => {
   for (const coding of ['Content-Length: 10', 'Transfer-Encoding: chunked']) {
     for (const leave of ['destroy', 'resetAndDestroy', 'end'] as const) {
       reasons.length = 0
+      begun = Promise.withResolvers()
       const client = await open()
       client.write(`${post}${coding}\r\n\r\n${coding.endsWith('chunked') ? 'a\r\n' : ''}abc`)
-      await eventually(async () => t.equal(await count('left'), await count('left')))
+      await begun.promise
       client.socket[leave]()
       await eventually(() => {
         if (reasons.length !== 1) throw new Error(`${reasons.length} aborts`)
@@ -197,4 +202,25 @@ t.test('100-continue', async (t) => {
   const refused = await open()
   refused.request('POST /k8s-proxy/', 'Expect: 100-continue', 'Content-Length: 3')
   t.match(await refused.toEnd(), /^HTTP\/1\.1 401 /, 'the body is never asked for')
+})
+
+t.test('more requests on one connection than it may have open', async (t) => {
+  let running = 0
+  const forward = clusterForward(async function* ({ call }) {
+    running++
+    call.signal.addEventListener('abort', () => running--)
+    await new Promise(() => undefined)
+    yield trailer
+  })
+  const { open } = await setUp(t, forward)
+  const client = await open()
+  client.write(`${get}\r\n`.repeat(maxPipelinedRequests))
+  await eventually(() => {
+    if (running !== maxPipelinedRequests) throw new Error(`${running} run`)
+  })
+  t.equal(client.ended, undefined)
+  t.equal(await client.write(`${get}\r\n`).toEnd(), '')
+  await eventually(() => {
+    if (running !== 0) throw new Error(`${running} run`)
+  })
 })

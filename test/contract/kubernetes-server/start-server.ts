@@ -36,19 +36,11 @@ export const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   },
 }
 
-export interface StartedServer {
-  readonly server: KubernetesServer
-  readonly port: number
-  readonly log: string[]
-  /** value of `kas_kubernetes_requests_total` or, by its code, `kas_kubernetes_errors_total`; -1: not there */
-  count(labelValue: string): Promise<number>
-}
-
-export async function startServer(
+export function createKubernetesServer(
   forward: Forward,
   options: Partial<KubernetesServerOptions> = {},
   certificate?: CertificateFiles,
-): Promise<StartedServer> {
+) {
   const log: string[] = []
   const logger = createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } })
   const register = new Registry()
@@ -64,6 +56,19 @@ export async function startServer(
       ...options,
     },
   )
+  return { server, register, log }
+}
+
+export interface StartedServer {
+  readonly server: KubernetesServer
+  readonly port: number
+  readonly log: string[]
+  /** the value of the first metric with this label value: an outcome or an error code; -1: there is none */
+  count(labelValue: string): Promise<number>
+}
+
+export async function startServer(...init: Parameters<typeof createKubernetesServer>): Promise<StartedServer> {
+  const { server, register, log } = createKubernetesServer(...init)
   await server.start()
   const count = async (labelValue: string) => {
     const line = (await register.metrics()).split('\n').find((one) => one.includes(`="${labelValue}"`))

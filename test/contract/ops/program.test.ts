@@ -80,7 +80,10 @@ t.test('a port that is taken is named', async (t) => {
   const { running, folder } = await kas(t, ['--configuration-file=kas.yaml'], files)
   const { code, stderr } = await running.ends()
   t.equal(code, 1)
-  t.match(stderr.trim().split('\n').at(-1), new RegExp(`^kas: listen EADDRINUSE: address already in use 127.0.0.1:${port}$`))
+  t.match(
+    stderr.trim().split('\n').at(-1),
+    new RegExp(`^kas: listen EADDRINUSE: address already in use 127.0.0.1:${port}$`),
+  )
   t.strictSame((await readdir(folder)).toSorted(), ['directory.yaml', 'kas.yaml'], 'nothing is left behind')
 })
 
@@ -102,7 +105,8 @@ t.test('it says what it does not use, serves, and ends in order', async (t) => {
   const readiness = await fetch(`http://${ops}/readiness`, { headers: { connection: 'close' } })
   t.match({ status: readiness.status, text: await readiness.text() }, { status: 200, text: '' })
   const metrics = await (await fetch(`http://${ops}/metrics`, { headers: { connection: 'close' } })).text()
-  for (const name of ['gitlab_build_info', 'connected_agents_count', 'grpc_server_started_total']) t.match(metrics, name)
+  for (const name of ['gitlab_build_info', 'connected_agents_count', 'grpc_server_started_total'])
+    t.match(metrics, name)
   running.signal('SIGTERM')
   const { code, stderr } = await running.ends()
   t.equal(code, 0)
@@ -112,7 +116,7 @@ t.test('it says what it does not use, serves, and ends in order', async (t) => {
 
 t.test('while it leaves it is not ready, and a second signal ends it at once', async (t) => {
   const patient = configuration().replaceAll('listen_grace_period: 0s', 'listen_grace_period: 1h')
-  const { running, address } = await serving(t, patient)
+  const { running, folder, address } = await serving(t, patient)
   const ops = await address('Observability')
   const kubernetes = await address('Kubernetes API')
   running.signal('SIGTERM')
@@ -122,4 +126,5 @@ t.test('while it leaves it is not ready, and a second signal ends it at once', a
   t.equal((await fetch(`http://${kubernetes}/api`)).status, 401, 'it still serves')
   running.signal('SIGINT')
   t.not((await running.ends()).code, 0)
+  t.strictSame((await readdir(folder)).toSorted(), ['directory.yaml', 'kas.yaml'], 'nothing is left behind')
 })

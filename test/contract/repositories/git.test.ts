@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -11,6 +11,7 @@ import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
 import type { RepositoryAddress } from '../../../src/kas/repositories/repository-url.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { startGitHttpsServer } from '../../support/git-https-server.ts'
 import { failure, repositoriesSuite } from './repositories-suite.ts'
 
 const run = promisify(execFile)
@@ -18,7 +19,10 @@ const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path
 const signal = new AbortController().signal
 
 /** A bare repository, and kas' view of it. */
-async function start(t: Test, options: Partial<GitRepositoriesOptions> & { address?: Partial<RepositoryAddress> } = {}) {
+async function start(
+  t: Test,
+  options: Partial<GitRepositoriesOptions> & { address?: Partial<RepositoryAddress> } = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-git-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   await mkdir(join(folder, 'clone'))
@@ -64,7 +68,21 @@ async function start(t: Test, options: Partial<GitRepositoriesOptions> & { addre
     await git('push', '--quiet', url, 'HEAD:other')
     await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/main'])
   }
-  return { repositories, agent, push, link, loseBranch, git, url, folder, stateDir, addresses, components, options: all, lines }
+  return {
+    repositories,
+    agent,
+    push,
+    link,
+    loseBranch,
+    git,
+    url,
+    folder,
+    stateDir,
+    addresses,
+    components,
+    options: all,
+    lines,
+  }
 }
 
 repositoriesSuite('git', start)
@@ -159,34 +177,41 @@ t.test('git: a repository that moves, goes and comes back in the directory is fo
 t.test('git: a repository that is not there, and one that asks for a program', async (t) => {
   const { repositories, addresses, folder } = await start(t, { maxBackoffMs: 20 })
   addresses.change({ url: join(folder, 'none.git') })
-  t.match((await failure(repositories.head(agent, signal))).message, /^Repository: fatal: .*does not appear to be a git repo/)
+  t.match(
+    (await failure(repositories.head(agent, signal))).message,
+    /^Repository: fatal: .*does not appear to be a git repo/,
+  )
   const proof = join(folder, 'proof')
   addresses.change({ url: `ext::sh -c "touch ${proof}"` })
   t.equal((await failure(repositories.head(agent, signal))).code, 'REPOSITORY_FAILED')
   await t.rejects(stat(proof))
 })
 
-t.test('git: credentials go to their host by the environment, never by argv, and a redirect is not followed', async (t) => {
-  const folder = t.testdir({ credentials: 'ada:s3cret\n', bin: {} })
-  // a git that tells what it was given instead of running
-  const seen = join(folder, 'seen')
-  const script = `#!/bin/sh\n{ echo "argv: $*"; env; } >> ${seen}\nexit 128\n`
-  await writeFile(join(folder, 'bin', 'git'), script)
-  await chmod(join(folder, 'bin', 'git'), 0o755)
-  const { repositories } = await start(t, {
-    address: { url: 'https://gitlab.example.com:8443/a/b.git', credentialsFile: join(folder, 'credentials') },
-    env: { PATH: `${join(folder, 'bin')}:${process.env['PATH']}`, SECRET_OF_KAS: 'x', HTTPS_PROXY: 'http://proxy:1' },
-  })
-  t.equal((await failure(repositories.head(agent, signal))).code, 'REPOSITORY_FAILED')
-  const { stdout } = await run('cat', [seen])
-  const basic = Buffer.from('ada:s3cret').toString('base64')
-  t.match(stdout, `Authorization: Basic ${basic}`)
-  t.match(stdout, 'http.https://gitlab.example.com:8443/.extraHeader')
-  t.match(stdout, 'http.followRedirects')
-  t.match(stdout, 'HTTPS_PROXY=http://proxy:1')
-  t.notMatch(stdout, 'SECRET_OF_KAS')
-  for (const line of stdout.split('\n').filter((one) => one.startsWith('argv:'))) t.notMatch(line, /s3cret|Basic/)
-})
+t.test(
+  'git: credentials go to their host by the environment, never by argv, and a redirect is not followed',
+  async (t) => {
+    const folder = t.testdir({ credentials: 'ada:s3cret\n', bin: {} })
+    // a git that tells what it was given instead of running
+    const seen = join(folder, 'seen')
+    const script = `#!/bin/sh\n{ echo "argv: $*"; env; } >> ${seen}\nexit 128\n`
+    await writeFile(join(folder, 'bin', 'git'), script)
+    await chmod(join(folder, 'bin', 'git'), 0o755)
+    const { repositories } = await start(t, {
+      address: { url: 'https://gitlab.example.com:8443/a/b.git', credentialsFile: join(folder, 'credentials') },
+      env: { PATH: `${join(folder, 'bin')}:${process.env.PATH}`, SECRET_OF_KAS: 'x', HTTPS_PROXY: 'http://proxy:1' },
+    })
+    const error = await failure(repositories.head(agent, signal))
+    t.equal(error.message, 'Repository: git ended with exit code 128', 'also a failure without a word is one')
+    const { stdout } = await run('cat', [seen])
+    const basic = Buffer.from('ada:s3cret').toString('base64')
+    t.match(stdout, `Authorization: Basic ${basic}`)
+    t.match(stdout, 'http.https://gitlab.example.com:8443/.extraHeader')
+    t.match(stdout, 'http.followRedirects')
+    t.match(stdout, 'HTTPS_PROXY=http://proxy:1')
+    t.notMatch(stdout, 'SECRET_OF_KAS')
+    for (const line of stdout.split('\n').filter((one) => one.startsWith('argv:'))) t.notMatch(line, /s3cret|Basic/)
+  },
+)
 
 t.test('git: credentials that cannot be read are told without showing them', async (t) => {
   const folder = t.testdir({ two: 'ada:s3cret\nbob:s3cret\n', empty: '' })
@@ -195,25 +220,77 @@ t.test('git: credentials that cannot be read are told without showing them', asy
     ['two', /one line, user:password or a token alone/],
     ['empty', /one line/],
   ] as const) {
-    const { repositories } = await start(t, { address: { url: 'https://localhost:1/x.git', credentialsFile: join(folder, name) } })
+    const { repositories } = await start(t, {
+      address: { url: 'https://localhost:1/x.git', credentialsFile: join(folder, name) },
+    })
     const error = await failure(repositories.head(agent, signal))
     t.match(error.message, says)
     t.notMatch(error.message, 's3cret')
   }
 })
 
-t.test('git: a server that never answers is left after the time-out, and stop does not wait for it', async (t) => {
-  const server = createServer(() => undefined) // accepts, reads, says nothing: also no TLS
-  t.teardown(() => server.close())
-  t.teardown(() => server.closeAllConnections())
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  const address = { url: `ssh://git@127.0.0.1:${port}/x.git` }
-  const silent = await start(t, { address: { url: `https://127.0.0.1:${port}/x.git` }, updateTimeoutMs: 300 })
-  const error = await failure(silent.repositories.head(agent, signal))
-  t.equal(error.code, 'REPOSITORY_FAILED')
-  const stopped = await start(t, { address })
-  const head = failure(stopped.repositories.head(agent, signal))
-  await stopped.repositories.stop()
-  t.match((await head).code, /SHUTTING_DOWN|REPOSITORY_FAILED/)
+const noProc = process.platform === 'linux' ? false : 'needs /proc'
+t.test(
+  'git: a server that never answers is left after the time-out, with all processes',
+  { skip: noProc },
+  async (t) => {
+    const server = createServer() // takes connections and says nothing
+    const sockets = new Set<Socket>()
+    server.on('connection', (socket) => sockets.add(socket))
+    t.teardown(() => server.close())
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    const running = async () => {
+      const { stdout } = await run('ps', ['-eo', 'args'])
+      return stdout.split('\n').filter((args) => args.includes(`127.0.0.1:${port}`))
+    }
+    const url = `https://127.0.0.1:${port}/x.git`
+    const silent = await start(t, { address: { url }, updateTimeoutMs: 500 })
+    const error = await failure(silent.repositories.head(agent, signal))
+    t.equal(error.message, 'Repository: git took longer than 500 ms')
+    t.same(await running(), [])
+    const stopped = await start(t, { address: { url } })
+    const head = failure(stopped.repositories.head(agent, signal))
+    await new Promise((resolve) => server.once('connection', resolve))
+    await stopped.repositories.stop()
+    t.equal((await head).code, 'SHUTTING_DOWN')
+    t.same(await running(), [])
+  },
+)
+
+t.test('git: https with credentials and a CA of its own, over the wire', async (t) => {
+  const { repositories, push, addresses, folder, components, options } = await start(t, { maxBackoffMs: 20 })
+  const commit = (await push({ a: '1' })) as CommitId
+  await rename(addresses.known?.url ?? '', join(folder, 'x.git'))
+  const { origin, ca, seen } = await startGitHttpsServer(t, folder)
+  const [credentialsFile, caFile, wrongFile] = ['credentials', 'ca.pem', 'wrong'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ]
+  await writeFile(credentialsFile, 'ada:s3cret\n')
+  await writeFile(wrongFile, 'glpat-wrong')
+  await writeFile(caFile, ca)
+
+  addresses.change({ url: `${origin}/x.git`, credentialsFile })
+  t.match((await failure(repositories.head(agent, signal))).message, /certificate/, 'an unknown CA is refused')
+
+  const trusting = new GitRepositories(components, { ...options, env: { ...process.env, SSL_CERT_FILE: caFile } })
+  t.teardown(() => trusting.stop())
+  t.equal(await trusting.head(agent, signal), commit)
+  t.equal(String(Buffer.from((await trusting.file(agent, commit, 'a', 9, signal)) ?? [])), '1')
+
+  addresses.change({ url: `${origin}/x.git`, credentialsFile: wrongFile })
+  const refused = await failure(trusting.head(agent, signal))
+  t.match(refused.message, /^Repository: fatal: /)
+  t.notMatch(refused.message, 'glpat-wrong')
+  t.equal(seen.at(-1)?.authorization, `Basic ${Buffer.from('oauth2:glpat-wrong').toString('base64')}`)
+
+  seen.length = 0
+  addresses.change({ url: `${origin}/moved`, credentialsFile })
+  await failure(trusting.head(agent, signal))
+  t.ok(seen.length > 0 && seen.every(({ url }) => url.startsWith('/moved/')), 'a redirect is not followed')
 })

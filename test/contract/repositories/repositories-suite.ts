@@ -41,7 +41,10 @@ export function repositoriesSuite(name: string, start: (t: Test) => Promise<Repo
     const moved = new Promise<void>((resolve) => void t.teardown(repositories.onMove(agent, resolve)))
     const two = (await push({ [path]: 'new' })) as CommitId
     await moved
-    t.equal(String(await repositories.file(agent, two, path, 256, signal).then((file) => Buffer.from(file ?? []))), 'new')
+    t.equal(
+      String(await repositories.file(agent, two, path, 256, signal).then((file) => Buffer.from(file ?? []))),
+      'new',
+    )
     t.equal((await repositories.file(agent, one, path, 256, signal))?.length, 256)
   })
 

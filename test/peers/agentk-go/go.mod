@@ -1,6 +1,6 @@
 module agentk-go
 
-go 1.26
+go 1.23
 
 require (
 	github.com/coder/websocket v1.8.14

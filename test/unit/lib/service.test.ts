@@ -25,7 +25,11 @@ t.test('starts in order and stops in reverse, once', async (t) => {
 
 t.test('a half-failed start is undone at once, and its cause is told', async (t) => {
   const log: string[] = []
-  const stages = new Stages([recorder(log, 'a', { stop: true }), recorder(log, 'b', { start: true }), recorder(log, 'c')])
+  const stages = new Stages([
+    recorder(log, 'a', { stop: true }),
+    recorder(log, 'b', { start: true }),
+    recorder(log, 'c'),
+  ])
   await t.rejects(stages.start(), { message: 'b does not start' })
   t.strictSame(log, ['start a', 'start b', 'stop b now', 'stop a now'])
 })

@@ -21,6 +21,7 @@ export class Connection {
     this.socket = socket
     socket.once('close', () => {
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
+      this.exchanges.clear()
     })
   }
 

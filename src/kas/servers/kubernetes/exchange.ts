@@ -32,6 +32,7 @@ export class Exchange {
   #resume: (() => void) | undefined
   #listensForDrain = false
   #headFlushed = false
+  #switched = false
   /** of the answer's body; undefined: not told, or there is none */
   #expectedBytes: number | undefined
   #sentBytes = 0
@@ -138,6 +139,7 @@ export class Exchange {
     this.#response.writeHead(101, head.statusText ?? 'Switching Protocols', head.headers)
     this.#response.flushHeaders()
     this.#response.detachSocket(this.connection.socket)
+    this.#switched = true
     this.upgrade?.switched()
   }
 
@@ -149,9 +151,10 @@ export class Exchange {
     else socket.destroy()
   }
 
-  /** Nothing will be done with it any more. */
+  /** Nothing will be done with it any more; it counts as running until its answer has been sent. */
   finish(): void {
-    this.connection.delete(this)
+    if (this.#switched) this.connection.delete(this)
+    else this.#response.once('close', () => this.connection.delete(this))
   }
 
   #keepAliveOrNot(): void {

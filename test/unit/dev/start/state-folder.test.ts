@@ -19,13 +19,14 @@ t.test('each start gets the lowest number that no living one has', async (t) => 
 
 t.test('what a dead start left is removed and its number used again', async (t) => {
   const root = join(t.testdir(), '.run')
-  const dead = await claimStateFolder(root, deadPid)
   const living = await claimStateFolder(root)
-  t.same(await livingStateFolders(root), [living])
+  const dead = await claimStateFolder(root, deadPid)
   writeFileSync(join(dead.path, 'old'), '')
+  t.same(await livingStateFolders(root), [living])
   const next = await claimStateFolder(root)
-  t.equal(next.number, 1)
+  t.equal(next.number, dead.number)
   t.notOk(existsSync(join(next.path, 'old')))
+  t.same(await livingStateFolders(root), [living, next])
 })
 
 t.test('starts at the same moment get different folders', async (t) => {

@@ -42,11 +42,19 @@ t.test('ci_access: the closest entry wins, and its conditions decide alone', asy
   t.equal(asWhom(`ci_access: { groups: [${far}, ${near}] }`, 2n), 'impersonate', 'nearest group first')
   t.equal(asWhom(`ci_access: { groups: [${far}] }`, 2n), 'agent')
   t.equal(asWhom(`ci_access: { groups: [${near}] }`, 1n), 'agent', 'own project before any group')
-  t.equal(asWhom('ci_access: { groups: [{ id: platform, access_as: { ci_job: {} } }] }', 1n), 'agent', 'also one above it')
+  t.equal(
+    asWhom('ci_access: { groups: [{ id: platform, access_as: { ci_job: {} } }] }', 1n),
+    'agent',
+    'also one above it',
+  )
   t.equal(asWhom('ci_access: { projects: [{ id: platform/clusters, access_as: { ci_job: {} } }] }', 1n), 'ci_job')
   t.equal(asWhom('ci_access: { groups: [{ id: platform/app }] }', 2n), 'refused', 'a group is no prefix of letters')
   const narrow = '{ id: platform/apps/web, environments: [staging] }'
-  t.equal(asWhom(`ci_access: { projects: [${narrow}], groups: [${far}] }`, 2n), 'refused', 'no falling back to a wider entry')
+  t.equal(
+    asWhom(`ci_access: { projects: [${narrow}], groups: [${far}] }`, 2n),
+    'refused',
+    'no falling back to a wider entry',
+  )
 })
 
 t.test('ci_access: environments', async (t) => {
@@ -54,7 +62,8 @@ t.test('ci_access: environments', async (t) => {
   const at = (name?: string) => asWhom(text, 2n, name === undefined ? undefined : { slug: name, tier: 'other' })
   t.equal(at(), 'refused', 'a job without environment')
   for (const name of ['production', 'review/', 'review/a/b', 'ace', 'abcde']) t.equal(at(name), 'agent', name)
-  for (const name of ['Production', 'productions', 'a-production', 'review', 'ac', 'xace']) t.equal(at(name), 'refused', name)
+  for (const name of ['Production', 'productions', 'a-production', 'review', 'ac', 'xace'])
+    t.equal(at(name), 'refused', name)
   t.equal(asWhom(text, 2n, { slug: 'review-x-1', tier: 'd', name: 'review/x' }), 'agent', 'by name where it is known')
   const many = `ci_access: { projects: [{ id: platform/apps/web, environments: ["${'*a'.repeat(50)}b"] }] }`
   t.equal(asWhom(many, 2n, { slug: 'a'.repeat(5000), tier: 'x' }), 'refused', 'in no time')
@@ -66,18 +75,41 @@ t.test('user_access: developer or more, own or inherited, with all roles up to t
     if (!owner) throw new Error(`no user ${username}`)
     return owner
   }
-  const decide = (username: string, text: string) => decideUserAccess(named(username), configuration(text).userAccess, contents)
+  const decide = (username: string, text: string) =>
+    decideUserAccess(named(username), configuration(text).userAccess, contents)
   const byProject = 'user_access: { access_as: { user: {} }, projects: [{ id: platform/apps/web }, { id: no/such }] }'
   const byGroup = 'user_access: { access_as: { user: {} }, groups: [{ id: platform/apps }] }'
   const upTo = (...roles: string[]) => ['guest', 'planner', 'reporter', 'developer', ...roles]
   t.same(decide('direct', byProject), { allowed: true, as: 'user', projects: [{ id: 2n, roles: upTo() }], groups: [] })
-  t.same(decide('above', byProject), { allowed: true, as: 'user', projects: [{ id: 2n, roles: upTo('maintainer') }], groups: [] })
-  t.same(decide('mixed', byProject), { allowed: true, as: 'user', projects: [{ id: 2n, roles: upTo('maintainer', 'owner') }], groups: [] })
+  t.same(decide('above', byProject), {
+    allowed: true,
+    as: 'user',
+    projects: [{ id: 2n, roles: upTo('maintainer') }],
+    groups: [],
+  })
+  t.same(decide('mixed', byProject), {
+    allowed: true,
+    as: 'user',
+    projects: [{ id: 2n, roles: upTo('maintainer', 'owner') }],
+    groups: [],
+  })
   t.same(decide('low', byProject), { allowed: false })
   t.same(decide('direct', byGroup), { allowed: false }, 'a role in a project is none in its group')
-  t.same(decide('above', byGroup), { allowed: true, as: 'user', projects: [], groups: [{ id: 8n, roles: upTo('maintainer') }] })
-  t.same(decide('above', 'user_access: { access_as: { agent: {} }, groups: [{ id: platform }] }'), { allowed: true, as: 'agent' })
+  t.same(decide('above', byGroup), {
+    allowed: true,
+    as: 'user',
+    projects: [],
+    groups: [{ id: 8n, roles: upTo('maintainer') }],
+  })
+  t.same(decide('above', 'user_access: { access_as: { agent: {} }, groups: [{ id: platform }] }'), {
+    allowed: true,
+    as: 'agent',
+  })
   t.same(decide('above', 'user_access: { groups: [{ id: platform }] }'), { allowed: false }, 'without access_as')
   t.same(decide('low', 'user_access: { access_as: { robot: {} }, groups: [{ id: platform }] }'), { allowed: false })
-  t.same(decide('above', 'user_access: { access_as: { user: {} }, groups: [{ id: platform, least_role: owner }] }'), { allowed: false }, 'an entry with an unknown key')
+  t.same(
+    decide('above', 'user_access: { access_as: { user: {} }, groups: [{ id: platform, least_role: owner }] }'),
+    { allowed: false },
+    'an entry with an unknown key',
+  )
 })

@@ -20,7 +20,11 @@ t.test('a directory file is indexed by id, path and hash', async (t) => {
   t.same(warnings, [])
   t.equal(contents.projectsByPath.get('platform/clusters')?.id, 1n)
   t.equal(contents.projects.get(1n)?.git?.url, '/srv/git/clusters.git')
-  t.same(contents.projects.get(2n)?.groups.map((group) => group.id), [8n, 7n], 'nearest group first, whatever the order')
+  t.same(
+    contents.projects.get(2n)?.groups.map((group) => group.id),
+    [8n, 7n],
+    'nearest group first, whatever the order',
+  )
   const token = contents.agentTokens.get(hash('a'))
   t.match(token?.owner, { id: 42n, name: 'prod', project: { id: 1n, path: 'Platform/Clusters' } })
   t.equal(token?.expiresAt, Date.UTC(2027, 0, 1))
@@ -38,7 +42,10 @@ t.test('{} is a directory of nobody, an empty file is a mistake', async (t) => {
 })
 
 t.test('an unknown key warns with the nearest name, a role without a place too', async (t) => {
-  const { warnings } = parseDirectory('d.yaml', 'projekts: []\nusers: [{ id: 1, username: a, roles: { projects: { 9: [owner] } } }]')
+  const { warnings } = parseDirectory(
+    'd.yaml',
+    'projekts: []\nusers: [{ id: 1, username: a, roles: { projects: { 9: [owner] } } }]',
+  )
   t.match(warnings, [
     { kind: 'unknown', key: 'projekts', hint: 'projects' },
     { kind: 'unused', key: 'users[0].roles.projects.9' },
@@ -49,7 +56,10 @@ const agent = (fields: string) => `projects: [{ id: 1, path: a }]\nagents: [{ id
 const refused: Record<string, { text: string; says: RegExp; hides?: string }> = {
   'no YAML': { text: 'agents: [', says: /d\.yaml: line 1: not YAML/ },
   'wrong id': { text: 'projects: [{ id: -3, path: a }]', says: /projects\[0\]\.id: found -3, allowed: a whole number/ },
-  'wrong path': { text: 'projects: [{ id: 3, path: "/a" }]', says: /projects\[0\]\.path: found "\/a", allowed: a full path/ },
+  'wrong path': {
+    text: 'projects: [{ id: 3, path: "/a" }]',
+    says: /projects\[0\]\.path: found "\/a", allowed: a full path/,
+  },
   'a name that leaves the folder': {
     text: 'projects: [{ id: 1, path: a }]\nagents: [{ id: 1, name: "../x", project: 1 }]',
     says: /agents\[0\]\.name: found "\.\.\/x"/,
@@ -76,9 +86,18 @@ const refused: Record<string, { text: string; says: RegExp; hides?: string }> = 
     text: 'users: [{ id: 1, username: a, roles: { groups: { 7: [admin] } } }]',
     says: /users\[0\]\.roles\.groups\.7\[0\]: found "admin", allowed: one of guest, planner, reporter/,
   },
-  'an agent of no project': { text: 'agents: [{ id: 1, name: x, project: 4 }]', says: /agents\[0\]\.project: found 4, allowed: the id of one of projects/ },
-  'an id twice': { text: 'projects: [{ id: 1, path: a }, { id: 1, path: b }]', says: /projects\[1\]\.id: found 1 a second time/ },
-  'a path twice': { text: 'projects: [{ id: 1, path: a }, { id: 2, path: A }]', says: /projects\[1\]\.path: found A a second time/ },
+  'an agent of no project': {
+    text: 'agents: [{ id: 1, name: x, project: 4 }]',
+    says: /agents\[0\]\.project: found 4, allowed: the id of one of projects/,
+  },
+  'an id twice': {
+    text: 'projects: [{ id: 1, path: a }, { id: 1, path: b }]',
+    says: /projects\[1\]\.id: found 1 a second time/,
+  },
+  'a path twice': {
+    text: 'projects: [{ id: 1, path: a }, { id: 2, path: A }]',
+    says: /projects\[1\]\.path: found A a second time/,
+  },
   'a token twice': {
     text: `users: [{ id: 1, username: a, tokens: [{ sha256: "${hash('x')}" }, { sha256: "${hash('x')}" }] }]`,
     says: /users\[0\]\.tokens\[1\]\.sha256: found a hash a second time/,

@@ -49,11 +49,17 @@ t.test('a later failure keeps the last good one and says so in log, metric and s
     t.same(agentIds(file), [1n])
     t.match(file.state, { inForce: 'stale', readAt, problem })
   }
-  const failures = lines.filter((line) => line['msg'] === 'Directory file cannot be used, the last good one stays in force')
+  const failures = lines.filter(
+    (line) => line.msg === 'Directory file cannot be used, the last good one stays in force',
+  )
   t.equal(failures.length, 3)
   t.match(await register.metrics(), /kas_directory_file_failed 1/)
   await file.read()
-  t.match(await register.metrics(), /kas_directory_file_reads_total\{result="failed"\} 3/, 'the same text is not judged twice')
+  t.match(
+    await register.metrics(),
+    /kas_directory_file_reads_total\{result="failed"\} 3/,
+    'the same text is not judged twice',
+  )
   await writeFile(path, withAgent(1))
   await file.read()
   t.equal(file.state.inForce, 'good')
@@ -83,7 +89,10 @@ t.test('a mounted Secret that swaps its link, and a file that is replaced, are n
 t.test('the slow poll finds what the watch cannot: a folder that came later, and one that was replaced', async (t) => {
   const folder = join(t.testdir({}), 'etc')
   const clock = new ManualClock()
-  const file = new DirectoryFile({ log: capturedLog().log, clock }, { file: join(folder, 'directory.yaml'), safetyPollMs: 10_000 })
+  const file = new DirectoryFile(
+    { log: capturedLog().log, clock },
+    { file: join(folder, 'directory.yaml'), safetyPollMs: 10_000 },
+  )
   t.teardown(() => file.stop())
   await file.start()
   for (const id of [1, 2]) {

@@ -25,14 +25,30 @@ gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: 
 `)
   t.match(file, {
     ciAccess: {
-      projects: [{ id: 'a/b', defaultNamespace: 'n', environments: ['x'], accessAs: { as: { case: 'impersonate', value: { username: 'u', uid: 'i' } } } }],
+      projects: [
+        {
+          id: 'a/b',
+          defaultNamespace: 'n',
+          environments: ['x'],
+          accessAs: { as: { case: 'impersonate', value: { username: 'u', uid: 'i' } } },
+        },
+      ],
       groups: [{ id: 'a' }],
     },
     observability: { logging: { level: 1, grpcLevel: 2 } },
     containerScanning: { cadence: '0 0 * * *', resourceRequirements: { limits: { cpu: '1m' } } },
-    remoteDevelopment: { enabled: true, dnsZone: 'z', partialSyncInterval: { seconds: 10n }, networkPolicy: { enabled: false } },
+    remoteDevelopment: {
+      enabled: true,
+      dnsZone: 'z',
+      partialSyncInterval: { seconds: 10n },
+      networkPolicy: { enabled: false },
+    },
     flux: { webhookReceiverUrl: 'http://x' },
-    gitops: { manifestProjects: [{ id: 'a/b', pruneOneof: { case: 'prune', value: false }, ref: { ref: { case: 'branch', value: 'main' } } }] },
+    gitops: {
+      manifestProjects: [
+        { id: 'a/b', pruneOneof: { case: 'prune', value: false }, ref: { ref: { case: 'branch', value: 'main' } } },
+      ],
+    },
   })
   t.equal(file.userAccess, undefined)
   t.match(warnings, [{ kind: 'unused', key: 'gitops' }])
@@ -66,7 +82,16 @@ user_access: { access_as: { robot: {} } }
   t.same(ciAccess.projects.get('a')?.accessAs, { as: 'unknown', found: 'ci_user' })
   t.same(ciAccess.projects.get('b')?.accessAs, { as: 'unknown', found: 'extra' })
   t.same(userAccess.accessAs, { as: 'unknown', found: 'robot' })
-  t.same(file.ciAccess?.projects.map((project) => project.id), ['c'])
+  t.same(
+    file.ciAccess?.projects.map((project) => project.id),
+    ['c'],
+  )
+})
+
+t.test('of two entries of one path the last counts, and that is told', async (t) => {
+  const { ciAccess, warnings } = parse('ci_access: { projects: [{ id: a, environments: [x] }, { id: A }] }')
+  t.same(ciAccess.projects.get('a')?.environments, [])
+  t.match(warnings, [{ kind: 'unused', key: 'ci_access.projects[0]', hint: /later entry/ }])
 })
 
 t.test('only the first 500 entries count, and that is told', async (t) => {
@@ -81,15 +106,39 @@ const refused: Record<string, [text: string, says: RegExp]> = {
   'a list': ['[]', /found a list/],
   'not UTF-8': ['', /not UTF-8/],
   'no id': ['ci_access: { projects: [{}] }', /ci_access\.projects\[0\]\.id: found nothing/],
-  'an id that is no text': ['ci_access: { groups: [{ id: 5 }] }', /ci_access\.groups\[0\]\.id: found 5, allowed: a text/],
-  'empty access_as': ['ci_access: { projects: [{ id: a, access_as: {} }] }', /projects\[0\]\.access_as: found nothing, allowed: agent, imp/],
-  'access_as without a value': ['ci_access: { projects: [{ id: a, access_as: { agent: } }] }', /access_as: found nothing/],
-  'access_as as a word': ['ci_access: { projects: [{ id: a, access_as: agent }] }', /access_as: found "agent", allowed: a block/],
-  'two access_as': ['ci_access: { projects: [{ id: a, access_as: { agent: {}, ci_job: {} } }] }', /allowed: one of agent, ci_job/],
-  'impersonate without a name': ['ci_access: { projects: [{ id: a, access_as: { impersonate: {} } }] }', /impersonate\.username: found nothing/],
-  'empty user access_as': ['user_access: { access_as: {} }', /user_access\.access_as: found nothing, allowed: agent or user/],
+  'an id that is no text': [
+    'ci_access: { groups: [{ id: 5 }] }',
+    /ci_access\.groups\[0\]\.id: found 5, allowed: a text/,
+  ],
+  'empty access_as': [
+    'ci_access: { projects: [{ id: a, access_as: {} }] }',
+    /projects\[0\]\.access_as: found nothing, allowed: agent, imp/,
+  ],
+  'access_as without a value': [
+    'ci_access: { projects: [{ id: a, access_as: { agent: } }] }',
+    /access_as: found nothing/,
+  ],
+  'access_as as a word': [
+    'ci_access: { projects: [{ id: a, access_as: agent }] }',
+    /access_as: found "agent", allowed: a block/,
+  ],
+  'two access_as': [
+    'ci_access: { projects: [{ id: a, access_as: { agent: {}, ci_job: {} } }] }',
+    /allowed: one of agent, ci_job/,
+  ],
+  'impersonate without a name': [
+    'ci_access: { projects: [{ id: a, access_as: { impersonate: {} } }] }',
+    /impersonate\.username: found nothing/,
+  ],
+  'empty user access_as': [
+    'user_access: { access_as: {} }',
+    /user_access\.access_as: found nothing, allowed: agent or user/,
+  ],
   'an empty environment': ['ci_access: { projects: [{ id: a, environments: [""] }] }', /environments\[0\]: found ""/],
-  'a log level': ['observability: { logging: { level: loud } }', /level: found "loud", allowed: one of info, debug, warn, error/],
+  'a log level': [
+    'observability: { logging: { level: loud } }',
+    /level: found "loud", allowed: one of info, debug, warn, error/,
+  ],
   'a cron table': ['container_scanning: { cadence: daily }', /cadence: found "daily", allowed: five fields/],
   'an interval of nothing': ['remote_development: { partial_sync_interval: "0s" }', /found "0s".*above zero/],
   'alias bomb': [

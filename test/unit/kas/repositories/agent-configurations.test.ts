@@ -55,7 +55,9 @@ async function start(t: Test, options = {}) {
   await configurations.start()
   return { repositories, clock, configurations, lines }
 }
-const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [...(value?.configuration.ciAccess.projects.keys() ?? [])]
+const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [
+  ...(value?.configuration.ciAccess.projects.keys() ?? []),
+]
 
 t.test('a configuration is read once, however many ask, and again when the branch moves', async (t) => {
   const { configurations, repositories } = await start(t)
@@ -83,7 +85,7 @@ t.test('a failed read keeps the last good one for access, and the agent is told 
   t.equal(told, 1)
   await t.rejects(configurations.newest(agent, signal), { code: 'CONFIGURATION_INVALID' })
   t.same(isIn(await configurations.current(agent, signal)), ['x'])
-  t.ok(lines.some((line) => line['msg'] === 'Agent configuration cannot be read, the last good one decides on access'))
+  t.ok(lines.some((line) => line.msg === 'Agent configuration cannot be read, the last good one decides on access'))
   repositories.failure = new KasError({ code: 'REF_NOT_FOUND', ref: 'HEAD' })
   await repositories.move('two')
   await t.rejects(configurations.newest(agent, signal), { code: 'REF_NOT_FOUND' })

@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto'
+import { systemClock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { GrpcType } from '../lib/metrics.ts'
+import { connectMethod } from '../proto/reverse-tunnel.ts'
+import type { Agent } from './directory/directory.ts'
+import type { FileDirectory } from './directory/file.ts'
+import { agentTrackerHandlers } from './modules/agent-tracker/agent-tracker.ts'
+import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import {
+  type ConfigurationOptions,
+  configurationHandler,
+  getConfigurationMethod,
+} from './modules/configuration/configuration.ts'
+import type { AgentConfigurations } from './repositories/agent-configurations.ts'
+import { bearerToken } from './servers/agents/authenticator.ts'
+import type { AgentMethod } from './servers/agents.ts'
+
+export interface AgentMethodsComponents {
+  readonly directory: Pick<FileDirectory, 'agentByToken' | 'onChange'>
+  readonly configurations: AgentConfigurations
+  readonly log: Logger
+}
+
+/** Registrations that an agent before 16.5 makes by its configuration stream are renewed this often. ms */
+const registrationRenewalMs = 300_000
+
+/** What agents may call on 8150 beside Connect: the modules, each under its methods. */
+export function agentMethods(
+  { directory, configurations, log }: AgentMethodsComponents,
+  options: ConfigurationOptions,
+): Readonly<Record<string, AgentMethod>> {
+  const connectedAgents = new ConnectedAgents({ clock: systemClock })
+  const serve: AgentMethod['serve'] = (agent, stream, retired) => {
+    const handle = configurationHandler<typeof stream>(
+      {
+        configurations,
+        authenticate: ({ metadata, signal }) => directory.agentByToken(bearerToken(metadata), signal),
+        retired: () => retired,
+        onDirectoryChange: (listener) => directory.onChange(listener),
+        connected: (pod, meta) => keepRegistered(connectedAgents, pod, meta),
+        log,
+      },
+      options,
+    )
+    return handle(agent, stream)
+  }
+  const methods: Record<string, AgentMethod> = { [getConfigurationMethod]: { streaming: true, serve } }
+  for (const [name, handler] of agentTrackerHandlers({ connectedAgents }))
+    methods[name] = { streaming: false, serve: handler }
+  return methods
+}
+
+/** For metrics: Connect is among them. */
+export function methodTypes(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, GrpcType>> {
+  const types = Object.entries(methods).map(
+    ([name, { streaming }]) => [name, streaming ? 'server_stream' : 'unary'] as const,
+  )
+  return { [connectMethod]: 'bidi_stream', ...Object.fromEntries(types) }
+}
+
+/** @returns ends the registration */
+function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {
+  const connectionId = randomBytes(8).readBigUInt64BE() >> 1n
+  connectedAgents.register(agent, connectionId, meta)
+  const renewal = setInterval(() => connectedAgents.register(agent, connectionId, meta), registrationRenewalMs)
+  return () => {
+    clearInterval(renewal)
+    connectedAgents.unregister(agent, connectionId)
+  }
+}

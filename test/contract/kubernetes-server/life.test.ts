@@ -1,0 +1,240 @@
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { connect as connectTls, type TLSSocket } from 'node:tls'
+import t from 'tap'
+import { Authority } from '../../../dev/certificates.ts'
+import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import { encodeHttpResponse } from '../../../src/proto/http-over-grpc.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type Cluster, clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
+import { RawClient } from './raw-client.ts'
+import { createKubernetesServer, good, startServer } from './start-server.ts'
+
+/** Start, stop in stages, TLS (design 8). */
+
+type Tap = typeof t | import('tap').Test
+async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startServer>[1] = {}) {
+  const started = await startServer(clusterForward(cluster), options)
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const open = async () => {
+    const client = await RawClient.open(started.port)
+    t.teardown(() => client.close())
+    return client
+  }
+  return { ...started, open }
+}
+
+const long = 600_000
+
+/** Answers in two parts, the second when told. */
+function twoParts() {
+  const second = Promise.withResolvers<void>()
+  const cluster: Cluster = async function* () {
+    yield head(200)
+    yield data('first')
+    await second.promise
+    yield data('second')
+    yield trailer
+  }
+  return { cluster, finish: second.resolve }
+}
+
+async function refusesConnections(port: number): Promise<void> {
+  await eventually(async () => {
+    const socket = connect(port, '127.0.0.1')
+    const [error] = await Promise.race([once(socket, 'error'), once(socket, 'connect').then(() => [undefined])]).catch(
+      (failure: unknown) => [failure],
+    )
+    socket.destroy()
+    if (!error) throw new Error('it still listens')
+  })
+}
+
+t.test('while leaving, answers are the last on their connections, and new ones are taken', async (t) => {
+  const { server, open } = await setUp(t, echo, { listenGraceMs: long, shutdownGraceMs: long })
+  const idle = await open()
+  t.match(await idle.request('GET /k8s-proxy/', good).until(/}$/), /\r\nConnection: keep-alive\r\n/)
+  const patience = new AbortController()
+  const stopped = server.stop(patience.signal)
+  const fresh = await open()
+  t.match(
+    await fresh.request('GET /k8s-proxy/', good).toEnd(),
+    /^HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*Connection: close\r\n/,
+  )
+  t.match(
+    await (await open()).request('GET /k8s-proxy/').toEnd(),
+    /^HTTP\/1\.1 401 .+\r\n(?:.+\r\n)*Connection: close\r\n/,
+  )
+  t.equal(idle.ended, undefined, 'idle connections stay')
+  idle.text = ''
+  t.match(await idle.request('GET /k8s-proxy/', good).toEnd(), /^HTTP\/1\.1 200 /, 'and are served')
+  const other = await open()
+  patience.abort()
+  await stopped
+  await other.toEnd()
+  t.pass('without patience it ends at once')
+})
+
+t.test('after the listen grace: no new connections, idle ones closed, running requests finish', async (t) => {
+  const { cluster, finish } = twoParts()
+  const { server, open, port } = await setUp(t, cluster, { listenGraceMs: 50, shutdownGraceMs: long })
+  const idle = await open()
+  const running = await open()
+  running.request('GET /k8s-proxy/', good)
+  await running.until(/first\r\n$/)
+  let stopped = false
+  const stopping = server.stop().then(() => {
+    stopped = true
+  })
+  t.equal(await idle.toEnd(), '', 'closed')
+  await refusesConnections(port)
+  t.equal(stopped, false)
+  finish()
+  t.match(await running.toEnd(), /second\r\n0\r\n\r\n$/)
+  t.equal(running.ended, 'end')
+  await stopping
+  await server.stop()
+  t.pass('stop may be called again')
+})
+
+t.test('after the shutdown grace, or without patience, what still runs is cut', async (t) => {
+  for (const grace of [50, long]) {
+    const { server, open } = await setUp(t, twoParts().cluster, { listenGraceMs: 0, shutdownGraceMs: grace })
+    const running = await open()
+    running.request('GET /k8s-proxy/', good)
+    await running.until(/first\r\n$/)
+    const patience = new AbortController()
+    const stopping = server.stop(patience.signal)
+    if (grace === long) patience.abort()
+    t.notMatch(await running.toEnd(), /\r\n0\r\n\r\n$/)
+    await stopping
+  }
+})
+
+t.test('answers behind one another are all sent while draining', async (t) => {
+  const { cluster, finish } = twoParts()
+  const { server, open, port } = await setUp(t, cluster, { listenGraceMs: 0, shutdownGraceMs: long })
+  const client = await open()
+  client.request('GET /k8s-proxy/', good).request('GET /k8s-proxy/none').request('GET /none')
+  await client.until(/first\r\n$/)
+  const stopping = server.stop()
+  await refusesConnections(port)
+  finish()
+  t.match(await client.toEnd(), /second\r\n0\r\n\r\nHTTP\/1\.1 401 .+HTTP\/1\.1 400 .+"code":400}\n$/s)
+  await stopping
+})
+
+t.test('upgraded connections run to the shutdown grace too', async (t) => {
+  const last = Promise.withResolvers<void>()
+  const { server, open, port } = await setUp(
+    t,
+    async function* () {
+      yield head(101, [['Upgrade', ['x']]])
+      yield trailer
+      await last.promise
+      yield encodeHttpResponse.upgradeData(Buffer.from('last'))
+    },
+    { listenGraceMs: 0, shutdownGraceMs: long },
+  )
+  const client = await open()
+  client.request('GET /k8s-proxy/exec', good, 'Connection: upgrade', 'Upgrade: x')
+  await client.until(/\r\n\r\n$/)
+  const stopping = server.stop()
+  await refusesConnections(port)
+  last.resolve()
+  t.match(await client.toEnd(), /last$/)
+  await stopping
+})
+
+t.test('stop twice at once, and after a start that failed', async (t) => {
+  const { server } = await setUp(t, echo)
+  await Promise.all([server.stop(), server.stop()])
+  t.throws(() => server.address)
+  const { port } = await setUp(t, echo)
+  const second = createKubernetesServer(clusterForward(echo), { listen: { host: '127.0.0.1', port } }).server
+  await t.rejects(second.start(), { code: 'EADDRINUSE' })
+  await second.stop()
+})
+
+t.test('TLS', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'kas-tls-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const [certificateFile, keyFile] = [join(folder, 'tls.crt'), join(folder, 'tls.key')]
+  const authority = await Authority.create('test')
+  const issue = async (dns: string) => {
+    const { certificate, key } = await authority.issueServing({ dns: [dns], ip: ['127.0.0.1'] })
+    await Promise.all([writeFile(certificateFile, certificate), writeFile(keyFile, key)])
+  }
+  await issue('first.example.com')
+  const logger = createLogger({ level: 'silent' })
+  const certificate = new CertificateFiles({ logger }, { certificateFile, keyFile, settleMs: 10 })
+  await certificate.start()
+  t.teardown(() => certificate.stop())
+  const shout: Cluster = async function* ({ header, messages }) {
+    if (!header.header.some(([name]) => name === 'Upgrade')) {
+      yield head(200, [['Content-Length', ['2']]])
+      yield data('ok')
+      return yield trailer
+    }
+    yield head(101, [['Upgrade', ['x']]])
+    yield trailer
+    for (;;) {
+      const { done, value } = await messages.next()
+      if (done) break
+      if (value.kind === 'upgradeData') yield encodeHttpResponse.upgradeData(value.data)
+    }
+    yield encodeHttpResponse.upgradeData(Buffer.from('bye'))
+  }
+  const started = await startServer(clusterForward(shout), { listenGraceMs: 0, shutdownGraceMs: long }, certificate)
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const handshake = async (ALPNProtocols?: string[]): Promise<TLSSocket> => {
+    const options = { port: started.port, host: '127.0.0.1', ca: authority.certificate, allowHalfOpen: true }
+    const socket = connectTls({ ...options, ...(ALPNProtocols ? { ALPNProtocols } : {}) })
+    t.teardown(() => socket.destroy())
+    await once(socket, 'secureConnect')
+    return socket
+  }
+
+  await t.test('HTTP/1.1 alone is offered', async (t) => {
+    t.equal((await handshake(['h2', 'http/1.1'])).alpnProtocol, 'http/1.1')
+    t.equal((await handshake()).alpnProtocol, false)
+    await t.rejects(handshake(['h2']))
+  })
+
+  await t.test('requests and upgrades, with a half-close', async (t) => {
+    const client = new RawClient(await handshake())
+    t.match(await client.request('GET /k8s-proxy/', good).until(/ok$/), /^HTTP\/1\.1 200 /)
+    client.text = ''
+    client.request('GET /k8s-proxy/exec', good, 'Connection: upgrade', 'Upgrade: x').write('hello')
+    await client.until(/hello$/)
+    client.socket.end('last')
+    t.match(await client.toEnd(), /hellolastbye$/)
+  })
+
+  await t.test('a new certificate is shown to new connections', async (t) => {
+    t.match((await handshake()).getPeerCertificate().subjectaltname, /first\.example\.com/)
+    await issue('second.example.com')
+    await eventually(async () => {
+      const socket = await handshake()
+      const names = socket.getPeerCertificate().subjectaltname ?? ''
+      socket.destroy()
+      if (!names.includes('second.example.com')) throw new Error(names)
+    })
+    t.match((await handshake(['h2', 'http/1.1'])).alpnProtocol, 'http/1.1')
+  })
+
+  await t.test('plain HTTP and silent connections cost nothing, and stop ends them', async (t) => {
+    const plain = await RawClient.open(started.port)
+    plain.request('GET /k8s-proxy/', good)
+    await plain.toEnd()
+    const idle = new RawClient(await handshake())
+    const silent = await RawClient.open(started.port)
+    await started.server.stop()
+    await Promise.all([idle.toEnd(), silent.toEnd()])
+    t.equal(idle.text + silent.text, '')
+  })
+})

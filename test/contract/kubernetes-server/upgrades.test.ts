@@ -1,0 +1,247 @@
+import t from 'tap'
+import { KasError } from '../../../src/lib/errors.ts'
+import { encodeHttpResponse } from '../../../src/proto/http-over-grpc.ts'
+import { eventually } from '../../support/eventually.ts'
+import { type Cluster, type ClusterRequest, clusterForward, data, head, trailer } from './fake-cluster.ts'
+import { RawClient } from './raw-client.ts'
+import { good, startServer } from './start-server.ts'
+
+/** exec, attach, port-forward: connections that carry bytes (wire-protocol 6.5). */
+
+type Tap = typeof t | import('tap').Test
+async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startServer>[1] = {}) {
+  const started = await startServer(clusterForward(cluster), options)
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const open = async () => {
+    const client = await RawClient.open(started.port)
+    t.teardown(() => client.close())
+    return client
+  }
+  return { ...started, open }
+}
+
+const exec = 'GET /k8s-proxy/api/v1/namespaces/d/pods/p/exec?command=a'
+const websocket = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: k', 'sec-websocket-version: 13']
+const spdy = ['Connection: Upgrade', 'Upgrade: SPDY/3.1', 'X-Stream-Protocol-Version: v4.channel.k8s.io']
+const switching = head(
+  101,
+  [
+    ['Upgrade', ['websocket']],
+    ['Connection', ['Upgrade']],
+    ['Sec-Websocket-Accept', ['a']],
+  ],
+  'Switching Protocols',
+)
+const up = (text: string) => encodeHttpResponse.upgradeData(Buffer.from(text))
+
+/** Everything that the client sends once it is upgraded, upper-cased; a last word when it has closed its side. */
+async function* shout({ messages }: ClusterRequest) {
+  for (;;) {
+    const { done, value } = await messages.next()
+    if (done) break
+    if (value.kind === 'upgradeData') yield up(Buffer.from(value.data).toString().toUpperCase())
+  }
+  yield up('bye')
+}
+
+t.test('bytes both ways, also those that came with the request', async (t) => {
+  const kinds: string[] = []
+  const { open, count } = await setUp(t, async function* (request) {
+    const { header, call, messages } = request
+    t.equal(header.contentLength, 0)
+    t.same(
+      header.header.filter(([name]) => name !== 'Via'),
+      [
+        ['Sec-Websocket-Key', ['k']],
+        ['Sec-Websocket-Version', ['13']],
+        ['Upgrade', ['websocket']],
+        ['Connection', ['upgrade']],
+      ],
+    )
+    t.equal(call.safety, 'unsafe')
+    kinds.push((await messages.next()).value?.kind ?? 'end')
+    yield switching
+    yield trailer
+    yield* shout(request)
+  })
+  const client = await open()
+  client.request(exec, good, ...websocket).write('early')
+  const text = await client.until(/EARLY$/)
+  t.match(text, /^HTTP\/1\.1 101 Switching Protocols\r\n/)
+  t.match(text, /\r\nUpgrade: websocket\r\n/)
+  t.match(text, /\r\nConnection: Upgrade\r\n/)
+  t.match(text, /\r\nSec-Websocket-Accept: a\r\n/)
+  t.notMatch(text, /Transfer-Encoding|Content-Length/)
+  t.same(kinds, ['trailer'], 'the trailer, and no half-close')
+  await client.write('hello').until(/HELLO$/)
+  client.socket.end()
+  t.match(await client.toEnd(), /bye$/, 'what is left arrives after the half-close')
+  t.equal(client.ended, 'end')
+  await eventually(async () => {
+    if ((await count('upgraded')) !== 1) throw new Error('not counted yet')
+  })
+})
+
+t.test('SPDY by POST; the agent ends', async (t) => {
+  const { open } = await setUp(t, async function* () {
+    yield head(101, [['Upgrade', ['SPDY/3.1']]])
+    yield trailer
+    yield up('x'.repeat(500_000))
+  })
+  const client = await open()
+  client.request(exec.replace('GET', 'POST'), good, ...spdy, 'Content-Length: 0')
+  const text = await client.toEnd()
+  t.match(text, /^HTTP\/1\.1 101 .+\r\n(?:.+\r\n)*Upgrade: SPDY\/3\.1\r\n/)
+  t.equal(text.length - text.indexOf('\r\n\r\n') - 4, 500_000)
+  t.equal(client.ended, 'end')
+})
+
+t.test('an answer that is no upgrade', async (t) => {
+  const ended = Promise.withResolvers<boolean>()
+  const { open, count } = await setUp(t, async function* ({ messages }) {
+    await messages.next()
+    yield head(403, [], 'Forbidden')
+    ended.resolve((await messages.next()).done === true)
+    yield data('no')
+    yield data(' way')
+    yield trailer
+  })
+  const client = await open()
+  const text = await client.request(exec, good, ...websocket).toEnd()
+  t.match(text, /^HTTP\/1\.1 403 Forbidden\r\n(?:.+\r\n)*Connection: close\r\n/)
+  t.match(text, /\r\n\r\n2\r\nno\r\n4\r\n way\r\n0\r\n\r\n$/)
+  t.ok(await ended.promise, 'the request is half-closed')
+  t.equal(await count('answered'), 1)
+})
+
+t.test('errors are HTTP answers', async (t) => {
+  const { open } = await setUp(t, async function* () {
+    yield* []
+    throw new KasError({ code: 'STATUS', grpc: 14, message: 'gRPC -> HTTP: gone' })
+  })
+  for (const [code, headers] of [
+    [401, ['Authorization: Bearer ci:42:bad']],
+    [502, [good]],
+    [403, [good, 'Origin: https://evil.example.com']],
+  ] as const) {
+    const client = await open()
+    const text = await client.request(exec, ...headers, ...websocket).toEnd()
+    t.match(text, new RegExp(`^HTTP/1\\.1 ${code} .+\r\n(?:.+\r\n)*Connection: close\r\n`))
+    t.equal(client.ended, 'end')
+  }
+  const preflight = await open()
+  t.match(await preflight.request('OPTIONS /', ...websocket).toEnd(), /^HTTP\/1\.1 200 OK\r\n/)
+})
+
+t.test('an Upgrade header that is none', async (t) => {
+  const { open } = await setUp(t, async function* ({ header, body, call }) {
+    yield head(200)
+    yield data(JSON.stringify([header.header.map(([name]) => name), (await body()).toString(), call.safety]))
+    yield trailer
+  })
+  const client = await open()
+  await client.request('GET /k8s-proxy/', good, 'Upgrade: h2c').until(/\[\["Via"\],"","unsafe"\]/)
+  client.text = ''
+  client.request('POST /k8s-proxy/', good, 'Connection: upgrade', 'Upgrade: x', 'Content-Length: 3').write('abc')
+  await client.until(/\[\["Via"\],"abc","unsafe"\]/)
+  t.pass('with a body it is an ordinary request')
+})
+
+t.test('a client that takes nothing is cut at the write dead-line', async (t) => {
+  const aborted = Promise.withResolvers<void>()
+  const cluster: Cluster = async function* ({ call }) {
+    call.signal.addEventListener('abort', () => aborted.resolve())
+    yield switching
+    yield trailer
+    for (;;) yield up('x'.repeat(60_000))
+  }
+  const { open } = await setUp(t, cluster, { limits: { upgradedWriteTimeoutMs: 100 } })
+  const client = await open()
+  client.socket.pause()
+  client.request(exec, good, ...websocket)
+  await aborted.promise
+  client.socket.resume()
+  await client.toEnd()
+  t.pass('cut')
+})
+
+t.test('clients that leave, before and after the upgrade', async (t) => {
+  for (const leave of ['before', 'half before', 'after'] as const) {
+    const begun = Promise.withResolvers<void>()
+    const aborted = Promise.withResolvers<KasError>()
+    const { open } = await setUp(t, async function* ({ call, messages }) {
+      call.signal.addEventListener('abort', () => aborted.resolve(call.signal.reason))
+      await messages.next()
+      begun.resolve()
+      if (leave !== 'after') await new Promise(() => undefined)
+      yield switching
+      yield trailer
+      await new Promise(() => undefined)
+    })
+    const client = await open()
+    client.request(exec, good, ...websocket)
+    if (leave === 'after') await client.until(/\r\n\r\n$/)
+    else await begun.promise
+    if (leave === 'half before') client.socket.end()
+    else client.socket.resetAndDestroy()
+    t.equal((await aborted.promise).code, 'CANCELLED', leave)
+  }
+})
+
+t.test('failures after the upgrade cut the connection', async (t) => {
+  const { open, count } = await setUp(t, async function* ({ header }) {
+    yield switching
+    if (header.query.some(([name]) => name === 'data')) yield data('x')
+    yield trailer
+    yield up('some')
+    throw new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+  })
+  const client = await open()
+  t.match(await client.request(exec, good, ...websocket).toEnd(), /^HTTP\/1\.1 101 /)
+  t.equal(await count('cut'), 1)
+  const wrong = await open()
+  t.match(
+    await wrong.request(`${exec}&data`, good, ...websocket).toEnd(),
+    /^HTTP\/1\.1 502 /,
+    'before the 101 was sent',
+  )
+})
+
+t.test('an upgrade behind a request that runs', async (t) => {
+  const { open } = await setUp(t, async function* () {
+    await new Promise(() => undefined)
+    yield trailer
+  })
+  const client = await open()
+  client.request('GET /k8s-proxy/', good).request(exec, good, ...websocket)
+  t.equal(await client.toEnd(), '', 'its answer cannot be told from the first one: cut')
+})
+
+t.test('back-pressure both ways', async (t) => {
+  let sent = 0
+  let taken = 0
+  const { open } = await setUp(t, async function* ({ messages }) {
+    yield switching
+    yield trailer
+    for (let i = 0; i < 3; i++) {
+      const { value } = await messages.next()
+      if (value?.kind === 'upgradeData') taken += value.data.length
+    }
+    for (; ; sent++) yield up('x'.repeat(60_000))
+  })
+  const client = await open()
+  client.request(exec, good, ...websocket)
+  await client.until(/\r\n\r\n$/)
+  client.socket.pause()
+  for (let i = 0; i < 1000; i++) client.write('y'.repeat(32_768))
+  let last = -1
+  let same = 0
+  await eventually(() => {
+    same = sent === last ? same + 1 : 0
+    last = sent
+    if (same < 10) throw new Error('still moving')
+  })
+  t.ok(sent > 0 && sent < 300)
+  t.ok(client.socket.writableLength > 1_000_000, 'the client is held up')
+  t.ok(taken > 0)
+})

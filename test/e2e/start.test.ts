@@ -1,0 +1,127 @@
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { missingAssets } from '../../dev/control-plane/assets.ts'
+import { kubeconfigOf } from '../../dev/start/kubeconfig.ts'
+import { delay } from '../../src/lib/signals.ts'
+import {
+  absent,
+  firstLines,
+  plainEnv,
+  processesNaming,
+  project,
+  run,
+  signalGroup,
+  start,
+  untilNoneNames,
+} from '../support/local-start.ts'
+
+function ownerOf(folder: string): number {
+  return (JSON.parse(readFileSync(join(project, folder, 'owner.json'), 'utf8')) as { pid: number }).pid
+}
+
+/** Counts who connects: a cluster that nobody named. */
+async function trap(t: Test) {
+  let connections = 0
+  const server: Server = createServer((socket) => {
+    connections++
+    socket.destroy()
+  })
+  t.teardown(() => server.close())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as { port: number }
+  const config = kubeconfigOf({ name: 'trap', server: `https://127.0.0.1:${port}`, authority: '', token: 'none' })
+  const home = t.testdir({ '.kube': { config } })
+  return { home, kubeconfig: join(home, '.kube/config'), connections: () => connections }
+}
+
+t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C leaves nothing', async (t) => {
+  const trapped = await trap(t)
+  const env = { ...plainEnv, HOME: trapped.home, KUBECONFIG: trapped.kubeconfig }
+  const first = await start(t, ['npm', 'start'], env)
+  const [kubectlLine = '', listLine = '', followLine = ''] = first.lines
+  t.match(first.screen, /embedded API double .*: no real cluster/)
+  if (!absent('kubectl')) {
+    const listed = await run(t, kubectlLine, env)
+    t.match(listed.out, /^NAMESPACE +NAME +READY/)
+    t.match(listed.out, /kube-system +embedded-api-double +1\/1 +Running/)
+    t.equal(listed.code, 0)
+  }
+  t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
+  for (const line of await firstLines(t, followLine, 5)) t.match(line, /clock: line \d+ of the embedded API double/)
+
+  const second = await start(t, ['npm', 'start'])
+  t.not(second.folder, first.folder)
+  t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' })
+  if (!absent('kubectl')) t.equal((await run(t, second.lines[0] ?? '')).code, 0)
+
+  signalGroup(first.child, 'SIGINT') // as a terminal does: npm gets it too
+  t.equal(await first.exited, 0)
+  t.notOk(existsSync(join(project, first.folder)), 'its folder with its secrets is gone')
+  t.same(processesNaming(`${project}/${first.folder}/`), [])
+  t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' }, 'the second goes on')
+  signalGroup(second.child, 'SIGINT')
+  t.equal(await second.exited, 0)
+  t.same(processesNaming(`${project}/${second.folder}/`), [])
+  t.equal(trapped.connections(), 0, 'no cluster was touched that was not named')
+})
+
+t.test('one start, used and then killed', async (t) => {
+  const { folder, lines } = await start(t, ['node', 'dev/start.ts'])
+
+  await t.test('kubectl works through kas', { skip: absent('kubectl') ? 'needs kubectl' : false }, async (t) => {
+    const env = { ...plainEnv, KAS_RUN: folder.split('/').at(-1) }
+    const kubectl = (args: string) => run(t, `npm run -s kubectl -- ${args}`, env)
+    t.match(await kubectl('create configmap a --from-literal=x=y -n demo'), { code: 0 })
+    t.match(await kubectl('get cm a -n demo -o jsonpath={.data.x}'), { code: 0, out: /^y$/ })
+    t.match(await kubectl('exec -n demo echo -- echo through the tunnel'), { code: 0, out: /^through the tunnel\n$/ })
+    t.match(await kubectl('exec -n demo echo -- false'), { code: 1 })
+    t.match(await kubectl('delete cm a -n demo'), { code: 0 })
+    t.match(await kubectl('get cm a -n demo'), { code: 1, err: /NotFound/ })
+    t.match(await run(t, 'npm run -s kubectl -- version', { ...plainEnv, KAS_RUN: '99' }), {
+      code: 1,
+      err: /number 99/,
+    })
+  })
+
+  await t.test('a push changes who may use the agent', async (t) => {
+    const list = lines[1] ?? ''
+    t.match(JSON.parse((await run(t, list)).out), { kind: 'NamespaceList' })
+    const clone = join(t.testdir(), 'clone')
+    const script = [
+      `git clone -q ${folder}/clusters.git ${clone}`,
+      `cd ${clone}`,
+      'echo "{}" > .gitlab/agents/demo/config.yaml',
+      'git -c user.name=t -c user.email=t@localhost commit -qam none',
+      'git push -q',
+    ].join(' && ')
+    t.match(await run(t, script), { code: 0 })
+    let answer = ''
+    for (let i = 0; i < 100 && !answer.includes('Unauthorized'); i++) {
+      await delay(100)
+      answer = (await run(t, list)).out
+    }
+    t.match(JSON.parse(answer), { kind: 'Status', code: 401 })
+  })
+
+  await t.test('by SIGKILL, and its children end with it', async (t) => {
+    const named = `${project}/${folder}/`
+    t.equal(processesNaming(named).length, 2, 'kas and agentk')
+    process.kill(ownerOf(folder), 'SIGKILL')
+    t.same(await untilNoneNames(named), [])
+  })
+})
+
+const withoutServer = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api').length > 0 ? 'needs kube-apiserver' : false
+t.test('with KUBEBUILDER_ASSETS it serves a real API server', { skip: withoutServer }, async (t) => {
+  const { lines, screen, child, exited, folder } = await start(t, ['node', 'dev/start.ts'], process.env)
+  t.match(screen, 'a real API server')
+  t.match(JSON.parse((await run(t, lines[1] ?? '')).out), { kind: 'NamespaceList' })
+  t.match(JSON.parse((await firstLines(t, lines[2] ?? '', 1))[0] ?? ''), { type: 'ADDED' })
+  t.equal((await run(t, lines[0] ?? '', process.env)).code, 0)
+  signalGroup(child, 'SIGINT')
+  t.equal(await exited, 0)
+  t.same(processesNaming(`${project}/${folder}/`), [])
+})

@@ -1,0 +1,115 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Test } from 'tap'
+import { delay } from '../../src/lib/signals.ts'
+
+/** `npm start` as a person uses it: typed, read, interrupted. */
+
+/** the folder in which npm start is typed */
+export const project = resolve(import.meta.dirname, '../..')
+export const absent = (program: string) => spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0
+const { KUBEBUILDER_ASSETS: _, ...rest } = process.env
+/** this environment without a real API server */
+export const plainEnv: NodeJS.ProcessEnv = rest
+const startTimeoutMs = 90_000
+
+export interface Running {
+  readonly child: ChildProcess
+  readonly screen: string
+  /** the three lines to try, as printed */
+  readonly lines: readonly string[]
+  /** as printed, for instance `.run/1` */
+  readonly folder: string
+  readonly exited: Promise<number | null>
+  output(): string
+}
+
+/** A start that may fail: what it says, and how it ends. In a process group of its own, as in a terminal. */
+export function launch(t: Test, command: string[], env: NodeJS.ProcessEnv) {
+  const [program = '', ...args] = command
+  const child = spawn(program, args, { cwd: project, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  const changed = new EventTarget()
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text
+      changed.dispatchEvent(new Event('change'))
+    })
+  }
+  const exited = new Promise<number | null>((resolve) => child.once('close', resolve))
+  t.teardown(async () => {
+    signalGroup(child, 'SIGINT')
+    const killed = setTimeout(() => signalGroup(child, 'SIGKILL'), 15_000)
+    await exited
+    clearTimeout(killed)
+  })
+  return { child, exited, output: () => output, changed }
+}
+
+export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv = plainEnv): Promise<Running> {
+  const { child, exited, output, changed } = launch(t, command, env)
+  const printed = new Promise<void>((resolve) => {
+    changed.addEventListener('change', () => linesOf(output()).length === 3 && resolve())
+  })
+  const ended = exited.then((code) => Promise.reject(new Error(`it ended with ${code}: ${output()}`)))
+  ended.catch(() => undefined) // of no interest once it has printed its lines
+  const limit = new AbortController()
+  const slow = delay(startTimeoutMs, limit.signal).then(() => Promise.reject(new Error(`too slow: ${output()}`)))
+  slow.catch(() => undefined) // likewise
+  await Promise.race([printed, ended, slow]).finally(() => limit.abort())
+  const folder = /^ {2}files {4}(\S+)\/:/m.exec(output())?.[1] ?? ''
+  return { child, exited, screen: output(), lines: linesOf(output()), folder, output }
+}
+
+function linesOf(output: string): string[] {
+  const [, after = ''] = output.split('To try in another terminal, in this folder:\n\n')
+  return after.includes('\n\n')
+    ? (after
+        .split('\n\n', 1)[0]
+        ?.split('\n')
+        .map((line) => line.trim()) ?? [])
+    : []
+}
+
+export function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-(child.pid as number), signal)
+  } catch {
+    // gone already
+  }
+}
+
+/** Runs a printed line exactly as it is printed. */
+export async function run(t: Test, line: string, env: NodeJS.ProcessEnv = plainEnv) {
+  const child = spawn('sh', ['-c', line], { cwd: project, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  const closed = once(child, 'close')
+  const [out, err] = await Promise.all([child.stdout.toArray(), child.stderr.toArray()])
+  return { code: (await closed)[0] as number, out: out.join(''), err: err.join('') }
+}
+
+/** The first lines of a command that goes on by itself. */
+export async function firstLines(t: Test, line: string, count: number): Promise<string[]> {
+  const child = spawn('sh', ['-c', line], { cwd: project, detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => signalGroup(child, 'SIGKILL'))
+  const lines: string[] = []
+  for await (const text of createInterface(child.stdout)) {
+    lines.push(text)
+    if (lines.length === count) break
+  }
+  signalGroup(child, 'SIGKILL')
+  return lines
+}
+
+export function processesNaming(text: string): string[] {
+  const { stdout } = spawnSync('ps', ['-ewwo', 'pid=,args='], { encoding: 'utf8' })
+  return stdout.split('\n').filter((line) => line.includes(text))
+}
+
+/** Other processes' ends cannot be subscribed to. */
+export async function untilNoneNames(text: string): Promise<string[]> {
+  for (let i = 0; i < 100 && processesNaming(text).length > 0; i++) await delay(100)
+  return processesNaming(text)
+}

@@ -1,0 +1,80 @@
+import t from 'tap'
+import { KeepAlive } from '../../../../src/agentk/tunnels/keep-alive.ts'
+import { MovingClock } from '../moving-clock.ts'
+
+const times = { silenceMs: 5000, answerMs: 5000 }
+
+function watched(answers: () => boolean) {
+  const session = {
+    bytesRead: 0,
+    pings: 0,
+    destroyed: false,
+    ping: () => {
+      session.pings += 1
+      return answers() ? Promise.resolve() : new Promise(() => undefined)
+    },
+    destroy: () => {
+      session.destroyed = true
+    },
+  }
+  return session
+}
+
+t.test('a peer that answers lives', async (t) => {
+  const clock = new MovingClock()
+  const session = watched(() => true)
+  new KeepAlive(session, { times, clock }).start()
+  await clock.advance(60_000)
+  t.notOk(session.destroyed)
+  t.ok(session.pings >= 11)
+})
+
+t.test('a peer that falls silent is left within two intervals', async (t) => {
+  const clock = new MovingClock()
+  let frozen = false
+  const session = watched(() => !frozen)
+  new KeepAlive(session, { times, clock }).start()
+  await clock.advance(12_000)
+  frozen = true
+  await clock.advance(9999)
+  t.ok(session.destroyed)
+  t.same(clock.pending, [])
+})
+
+t.test('bytes are a sign of life: no PING is needed', async (t) => {
+  const clock = new MovingClock()
+  const session = watched(() => false)
+  new KeepAlive(session, { times, clock }).start()
+  for (let i = 0; i < 10; i++) {
+    session.bytesRead += 1
+    await clock.advance(4000)
+  }
+  t.equal(session.pings, 0)
+  t.notOk(session.destroyed)
+})
+
+t.test('a late loop of our own proves nothing', async (t) => {
+  const clock = new MovingClock()
+  const session = watched(() => false)
+  new KeepAlive(session, { times, clock }).start()
+  await clock.advance(5000)
+  clock.freeze(60_000) // we were frozen: the answer waits unread
+  await clock.advance(0)
+  t.notOk(session.destroyed)
+  session.bytesRead += 8
+  await clock.advance(5000)
+  t.notOk(session.destroyed)
+})
+
+t.test('stopped, it does nothing more', async (t) => {
+  const clock = new MovingClock()
+  const answer = Promise.withResolvers<void>()
+  const session = { ...watched(() => true), ping: () => answer.promise }
+  const keepAlive = new KeepAlive(session, { times, clock })
+  keepAlive.start()
+  await clock.advance(5000)
+  keepAlive.stop()
+  answer.resolve()
+  await clock.advance(60_000)
+  t.same(clock.pending, [])
+})

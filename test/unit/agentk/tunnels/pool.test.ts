@@ -1,0 +1,239 @@
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { TunnelPool, type TunnelSession } from '../../../../src/agentk/tunnels/pool.ts'
+import { Code, KasError } from '../../../../src/lib/errors.ts'
+import { type Forward, noMetadata, type Outcome } from '../../../../src/proto/call.ts'
+import type { ClientStream } from '../../../../src/proto/grpc/client-session.ts'
+import { decodeConnectRequest, encodeConnectResponse } from '../../../../src/proto/reverse-tunnel.ts'
+import { MovingClock, settle } from '../moving-clock.ts'
+
+const log = pino({ level: 'silent' })
+const ok: Outcome = { trailers: noMetadata }
+const failed = (grpc: number): Outcome => ({
+  trailers: noMetadata,
+  error: new KasError({ code: 'STATUS', grpc, message: 'told by the test' }),
+})
+
+/** A Connect stream whose other side is the test. */
+class FakeStream {
+  readonly sent: Uint8Array[] = []
+  readonly #messages: Uint8Array[] = []
+  readonly #done = Promise.withResolvers<Outcome>()
+  readonly done = this.#done.promise
+  readonly metadata = Promise.resolve(noMetadata)
+  halfClosed = false
+  #reader: ((result: IteratorResult<Uint8Array>) => void) | undefined
+  #over = false
+  readonly messages = { [Symbol.asyncIterator]: () => ({ next: () => this.#next() }) }
+
+  send(payload: Uint8Array): undefined {
+    this.sent.push(payload)
+  }
+
+  end(): void {
+    this.halfClosed = true
+  }
+
+  cancel(): void {
+    this.finish(failed(Code.CANCELLED))
+  }
+
+  receive(message: Uint8Array): void {
+    this.#messages.push(message)
+    this.#wake()
+  }
+
+  finish(outcome: Outcome): void {
+    this.#over = true
+    this.#done.resolve(outcome)
+    this.#wake()
+  }
+
+  #next(): Promise<IteratorResult<Uint8Array>> {
+    return new Promise((resolve) => {
+      this.#reader = resolve
+      this.#wake()
+    })
+  }
+
+  #wake(): void {
+    const reader = this.#reader
+    if (!reader || (this.#messages.length === 0 && !this.#over)) return
+    this.#reader = undefined
+    const value = this.#messages.shift()
+    reader(value ? { value, done: false } : { value: undefined, done: true })
+  }
+}
+
+class FakeSession implements TunnelSession {
+  readonly streams: FakeStream[] = []
+  draining = false
+  readonly #listeners: (() => void)[] = []
+
+  open(): ClientStream {
+    const stream = new FakeStream()
+    this.streams.push(stream)
+    return stream as unknown as ClientStream
+  }
+
+  onDraining(listener: () => void): void {
+    this.#listeners.push(listener)
+  }
+
+  drain(): void {
+    this.draining = true
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+class FakeLink {
+  current = new FakeSession()
+  readonly #listeners: ((session: TunnelSession) => void)[] = []
+
+  async session(): Promise<TunnelSession> {
+    return this.current
+  }
+
+  onSession(listener: (session: TunnelSession) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  connect(session: FakeSession): void {
+    this.current = session
+    for (const listener of this.#listeners) listener(session)
+  }
+}
+
+const method = '/test.Echo/Do'
+const hang: Forward = async (call) => ({
+  ready: Promise.resolve(),
+  metadata: Promise.resolve(noMetadata),
+  messages: call.messages,
+  done: Promise.resolve(ok),
+})
+
+async function start(t: Test, options = {}) {
+  const clock = new MovingClock()
+  const link = new FakeLink()
+  const pool = new TunnelPool(
+    { link, methods: new Map([[method, hang]]), metadata: () => noMetadata, log, clock, random: () => 0 },
+    { minIdle: 2, max: 500, step: 10, idleMs: 60_000, ...options },
+  )
+  await pool.start()
+  t.teardown(() => pool.stop())
+  link.connect(link.current)
+  await settle()
+  const take = async (index: number) => {
+    link.current.streams[index]?.receive(encodeConnectResponse.requestInfo(method, noMetadata))
+    await settle()
+  }
+  return { clock, link, pool, take, streams: link.current.streams }
+}
+
+t.test('two tunnels, each with its descriptor', async (t) => {
+  const { streams } = await start(t)
+  t.equal(streams.length, 2)
+  const first = decodeConnectRequest(streams[0]?.sent[0] as Uint8Array)
+  t.match(first, { kind: 'descriptor', descriptor: { services: [{ name: 'test.Echo', methods: [{ name: 'Do' }] }] } })
+})
+
+t.test('ten more when fewer than two are idle, up to the maximum', async (t) => {
+  const { streams, take, pool } = await start(t, { max: 15 })
+  await take(0)
+  t.equal(streams.length, 12)
+  t.same(pool.counts, { idle: 11, active: 1, served: 1 })
+  for (let i = 1; i < 11; i++) await take(i)
+  t.equal(streams.length, 15, 'the maximum counts idle and active')
+  for (let i = 11; i < 15; i++) await take(i)
+  t.same(pool.counts, { idle: 0, active: 15, served: 15 })
+})
+
+t.test('a used slot opens its next at once', async (t) => {
+  const { streams, take, pool } = await start(t)
+  await take(0)
+  streams[0]?.receive(encodeConnectResponse.closeSend())
+  await settle()
+  t.ok(streams[0]?.halfClosed)
+  t.equal(streams.length, 13, 'before kas has ended the old one')
+  t.same(pool.counts, { idle: 12, active: 0, served: 1 })
+})
+
+t.test('OK, Canceled and DeadlineExceeded: at once; other codes: 1 s, growing to 20 s', async (t) => {
+  const { clock, streams } = await start(t)
+  for (const outcome of [ok, failed(Code.CANCELLED), failed(Code.DEADLINE_EXCEEDED)]) {
+    const before = streams.length
+    streams.at(-1)?.finish(outcome)
+    await settle()
+    t.equal(streams.length, before + 1)
+  }
+  const pauses: number[] = []
+  for (let i = 0; i < 9; i++) {
+    streams.at(-1)?.finish(failed(Code.UNAVAILABLE))
+    await settle()
+    const [pause = 0] = clock.pending
+    pauses.push(Math.round(pause))
+    await clock.advance(pause)
+  }
+  t.same(pauses, [1000, 1600, 2560, 4096, 6554, 10_486, 16_777, 20_000, 20_000])
+  await clock.advance(26_000)
+  streams.at(-1)?.finish(failed(Code.UNAVAILABLE))
+  await settle()
+  t.same(clock.pending, [1000], 'after 25 s without a failure it begins again')
+})
+
+t.test('an idle tunnel over the minimum stops after a minute, when its Connect ends', async (t) => {
+  const { clock, streams, take, pool } = await start(t)
+  await take(0)
+  streams[0]?.receive(encodeConnectResponse.closeSend())
+  await settle()
+  t.equal(pool.counts.idle, 12)
+  streams[5]?.finish(ok)
+  await settle()
+  t.equal(pool.counts.idle, 12, 'sooner it is opened again')
+  await clock.advance(60_000)
+  t.equal(pool.counts.idle, 12, 'nothing happens by itself')
+  for (const stream of [...streams]) stream.finish(ok)
+  await settle()
+  t.equal(pool.counts.idle, 2)
+})
+
+t.test('a draining connection: idle tunnels are replaced on the next, and may still be used', async (t) => {
+  const { link, pool, take, streams } = await start(t)
+  await take(0)
+  const old = link.current
+  const fresh = new FakeSession()
+  link.connect(fresh)
+  old.drain()
+  await settle()
+  t.equal(fresh.streams.length, 2)
+  t.same(pool.counts, { idle: 2, active: 1, served: 1 })
+  streams[1]?.receive(encodeConnectResponse.requestInfo(method, noMetadata))
+  await settle()
+  t.same(pool.counts, { idle: 2, active: 2, served: 2 }, 'a call that crossed the GOAWAY is served')
+  for (const stream of streams.slice(2)) stream.finish(ok)
+  await settle()
+  t.equal(fresh.streams.length, 2, 'those that end unused are not opened again')
+})
+
+t.test('a lost connection costs no back-off: the link has its own', async (t) => {
+  const { link, clock, streams } = await start(t)
+  const fresh = new FakeSession()
+  const old = link.current
+  link.connect(fresh)
+  old.drain()
+  for (const stream of streams) stream.finish(failed(Code.UNAVAILABLE))
+  await settle()
+  t.equal(fresh.streams.length, 2)
+  t.same(clock.pending, [])
+})
+
+t.test('stop ends idle tunnels and those that wait, opens no more', async (t) => {
+  const { pool, streams, clock } = await start(t)
+  streams[0]?.finish(failed(Code.UNAVAILABLE))
+  await settle()
+  await pool.stop()
+  await pool.stop()
+  t.same(pool.counts, { idle: 0, active: 0, served: 0 })
+  t.same(clock.pending, [])
+  t.equal(streams.length, 2)
+})

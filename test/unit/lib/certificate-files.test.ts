@@ -1,0 +1,93 @@
+import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Authority } from '../../../dev/certificates.ts'
+import { type Certificate, CertificateFiles } from '../../../src/lib/certificate-files.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+
+t.setTimeout(30_000)
+const settleMs = 20
+
+async function ground(t: Test) {
+  const authority = await Authority.create('test')
+  const make = () => authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  const folder = t.testdir({})
+  await mkdir(folder, { recursive: true })
+  const lines: string[] = []
+  const logger = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
+  const options = { certificateFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key'), settleMs }
+  const files = new CertificateFiles({ logger }, options)
+  t.teardown(() => files.stop())
+  const alive = setInterval(() => undefined, 60_000) // its watchers keep no process alive
+  t.teardown(() => clearInterval(alive))
+  return { folder, files, make, lines, ...options }
+}
+
+const changed = (files: CertificateFiles) => new Promise<Certificate>((resolve) => files.onChange(resolve))
+
+t.test('a pair is read at start, and again when both files have changed', async (t) => {
+  const { files, make, certificateFile, keyFile, lines } = await ground(t)
+  const [first, second] = [await make(), await make()]
+  await writeFile(certificateFile, first.certificate)
+  await writeFile(keyFile, first.key)
+  await files.start()
+  t.equal(files.current.cert.toString(), first.certificate)
+  const next = changed(files)
+  await writeFile(certificateFile, second.certificate)
+  await writeFile(keyFile, second.key)
+  t.equal((await next).cert.toString(), second.certificate)
+  t.equal(files.current.key.toString(), second.key)
+  t.match(lines.at(-1), 'Certificate was read again')
+})
+
+t.test('a mounted Secret that swaps its symlink is noticed', async (t) => {
+  const { folder, files, make, certificateFile, keyFile } = await ground(t)
+  const [first, second] = [await make(), await make()]
+  for (const [name, pair] of Object.entries({ '..1': first, '..2': second })) {
+    await mkdir(join(folder, name))
+    await writeFile(join(folder, name, 'tls.crt'), pair.certificate)
+    await writeFile(join(folder, name, 'tls.key'), pair.key)
+  }
+  await symlink('..1', join(folder, '..data'))
+  await symlink('..data/tls.crt', certificateFile)
+  await symlink('..data/tls.key', keyFile)
+  await files.start()
+  t.equal(files.current.cert.toString(), first.certificate)
+  const next = changed(files)
+  await symlink('..2', join(folder, '..tmp'))
+  await rename(join(folder, '..tmp'), join(folder, '..data'))
+  t.equal((await next).cert.toString(), second.certificate)
+})
+
+t.test('files that do not fit together leave the last pair in force, and are told', async (t) => {
+  const { files, make, certificateFile, keyFile, lines } = await ground(t)
+  const [first, second, third] = [await make(), await make(), await make()]
+  await writeFile(certificateFile, first.certificate)
+  await writeFile(keyFile, first.key)
+  await files.start()
+  const told = Promise.withResolvers<void>()
+  const push = lines.push.bind(lines)
+  lines.push = (line: string) => {
+    if (line.includes('not usable')) told.resolve()
+    return push(line)
+  }
+  await writeFile(certificateFile, second.certificate)
+  await told.promise
+  t.equal(files.current.cert.toString(), first.certificate)
+  const next = changed(files)
+  await writeFile(certificateFile, third.certificate)
+  await writeFile(keyFile, third.key)
+  t.equal((await next).cert.toString(), third.certificate, 'it goes on watching')
+  t.notMatch(lines.join(), 'PRIVATE KEY')
+})
+
+t.test('a first pair that cannot be used stops the start', async (t) => {
+  const { files, make, certificateFile, keyFile } = await ground(t)
+  await t.rejects(files.start(), {
+    code: 'SETTINGS_INVALID',
+    message: /tls\.crt: cannot be used with key .*tls\.key: ENOENT/,
+  })
+  await writeFile(certificateFile, (await make()).certificate)
+  await writeFile(keyFile, (await make()).key)
+  await t.rejects(files.start(), { code: 'SETTINGS_INVALID' })
+})
