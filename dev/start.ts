@@ -44,7 +44,7 @@ async function main(): Promise<number> {
   })
   try {
     await stack.start(interrupted.first)
-    const proxied = Boolean(process.env.HTTPS_PROXY ?? process.env.https_proxy ?? process.env.ALL_PROXY)
+    const proxied = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].some((name) => process.env[name])
     print(`\n${screenOf({ folder, number, chosen, cluster: stack.cluster, proxied })}`)
     await Promise.race([interrupted.waited, stack.failed])
   } catch (error) {

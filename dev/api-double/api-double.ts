@@ -103,7 +103,8 @@ export class ApiDouble implements Service {
       if (['/healthz', '/livez', '/readyz'].includes(url.pathname)) return void response.end('ok')
       const caller = callerOf(request, this.#options.token)
       const document = discoveryDocument(url.pathname) ?? openApiDocument(url.pathname)
-      if (document !== undefined && request.method === 'GET') return sendJson(response, 200, document)
+      const reads = request.method === 'GET' || request.method === 'HEAD'
+      if (document !== undefined && reads) return sendJson(response, 200, document)
       const target = parseTarget(url)
       if (!target) throw new StatusError(404, 'the server could not find the requested resource')
       if (isReview(target.resource)) {
@@ -111,7 +112,7 @@ export class ApiDouble implements Service {
         return sendJson(response, 201, answerReview(target.resource, caller, await readBody(request)))
       }
       if (target.subresource !== undefined) return this.#serveSubresource(request, response, target)
-      if (request.method === 'GET') return this.#read(request, response, target)
+      if (reads) return this.#read(request, response, target)
       await this.#write(request, response, target)
     } catch (error) {
       fail(response, StatusError.from(error))

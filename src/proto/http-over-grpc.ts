@@ -58,6 +58,7 @@ const body = {
 export const encodeHttpRequest = {
   ...body,
   header(header: HttpRequestHeader): Uint8Array {
+    writer.begin()
     if (header.contentLength !== undefined) writeContentLength(header.contentLength)
     if (header.impersonation) writeImpersonation(header.impersonation)
     const request = writer.length
@@ -74,6 +75,7 @@ export const encodeHttpRequest = {
 export const encodeHttpResponse = {
   ...body,
   header(header: HttpResponseHeader): Uint8Array {
+    writer.begin()
     writeEntries(writer, 3, header.header, writeByteValue)
     writeText(2, header.status)
     writer.varint(header.statusCode)

@@ -47,7 +47,7 @@ const closeSend = Uint8Array.of(0x1a, 0)
 
 export const encodeConnectRequest = {
   descriptor(descriptor: AgentDescriptor): Uint8Array {
-    writer.bytes(toBinary(AgentDescriptorSchema, descriptor))
+    writer.begin().bytes(toBinary(AgentDescriptorSchema, descriptor))
     writer.close(1, 0)
     writer.close(1, 0)
     return writer.take()
@@ -57,7 +57,7 @@ export const encodeConnectRequest = {
   messageHead: (bytes: number) => payloadHead(3, bytes),
   trailer: (meta: Metadata) => encodeMeta(4, meta),
   error(status: Status): Uint8Array {
-    writer.bytes(toBinary(StatusSchema, status))
+    writer.begin().bytes(toBinary(StatusSchema, status))
     writer.close(1, 0)
     writer.close(5, 0)
     return writer.take()
@@ -66,6 +66,7 @@ export const encodeConnectRequest = {
 
 export const encodeConnectResponse = {
   requestInfo(methodName: string, meta: Metadata): Uint8Array {
+    writer.begin()
     for (const key in meta) writeEntry(writer, 2, key, meta[key] as readonly string[], writeMetaValue(key))
     const name = writer.length
     writer.utf8(methodName)
@@ -132,6 +133,7 @@ export class MessageOrder<Order extends Record<string, readonly string[]>> {
 }
 
 function encodeMeta(field: number, meta: Metadata): Uint8Array {
+  writer.begin()
   for (const key in meta) writeEntry(writer, 1, key, meta[key] as readonly string[], writeMetaValue(key))
   writer.close(field, 0)
   return writer.take()

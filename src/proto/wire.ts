@@ -15,6 +15,12 @@ export class BackwardWriter {
   #buffer = Buffer.allocUnsafeSlow(initialScratchBytes)
   #at = initialScratchBytes
 
+  /** Begins a message: what an encoding that threw left behind is gone. */
+  begin(): this {
+    this.#at = this.#buffer.length
+    return this
+  }
+
   /** Bytes written so far. */
   get length(): number {
     return this.#buffer.length - this.#at

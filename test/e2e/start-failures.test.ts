@@ -6,7 +6,17 @@ import t from 'tap'
 import { ApiDouble } from '../../dev/api-double/api-double.ts'
 import { Authority } from '../../dev/certificates.ts'
 import { kubeconfigOf } from '../../dev/start/kubeconfig.ts'
-import { firstLines, launch, plainEnv, processesNaming, project, start } from '../support/local-start.ts'
+import { livingStateFolders } from '../../dev/start/state-folder.ts'
+import {
+  firstLines,
+  launch,
+  ownerOf,
+  plainEnv,
+  processesNaming,
+  project,
+  signalGroup,
+  start,
+} from '../support/local-start.ts'
 
 t.test('serves the cluster that is named; says which part ended by itself', async (t) => {
   const authority = await Authority.create('named cluster')
@@ -44,4 +54,17 @@ t.test('a taken port is named, with the way to choose others', async (t) => {
   const missing = launch(t, ['node', 'dev/start.ts', '--kubeconfig', '/does/not/exist'], plainEnv)
   t.equal(await missing.exited, 1)
   t.match(missing.output(), '/does/not/exist cannot be read')
+})
+
+t.test('Ctrl-C while it starts', async (t) => {
+  const { child, exited, output, changed } = launch(t, ['node', 'dev/start.ts'], plainEnv)
+  await new Promise<void>((resolve) => {
+    changed.addEventListener('change', () => output().includes('starting kas') && resolve())
+  })
+  const claimed = (await livingStateFolders(join(project, '.run'))).find(({ path }) => ownerOf(path) === child.pid)
+  signalGroup(child, 'SIGINT')
+  t.equal(await exited, 0)
+  t.match(output(), /stopping\n$/)
+  t.notMatch(output(), 'kas runs')
+  t.same(processesNaming(`${claimed?.path}/`), [])
 })

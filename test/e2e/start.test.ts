@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -9,6 +9,7 @@ import { delay } from '../../src/lib/signals.ts'
 import {
   absent,
   firstLines,
+  ownerOf,
   plainEnv,
   processesNaming,
   project,
@@ -17,10 +18,6 @@ import {
   start,
   untilNoneNames,
 } from '../support/local-start.ts'
-
-function ownerOf(folder: string): number {
-  return (JSON.parse(readFileSync(join(project, folder, 'owner.json'), 'utf8')) as { pid: number }).pid
-}
 
 /** Counts who connects: a cluster that nobody named. */
 async function trap(t: Test) {
@@ -109,7 +106,7 @@ t.test('one start, used and then killed', async (t) => {
   await t.test('by SIGKILL, and its children end with it', async (t) => {
     const named = `${project}/${folder}/`
     t.equal(processesNaming(named).length, 2, 'kas and agentk')
-    process.kill(ownerOf(folder), 'SIGKILL')
+    process.kill(ownerOf(join(project, folder)), 'SIGKILL')
     t.same(await untilNoneNames(named), [])
   })
 })

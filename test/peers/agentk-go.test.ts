@@ -198,18 +198,20 @@ for (const [name, generation] of Object.entries(generations)) {
 
 for (const scheme of schemes) {
   t.test(
-    `long bodies to the agent, over ${scheme}: its PINGs around data are no flood`,
+    `a new agent's first bodies, over ${scheme}: PINGs around data are no flood`,
     { skip: withoutGo },
     async (t) => {
+      // windows are small at first: a body comes in many pieces, and grpc-go measures the connection around each
       const cluster = await ClusterDouble.start(t)
-      const { forward, startAgent } = await startAgentsKas(t, scheme)
-      const agent = await startAgent([`--api-server=${cluster.url}`])
-      const body = Buffer.alloc(16 * 1024 * 1024, 'x')
-      for (let i = 0; i < 4; i++) {
-        const answer = await httpText(forward, { agentId, path: '/', method: 'POST', body })
-        t.equal(JSON.parse(answer.text).bytes, body.length)
+      for (const bytes of [150_000, 300_000, 600_000, 1_000_000]) {
+        const { forward, startAgent } = await startAgentsKas(t, scheme)
+        const agent = await startAgent([`--api-server=${cluster.url}`])
+        const body = Buffer.alloc(bytes, 'x')
+        const { text } = await httpText(forward, { agentId, path: '/', method: 'POST', body })
+        t.equal(JSON.parse(text).bytes, bytes)
+        t.equal(agent.all('connected').length, 1)
+        await agent.kill()
       }
-      t.equal(agent.all('connected').length, 1)
     },
   )
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import { delay } from '../../src/lib/signals.ts'
@@ -112,4 +113,9 @@ export function processesNaming(text: string): string[] {
 export async function untilNoneNames(text: string): Promise<string[]> {
   for (let i = 0; i < 100 && processesNaming(text).length > 0; i++) await delay(100)
   return processesNaming(text)
+}
+
+/** @param folder - a state folder, absolute */
+export function ownerOf(folder: string): number {
+  return (JSON.parse(readFileSync(join(folder, 'owner.json'), 'utf8')) as { pid: number }).pid
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { abortable } from '../../lib/signals.ts'
+import { pause } from '../pause.ts'
 import { LeaderRule, type LeaderTimes, type LeaseRecord, type Moment, stockTimes } from './leader-rule.ts'
 
 /** What the election needs of the cluster. */
@@ -80,7 +80,7 @@ export class Election implements Service {
   }
 
   async #run(name: string): Promise<void> {
-    const { log, random } = this.#components
+    const { clock, log, random } = this.#components
     const { signal } = this.#stopping
     let known: LeaseRecord | undefined
     while (!signal.aborted) {
@@ -93,7 +93,8 @@ export class Election implements Service {
         this.#failed = true
       }
       this.#tell()
-      await this.#sleep(this.#times.retryMs * (1 + 0.2 * random()))
+      await pause(this.#times.retryMs * (1 + 0.2 * random()), clock, signal)
+      this.#tell() // our term may have ended while we waited
     }
     if (known?.holder === this.identity) await this.#release(name, known)
   }
@@ -133,15 +134,6 @@ export class Election implements Service {
     if (state === this.#told) return
     this.#told = state
     for (const listener of this.#listeners) listener()
-  }
-
-  /** Until the next round; the end of our term is told on time, also while the API server is away. */
-  async #sleep(ms: number): Promise<void> {
-    const over = Promise.withResolvers<void>()
-    const cancel = this.#components.clock.after(ms, over.resolve)
-    await abortable(over.promise, this.#stopping.signal).catch(() => undefined)
-    cancel()
-    this.#tell()
   }
 }
 

@@ -3,7 +3,6 @@ import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { delay } from '../../lib/signals.ts'
 import type { Metadata } from '../../proto/call.ts'
 import {
   ConfigurationRequestSchema,
@@ -14,6 +13,7 @@ import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { Backoff } from '../backoff.ts'
+import { pause } from '../pause.ts'
 
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
 /** How often our kas answers PINGs, in its response metadata (design 10). */
@@ -80,7 +80,7 @@ export class Configuration implements Service {
         if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) {
           log.error({ error }, 'GetConfiguration failed')
         }
-        await delay(backoff.next(), signal)
+        await pause(backoff.next(), clock, signal)
       } catch (error) {
         if (!signal.aborted) log.error({ error }, 'The configuration stream failed')
       }

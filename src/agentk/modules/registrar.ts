@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { abortable } from '../../lib/signals.ts'
+import { linkedController } from '../../lib/signals.ts'
 import type { Metadata } from '../../proto/call.ts'
 import {
   RegisterRequestSchema,
@@ -16,6 +16,7 @@ import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { callUnary } from '../../proto/grpc/unary.ts'
 import { Backoff } from '../backoff.ts'
+import { pause } from '../pause.ts'
 
 export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
 export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Unregister'
@@ -136,12 +137,11 @@ export class Registrar implements Service {
 
   /** Until the time is over, a new connection is there, or we stop. */
   async #sleep(ms: number): Promise<void> {
-    const over = Promise.withResolvers<void>()
-    const cancel = this.#components.clock.after(ms, over.resolve)
-    this.#wake = over.resolve
-    await abortable(over.promise, this.#stopping.signal).catch(() => undefined)
+    const woken = linkedController(this.#stopping.signal)
+    this.#wake = () => woken.abort()
+    await pause(ms, this.#components.clock, woken.signal)
     this.#wake = undefined
-    cancel()
+    woken.dispose()
   }
 }
 

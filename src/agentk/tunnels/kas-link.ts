@@ -3,9 +3,10 @@ import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { abortable, delay } from '../../lib/signals.ts'
+import { abortable } from '../../lib/signals.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
 import { Backoff } from '../backoff.ts'
+import { pause } from '../pause.ts'
 import { KeepAlive, stockTimes } from './keep-alive.ts'
 
 /** gRPC's connection back-off. */
@@ -96,7 +97,7 @@ export class KasLink implements Service {
   }
 
   async #dialUntilConnected(): Promise<ClientSession> {
-    const { dial, log } = this.#components
+    const { clock, dial, log } = this.#components
     const { signal } = this.#stopping
     for (;;) {
       try {
@@ -108,7 +109,8 @@ export class KasLink implements Service {
           { error, net_address: this.#options.authority, wait_ms: waitMs },
           'Cannot connect to kas, trying again',
         )
-        await delay(waitMs, signal)
+        await pause(waitMs, clock, signal)
+        signal.throwIfAborted()
       }
     }
   }
@@ -143,11 +145,11 @@ export class KasLink implements Service {
     this.#current = undefined
     session.close() // it ends with its last call
     if (this.#stopping.signal.aborted) return
-    const { log } = this.#components
+    const { clock, log } = this.#components
     log.info({ net_address: this.#options.authority }, 'Leaving a connection to kas, opening another')
     if (livedMs >= shortLifeMs) this.#backoff.reset()
     const waitMs = livedMs >= shortLifeMs ? 0 : Math.round(this.#backoff.next())
-    this.#connecting ??= delay(waitMs, this.#stopping.signal)
+    this.#connecting ??= pause(waitMs, clock, this.#stopping.signal)
       .then(() => this.#dialUntilConnected())
       .finally(() => {
         this.#connecting = undefined

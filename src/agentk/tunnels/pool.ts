@@ -9,6 +9,7 @@ import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
 import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import { Backoff } from '../backoff.ts'
+import { pause } from '../pause.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 
 /** Upstream's pause after a refused Connect (wire-protocol 2.5). */
@@ -131,7 +132,7 @@ export class TunnelPool implements Service {
         else if (this.#isSpare(usedAt)) break
         else if (error && !immediate.has(error.grpcCode) && !slot.session?.draining) {
           this.#components.log.warn({ error }, 'kas ended a tunnel')
-          await this.#pause(backoff.next())
+          await pause(backoff.next(), clock, this.#stopping.signal)
         }
       }
     } finally {
@@ -181,15 +182,6 @@ export class TunnelPool implements Service {
   /** More are idle than needed, and this one was not used for a while. */
   #isSpare(usedAt: number): boolean {
     return this.#idle > this.#options.minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
-  }
-
-  /** Ends early when the pool stops. */
-  async #pause(ms: number): Promise<void> {
-    const { clock } = this.#components
-    const over = Promise.withResolvers<void>()
-    const cancel = clock.after(ms, over.resolve)
-    await abortable(over.promise, this.#stopping.signal).catch(() => undefined)
-    cancel()
   }
 }
 

@@ -143,7 +143,11 @@ export class DirectoryFile implements Service {
     this.#contents = contents
     this.#state = { inForce: 'good', readAt: this.#clock.now() }
     this.#metrics.read('ok')
-    const counts = { agents: contents.agents.size, projects: contents.projects.size, users: contents.userTokens.size }
+    const counts = {
+      agents: contents.agents.size,
+      projects: contents.projects.size,
+      user_tokens: contents.userTokens.size,
+    }
     this.#log.info({ file: this.#file, ...counts }, 'Directory file is in force')
     for (const listener of this.#listeners) listener()
   }

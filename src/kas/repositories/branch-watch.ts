@@ -33,6 +33,8 @@ export class BranchWatch {
   #looking: Promise<Sight> | undefined
   #last: Sight | undefined
   #failures = 0
+  /** when the first of the listeners came */
+  #followedSince = 0
   #cancelPoll: (() => void) | undefined
   #stopped = false
 
@@ -62,7 +64,10 @@ export class BranchWatch {
   onMove(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)
-    if (this.#listeners.size === 1 && !this.#looking) this.#schedule(this.#last ? this.#pause() : 0)
+    if (this.#listeners.size === 1) {
+      this.#followedSince = this.#components.clock.now()
+      if (!this.#looking) this.#schedule(this.#isRecent(this.#last) ? this.#pause() : 0)
+    }
     return () => {
       this.#listeners.delete(own)
       if (this.#listeners.size === 0) this.#cancelPoll?.()
@@ -83,8 +88,8 @@ export class BranchWatch {
 
   #isRecent(sight: Sight | undefined): sight is Sight {
     if (!sight) return false
-    // while it is polled the last sight is as good as it gets
-    return this.#listeners.size > 0 || this.#components.clock.now() - sight.at < this.#options.pollMs
+    const isPolled = this.#listeners.size > 0 && sight.at >= this.#followedSince // then it is as good as it gets
+    return isPolled || this.#components.clock.now() - sight.at < this.#options.pollMs
   }
 
   #look(): Promise<Sight> {

@@ -123,6 +123,17 @@ t.test('duplicate keys, which newer agents may send, are kept', async (t) => {
   })
 })
 
+t.test('a head larger than the first scratch buffer', async (t) => {
+  const large = { ...header, header: [['X-Large', ['a'.repeat(20_000), 'b'.repeat(40_000)]]] as [string, string[]][] }
+  t.match(decodeHttpRequest(encodeHttpRequest.header(large)), { header: { header: large.header } })
+})
+
+t.test('an encoding that throws leaves nothing behind for the next', async (t) => {
+  const broken = { ...header, method: undefined as unknown as string }
+  t.throws(() => encodeHttpRequest.header(broken))
+  t.match(decodeHttpRequest(encodeHttpRequest.header(header)), { header })
+})
+
 const malformed: Record<string, Uint8Array> = {
   'an empty message': new Uint8Array(0),
   'a message cut short': encodeHttpRequest.header(header).subarray(0, 30),

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { KasError } from '../../../lib/errors.ts'
 import { delay } from '../../../lib/signals.ts'
 import type { Metadata } from '../../../proto/call.ts'
@@ -105,7 +105,7 @@ export function bearerToken(metadata: Metadata): string {
 }
 
 function hashOf(token: string): string {
-  return createHash('sha256').update(token).digest('base64')
+  return hash('sha256', token, 'base64')
 }
 
 function isAway(error: unknown): boolean {

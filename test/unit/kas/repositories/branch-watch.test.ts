@@ -64,6 +64,18 @@ t.test('listeners are told of moves, of failures and of recovery, once each', as
   t.equal(clock.pending, 0)
 })
 
+t.test('what was seen long before anybody listened is not taken for news of today', async (t) => {
+  const { branch, clock, state } = watch()
+  t.teardown(() => branch.stop())
+  await branch.head(signal)
+  clock.advance(3_600_000)
+  state.answer = 'b'
+  let told = 0
+  t.teardown(branch.onMove(() => told++))
+  t.equal(await branch.head(signal), 'b')
+  t.equal(told, 1)
+})
+
 t.test('failures in a row are asked less and less often', async (t) => {
   const { branch, clock, state } = watch()
   t.teardown(() => branch.stop())

@@ -1,0 +1,158 @@
+import { mkdtemp, readFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { Authority } from '../certificates.ts'
+import { freePorts } from '../control-plane/free-ports.ts'
+import { Program } from '../control-plane/program.ts'
+import { Warden } from '../control-plane/warden.ts'
+import { kasProgram } from '../start/local-programs.ts'
+import type { Ports } from '../start/ports.ts'
+import { untilOk } from '../start/readiness.ts'
+import { files, type Settings, writeSettings } from '../start/settings.ts'
+import { Kube } from './kube.ts'
+
+const project = resolve(import.meta.dirname, '../..')
+const readyTimeoutMs = 60_000
+
+export interface GroundOptions {
+  /** absolute path: as whom agentk acts, and where */
+  readonly kubeconfig: string
+  /** how agentk reaches kas; both carry TLS. Default `wss` */
+  readonly scheme?: Scheme
+}
+
+export type Scheme = 'wss' | 'grpcs'
+
+/** bytes */
+export interface ResidentMemory {
+  readonly kas: number
+  readonly agentk: number
+}
+
+/** The real kas and one real agentk as processes of their own, TLS on all ways. They end when this process does. */
+export class Ground {
+  /** a client of the cluster through kas and agentk */
+  readonly kube: Kube
+  readonly #options: GroundOptions
+  readonly #warden: Warden
+  readonly #ports: Ports
+  readonly #folder: string
+  readonly #kas: Program
+  #agentk: Program | undefined
+
+  private constructor(parts: { warden: Warden; folder: string; ports: Ports; kube: Kube }, options: GroundOptions) {
+    this.#warden = parts.warden
+    this.#folder = parts.folder
+    this.#ports = parts.ports
+    this.kube = parts.kube
+    this.#options = options
+    this.#kas = kasProgram(parts)
+  }
+
+  /** Resolves when a call has gone through to the cluster; the tunnels are fresh then: agentk's least number, idle. */
+  static async start(options: GroundOptions, signal: AbortSignal): Promise<Ground> {
+    const folder = await mkdtemp(join(tmpdir(), 'soak-'))
+    const warden = new Warden({ folders: [folder] })
+    await warden.start()
+    const authority = await Authority.create('kas soak')
+    const ports = await choosePorts()
+    const settings = await writeSettings({ folder, ports, authority })
+    const kube = createKube(ports, authority, settings)
+    const ground = new Ground({ warden, folder, ports, kube }, options)
+    try {
+      await ground.#start(AbortSignal.any([signal, AbortSignal.timeout(readyTimeoutMs)]))
+    } catch (error) {
+      const logs = await ground.#logTails()
+      await ground.stop()
+      throw new Error(`kas and agentk did not become ready: ${logs}`, { cause: error })
+    }
+    return ground
+  }
+
+  get residentMemory(): Promise<ResidentMemory> {
+    return Promise.all([residentBytes(this.#kas), residentBytes(this.#agentk)]).then(([kas, agentk]) => ({
+      kas,
+      agentk,
+    }))
+  }
+
+  /** A fresh agentk in the place of the one that runs. */
+  async restartAgentk(signal: AbortSignal): Promise<void> {
+    await this.#agentk?.stop()
+    const agentk = this.#agentkProgram()
+    this.#agentk = agentk
+    await agentk.start()
+    await untilOk({ url: `http://127.0.0.1:${this.#ports.agentkOps}/readiness` }, signal)
+  }
+
+  /** Tunnels of agentk that wait for a call, as it says itself. */
+  async idleTunnels(): Promise<number> {
+    const answer = await fetch(`http://127.0.0.1:${this.#ports.agentkOps}/metrics`)
+    return Number(/^agentk_tunnels_idle (\d+)$/m.exec(await answer.text())?.[1])
+  }
+
+  /** The programs end, and the files go. */
+  async stop(): Promise<void> {
+    this.kube.close()
+    await this.#agentk?.stop()
+    await this.#kas.stop()
+    await this.#warden.stop()
+  }
+
+  async #start(signal: AbortSignal): Promise<void> {
+    await this.#kas.start()
+    await untilOk({ url: `http://127.0.0.1:${this.#ports.ops}/readiness` }, signal)
+    await this.restartAgentk(signal)
+    const { server, ca, credential } = this.kube.options
+    await untilOk({ url: `${server}/version`, ca, headers: { authorization: `Bearer ${credential}` } }, signal)
+    await this.restartAgentk(signal) // that call has made the first one open more tunnels
+  }
+
+  #agentkProgram(): Program {
+    const { PATH, HOME } = process.env
+    const folder = this.#folder
+    const args = [
+      'src/agentk/main.ts',
+      `--kas-address=${this.#options.scheme ?? 'wss'}://127.0.0.1:${this.#ports.agents}`,
+      `--ca-cert-file=${join(folder, files.authority)}`,
+      `--token-file=${join(folder, files.agentToken)}`,
+      `--kubeconfig=${this.#options.kubeconfig}`,
+      `--observability-listen-address=127.0.0.1:${this.#ports.agentkOps}`,
+    ]
+    const environment = { PATH: PATH ?? '', HOME: HOME ?? folder, POD_NAMESPACE: 'default', POD_NAME: 'agentk-soak' }
+    const logFile = join(folder, files.agentkLog)
+    return new Program(
+      { warden: this.#warden },
+      { command: process.execPath, args, folder: project, logFile, environment },
+    )
+  }
+
+  async #logTails(): Promise<string> {
+    return `${await this.#kas.tail()}\n${(await this.#agentk?.tail()) ?? ''}`
+  }
+}
+
+async function choosePorts(): Promise<Ports> {
+  const [agents, ops, rails, kubernetes, replicas, gossip, agentkOps] = (await freePorts(7)) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
+  return { agents, ops, rails, kubernetes, replicas, gossip, agentkOps }
+}
+
+function createKube(ports: Ports, authority: Authority, settings: Settings): Kube {
+  const server = `https://127.0.0.1:${ports.kubernetes}`
+  return new Kube({ server, ca: authority.certificate, credential: settings.userCredential })
+}
+
+/** @throws when the program does not run */
+async function residentBytes(program: Program | undefined): Promise<number> {
+  if (program?.pid === undefined) throw new Error(`${program?.name ?? 'a program'} does not run`)
+  const status = await readFile(`/proc/${program.pid}/status`, 'utf8')
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+}

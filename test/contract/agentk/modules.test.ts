@@ -1,0 +1,182 @@
+import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import { Configuration, getConfigurationMethod } from '../../../src/agentk/modules/configuration.ts'
+import { Registrar, registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar.ts'
+import { systemClock } from '../../../src/lib/clock.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import {
+  ConfigurationRequestSchema,
+  ConfigurationResponseSchema,
+} from '../../../src/proto/gen/agent_configuration_pb.ts'
+import {
+  RegisterRequestSchema,
+  RegisterResponseSchema,
+  UnregisterRequestSchema,
+  UnregisterResponseSchema,
+} from '../../../src/proto/gen/agent_registrar_pb.ts'
+import type { AgentConfiguration } from '../../../src/proto/gen/agentcfg_pb.ts'
+import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
+import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
+import { readOne, unaryHandler } from '../../../src/proto/grpc/unary.ts'
+import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { silentLog, startLink } from './agent-side.ts'
+import { FakeKas, listenAs } from './fake-kas.ts'
+
+const meta = create(AgentMetaSchema, { version: 'v0.0.0', commitId: 'abc', podNamespace: 'ns', podName: 'pod' })
+const metadata = () => ({ authorization: ['Bearer token'] })
+const shared = { metadata, log: silentLog, clock: systemClock, random: () => 0 }
+
+/** kas' side of one configuration stream. */
+interface ConfigurationStream {
+  request: MessageShape<typeof ConfigurationRequestSchema>
+  stream: ServerStream
+  send(agentId: bigint, commitId: string, externalUrl?: string): void
+  end(error?: KasError): void
+}
+
+async function startConfiguration(t: Test) {
+  const kas = new FakeKas()
+  const streams: ConfigurationStream[] = []
+  const waiting: (() => void)[] = []
+  kas.handlers.set(getConfigurationMethod, async (stream) => {
+    const request = await readOne(ConfigurationRequestSchema, stream.messages)
+    stream.sendMetadata({ 'kas-ping-interval-ms': ['5000'] })
+    const ended = Promise.withResolvers<void>()
+    stream.signal.addEventListener('abort', () => ended.reject(stream.signal.reason))
+    streams.push({
+      request,
+      stream,
+      send: (agentId, commitId, gitlabExternalUrl = 'https://gitlab') => {
+        const response = { configuration: { agentId, gitlabExternalUrl }, commitId }
+        void stream.send(toBinary(ConfigurationResponseSchema, create(ConfigurationResponseSchema, response)))
+      },
+      end: (error) => (error ? ended.reject(error) : ended.resolve()),
+    })
+    waiting.shift()?.()
+    await ended.promise
+  })
+  const next = async () => {
+    if (streams.length === 0) await new Promise<void>((resolve) => waiting.push(resolve))
+    return streams.shift() as ConfigurationStream
+  }
+  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const pings: number[] = []
+  const watched = { session: link.session.bind(link), pingEvery: (_: unknown, ms: number) => void pings.push(ms) }
+  const clock = new MovingClock()
+  const configuration = new Configuration({ ...shared, link: watched, clock }, { meta })
+  const received: AgentConfiguration[] = []
+  const listening: (() => void)[] = []
+  configuration.onConfiguration((each) => {
+    received.push(each)
+    listening.shift()?.()
+  })
+  const applied = async () => {
+    if (received.length === 0) await new Promise<void>((resolve) => listening.push(resolve))
+    return received.shift() as AgentConfiguration
+  }
+  await configuration.start()
+  t.teardown(() => configuration.stop())
+  return { kas, clock, configuration, next, applied, pings, received }
+}
+
+t.test('the configuration stream', async (t) => {
+  const { next, applied, pings, received } = await startConfiguration(t)
+  const first = await next()
+  t.match(first.request, { commitId: '', skipRegister: true, agentMeta: { podName: 'pod', version: 'v0.0.0' } })
+  t.ok(first.request.agentMeta?.kubernetesVersion, 'empty but present')
+  t.same(first.stream.metadata.authorization, ['Bearer token'])
+  first.send(7n, 'c1')
+  t.equal((await applied()).agentId, 7n)
+  t.same(pings, [5000], 'what kas announces reaches the link')
+  first.send(8n, 'c2')
+  first.send(7n, 'c3', 'https://other')
+  first.send(7n, 'c4')
+  t.equal((await applied()).agentId, 7n)
+  t.equal(received.length, 0, 'those with another identity are dropped')
+  first.end()
+  const second = await next()
+  t.equal(second.request.commitId, 'c4', 'a clean end is asked again at once, from the last one applied')
+  second.send(8n, 'c5')
+  second.end()
+  t.equal((await next()).request.commitId, 'c4', 'a dropped one is not remembered')
+})
+
+t.test('an error is followed by a pause of 10 s, a lost connection by none', async (t) => {
+  const { kas, next, clock } = await startConfiguration(t)
+  ;(await next()).end(new KasError({ code: 'CONFIGURATION_INVALID', detail: 'bad' }))
+  while (!clock.pending.includes(10_000)) await new Promise((resolve) => setImmediate(resolve))
+  await clock.advance(10_000)
+  await next()
+  kas.sessions[0]?.destroy()
+  await next()
+  t.notOk(clock.pending.some((ms) => ms >= 10_000))
+})
+
+t.test('a response without commit id is refused', async (t) => {
+  const { next } = await startConfiguration(t)
+  const stream = await next()
+  const gone = new Promise((resolve) => stream.stream.signal.addEventListener('abort', resolve))
+  stream.send(7n, '')
+  await gone
+})
+
+t.test('registration', async (t) => {
+  const kas = new FakeKas()
+  const seen: MessageShape<typeof RegisterRequestSchema>[] = []
+  const waiting: (() => void)[] = []
+  kas.handlers.set(
+    registerMethod,
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
+      seen.push(request)
+      waiting.shift()?.()
+      return create(RegisterResponseSchema)
+    }),
+  )
+  const left = Promise.withResolvers<MessageShape<typeof UnregisterRequestSchema>>()
+  kas.handlers.set(unregisterMethod, async (stream) => {
+    for await (const bytes of stream.messages) left.resolve(fromBinary(UnregisterRequestSchema, bytes))
+    void stream.send(toBinary(UnregisterResponseSchema, create(UnregisterResponseSchema)))
+  })
+  const registered = async () => {
+    if (seen.length === 0) await new Promise<void>((resolve) => waiting.push(resolve))
+    return seen.shift()
+  }
+  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const clock = new MovingClock()
+  const kubernetesVersion = async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' })
+  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta })
+  await registrar.start()
+  t.teardown(() => registrar.stop())
+  const first = await registered()
+  t.match(first, { agentMeta: { podNamespace: 'ns', kubernetesVersion: { minor: '35', gitVersion: 'v1.35.4' } } })
+  t.ok((first?.podId ?? 0n) > 0n)
+  while (!clock.pending.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
+  await clock.advance(300_000)
+  t.equal((await registered())?.podId, first?.podId, 'again after five minutes')
+  while (!clock.pending.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
+  kas.sessions[0]?.destroy()
+  t.equal((await registered())?.podId, first?.podId, 'again on a new connection')
+  while (!clock.pending.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
+  await registrar.stop()
+  t.equal((await left.promise).podId, first?.podId)
+})
+
+t.test('a kas that knows no Unregister, and a cluster that says no version', async (t) => {
+  const kas = new FakeKas()
+  const seen = Promise.withResolvers<MessageShape<typeof RegisterRequestSchema>>()
+  kas.handlers.set(
+    registerMethod,
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
+      seen.resolve(request)
+      return create(RegisterResponseSchema)
+    }),
+  )
+  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const kubernetesVersion = () => Promise.reject(new Error('forbidden'))
+  const clock = new MovingClock()
+  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta })
+  await registrar.start()
+  t.ok((await seen.promise).agentMeta?.kubernetesVersion, 'the pod is seen all the same')
+  while (clock.pending.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await registrar.stop()
+})
