@@ -5,8 +5,6 @@ import type { Ports } from './ports.ts'
 import { files } from './settings.ts'
 
 const project = resolve(import.meta.dirname, '../..')
-/** Ended by SIGKILL if it has not stopped by then. */
-const stopTimeoutMs = 5_000
 /** Settings of the caller's shell that would steer kas or agentk elsewhere. */
 const foreign = /^(KUBECONFIG|KUBERNETES_|POD_|KAS_|AGENTK_|NODE_OPTIONS|NODE_CHANNEL_FD|npm_)/
 
@@ -52,10 +50,7 @@ function nodeProgram(
 ): Program {
   const logFile = join(resolve(init.folder), init.logFile)
   const environment = { ...ownEnvironment(), ...init.environment }
-  return new Program(
-    { warden },
-    { command: process.execPath, args: init.args, folder: project, logFile, environment, stopTimeoutMs },
-  )
+  return new Program({ warden }, { command: process.execPath, args: init.args, folder: project, logFile, environment })
 }
 
 /** This process' environment without what is not for the children; loopback never goes through a proxy. */

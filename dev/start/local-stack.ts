@@ -24,8 +24,8 @@ export interface LocalStackOptions {
 }
 
 const readyTimeoutMs = 60_000
-/** What a cluster of several programs may take to stop before it is killed. */
-const stopTimeoutMs = 10_000
+/** What each part may take to stop before it is killed. */
+const stopTimeoutMs = 5_000
 const shownLogLines = 12
 
 /** A cluster, kas and one agentk, each with its log in the state folder; the parts end when this process does. */
@@ -74,12 +74,15 @@ export class LocalStack implements Service {
     await writeKubeconfig(inputs, settings)
   }
 
-  /** Ends all parts, last one first. The state folder stays if `keepFolder` says so, for its logs. */
+  /**
+   * Ends all parts, kas first: it cuts calls that go on for ever after a second, and then agentk has none left to wait
+   * for. The state folder stays if `keepFolder` says so, for its logs.
+   */
   async stop(patience?: AbortSignal, options: { keepFolder?: boolean } = {}): Promise<void> {
     this.#stopping = true
-    const limit = AbortSignal.any([AbortSignal.timeout(stopTimeoutMs), ...(patience ? [patience] : [])])
-    for (const { program } of this.#programs.splice(0).reverse()) await program.stop(limit)
-    await this.#cluster?.stop(limit)
+    const limit = () => AbortSignal.any([AbortSignal.timeout(stopTimeoutMs), ...(patience ? [patience] : [])])
+    for (const { program } of this.#programs.splice(0)) await program.stop(limit())
+    await this.#cluster?.stop(limit())
     this.#cluster = undefined
     await this.#warden.stop()
     if (!options.keepFolder) await rm(this.#options.folder, { recursive: true, force: true })

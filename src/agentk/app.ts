@@ -132,7 +132,7 @@ function createObservability(
     product,
   }: { log: Logger; link: KasLink; register: ReturnType<typeof createMetrics>; product: string },
 ): Observability {
-  const certificate = observability.certificate && new CertificateFiles({ logger: log }, observability.certificate)
+  const certificate = observability.certificate && new CertificateFiles({ log }, observability.certificate)
   const problem = () => (link.connected ? undefined : 'kas: not connected')
   return new Observability(
     { register, problem, ...(certificate ? { certificate } : {}) },

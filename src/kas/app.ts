@@ -101,7 +101,7 @@ export class App implements Service {
       {
         register: this.#register,
         readiness: this.#readiness,
-        logger: this.#log.child({ mod_name: 'observability' }),
+        log: this.#log.child({ mod_name: 'observability' }),
         ...certificate,
       },
       {
@@ -140,31 +140,28 @@ export class App implements Service {
       { ...identity, log: this.#log },
       { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period },
     )
-    const { certificate } = this.#certificate(listen)
-    const build = () =>
-      new AgentsServer(
-        {
-          directory: identity.directory,
-          tunnels,
-          methods,
-          log: this.#log.child({ mod_name: 'agent_server' }),
-          onRateExceeded: rateExceeded,
-          events: grpcObserver(createGrpcServerMetrics(this.#register), methodTypes(methods)),
-        },
-        {
-          listen: listenOptions(listen),
-          websocket: listen.websocket,
-          ...tlsOptions(listen),
-          product: this.#product,
-          listenGraceMs: listen.listen_grace_period,
-          age: { maxAgeMs: listen.max_connection_age },
-          authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
-        },
-      )
-    const server = new Late(build) // it reads its certificate when it is made: after the certificate was found good
-    certificate?.onChange(() => server.made?.reloadCertificates())
+    const certificate = this.#certificate(listen)
+    const server = new AgentsServer(
+      {
+        directory: identity.directory,
+        tunnels,
+        methods,
+        log: this.#log.child({ mod_name: 'agent_server' }),
+        onRateExceeded: rateExceeded,
+        events: grpcObserver(createGrpcServerMetrics(this.#register), methodTypes(methods)),
+        ...certificate,
+      },
+      {
+        listen: listenOptions(listen),
+        websocket: listen.websocket,
+        product: this.#product,
+        listenGraceMs: listen.listen_grace_period,
+        age: { maxAgeMs: listen.max_connection_age },
+        authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
+      },
+    )
     const announced = this.#announced('Agentk API', listen, server, { is_websocket: listen.websocket })
-    return [...(certificate ? [certificate] : []), this.#whenReady('agentServer', announced)]
+    return [...Object.values(certificate), this.#whenReady('agentServer', announced)]
   }
 
   #kubernetes({ directory }: Identity, router: Router): Service[] {
@@ -173,9 +170,9 @@ export class App implements Service {
     if (!block) return []
     const { listen } = block
     const certificate = this.#certificate(listen)
-    const logger = this.#log.child({ mod_name: 'kubernetes_api' })
+    const log = this.#log.child({ mod_name: 'kubernetes_api' })
     const server = new KubernetesServer(
-      { forward: deliver(router.forward), directory, register: this.#register, logger, ...certificate },
+      { forward: deliver(router.forward), directory, register: this.#register, log, ...certificate },
       {
         listen: listenOptions(listen),
         urlPathPrefix: block.url_path_prefix,
@@ -196,10 +193,7 @@ export class App implements Service {
   #certificate({ certificate_file, key_file }: Listen): { certificate?: CertificateFiles } {
     if (certificate_file === undefined || key_file === undefined) return {}
     return {
-      certificate: new CertificateFiles(
-        { logger: this.#log },
-        { certificateFile: certificate_file, keyFile: key_file },
-      ),
+      certificate: new CertificateFiles({ log: this.#log }, { certificateFile: certificate_file, keyFile: key_file }),
     }
   }
 
@@ -236,34 +230,6 @@ function leaving(readiness: Readiness): Service {
     start: async () => set(undefined),
     stop: async () => set('shutting down'),
   }
-}
-
-/** A server that is made when it is started. */
-class Late<Server extends Service & { readonly address: unknown }> implements Service {
-  readonly #make: () => Server
-  made: Server | undefined
-
-  constructor(make: () => Server) {
-    this.#make = make
-  }
-
-  get address(): unknown {
-    return this.made?.address
-  }
-
-  async start(): Promise<void> {
-    this.made = this.#make()
-    await this.made.start()
-  }
-
-  async stop(patience?: AbortSignal): Promise<void> {
-    await this.made?.stop(patience)
-  }
-}
-
-function tlsOptions({ certificate_file, key_file }: Listen): { tls?: { certificateFile: string; keyFile: string } } {
-  if (certificate_file === undefined || key_file === undefined) return {}
-  return { tls: { certificateFile: certificate_file, keyFile: key_file } }
 }
 
 function listenOptions({ network, address }: Listen): ListenOptions {

@@ -25,15 +25,15 @@ const defaultSettleMs = 250
  * Files that do not fit together are told in the log and the last good pair stays.
  */
 export class CertificateFiles implements Service {
-  readonly #logger: Logger
+  readonly #log: Logger
   readonly #options: CertificateFilesOptions
   readonly #listeners = new Set<(certificate: Certificate) => void>()
   #current: Certificate | undefined
   #watchers: FSWatcher[] = []
   #settling: NodeJS.Timeout | undefined
 
-  constructor(components: { logger: Logger }, options: CertificateFilesOptions) {
-    this.#logger = components.logger
+  constructor(components: { log: Logger }, options: CertificateFilesOptions) {
+    this.#log = components.log
     this.#options = options
   }
 
@@ -60,7 +60,7 @@ export class CertificateFiles implements Service {
     const folders = new Set([certificateFile, keyFile].map(dirname))
     this.#watchers = [...folders].map((folder) => watch(folder, { persistent: false }, () => this.#changed()))
     for (const watcher of this.#watchers)
-      watcher.on('error', (error) => this.#logger.warn({ error }, 'Certificate folder is no longer watched'))
+      watcher.on('error', (error) => this.#log.warn({ error }, 'Certificate folder is no longer watched'))
   }
 
   async stop(): Promise<void> {
@@ -80,9 +80,9 @@ export class CertificateFiles implements Service {
       if (this.#current?.cert.equals(next.cert) && this.#current.key.equals(next.key)) return
       this.#current = next
       for (const listener of this.#listeners) listener(next)
-      this.#logger.info({ certificate_file: this.#options.certificateFile }, 'Certificate was read again')
+      this.#log.info({ certificate_file: this.#options.certificateFile }, 'Certificate was read again')
     } catch (error) {
-      this.#logger.error(
+      this.#log.error(
         { error, certificate_file: this.#options.certificateFile },
         'Certificate is not usable, the last one stays',
       )

@@ -29,8 +29,9 @@ const responseFields = ['', 'requestInfo', 'message', 'closeSend'] as const
 export const connectRequestOrder = {
   start: ['descriptor'],
   descriptor: ['header', 'error'],
-  header: ['message', 'trailer'],
-  message: ['message', 'trailer'],
+  // an error without a trailer is how agents before 13.10 end a call
+  header: ['message', 'trailer', 'error'],
+  message: ['message', 'trailer', 'error'],
   trailer: ['error', 'EOF'],
   error: ['EOF'],
 } as const satisfies Record<string, readonly string[]>

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
@@ -34,6 +35,9 @@ async function trap(t: Test) {
   return { home, kubeconfig: join(home, '.kube/config'), connections: () => connections }
 }
 
+/** What does not stop is killed then. */
+const killedAfterMs = 10_000
+
 t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C leaves nothing', async (t) => {
   const trapped = await trap(t)
   const env = { ...plainEnv, HOME: trapped.home, KUBECONFIG: trapped.kubeconfig }
@@ -54,8 +58,13 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
   t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' })
   if (!absent('kubectl')) t.equal((await run(t, second.lines[0] ?? '')).code, 0)
 
+  const following = spawn('sh', ['-c', followLine], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] })
+  t.teardown(() => following.kill('SIGKILL'))
+  await once(following.stdout, 'data')
+  const interruptedAt = performance.now()
   signalGroup(first.child, 'SIGINT') // as a terminal does: npm gets it too
   t.equal(await first.exited, 0)
+  t.ok(performance.now() - interruptedAt < killedAfterMs, 'a call that goes on for ever is cut, and no part is killed')
   t.notOk(existsSync(join(project, first.folder)), 'its folder with its secrets is gone')
   t.same(processesNaming(`${project}/${first.folder}/`), [])
   t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' }, 'the second goes on')

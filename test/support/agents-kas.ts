@@ -6,7 +6,9 @@ import type { Test } from 'tap'
 import { Authority } from '../../dev/certificates.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
 import type { AgentMethod, AgentsServerOptions } from '../../src/kas/servers/agents.ts'
+import { CertificateFiles } from '../../src/lib/certificate-files.ts'
 import type { KasError } from '../../src/lib/errors.ts'
+import { createLogger } from '../../src/lib/log.ts'
 import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../src/proto/gen/agent_configuration_pb.ts'
 import {
   type RegisterRequest,
@@ -44,31 +46,35 @@ function switchedDirectory(): SwitchedDirectory {
 export async function startAgentsKas(t: Test, scheme: Scheme, options: Partial<AgentsServerOptions> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'agents-kas-'))
   t.teardown(() => rm(folder, { recursive: true }))
-  const tls = scheme === 'grpcs' || scheme === 'wss' ? { tls: await certificates(folder) } : {}
+  const secure = scheme === 'grpcs' || scheme === 'wss'
+  const certificate = secure ? { certificate: await certificates(t, folder) } : {}
   const directory = switchedDirectory()
   const registered: RegisterRequest[] = []
   const { server, forward, port } = await startAgentsServer(t, {
-    components: { directory, methods: methodsOf(registered) },
-    options: { websocket: scheme === 'ws' || scheme === 'wss', ...tls, ...options },
+    components: { directory, methods: methodsOf(registered), ...certificate },
+    options: { websocket: scheme === 'ws' || scheme === 'wss', ...options },
   })
   const startAgent = (flags: readonly string[] = [], as: { token?: string; scheme?: Scheme } = {}) => {
     const dialled = as.scheme ?? scheme
     return AgentkGo.start(t, {
       kasAddress: `${dialled}://127.0.0.1:${port}${dialled.startsWith('ws') ? '/-/kubernetes-agent/' : ''}`,
       token: as.token ?? goodToken,
-      flags: 'tls' in tls ? [`--ca-cert-file=${join(folder, 'ca.pem')}`, ...flags] : flags,
+      flags: secure ? [`--ca-cert-file=${join(folder, 'ca.pem')}`, ...flags] : flags,
     })
   }
   return { server, directory, forward, registered, port, startAgent }
 }
 
-async function certificates(folder: string) {
+async function certificates(t: Test, folder: string): Promise<CertificateFiles> {
   const authority = await Authority.create('agents')
   const { certificate, key } = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
-  const files = { certificateFile: join(folder, 'tls.pem'), keyFile: join(folder, 'tls-key.pem') }
+  const paths = { certificateFile: join(folder, 'tls.pem'), keyFile: join(folder, 'tls-key.pem') }
   await writeFile(join(folder, 'ca.pem'), authority.certificate)
-  await writeFile(files.certificateFile, certificate)
-  await writeFile(files.keyFile, key)
+  await writeFile(paths.certificateFile, certificate)
+  await writeFile(paths.keyFile, key)
+  const files = new CertificateFiles({ log: createLogger({ level: 'silent' }) }, paths)
+  await files.start()
+  t.teardown(() => files.stop())
   return files
 }
 

@@ -1,5 +1,6 @@
 import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
+import type { CertificateFiles } from '../../lib/certificate-files.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
@@ -35,6 +36,8 @@ export interface AgentMethod {
 export interface AgentsServerComponents {
   readonly directory: Directory
   readonly tunnels: Tunnels
+  /** absent: plain */
+  readonly certificate?: CertificateFiles
   /** by `/package.Service/Method`; Connect is the server's own */
   readonly methods: Readonly<Record<string, AgentMethod>>
   readonly log: Logger
@@ -45,7 +48,6 @@ export interface AgentsServerComponents {
 export interface AgentsServerOptions {
   readonly listen: ListenOptions
   readonly websocket: boolean
-  readonly tls?: { certificateFile: string; keyFile: string }
   /** the Server header: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly listenGraceMs: number
@@ -63,11 +65,12 @@ const checkIntervalMs = 250
 export class AgentsServer implements Service {
   readonly #components: AgentsServerComponents
   readonly #options: AgentsServerOptions
-  readonly #listener: Listener
+  #listener: Listener | undefined
   readonly #authenticator: Authenticator
   readonly #liveness: LivenessOptions
   readonly #connections = new Set<AgentConnection>()
   #checks: NodeJS.Timeout | undefined
+  #unsubscribe: (() => void) | undefined
   #leaving = false
 
   constructor(components: AgentsServerComponents, options: AgentsServerOptions) {
@@ -78,21 +81,11 @@ export class AgentsServer implements Service {
       { directory: components.directory, now: Date.now, onRateExceeded: components.onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
-    this.#listener = new Listener(
-      {
-        product: options.product,
-        websocket: options.websocket,
-        firstBytesTimeoutMs,
-        ...(options.tls ? { tls: options.tls } : {}),
-      },
-      (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
-      (error) => components.log.debug({ error }, 'A connection failed before it was one'),
-    )
   }
 
   /** Where it listens, once started. */
   get address(): AddressInfo {
-    return this.#listener.server.address() as AddressInfo
+    return this.#listener?.server.address() as AddressInfo
   }
 
   get connections(): ReadonlySet<AgentConnection> {
@@ -100,6 +93,7 @@ export class AgentsServer implements Service {
   }
 
   async start(): Promise<void> {
+    this.#listener = this.#createListener()
     const { server } = this.#listener
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -107,6 +101,10 @@ export class AgentsServer implements Service {
         server.off('error', reject)
         resolve()
       })
+    })
+    // a token may have been revoked: idle tunnels are asked for theirs again
+    this.#unsubscribe = this.#components.directory.onChange?.(() => {
+      for (const connection of this.#connections) connection.renew()
     })
     let expected = performance.now() + checkIntervalMs
     this.#checks = setInterval(() => {
@@ -118,11 +116,12 @@ export class AgentsServer implements Service {
   }
 
   async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    if (this.#leaving) return
+    const listener = this.#listener
+    if (this.#leaving || !listener) return
     this.#leaving = true
     await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
-    const closed = new Promise<void>((resolve) => this.#listener.server.close(() => resolve()))
-    this.#listener.closeUndecided()
+    const closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
+    listener.closeUndecided()
     for (const connection of this.#connections) connection.retire()
     const cut = () => {
       for (const connection of this.#connections) connection.session.destroy()
@@ -132,12 +131,18 @@ export class AgentsServer implements Service {
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
     patience.removeEventListener('abort', cut)
     clearInterval(this.#checks)
+    this.#unsubscribe?.()
     await closed
   }
 
-  /** Certificate files that changed on disk are used for new connections. */
-  reloadCertificates(): void {
-    this.#listener.reloadCertificates()
+  #createListener(): Listener {
+    const { certificate, log } = this.#components
+    const { product, websocket } = this.#options
+    return new Listener(
+      { product, websocket, firstBytesTimeoutMs, ...(certificate ? { certificate } : {}) },
+      (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
+      (error) => log.debug({ error }, 'A connection failed before it was one'),
+    )
   }
 
   #serve(duplex: Duplex, remoteAddress: string): void {

@@ -25,7 +25,7 @@ export interface KubernetesServerComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly register: Registry
-  readonly logger: Logger
+  readonly log: Logger
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
 }

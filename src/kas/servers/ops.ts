@@ -12,7 +12,7 @@ import type { Readiness } from './readiness.ts'
 export interface OpsComponents {
   readonly register: Registry
   readonly readiness: Pick<Readiness, 'problem'>
-  readonly logger: Logger
+  readonly log: Logger
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
 }
@@ -94,7 +94,7 @@ export class OpsServer implements Service {
     try {
       await this.#route(request, response)
     } catch (error) {
-      this.#components.logger.error({ error, url_path: request.url }, 'Metrics could not be collected')
+      this.#components.log.error({ error, url_path: request.url }, 'Metrics could not be collected')
       send(response, 500, 'Internal error')
     }
   }

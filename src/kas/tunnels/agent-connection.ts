@@ -79,16 +79,21 @@ export class AgentConnection {
     return this.#ping !== undefined && now - this.#ping.sentAt >= this.#options.suspectMs
   }
 
-  /** Calls `listener` when the connection retires, until the returned function is called. */
-  onRetire(listener: () => void): () => void {
+  /** Calls `listener` when idle tunnels should end, until the returned function is called. */
+  onRenew(listener: () => void): () => void {
     this.#idle.add(listener)
     return () => void this.#idle.delete(listener)
+  }
+
+  /** Ends idle tunnels with OK: the agent opens others at once, and shows its token again. */
+  renew(): void {
+    for (const listener of this.#idle) listener()
   }
 
   /** Ends what is idle with OK, and lets no new streams in: running calls go on. */
   retire(): void {
     this.#retire.abort()
-    for (const listener of this.#idle) listener()
+    this.renew()
     this.session.close()
   }
 

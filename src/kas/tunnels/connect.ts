@@ -18,7 +18,7 @@ export async function serveConnect(
   const methods = connection.describe(first.value, readDescriptor)
   if (connection.retired.aborted) return
   const tunnel = new Tunnel(stream, connection, methods)
-  const stayed = connection.onRetire(() => {
+  const stayed = connection.onRenew(() => {
     if (tunnel.state === 'idle') tunnel.retire()
   })
   tunnels.add(agent.id, tunnel)

@@ -114,6 +114,36 @@ t.test(
   },
 )
 
+t.test('a directory that changed: idle tunnels show their token again, running calls go on', async (t) => {
+  const listeners = new Set<() => void>()
+  let revoked = false
+  const directory = oneAgent()
+  const { forward, port } = await startAgentsServer(t, {
+    components: {
+      directory: {
+        ...directory,
+        agentByToken: (token, signal) => directory.agentByToken(revoked ? 'evil' : token, signal),
+        onChange(listener) {
+          listeners.add(listener)
+          return () => void listeners.delete(listener)
+        },
+      },
+    },
+  })
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  const busy = agent.open()
+  const reply = await forward(callOf(['still served']))
+  const idle = agent.open()
+  await agent.session.ping()
+  revoked = true
+  for (const listener of listeners) listener()
+  t.equal((await idle.done).error, undefined)
+  t.equal((await agent.open().done).error?.grpcCode, Code.UNAUTHENTICATED)
+  void busy.serveEcho()
+  t.same((await readReply(reply)).messages, ['still served'])
+})
+
 t.test('unknown methods: UNIMPLEMENTED, and the connection stays', async (t) => {
   const { port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)

@@ -170,8 +170,8 @@ t.test('TLS', async (t) => {
     await Promise.all([writeFile(certificateFile, certificate), writeFile(keyFile, key)])
   }
   await issue('first.example.com')
-  const logger = createLogger({ level: 'silent' })
-  const certificate = new CertificateFiles({ logger }, { certificateFile, keyFile, settleMs: 10 })
+  const log = createLogger({ level: 'silent' })
+  const certificate = new CertificateFiles({ log }, { certificateFile, keyFile, settleMs: 10 })
   await certificate.start()
   t.teardown(() => certificate.stop())
   const shout: Cluster = async function* ({ header, messages }) {

@@ -45,7 +45,7 @@ export function createKubernetesServer(
   const logger = createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } })
   const register = new Registry()
   const server = new KubernetesServer(
-    { forward, directory, register, logger, ...(certificate ? { certificate } : {}) },
+    { forward, directory, register, log: logger, ...(certificate ? { certificate } : {}) },
     {
       listen: { host: '127.0.0.1', port: 0 },
       urlPathPrefix: '/k8s-proxy/',

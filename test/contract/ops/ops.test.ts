@@ -14,9 +14,9 @@ const paths = { metricsPath: '/metrics', livenessPath: '/liveness', readinessPat
 async function serve(t: Test, options: Partial<OpsOptions> = {}) {
   const readiness = new Readiness()
   const register = createRegistry()
-  const logger = createLogger({ level: 'silent' })
+  const log = createLogger({ level: 'silent' })
   const server = new OpsServer(
-    { register, readiness, logger },
+    { register, readiness, log },
     { listen: { host: '127.0.0.1', port: 0 }, product, ...paths, ...options },
   )
   t.teardown(() => server.stop())

@@ -14,9 +14,9 @@ async function ground(t: Test) {
   const folder = t.testdir({})
   await mkdir(folder, { recursive: true })
   const lines: string[] = []
-  const logger = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
+  const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
   const options = { certificateFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key'), settleMs }
-  const files = new CertificateFiles({ logger }, options)
+  const files = new CertificateFiles({ log }, options)
   t.teardown(() => files.stop())
   const alive = setInterval(() => undefined, 60_000) // its watchers keep no process alive
   t.teardown(() => clearInterval(alive))

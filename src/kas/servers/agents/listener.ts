@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import {
   createServer as createHttpServer,
   type Server as HttpServer,
@@ -9,6 +8,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { type WebSocket, WebSocketServer } from 'ws'
+import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { MessageDuplex, type MessageSocket } from '../../../proto/grpc/message-duplex.ts'
 
 /**
@@ -19,7 +19,7 @@ import { MessageDuplex, type MessageSocket } from '../../../proto/grpc/message-d
 export interface ListenerOptions {
   /** the Server header of HTTP answers */
   readonly product: string
-  readonly tls?: { certificateFile: string; keyFile: string }
+  readonly certificate?: CertificateFiles
   /** WebSocket too; else HTTP/2 alone */
   readonly websocket: boolean
   /** from a connection's start to its first 24 bytes, and to its last upgrade header. ms */
@@ -67,27 +67,16 @@ export class Listener {
 
   #createServer(): Server {
     const accept = (socket: Socket) => this.#accept(socket)
-    if (!this.#options.tls) return createServer({ noDelay: true }, accept)
-    const { certificateFile, keyFile } = this.#options.tls
+    const { certificate, websocket, firstBytesTimeoutMs } = this.#options
+    if (!certificate) return createServer({ noDelay: true }, accept)
+    const ALPNProtocols = websocket ? ['h2', 'http/1.1'] : ['h2']
     const server = createTlsServer(
-      {
-        cert: readFileSync(certificateFile),
-        key: readFileSync(keyFile),
-        ALPNProtocols: this.#options.websocket ? ['h2', 'http/1.1'] : ['h2'],
-        handshakeTimeout: this.#options.firstBytesTimeoutMs,
-      },
+      { ...certificate.current, ALPNProtocols, handshakeTimeout: firstBytesTimeoutMs },
       (socket: TLSSocket) => accept(socket.setNoDelay(true)),
     )
+    certificate.onChange((next) => server.setSecureContext(next))
     server.on('tlsClientError', (error) => this.#onError(error))
     return server
-  }
-
-  /** Certificate files that changed on disk are used for new connections. */
-  reloadCertificates(): void {
-    if (!this.#options.tls) return
-    const { certificateFile, keyFile } = this.#options.tls
-    const server = this.server as ReturnType<typeof createTlsServer>
-    server.setSecureContext({ cert: readFileSync(certificateFile), key: readFileSync(keyFile) })
   }
 
   #accept(socket: Socket): void {

@@ -25,7 +25,7 @@ export interface KubernetesProxyComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
-  readonly logger: Logger
+  readonly log: Logger
 }
 
 export interface KubernetesProxyOptions {
@@ -72,7 +72,7 @@ export class KubernetesProxy {
     try {
       outcome = await action(progress).catch((error: unknown) => this.#fail(exchange, progress, error))
     } catch (error) {
-      this.#components.logger.error({ error }, 'An answer could not be given')
+      this.#components.log.error({ error }, 'An answer could not be given')
       exchange.cut()
     }
     exchange.finish()
@@ -206,9 +206,9 @@ export class KubernetesProxy {
 
   /** What a caller did wrong, and an agent that is away, is no concern of the operator. */
   #log(error: KasError, message: string, traceId?: string): void {
-    const { logger } = this.#components
-    if (error.code === 'INTERNAL') logger.error({ error, trace_id: traceId }, message)
-    else logger.debug({ error_code: error.code }, message)
+    const { log } = this.#components
+    if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
+    else log.debug({ error_code: error.code }, message)
   }
 }
 
