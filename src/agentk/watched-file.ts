@@ -11,12 +11,18 @@ export class WatchedFile {
   readonly path: string
   readonly #now: () => number
   #text: string | undefined
+  #version = 0
   #stamp = ''
   #checkedAt = Number.NEGATIVE_INFINITY
 
   constructor(path: string, now: () => number = () => performance.now()) {
     this.path = path
     this.#now = now
+  }
+
+  /** grows with each text */
+  get version(): number {
+    return this.#version
   }
 
   /** @throws the file system's error if it was never readable; later the last good text is kept */
@@ -39,6 +45,8 @@ export class WatchedFile {
     } catch (error) {
       if (before === undefined) throw error
     }
-    return this.#text !== before
+    if (this.#text === before) return false
+    this.#version++
+    return true
   }
 }

@@ -35,8 +35,8 @@ async function trap(t: Test) {
   return { home, kubeconfig: join(home, '.kube/config'), connections: () => connections }
 }
 
-/** What does not stop is killed then. */
-const killedAfterMs = 10_000
+/** Each of kas and agentk has 5 s before it is killed. */
+const stopMs = 10_000
 
 t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C leaves nothing', async (t) => {
   const trapped = await trap(t)
@@ -64,7 +64,7 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
   const interruptedAt = performance.now()
   signalGroup(first.child, 'SIGINT') // as a terminal does: npm gets it too
   t.equal(await first.exited, 0)
-  t.ok(performance.now() - interruptedAt < killedAfterMs, 'a call that goes on for ever is cut, and no part is killed')
+  t.ok(performance.now() - interruptedAt < stopMs, 'a call that goes on for ever does not hold it up')
   t.notOk(existsSync(join(project, first.folder)), 'its folder with its secrets is gone')
   t.same(processesNaming(`${project}/${first.folder}/`), [])
   t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' }, 'the second goes on')

@@ -30,8 +30,8 @@ export interface CallResult {
 const maxRepeats = 10
 
 /**
- * GETs of one URL, some in flight at any time, on kept connections, from `start` to `stop`. An answer that says
- * `Retry-After` is followed, as client-go does: an API server says so while it stops.
+ * GETs of one URL, some in flight at any time, on kept connections, from `start` to `stop`. An API server's answer
+ * that says `Retry-After` is followed, as client-go does: it says so while it stops. What kas says itself is a failure.
  */
 export class SteadyCalls {
   readonly results: CallResult[] = []
@@ -88,7 +88,7 @@ export class SteadyCalls {
     for (let repeats = 0; ; repeats++) {
       const answer = await this.#call()
       const after = answer.headers['retry-after']
-      if (after === undefined || repeats === maxRepeats) return answer
+      if (after === undefined || answer.headers['kas-delivery'] || repeats === maxRepeats) return answer
       await delay(Number(after) * 1000)
     }
   }

@@ -1,3 +1,4 @@
+import { createSecureContext } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { KasError } from '../../lib/errors.ts'
 import { ApiExchange } from './api-exchange.ts'
@@ -33,8 +34,11 @@ export interface ApiResponseHandler {
   onError(error: unknown): void
 }
 
+/** A request that could not be sent waits this long for a server that restarts: the longer ones take some 10 s. */
+const defaultDialPatienceMs = 15_000
+
 export interface ApiClientOptions {
-  /** how long a request that could not be sent waits for a server that is restarting */
+  /** how long a request that could not be sent waits for a server that does not listen */
   readonly dialPatienceMs?: number
 }
 
@@ -48,25 +52,16 @@ export interface ApiClientOptions {
 export class ApiClient {
   readonly access: ClusterAccess
   readonly dialPatienceMs: number
-  readonly #pool: Pool
   readonly #basePath: string
-  #connector: { tls: ClusterTls; connect: buildConnector.connector } | undefined
+  #current: { tls: ClusterTls; pool: Pool } | undefined
+  /** with older certificates: each ends with its last request */
+  readonly #leaving = new Set<Pool>()
+  #unusable: ClusterTls | undefined
 
   constructor(access: ClusterAccess, options: ApiClientOptions = {}) {
     this.access = access
-    this.dialPatienceMs = options.dialPatienceMs ?? 15_000
+    this.dialPatienceMs = options.dialPatienceMs ?? defaultDialPatienceMs
     this.#basePath = access.server.pathname.replace(/\/+$/, '')
-    this.#pool = new Pool(access.server.origin, {
-      connect: (options, callback) => this.#connect()(options, callback),
-      connections: maxConnections,
-      pipelining: 1,
-      allowH2: false,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: keepAliveMs,
-      maxHeaderSize: maxHeaderBytes,
-    })
   }
 
   send(request: ApiRequest, handler: ApiResponseHandler): ApiExchange {
@@ -79,7 +74,7 @@ export class ApiClient {
   dispatch(request: ApiRequest, handler: Dispatcher.DispatchHandler): void {
     const authorization = this.access.authorization()
     const headers = authorization ? ['Authorization', authorization, ...request.headers] : (request.headers as string[])
-    this.#pool.dispatch(
+    this.#pool().dispatch(
       {
         method: request.method,
         path: this.fullPath(request.path),
@@ -139,16 +134,48 @@ export class ApiClient {
 
   /** Cuts what is still running. */
   async close(): Promise<void> {
-    await this.#pool.destroy()
+    const pools = [...this.#leaving, ...(this.#current ? [this.#current.pool] : [])]
+    await Promise.all(pools.map((pool) => pool.destroy()))
   }
 
-  /** New connections use the certificates that the files hold now. */
-  #connect(): buildConnector.connector {
+  /** Its connections were made with the certificates that the files hold now: the server checks ours at each request. */
+  #pool(): Pool {
     const tls = this.access.tls()
-    if (this.#connector?.tls !== tls) {
-      this.#connector = { tls, connect: buildConnector({ ...tls, timeout: dialTimeoutMs, allowH2: false }) }
+    if (this.#current?.tls === tls) return this.#current.pool
+    if (this.#current) {
+      if (!this.#isUsable(tls)) return this.#current.pool
+      this.#leave(this.#current.pool)
     }
-    return this.#connector.connect
+    const pool = new Pool(this.access.server.origin, {
+      connect: buildConnector({ ...tls, timeout: dialTimeoutMs, allowH2: false }),
+      connections: maxConnections,
+      pipelining: 1,
+      allowH2: false,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: keepAliveMs,
+      maxHeaderSize: maxHeaderBytes,
+    })
+    this.#current = { tls, pool }
+    return pool
+  }
+
+  /** Not while the key is of another certificate, in the middle of a rotation. */
+  #isUsable(tls: ClusterTls): boolean {
+    if (tls === this.#unusable) return false
+    try {
+      createSecureContext(tls)
+      return true
+    } catch {
+      this.#unusable = tls
+      return false
+    }
+  }
+
+  #leave(pool: Pool): void {
+    this.#leaving.add(pool)
+    void pool.close().then(() => this.#leaving.delete(pool))
   }
 }
 

@@ -23,17 +23,22 @@ const dialFailures = new Set([
  * One request and its answer, over as many attempts as can do no harm:
  * - one that was never sent (the dial failed) waits for the server, whatever its method;
  * - a safe one without a body whose connection ended before the answer began is sent again;
- * - one without a body that was refused with 401 is sent again if the token file has changed since.
+ * - one without a body that was refused with 401 is sent again, once, if the token file has changed since it was sent.
+ *
+ * @see doc/kubernetes-api.md
  */
 export class ApiExchange implements Dispatcher.DispatchHandler {
   readonly #client: ApiClient
   readonly #request: ApiRequest
   readonly #handler: ApiResponseHandler
-  readonly #startedAt = performance.now()
   #controller: Dispatcher.DispatchController | undefined
   #state: 'dialling' | 'sent' | 'discarding' | 'answered' | 'over' = 'dialling'
   #repeats = 0
   #refused = false
+  /** of the credentials that were sent */
+  #version = 0
+  /** since when the server is not there */
+  #absentSince: number | undefined
   #dialPauseMs = dialPauseMs.first
   #timer: NodeJS.Timeout | undefined
   #abortReason: unknown
@@ -51,6 +56,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     this.#controller = undefined
     try {
       this.#client.dispatch(this.#request, this)
+      this.#version = this.#client.access.version
     } catch (error) {
       this.#fail(error) // a header or path that HTTP does not allow, or a token file that cannot be read
     }
@@ -77,12 +83,16 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#aborted) controller.abort(this.#abortReason instanceof Error ? this.#abortReason : new Error('aborted'))
-    else this.#state = 'sent'
+    else {
+      this.#state = 'sent'
+      this.#absentSince = undefined
+      this.#dialPauseMs = dialPauseMs.first
+    }
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, statusCode: number, _: unknown, statusText = ''): void {
     if (statusCode < 200 || this.#state === 'over') return
-    if (statusCode === 401 && !this.#request.body && !this.#refused && this.#client.access.refresh()) {
+    if (statusCode === 401 && !this.#request.body && !this.#refused && this.#hasNewerCredentials()) {
       this.#refused = true
       this.#state = 'discarding'
       return
@@ -116,8 +126,17 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     return this.#repeats < maxRepeats && !this.#request.body && safeMethods.has(this.#request.method)
   }
 
+  /** Another request may have read the file before us: what counts is what we sent. */
+  #hasNewerCredentials(): boolean {
+    const { access } = this.#client
+    access.refresh()
+    return access.version !== this.#version
+  }
+
   #dialFailed(error: Error): void {
-    const left = this.#client.dialPatienceMs - (performance.now() - this.#startedAt)
+    const now = performance.now()
+    this.#absentSince ??= now
+    const left = this.#client.dialPatienceMs - (now - this.#absentSince)
     if (left <= 0 || !dialFailures.has((error as NodeJS.ErrnoException).code ?? '')) {
       this.#fail(error)
       return

@@ -12,7 +12,7 @@ export type UpgradeAnswer =
 
 /**
  * Asks the API server to change the protocol of a connection of its own, dialled by HTTP/1.1 (wire-protocol 6.5).
- * A refusal is an ordinary answer. A 401 is asked again once if the token file has changed since.
+ * A refusal is an ordinary answer. A 401 is asked again once if the token file has changed since it was sent.
  *
  * @param signal - ends the dial and the wait for the answer; what follows belongs to the caller
  * @throws the connection's error, or the signal's reason
@@ -22,12 +22,15 @@ export async function upgradeToApi(
   request: ApiRequest,
   signal: AbortSignal,
 ): Promise<UpgradeAnswer> {
-  const answer = await attempt(client, request, signal)
-  if (answer.kind === 'refused' && answer.response.statusCode === 401 && client.access.refresh()) {
-    answer.response.destroy()
-    return attempt(client, request, signal)
-  }
-  return answer
+  const { access } = client
+  const attempted = attempt(client, request, signal)
+  const { version } = access
+  const answer = await attempted
+  if (answer.kind !== 'refused' || answer.response.statusCode !== 401) return answer
+  access.refresh()
+  if (access.version === version) return answer
+  answer.response.destroy()
+  return attempt(client, request, signal)
 }
 
 function attempt(client: ApiClient, request: ApiRequest, signal: AbortSignal): Promise<UpgradeAnswer> {

@@ -50,6 +50,11 @@ export class ClusterAccess {
     this.#token = this.#reader(settings.token)
   }
 
+  /** Grows as files change: a request that was refused may be repeated if this has grown since it was sent. */
+  get version(): number {
+    return this.#files.reduce((sum, { version }) => sum + version, 0)
+  }
+
   /** The same object as long as nothing has changed. */
   tls(): ClusterTls {
     const { serverName, skipVerify } = this.#settings
@@ -75,7 +80,7 @@ export class ClusterAccess {
     return basic && `Basic ${Buffer.from(`${basic.username}:${basic.password}`).toString('base64')}`
   }
 
-  /** Reads all files again now. @returns whether one has changed, so that a refused request may be repeated */
+  /** Reads all files again now. @returns whether one has changed */
   refresh(): boolean {
     return this.#files.map((file) => file.refresh()).includes(true)
   }

@@ -4,12 +4,13 @@ import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
-import type { Forward, Metadata } from '../../proto/call.ts'
+import type { Metadata } from '../../proto/call.ts'
 import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
 import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import { Backoff } from '../backoff.ts'
 import { pause } from '../pause.ts'
+import type { Serve } from '../serve.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 
 /** Upstream's pause after a refused Connect (wire-protocol 2.5). */
@@ -31,7 +32,7 @@ export interface TunnelPoolComponents {
     onSession(listener: (session: TunnelSession) => void): void
   }
   /** what is served: method name -> what serves it */
-  readonly methods: ReadonlyMap<string, Forward>
+  readonly methods: ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
   readonly log: Logger
@@ -150,9 +151,9 @@ export class TunnelPool implements Service {
       slot.tunnel = new Tunnel({
         stream,
         dispatch: (call) => {
-          const forward = methods.get(call.method)
-          if (!forward) throw new KasError({ code: 'METHOD_UNKNOWN', method: call.method })
-          return forward(call)
+          const serve = methods.get(call.method)
+          if (!serve) throw new KasError({ code: 'METHOD_UNKNOWN', method: call.method })
+          return serve(call)
         },
         onFault: (error, method) => log.error({ error, grpc_method: method }, 'A call failed by a fault of agentk'),
       })

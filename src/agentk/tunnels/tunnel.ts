@@ -1,14 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import { KasError } from '../../lib/errors.ts'
-import {
-  type AgentId,
-  type Call,
-  type Forward,
-  type Metadata,
-  noMetadata,
-  type Outcome,
-  type Reply,
-} from '../../proto/call.ts'
+import { type AgentId, type Call, type Metadata, noMetadata, type Outcome } from '../../proto/call.ts'
 import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
 import {
@@ -18,6 +10,9 @@ import {
   encodeConnectRequest,
   MessageOrder,
 } from '../../proto/reverse-tunnel.ts'
+import { type Serve, type ServeReply, SplitMessage } from '../serve.ts'
+
+type Message = Uint8Array | SplitMessage
 
 /** agentk serves one agent, its own; nothing here needs the id. */
 const ownAgent = 0n as AgentId
@@ -36,7 +31,7 @@ export interface TunnelComponents {
   /** a fresh Connect stream */
   readonly stream: ClientStream
   /** throws a KasError for a call that is refused before its first message */
-  readonly dispatch: Forward
+  readonly dispatch: Serve
   /** an error that is no KasError: a fault of ours */
   readonly onFault: (error: unknown, method: string) => void
 }
@@ -137,7 +132,7 @@ export class Tunnel {
    *
    * @returns the error that is still to be told
    */
-  async #send(reply: Reply): Promise<KasError | undefined> {
+  async #send(reply: ServeReply): Promise<KasError | undefined> {
     const messages = reply.messages[Symbol.asyncIterator]()
     const first = await messages.next()
     if (first.done) {
@@ -152,11 +147,11 @@ export class Tunnel {
   }
 
   /** @returns how the call ended if a message could not be sent, which is too large */
-  async #copy(first: IteratorResult<Uint8Array>, messages: AsyncIterator<Uint8Array>): Promise<Outcome | undefined> {
+  async #copy(first: IteratorResult<Message>, messages: AsyncIterator<Message>): Promise<Outcome | undefined> {
     let next = first
     try {
       while (!next.done) {
-        const room = this.#stream.send(next.value, encodeConnectRequest.messageHead(next.value.length))
+        const room = this.#sendMessage(next.value)
         if (room) await room
         next = await messages.next()
       }
@@ -165,6 +160,15 @@ export class Tunnel {
       await messages.return?.()
       return { error: KasError.from(error), trailers: noMetadata }
     }
+  }
+
+  #sendMessage(message: Message): Promise<void> | undefined {
+    if (!(message instanceof SplitMessage)) {
+      return this.#stream.send(message, encodeConnectRequest.messageHead(message.length))
+    }
+    const { head, payload } = message
+    const outer = encodeConnectRequest.messageHead(head.length + payload.length)
+    return this.#stream.send(payload, Buffer.concat([outer, head]))
   }
 
   /** What kas still sends is read, so that its stream can end. */

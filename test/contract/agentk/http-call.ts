@@ -1,10 +1,12 @@
-import type { AgentId, Call, Forward, Outcome } from '../../../src/proto/call.ts'
+import { type Serve, SplitMessage } from '../../../src/agentk/serve.ts'
+import type { AgentId, Call, Outcome } from '../../../src/proto/call.ts'
 import {
   decodeHttpResponse,
   encodeHttpRequest,
   type Headers,
   type HttpRequestHeader,
   type HttpResponseHeader,
+  type HttpResponseMessage,
   kubernetesApiMethod,
 } from '../../../src/proto/http-over-grpc.ts'
 
@@ -70,14 +72,20 @@ export function wholeRequest(init: Parameters<typeof requestHeader>[0] = {}, ...
   return new Outgoing().push(requestHeader(init), ...data, encodeHttpRequest.trailer).end()
 }
 
+/** A message of the answer, whole or split. */
+export function decodeMessage(message: Uint8Array | SplitMessage): HttpResponseMessage {
+  const whole = message instanceof SplitMessage ? Buffer.concat([message.head, message.payload]) : message
+  return decodeHttpResponse(whole)
+}
+
 /** Makes the call and reads the answer to its end. */
-export async function exchange(forward: Forward, messages: AsyncIterable<Uint8Array>): Promise<Answer> {
+export async function exchange(forward: Serve, messages: AsyncIterable<Uint8Array>): Promise<Answer> {
   const reply = await forward(callOf(messages))
   const kinds: string[] = []
   const chunks: Uint8Array[] = []
   let header: HttpResponseHeader | undefined
   for await (const bytes of reply.messages) {
-    const message = decodeHttpResponse(bytes)
+    const message = decodeMessage(bytes)
     if (kinds.at(-1) !== message.kind) kinds.push(message.kind)
     if (message.kind === 'header') header = message.header
     else if (message.kind === 'data' || message.kind === 'upgradeData') chunks.push(message.data)

@@ -3,18 +3,19 @@ import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import type { ServeReply } from '../../../src/agentk/serve.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import { decodeHttpResponse, encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
+import { encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
 import { startModule, startRaw, startSide } from './api-server.ts'
-import { callOf, exchange, headerValues, Outgoing, requestHeader, wholeRequest } from './http-call.ts'
+import { callOf, decodeMessage, exchange, headerValues, Outgoing, requestHeader, wholeRequest } from './http-call.ts'
 
 const upgradeRequest = { headers: { Upgrade: 'SPDY/3.1', Connection: 'Upgrade', 'X-Stream-Protocol-Version': 'v4' } }
 const data = (text: string) => encodeHttpRequest.upgradeData(Buffer.from(text))
 
 /** Reads the bytes of the upgraded connection. */
-async function* upgradeData(messages: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
+async function* upgradeData(messages: ServeReply['messages']): AsyncGenerator<string> {
   for await (const bytes of messages) {
-    const message = decodeHttpResponse(bytes)
+    const message = decodeMessage(bytes)
     if (message.kind === 'upgradeData') yield Buffer.from(message.data).toString()
   }
 }
@@ -32,7 +33,7 @@ t.test('bytes pass both ways after 101, those that came with it first', async (t
   const messages = new Outgoing().push(requestHeader(upgradeRequest), encodeHttpRequest.trailer)
   const reply = await api.forward(callOf(messages))
   const first = await reply.messages[Symbol.asyncIterator]().next()
-  const header = decodeHttpResponse(first.value as Uint8Array)
+  const header = decodeMessage(first.value as Uint8Array)
   if (header.kind !== 'header') throw new Error('no header')
   t.equal(header.header.statusCode, 101)
   t.same(headerValues(header.header, 'Upgrade'), ['SPDY/3.1'])

@@ -6,9 +6,9 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
-import { decodeHttpResponse, encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
+import { encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
 import { listen, startModule, startRaw, startSide } from './api-server.ts'
-import { callOf, exchange, headerValues, Outgoing, requestHeader, wholeRequest } from './http-call.ts'
+import { callOf, decodeMessage, exchange, headerValues, Outgoing, requestHeader, wholeRequest } from './http-call.ts'
 
 t.test('a GET passes with its path, query, headers and Via', async (t) => {
   const { api } = await startSide(
@@ -85,7 +85,7 @@ t.test('a request without a body is made before its trailer comes', async (t) =>
   const messages = new Outgoing().push(requestHeader())
   const reply = await api.forward(callOf(messages))
   const first = await reply.messages[Symbol.asyncIterator]().next()
-  t.equal(decodeHttpResponse(first.value as Uint8Array).kind, 'header')
+  t.equal(decodeMessage(first.value as Uint8Array).kind, 'header')
   messages.push(encodeHttpRequest.trailer).end()
   t.equal((await reply.done).error, undefined)
 })
@@ -112,7 +112,7 @@ t.test('watch events come one by one, as they are flushed', async (t) => {
   const reply = await api.forward(callOf(wholeRequest({ query: [['watch', ['1']]] })))
   const messages = reply.messages[Symbol.asyncIterator]()
   const read = async () => {
-    const message = decodeHttpResponse((await messages.next()).value as Uint8Array)
+    const message = decodeMessage((await messages.next()).value as Uint8Array)
     return message.kind === 'data' ? Buffer.from(message.data).toString() : message.kind
   }
   t.equal(await read(), 'header')
@@ -247,7 +247,7 @@ t.test('a reader that stops holds a bounded amount', async (t) => {
   t.ok(written < 32 * 1024 * 1024, `the server could write ${written} bytes, most of them into socket buffers`)
   let read = 0
   for await (const bytes of reply.messages) {
-    const message = decodeHttpResponse(bytes)
+    const message = decodeMessage(bytes)
     if (message.kind === 'data') read += message.data.length
   }
   t.equal(read, 64 * 1024 * 1024)

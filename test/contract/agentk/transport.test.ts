@@ -18,8 +18,6 @@ const optionsFor = (address: string, more: Partial<TransportOptions> = {}): Tran
 const never = new AbortController().signal
 
 t.test('through a proxy by CONNECT, with its credentials', async (t) => {
-  const kas = new FakeKas()
-  const ports = { grpc: await listenAs(t, kas, 'grpc'), ws: await listenAs(t, kas, 'ws') }
   const asked: string[] = []
   const sockets = new Set<Socket>()
   const proxy = createServer().on('connect', (request, client: Socket) => {
@@ -42,13 +40,13 @@ t.test('through a proxy by CONNECT, with its credentials', async (t) => {
     ['grpc', 'HTTPS_PROXY'],
     ['ws', 'HTTP_PROXY'],
   ] as const) {
+    const kas = new FakeKas()
+    const kasPort = await listenAs(t, kas, form)
     // a name of this machine itself would be reached directly
-    const link = await startLink(t, `${form}://kas.test:${ports[form]}`, { env: { [variable]: url } })
-    const pool = await startPool(t, link, {})
+    const link = await startLink(t, `${form}://kas.test:${kasPort}`, { env: { [variable]: url } })
+    await startPool(t, link, {})
     await kas.take()
-    t.equal(asked.at(-1), `kas.test:${ports[form]} ${expected}`)
-    await pool.stop()
-    kas.idle.length = 0
+    t.equal(asked.at(-1), `kas.test:${kasPort} ${expected}`)
   }
 })
 

@@ -1,7 +1,8 @@
 import { KasError } from '../../../lib/errors.ts'
-import { type Call, type Forward, noMetadata, type Reply } from '../../../proto/call.ts'
+import { type Call, noMetadata } from '../../../proto/call.ts'
 import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
 import type { ApiExchange } from '../../cluster/api-exchange.ts'
+import type { Serve, ServeReply } from '../../serve.ts'
 import { apiError } from './api-error.ts'
 import { planRequest } from './request-headers.ts'
 import { RequestMessages } from './request-messages.ts'
@@ -31,7 +32,7 @@ export class KubernetesApi {
   }
 
   /** @throws KasError when the request is refused before it is made */
-  readonly forward: Forward = async (call) => {
+  readonly forward: Serve = async (call) => {
     const messages = new RequestMessages(call.messages)
     const header = await messages.header()
     const { impersonation } = this.#client.access
@@ -43,7 +44,7 @@ export class KubernetesApi {
     return this.#send(call, messages, { ...request, body: messages.body() })
   }
 
-  #send(call: Call, messages: RequestMessages, request: ApiRequest): Reply {
+  #send(call: Call, messages: RequestMessages, request: ApiRequest): ServeReply {
     const { signal } = call
     signal.throwIfAborted()
     const answer = new ResponseMessages({

@@ -1,9 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 import { KasError } from '../../../lib/errors.ts'
-import { type Call, noMetadata, type Reply } from '../../../proto/call.ts'
+import { type Call, noMetadata } from '../../../proto/call.ts'
 import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
 import { upgradeToApi } from '../../cluster/api-upgrade.ts'
+import type { ServeReply } from '../../serve.ts'
 import { apiError } from './api-error.ts'
 import type { RequestMessages } from './request-messages.ts'
 import { responseHeader } from './response-header.ts'
@@ -24,7 +25,7 @@ export async function forwardUpgrade(
   messages: RequestMessages,
   request: ApiRequest,
   via: string,
-): Promise<Reply> {
+): Promise<ServeReply> {
   const trailer = await messages.next()
   if (trailer?.kind !== 'trailer') {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a request with an Upgrade header has no body' })

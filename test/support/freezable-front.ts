@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import type { TornDown } from './processes.ts'
+
+/** A TCP front whose connections can fall silent without an end, as those of a node that lost power. */
+export class FreezableFront {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  /** connections of the current time pass; those of the times before are frozen */
+  #time = 0
+
+  private constructor(port: number) {
+    this.#server = createServer((near) => this.#join(near, connect(port, '127.0.0.1')))
+  }
+
+  /** @param port - of loopback, to which it leads */
+  static async start(t: TornDown, port: number): Promise<FreezableFront> {
+    const front = new FreezableFront(port)
+    front.#server.listen(0, '127.0.0.1')
+    t.teardown(() => front.#close())
+    await once(front.#server, 'listening')
+    return front
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  /** From now on nothing passes on the connections that there are, not even their end; new ones work. */
+  freeze(): void {
+    this.#time++
+  }
+
+  #join(near: Socket, far: Socket): void {
+    const time = this.#time
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      this.#sockets.add(from)
+      from.setNoDelay(true)
+      from.on('error', () => undefined) // its close follows
+      from.on('data', (chunk) => void (time === this.#time && to.write(chunk)))
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        if (time === this.#time) to.destroy()
+      })
+    }
+  }
+
+  #close(): void {
+    for (const socket of this.#sockets) socket.destroy()
+    this.#server.close()
+  }
+}
