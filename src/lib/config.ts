@@ -18,6 +18,12 @@ export interface LoadedConfig<T> {
   readonly warnings: readonly ConfigWarning[]
 }
 
+/** A file may be wrong all over, and its author not one of ours: more problems are counted, longer ones cut. */
+const maxProblems = 20
+const maxProblemCharacters = 300
+/** unknown keys for which the nearest name is looked up */
+const maxHints = 100
+
 type Path = readonly (string | number)[]
 type Tree = Record<string, unknown>
 
@@ -93,7 +99,7 @@ export function parseConfig<S extends z.ZodType>(
   const lineAt = (offset: number) => `line ${lines.linePos(offset).line}`
   const invalid = (problems: string[]) => new KasError({ code: 'SETTINGS_INVALID', file, problems })
   if (document.errors.length > 0)
-    throw invalid(document.errors.map((e) => `${lineAt(e.pos[0])}: not YAML: ${e.message}`))
+    throw invalid(firstOf(document.errors, (e) => `${lineAt(e.pos[0])}: not YAML: ${e.message}`))
   let tree: unknown
   try {
     tree = withoutNulls(document.toJS()) ?? {}
@@ -102,11 +108,11 @@ export function parseConfig<S extends z.ZodType>(
   }
   if (!isTree(tree)) throw invalid([`found ${show(tree, [])}, allowed: a block of keys`])
 
-  const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [])]
+  const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
   const result = schema.safeParse(tree)
   if (result.success) return { value: result.data, warnings }
   throw invalid(
-    result.error.issues.map((issue) => {
+    firstOf(result.error.issues, (issue) => {
       const path = issue.path as Path
       const line = lineOf(document, path)
       const where = line === undefined ? '' : `${lineAt(line)}: `
@@ -116,6 +122,14 @@ export function parseConfig<S extends z.ZodType>(
 }
 
 const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function firstOf<T>(all: readonly T[], tell: (one: T) => string): string[] {
+  const told = all.slice(0, maxProblems).map((one) => {
+    const text = tell(one)
+    return text.length > maxProblemCharacters ? `${text.slice(0, maxProblemCharacters)}...` : text
+  })
+  return all.length > maxProblems ? [...told, `and ${all.length - maxProblems} more`] : told
+}
 
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls)
@@ -144,18 +158,18 @@ function saysNothing(value: unknown): boolean {
 }
 
 /** Removes keys that `schema` does not know from `tree`, down to the leaves, and names the nearest known ones. */
-function unknownKeys(tree: unknown, schema: z.ZodType, path: Path): ConfigWarning[] {
+function unknownKeys(tree: unknown, schema: z.ZodType, path: Path, left: { hints: number }): ConfigWarning[] {
   const known = unwrap(schema)
   if (known instanceof z.ZodArray && Array.isArray(tree)) {
-    return tree.flatMap((child, i) => unknownKeys(child, known.element as z.ZodType, [...path, i]))
+    return tree.flatMap((child, i) => unknownKeys(child, known.element as z.ZodType, [...path, i], left))
   }
   if (!(known instanceof z.ZodObject) || !isTree(tree)) return []
   const names = Object.keys(known.shape)
   return Object.entries(tree).flatMap(([key, child]): ConfigWarning[] => {
     const schemaOfChild = Object.hasOwn(known.shape, key) ? (known.shape[key] as z.ZodType) : undefined
-    if (schemaOfChild) return unknownKeys(child, schemaOfChild, [...path, key])
+    if (schemaOfChild) return unknownKeys(child, schemaOfChild, [...path, key], left)
     delete tree[key]
-    const hint = nearest(key, names)
+    const hint = left.hints-- > 0 ? nearest(key, names) : undefined
     return [{ kind: 'unknown', key: keyOf([...path, key]), ...(hint ? { hint: keyOf([...path, hint]) } : {}) }]
   })
 }

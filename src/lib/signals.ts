@@ -2,7 +2,10 @@
 
 /** Rejects with the signal's reason once it aborts, else settles as `promise` does; leaves no listener behind. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted()
+  if (signal.aborted) {
+    promise.catch(() => undefined) // nobody waits for it: its failure must not end the process
+    throw signal.reason
+  }
   const { promise: aborted, reject } = Promise.withResolvers<never>()
   const onAbort = () => reject(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })

@@ -45,7 +45,8 @@ export type HttpResponseMessage = HttpMessage<HttpResponseHeader>
 export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesApi/MakeRequest'
 
 const kinds = ['', 'header', 'data', 'trailer', 'upgradeData'] as const
-const headerExtraType = 'type.googleapis.com/gitlab.agent.kubernetes_api.rpc.HeaderExtra'
+const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'
+const headerExtraType = `type.googleapis.com/${headerExtraName}`
 const trailer = Uint8Array.of(0x1a, 0)
 const writer = new BackwardWriter()
 
@@ -126,13 +127,15 @@ export class HttpMessageOrder {
 
 const canonicalNames = new Map<string, string>()
 const maxCanonicalNames = 1000
+/** longer names are not kept: they come from callers and agents */
+const maxKeptNameLength = 64
 
 /** As Go's CanonicalMIMEHeaderKey for valid names: each word begins with a capital, the rest is lower case. */
 export function canonicalHeaderName(name: string): string {
   const known = canonicalNames.get(name)
   if (known !== undefined) return known
   const canonical = name.toLowerCase().replace(/(^|-)[a-z]/g, (start) => start.toUpperCase())
-  if (canonicalNames.size < maxCanonicalNames) canonicalNames.set(name, canonical)
+  if (name.length <= maxKeptNameLength && canonicalNames.size < maxCanonicalNames) canonicalNames.set(name, canonical)
   return canonical
 }
 
@@ -238,7 +241,10 @@ function readResponseHeader(reader: Reader): HttpResponseHeader {
   return header
 }
 
-/** An Any that holds a HeaderExtra; other types are not ours to judge. */
+/**
+ * An Any that holds a HeaderExtra. Another type is refused: it may say whom the request acts as, and without that it
+ * would act as the agent.
+ */
 function readExtra(any: Reader): Impersonation | undefined {
   let type = ''
   let value: Reader | undefined
@@ -246,7 +252,10 @@ function readExtra(any: Reader): Impersonation | undefined {
     if (any.field === 1) type = any.utf8
     else if (any.field === 2) value = any.message
   }
-  if (type !== headerExtraType || !value) return undefined
+  if (type.slice(type.lastIndexOf('/') + 1) !== headerExtraName) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra is of an unknown type' })
+  }
+  if (!value) return undefined
   while (value.next()) if (value.field === 1) return readImpersonation(value.message)
   return undefined
 }

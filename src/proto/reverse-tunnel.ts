@@ -146,7 +146,7 @@ function writeMetaValue(key: string): (writer: BackwardWriter, value: string) =>
 }
 
 function readMeta(reader: Reader, field: number): Metadata {
-  const meta: Record<string, string[]> = {}
+  const meta: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
   while (reader.next()) {
     if (reader.field !== field) continue
     const [key, values] = readEntry(reader, 'latin1')

@@ -9,12 +9,14 @@ import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
 import { eventually } from '../support/eventually.ts'
+import { httpsGet } from '../support/https-get.ts'
 import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { bearerOf } from '../support/stack-directory.ts'
-import { type CallResult, SteadyCalls } from '../support/steady-calls.ts'
+import { SteadyCalls } from '../support/steady-calls.ts'
+import { SteadyWatch } from '../support/steady-watch.ts'
 
-/** No call that can be repeated without harm fails because of what happens to the API server, its credentials or a pod. */
+/** No call that can be repeated without harm fails because of what happens to the API server or its credentials. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -26,78 +28,101 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
   const controlPlane = new ControlPlane({ assets, parts: 'api', goawayChance: 0.02 })
   t.teardown(() => controlPlane.stop())
   await controlPlane.start()
-  await controlPlane.admin.create(configMaps, { metadata: { name: 'one' }, data: { text: 'x'.repeat(700) } })
+  const { admin, server, caFile } = controlPlane
+  await admin.create(configMaps, { metadata: { name: 'one' }, data: { text: 'x'.repeat(700) } })
   const stack = await Stack.start(processes, { agentKubeconfig: controlPlane.kubeconfig })
-  const agentk = await stack.startAgentk()
-  await stack.connected()
-  const url = `${stack.kubernetesUrl}${configMaps}/one`
-  const options = { url, ca: await readFile(stack.caFile, 'utf8'), token: bearerOf('agent') }
+  const account = await createServiceAccount(admin, { namespace: 'default', name: 'agentk' })
+  const token = bearerOf('agent')
+  const ca = await readFile(stack.caFile, 'utf8')
+  const url = `${stack.kubernetesUrl}${configMaps}`
 
-  type Change = (calls: SteadyCalls) => Promise<unknown>
-  const during = async (change: Change, more: { inFlight?: number } = {}): Promise<CallResult[]> => {
-    const calls = new SteadyCalls({ ...options, ...more })
+  // the token's life begins here: it ends while the second test waits for that
+  const firstToken = controlPlane.signToken({ account, lifeMs: 20_000 })
+  const tokenFile = join(processes.folder, 'token')
+  const writeToken = (text: string) => writeFile(tokenFile, text, { mode: 0o600 })
+  await writeToken(firstToken)
+  const kubeconfig = join(processes.folder, 'token.kubeconfig')
+  await writeFile(kubeconfig, kubeconfigText({ server, caFile, user: { tokenFile } }))
+  const agentk = await stack.startAgentk({ kubeconfig })
+  await stack.connected()
+
+  let changes = 0
+  /** Steady calls and a watch before, while and after `change`. @returns how often a watch began anew */
+  const during = async (t: Test, change: (calls: SteadyCalls) => Promise<unknown>, more = {}): Promise<number> => {
+    const calls = new SteadyCalls({ url: `${url}/one`, ca, token, ...more })
+    t.teardown(() => calls.stop())
     calls.start()
+    const watch = await SteadyWatch.start(t, { url, ca, token })
+    const names = ['before', 'after'].map((when) => `${when}-${changes}`) as [string, string]
+    changes++
+    await admin.create(configMaps, { metadata: { name: names[0] } })
+    await watch.sees(names[0])
     await calls.more(20)
     await change(calls)
+    await admin.create(configMaps, { metadata: { name: names[1] } })
+    await watch.sees(names[1])
     await calls.more(20)
-    return calls.stop()
+    const results = await calls.stop()
+    t.same(calls.failed.slice(0, 3), [], `${calls.failed.length} of ${results.length} calls failed`)
+    t.comment(`${results.length} calls, the longest took ${Math.round(Math.max(...results.map((r) => r.tookMs)))} ms`)
+    t.same(watch.failures, [], 'no list failed, and no watch to begin')
+    t.same(watch.seen.slice(-2), names, 'the watch saw both changes, each once')
+    return watch.watches - 1
   }
 
   await t.test('an API server that sends GOAWAY', async (t) => {
     t.ok(await seesGoaway(controlPlane), 'a client of HTTP/2 is told to go away')
-    const results = await during((calls) => calls.more(1_000))
-    noFailures(t, results)
-    const via = String(results[0]?.headers.via)
-    t.match(via, /^1\.1 gitlab-agent\//, 'agentk speaks HTTP/1.1, where GOAWAY does not exist')
+    t.equal(await during(t, (calls) => calls.more(300)), 0, 'the watch went on')
+    const { headers } = await httpsGet(`${url}/one`, { ca, token })
+    t.match(headers.via, /^1\.1 gitlab-agent\//, 'agentk speaks HTTP/1.1, where GOAWAY does not exist')
   })
 
-  await t.test('an API server that restarts', async (t) => {
-    noFailures(t, await during(() => controlPlane.restartApiServer()))
-  })
-
-  await t.test('an API server that is killed and comes back', async (t) => {
-    noFailures(t, await during(() => controlPlane.restartApiServer({ abruptly: true })))
-  })
-
-  await t.test('a certificate that is rotated, without and with a restart', async (t) => {
-    noFailures(t, await during(() => controlPlane.rotateServingCertificate()))
-    noFailures(t, await during((calls) => calls.more(200), { inFlight: 16 })) // more than the connections of before
-    noFailures(t, await during(() => controlPlane.restartApiServer({ certificates: 'rotate' })))
-  })
-
-  await t.test('a service account token that expires', async (t) => {
-    agentk.signal('SIGTERM')
-    await agentk.ends()
-    const account = await createServiceAccount(controlPlane.admin, { namespace: 'default', name: 'agentk' })
-    const tokenFile = join(processes.folder, 'token')
-    const first = controlPlane.signToken({ account, lifeMs: 20_000 })
-    const ca = await readFile(controlPlane.caFile, 'utf8')
-    const direct = new ApiClient({ server: controlPlane.server, ca, token: first })
+  await t.test('a service account token that expires, replaced in time', async (t) => {
+    const direct = new ApiClient({ server, ca: await readFile(caFile, 'utf8'), token: firstToken })
     t.teardown(() => direct.close())
-    const { server, caFile } = controlPlane
-    const kubeconfig = join(processes.folder, 'token.kubeconfig')
-    await writeFile(kubeconfig, kubeconfigText({ server, caFile, user: { tokenFile } }))
-    await writeFile(tokenFile, first, { mode: 0o600 })
-    await stack.startAgentk({ kubeconfig })
-    await stack.connected()
-    const results = await during(async (calls) => {
-      // as a kubelet does, some time before the end
-      await writeFile(tokenFile, controlPlane.signToken({ account, lifeMs: 3_600_000 }))
+    const watchesAnew = await during(t, async (calls) => {
+      t.equal((await direct.request(configMaps)).status, 200, 'the first token is taken')
+      await writeToken(controlPlane.signToken({ account, lifeMs: 3_600_000 }))
       const expired = async () => {
         await calls.more(20)
         if ((await direct.request(configMaps)).status !== 401) throw new Error('the first token is still taken')
       }
       await eventually(expired, { timeoutMs: 40_000 }) // 20 s, and 10 s for which the API server remembers a token
     })
-    noFailures(t, results)
+    t.equal(watchesAnew, 0, 'the watch went on')
+  })
+
+  await t.test('one that is replaced late: the first calls afterwards get through, all of them', async (t) => {
+    await writeToken(controlPlane.signToken({ account, lifeMs: -60_000 }))
+    const call = () => httpsGet(`${url}/one`, { ca, token })
+    await eventually(async () => {
+      if ((await call()).status !== 401) throw new Error('the token before is still sent')
+    })
+    await writeToken(controlPlane.signToken({ account, lifeMs: 3_600_000 }))
+    const answers = await Promise.all(Array.from({ length: 20 }, call))
+    t.same(
+      answers.filter(({ status }) => status !== 200),
+      [],
+    )
+    agentk.signal('SIGTERM')
+    await agentk.ends()
+    await stack.startAgentk() // for whose rights an API server need not look anything up while it starts
+    await stack.connected()
+  })
+
+  await t.test('a serving certificate that is rotated', async (t) => {
+    t.equal(await during(t, () => controlPlane.rotateServingCertificate()), 0, 'the watch went on')
+    await during(t, (calls) => calls.more(200), { inFlight: 16 }) // more than the connections of before
+  })
+
+  await t.test('an API server that restarts, with another certificate', async (t) => {
+    t.ok((await during(t, () => controlPlane.restartApiServer({ certificates: 'rotate' }))) > 0, 'the watch began anew')
+  })
+
+  await t.test('an API server that is killed and comes back', async (t) => {
+    t.ok((await during(t, () => controlPlane.restartApiServer({ abruptly: true }))) > 0, 'the watch began anew')
   })
 })
-
-function noFailures(t: Test, results: readonly CallResult[]): void {
-  const failed = results.filter(({ status }) => status !== 200)
-  t.same(failed.slice(0, 3), [], `${failed.length} of ${results.length} calls failed`)
-  t.comment(`${results.length} calls, the longest took ${Math.round(Math.max(...results.map((r) => r.tookMs)))} ms`)
-}
 
 /** Whether GOAWAY comes within 2,000 requests on one connection. */
 async function seesGoaway(controlPlane: ControlPlane): Promise<boolean> {

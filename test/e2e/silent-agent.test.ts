@@ -14,6 +14,8 @@ import { SteadyCalls } from '../support/steady-calls.ts'
 
 /** silence before a PING, and how long its answer may take */
 const boundMs = 2_000 + 3_000
+/** agentk's PINGs to kas, and the wait for the answer */
+const pingMs = 5_000
 /** the connection is looked at four times a second; and for a busy machine */
 const slackMs = 3_000
 
@@ -94,6 +96,7 @@ t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) 
   await t.test('the silent pod notices too, and comes back', async (t) => {
     await cluster.asked({ pod: 'silent', path: '/steady' })
     t.comment(`after ${since()} ms`)
+    t.ok(since() < 2 * pingMs + slackMs, `within ${2 * pingMs + slackMs} ms`)
     await steady.more(100)
     await steady.stop()
     t.same(steady.failed.slice(0, 3), [], `${steady.failed.length} of ${steady.results.length} calls failed`)

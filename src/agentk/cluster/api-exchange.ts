@@ -1,28 +1,18 @@
 import type { Dispatcher } from 'undici'
 import type { ApiClient, ApiRequest, ApiResponseHandler } from './api-client.ts'
+import { DialPatience } from './dial-patience.ts'
 
 /** A safe request whose connection ended before an answer is sent again this often at the most. */
 const maxRepeats = 3
-/** Pauses between attempts to reach a server that does not accept connections. */
-const dialPauseMs = { first: 50, max: 1000, factor: 2 }
 
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
-/** The server is not there, or left while we dialled; a wrong certificate or name is not among these. */
-const dialFailures = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EAI_AGAIN',
-  'UND_ERR_SOCKET',
-])
+/** Sub-resources that act on a pod or hand the request on to what runs there, whatever the method (design 3). */
+const acting = /\/(?:exec|attach|portforward|proxy)(?:[/?]|$)/
 
 /**
  * One request and its answer, over as many attempts as can do no harm:
  * - one that was never sent (the dial failed) waits for the server, whatever its method;
- * - a safe one without a body whose connection ended before the answer began is sent again;
+ * - a safe one without a body whose connection ended before the answer began is sent again, but not to a pod;
  * - one without a body that was refused with 401 is sent again, once, if the token file has changed since it was sent.
  *
  * @see doc/kubernetes-api.md
@@ -37,9 +27,8 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   #refused = false
   /** of the credentials that were sent */
   #version = 0
-  /** since when the server is not there */
-  #absentSince: number | undefined
-  #dialPauseMs = dialPauseMs.first
+  /** while the server is not there */
+  #patience: DialPatience | undefined
   #timer: NodeJS.Timeout | undefined
   #abortReason: unknown
   #aborted = false
@@ -85,8 +74,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     if (this.#aborted) controller.abort(this.#abortReason instanceof Error ? this.#abortReason : new Error('aborted'))
     else {
       this.#state = 'sent'
-      this.#absentSince = undefined
-      this.#dialPauseMs = dialPauseMs.first
+      this.#patience = undefined
     }
   }
 
@@ -123,7 +111,8 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   #mayRepeat(): boolean {
-    return this.#repeats < maxRepeats && !this.#request.body && safeMethods.has(this.#request.method)
+    const { body, method, path } = this.#request
+    return this.#repeats < maxRepeats && !body && safeMethods.has(method) && !acting.test(path)
   }
 
   /** Another request may have read the file before us: what counts is what we sent. */
@@ -134,15 +123,10 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   #dialFailed(error: Error): void {
-    const now = performance.now()
-    this.#absentSince ??= now
-    const left = this.#client.dialPatienceMs - (now - this.#absentSince)
-    if (left <= 0 || !dialFailures.has((error as NodeJS.ErrnoException).code ?? '')) {
-      this.#fail(error)
-      return
-    }
-    this.#timer = setTimeout(() => this.dispatch(), Math.min(this.#dialPauseMs, left))
-    this.#dialPauseMs = Math.min(this.#dialPauseMs * dialPauseMs.factor, dialPauseMs.max)
+    this.#patience ??= new DialPatience(this.#client.dialPatienceMs)
+    const waitMs = this.#patience.next(error)
+    if (waitMs === undefined) this.#fail(error)
+    else this.#timer = setTimeout(() => this.dispatch(), waitMs)
   }
 
   #fail(error: unknown): void {

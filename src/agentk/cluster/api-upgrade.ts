@@ -1,8 +1,10 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
+import { delay } from '../../lib/signals.ts'
 import type { ApiClient, ApiRequest } from './api-client.ts'
 import { dialTimeoutMs } from './api-client.ts'
+import { DialPatience } from './dial-patience.ts'
 
 type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }
 
@@ -12,7 +14,8 @@ export type UpgradeAnswer =
 
 /**
  * Asks the API server to change the protocol of a connection of its own, dialled by HTTP/1.1 (wire-protocol 6.5).
- * A refusal is an ordinary answer. A 401 is asked again once if the token file has changed since it was sent.
+ * A refusal is an ordinary answer. A request that could not be sent waits for the server; one that was refused with 401
+ * is sent again, once, if the token file has changed since it was sent.
  *
  * @param signal - ends the dial and the wait for the answer; what follows belongs to the caller
  * @throws the connection's error, or the signal's reason
@@ -23,17 +26,45 @@ export async function upgradeToApi(
   signal: AbortSignal,
 ): Promise<UpgradeAnswer> {
   const { access } = client
-  const attempted = attempt(client, request, signal)
-  const { version } = access
-  const answer = await attempted
+  const { answer, version } = await reach(client, request, signal)
   if (answer.kind !== 'refused' || answer.response.statusCode !== 401) return answer
   access.refresh()
   if (access.version === version) return answer
   answer.response.destroy()
-  return attempt(client, request, signal)
+  return (await reach(client, request, signal)).answer
 }
 
-function attempt(client: ApiClient, request: ApiRequest, signal: AbortSignal): Promise<UpgradeAnswer> {
+/** @returns the answer, and the version of the credentials that were sent */
+async function reach(
+  client: ApiClient,
+  request: ApiRequest,
+  signal: AbortSignal,
+): Promise<{ answer: UpgradeAnswer; version: number }> {
+  const patience = new DialPatience(client.dialPatienceMs)
+  for (;;) {
+    let reached = false
+    const onReached = () => {
+      reached = true
+    }
+    try {
+      const attempted = attempt(client, request, signal, onReached)
+      const { version } = client.access
+      return { answer: await attempted, version }
+    } catch (error) {
+      const waitMs = reached || signal.aborted ? undefined : patience.next(error)
+      if (waitMs === undefined) throw error
+      await delay(waitMs, signal)
+    }
+  }
+}
+
+/** @param onReached - called before the first byte of the request is sent */
+function attempt(
+  client: ApiClient,
+  request: ApiRequest,
+  signal: AbortSignal,
+  onReached: () => void,
+): Promise<UpgradeAnswer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
     const outgoing = dial(client, request)
@@ -47,7 +78,10 @@ function attempt(client: ApiClient, request: ApiRequest, signal: AbortSignal): P
     signal.addEventListener('abort', onAbort, { once: true })
     outgoing.on('socket', (socket) => {
       socket.setNoDelay(true)
-      socket.once(client.access.server.protocol === 'https:' ? 'secureConnect' : 'connect', () => clearTimeout(timer))
+      socket.once(client.access.server.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
+        clearTimeout(timer)
+        onReached()
+      })
     })
     outgoing.on('upgrade', (response, socket, head) => {
       settle()

@@ -72,7 +72,7 @@ export class KasLink implements Service {
 
   /** kas has announced that it answers PINGs this often (design 10). */
   pingEvery(session: ClientSession, intervalMs: number): void {
-    this.#sessions.get(session)?.start({ silenceMs: intervalMs, answerMs: intervalMs })
+    this.#sessions.get(session)?.start({ intervalMs, answerMs: intervalMs })
   }
 
   async start(): Promise<void> {

@@ -9,14 +9,14 @@ export interface WatchedSession {
 }
 
 export interface KeepAliveTimes {
-  /** silence before a PING */
-  readonly silenceMs: number
+  /** between two PINGs, also while bytes come: a peer may freeze right after some */
+  readonly intervalMs: number
   /** silence after it before the connection counts as dead */
   readonly answerMs: number
 }
 
 /** As grpc-go agents do; a stock kas answers PINGs less than 20 s apart with GOAWAY. */
-export const stockTimes: KeepAliveTimes = { silenceMs: 55_000, answerMs: 20_000 }
+export const stockTimes: KeepAliveTimes = { intervalMs: 55_000, answerMs: 20_000 }
 
 /** Our own loop was late by more than this: what has come meanwhile is not read yet, so nothing is concluded. */
 const maxLateMs = 1000
@@ -49,16 +49,17 @@ export class KeepAlive {
     this.#cancel = undefined
   }
 
-  #listen(): void {
+  #listen(waitMs = this.#times.intervalMs): void {
     if (!this.#running) return
-    this.#seenBytes = this.#session.bytesRead
-    this.#after(this.#times.silenceMs, () => (this.#heard() ? this.#listen() : this.#ping()))
+    this.#after(waitMs, () => this.#ping())
   }
 
   #ping(): void {
+    const { intervalMs, answerMs } = this.#times
+    this.#seenBytes = this.#session.bytesRead
     const watch = () => {
-      this.#after(this.#times.answerMs, (late) => {
-        if (this.#heard()) this.#listen()
+      this.#after(answerMs, (late) => {
+        if (this.#heard()) this.#listen(Math.max(0, intervalMs - answerMs))
         else if (late) watch()
         else this.#session.destroy()
       })

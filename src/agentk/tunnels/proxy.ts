@@ -17,7 +17,9 @@ export function proxyFromEnvironment(
   const upper = kind === 'https' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
   const text = env[upper] || env[upper.toLowerCase()]
   if (!text || isDirect(env.NO_PROXY || env.no_proxy || '', target)) return undefined
-  const url = new URL(text.includes('://') ? text : `http://${text}`)
+  const address = text.includes('://') ? text : `http://${text}`
+  if (!URL.canParse(address)) throw new Error(`${upper} is not a URL`) // it may hold a password: it is not shown
+  const url = new URL(address)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new Error(`${upper} must be an http or https proxy, found ${url.protocol}//`)
   }

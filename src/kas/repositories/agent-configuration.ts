@@ -49,6 +49,9 @@ export interface AgentConfigurationFile {
 /** As many projects, and as many groups, count (gitlab-contract 2.3, 4.3). */
 export const maxAccessEntries = 500
 
+/** `access_as: {}` more often than this is told as a number. */
+const maxProblems = 20
+
 /**
  * Reads an agent's configuration file; nothing (an absent file) is an empty configuration.
  *
@@ -58,7 +61,7 @@ export const maxAccessEntries = 500
  */
 export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentConfigurationFile {
   const { value: tree, warnings } = parseTree(file, bytes)
-  const unknown = warnings.filter((warning) => warning.kind === 'unknown').map((warning) => warning.key)
+  const unknown = unknownBelow(warnings)
   refuseEmptyAccessAs(file, tree, unknown)
   const gitops: ConfigWarning[] = tree.gitops
     ? [{ kind: 'unused', key: 'gitops', hint: 'passed on to old agents only' }]
@@ -90,7 +93,7 @@ function parseTree(file: string, bytes: Uint8Array) {
 }
 
 /** `access_as: {}` is a mistake; one with an unknown key only is told apart, for that is refused at each use. */
-function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown: readonly string[]): void {
+function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown: UnknownBelow): void {
   const { ci_access: ci, user_access: user } = tree
   const problems = [
     ...(ci?.projects ?? []).map((entry, i) => ({
@@ -105,23 +108,46 @@ function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown
       ({ at }) =>
         `${file}: ${at}: found nothing, allowed: ${at.startsWith('ci') ? 'agent, impersonate or ci_job' : 'agent or user'}`,
     )
-  if (problems.length > 0) throw new KasError({ code: 'CONFIGURATION_INVALID', detail: problems.join('; ') })
+  if (problems.length === 0) return
+  const more = problems.length > maxProblems ? [`and ${problems.length - maxProblems} more`] : []
+  const detail = [...problems.slice(0, maxProblems), ...more].join('; ')
+  throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
 }
 
-function firstBelow(at: string, unknown: readonly string[]): string | undefined {
-  return unknown.find((key) => key.startsWith(`${at}.`))?.slice(at.length + 1)
+/** The first unknown key below each place, as a file may have thousands of either. */
+type UnknownBelow = ReadonlyMap<string, string>
+
+/** `ci_access.projects[0].access_as` is the deepest place that is asked for. */
+const maxPlaceDepth = 3
+
+function unknownBelow(warnings: readonly ConfigWarning[]): UnknownBelow {
+  const below = new Map<string, string>()
+  for (const { kind, key } of warnings) {
+    if (kind !== 'unknown') continue
+    let dot = key.indexOf('.')
+    for (let depth = 0; dot >= 0 && depth < maxPlaceDepth; depth++) {
+      const place = key.slice(0, dot)
+      if (!below.has(place)) below.set(place, key.slice(dot + 1))
+      dot = key.indexOf('.', dot + 1)
+    }
+  }
+  return below
+}
+
+function firstBelow(at: string, unknown: UnknownBelow): string | undefined {
+  return unknown.get(at)
 }
 
 function ciAccessEntries(
   entries: readonly CiAccessTree[] | undefined,
   at: string,
-  unknown: readonly string[],
+  unknown: UnknownBelow,
 ): ReadonlyMap<string, CiAccessEntry> {
   const first = (entries ?? []).slice(0, maxAccessEntries)
   return new Map(first.map((entry, i) => [entry.id.toLowerCase(), ciAccessEntry(entry, `${at}[${i}]`, unknown)]))
 }
 
-function ciAccessEntry(entry: CiAccessTree, at: string, unknown: readonly string[]): CiAccessEntry {
+function ciAccessEntry(entry: CiAccessTree, at: string, unknown: UnknownBelow): CiAccessEntry {
   const unknownAs = firstBelow(`${at}.access_as`, unknown)
   const unknownKey = unknownAs === undefined ? firstBelow(at, unknown) : undefined
   const refusal = unknownKey
@@ -144,7 +170,7 @@ function ciAccessAs({ access_as: accessAs }: CiAccessTree): CiAccessAs {
   return { as: 'impersonate', impersonate: { username, groups, uid, extra } }
 }
 
-function userAccess(tree: AgentConfigurationTree, unknown: readonly string[]): UserAccess {
+function userAccess(tree: AgentConfigurationTree, unknown: UnknownBelow): UserAccess {
   const { access_as: accessAs, projects = [], groups = [] } = tree.user_access ?? {}
   const found = firstBelow('user_access.access_as', unknown)
   const paths = (entries: readonly { id: string }[], kind: string) =>
@@ -177,16 +203,18 @@ function tooMany(tree: AgentConfigurationTree): ConfigWarning[] {
 /** As with GitLab the last entry of a path counts, which may be the wider one. */
 function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
   const { projects = [], groups = [] } = tree.ci_access ?? {}
-  const overruled = (entries: readonly CiAccessTree[], at: string) =>
-    entries.flatMap(({ id }, i): ConfigWarning[] => {
-      const isOverruled = entries.slice(i + 1).some((later) => later.id.toLowerCase() === id.toLowerCase())
-      return isOverruled ? [{ kind: 'unused', key: `${at}[${i}]`, hint: 'a later entry has the same id' }] : []
+  const overruled = (entries: readonly CiAccessTree[], at: string) => {
+    const lastOf = new Map(entries.map(({ id }, i) => [id.toLowerCase(), i]))
+    return entries.flatMap(({ id }, i): ConfigWarning[] => {
+      if (lastOf.get(id.toLowerCase()) === i) return []
+      return [{ kind: 'unused', key: `${at}[${i}]`, hint: 'a later entry has the same id' }]
     })
+  }
   return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
 }
 
 /** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */
-function toProto(tree: AgentConfigurationTree, unknown: readonly string[]): ConfigurationFile {
+function toProto(tree: AgentConfigurationTree, unknown: UnknownBelow): ConfigurationFile {
   const usable = (list: readonly CiAccessTree[] | undefined, at: string) =>
     (list ?? []).filter((_, i) => firstBelow(`${at}[${i}].access_as`, unknown) === undefined)
   const { user_access: _, ...sent } = tree

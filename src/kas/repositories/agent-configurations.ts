@@ -32,6 +32,9 @@ export interface AgentConfigurationsOptions {
 
 const defaults = { maxFileBytes: 131_072, idleMs: 600_000, maxAgents: 10_000, retryMs: 10_000 } // wire-protocol 2.9
 
+/** Keys that are told of one by one, for each commit: the file's author may not be the operator. */
+const maxToldWarnings = 50
+
 interface Entry {
   readonly agent: Agent
   readonly listeners: Set<() => void>
@@ -190,12 +193,15 @@ export class AgentConfigurations implements Service {
     const path = `.gitlab/agents/${agent.name}/config.yaml`
     const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
     const configuration = parseAgentConfiguration(path, bytes ?? new Uint8Array())
-    for (const { kind, key, hint } of configuration.warnings) {
+    const { warnings } = configuration
+    for (const { kind, key, hint } of warnings.slice(0, maxToldWarnings)) {
       const message =
         kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
       const level = /^(ci|user)_access\b/.test(key) ? 'error' : 'warn' // what is overlooked there may widen access
       this.#log[level]({ agent_id: String(agent.id), commit_id: commit, key, hint }, message)
     }
+    const count = warnings.length - maxToldWarnings
+    if (count > 0) this.#log.error({ agent_id: String(agent.id), commit_id: commit, count }, 'And more keys like these')
     return { commit, configuration }
   }
 

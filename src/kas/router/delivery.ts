@@ -63,7 +63,7 @@ class ReplayablePrefix {
   /** Reads from the first message; a reader that was given out before ends. */
   async *read(): AsyncGenerator<Uint8Array, void, void> {
     const turn = ++this.#turn
-    for (let i = 0; i < this.#kept.length; i++) yield this.#kept[i] as Uint8Array
+    yield* this.#kept // this very list: `forget` and `#keep` put others in its place
     while (!this.#ended) {
       // a reader that was given up leaves its read behind: what that brings is the next one's
       this.#pending ??= this.#source.next()

@@ -99,6 +99,7 @@ export class AgentsServer implements Service {
       server.once('error', reject)
       server.listen(this.#options.listen, () => {
         server.off('error', reject)
+        server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
         resolve()
       })
     })

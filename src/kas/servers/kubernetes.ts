@@ -136,6 +136,7 @@ export class KubernetesServer implements Service {
     server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
     server.listen(this.#options.listen)
     await once(server, 'listening')
+    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
     this.#server = server
   }
 

@@ -71,6 +71,7 @@ export class OpsServer implements Service {
     }
     this.#server.listen(listen)
     await once(this.#server, 'listening')
+    this.#server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
   }
 
   async stop(patience?: AbortSignal): Promise<void> {

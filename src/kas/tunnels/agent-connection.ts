@@ -1,3 +1,4 @@
+import { KasError } from '../../lib/errors.ts'
 import type { ServerSession } from '../../proto/grpc/server-session.ts'
 
 /** When a connection is asked after, and when it is given up. ms. */
@@ -21,6 +22,9 @@ export const defaultLiveness: LivenessOptions = {
   idlePingTimeoutMs: 20_000,
 }
 
+/** Different descriptors on one connection: an agent has one, but a proxy may put many agents on one connection. */
+export const maxDescriptions = 64
+
 /** One connection of an agentk pod: how many calls run on it, and whether it lives. */
 export class AgentConnection {
   readonly session: ServerSession
@@ -33,6 +37,8 @@ export class AgentConnection {
   readonly #options: LivenessOptions
   #running = 0
   #replacements = 0
+  /** by the descriptor's bytes */
+  readonly #descriptions = new Map<string, ReadonlySet<string>>()
   #described: { bytes: Uint8Array; methods: ReadonlySet<string> } | undefined
   #bytesRead = 0
   #heardAt: number
@@ -59,12 +65,28 @@ export class AgentConnection {
     this.#replacements++
   }
 
-  /** What a descriptor names: all tunnels of a connection bring the same one, which is read once. */
+  /**
+   * What a descriptor names: all tunnels of a connection bring the same one, which is read once.
+   *
+   * @throws KasError INVALID_MESSAGE beyond `maxDescriptions`, and what `read` throws
+   */
   describe(bytes: Uint8Array, read: (bytes: Uint8Array) => ReadonlySet<string>): ReadonlySet<string> {
     if (!this.#described || Buffer.compare(this.#described.bytes, bytes) !== 0) {
-      this.#described = { bytes: Buffer.from(bytes), methods: read(bytes) }
+      this.#described = { bytes: Buffer.from(bytes), methods: this.#description(bytes, read) }
     }
     return this.#described.methods
+  }
+
+  #description(bytes: Uint8Array, read: (bytes: Uint8Array) => ReadonlySet<string>): ReadonlySet<string> {
+    const key = Buffer.from(bytes).toString('latin1')
+    const known = this.#descriptions.get(key)
+    if (known) return known
+    if (this.#descriptions.size >= maxDescriptions) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'too many different descriptors on one connection' })
+    }
+    const methods = read(bytes)
+    this.#descriptions.set(key, methods)
+    return methods
   }
 
   /** A used-up tunnel may be replaced without counting against the token's rate. */

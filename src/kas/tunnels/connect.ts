@@ -6,6 +6,10 @@ import type { AgentConnection } from './agent-connection.ts'
 import { Tunnel } from './tunnel.ts'
 import type { Tunnels } from './tunnels.ts'
 
+/** An agent of today tells about 30 methods, in 2 KiB (design 6). */
+export const maxDescriptorBytes = 64 * 1024
+export const maxDescriptorMethods = 256
+
 /** Serves one Connect stream (wire-protocol 3.1): reads its descriptor, registers it, and ends as the tunnel ends. */
 export async function serveConnect(
   tunnels: Tunnels,
@@ -31,11 +35,19 @@ export async function serveConnect(
 
 /** @returns `/package.Service/Method` of all that the agent serves */
 function readDescriptor(bytes: Uint8Array): ReadonlySet<string> {
+  if (bytes.length > maxDescriptorBytes) {
+    throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: bytes.length, maxBytes: maxDescriptorBytes })
+  }
   const message = decodeConnectRequest(bytes)
   if (message.kind !== 'descriptor') {
     const detail = `forbidden transition from start to ${message.kind}, allowed: descriptor`
     throw new KasError({ code: 'INVALID_MESSAGE', detail })
   }
   const { services } = message.descriptor
-  return new Set(services.flatMap(({ name, methods }) => methods.map((method) => `/${name}/${method.name}`)))
+  const names = new Set(services.flatMap(({ name, methods }) => methods.map((method) => `/${name}/${method.name}`)))
+  if (names.size > maxDescriptorMethods) {
+    const detail = `the descriptor names ${names.size} methods, allowed: ${maxDescriptorMethods}`
+    throw new KasError({ code: 'INVALID_MESSAGE', detail })
+  }
+  return names
 }

@@ -98,6 +98,7 @@ export class Tunnels {
    * @throws KasError TOO_MANY_WAITING
    */
   wait(agentId: AgentId, method: string, signal: AbortSignal): Promise<Tunnel> {
+    if (signal.aborted) return Promise.reject(signal.reason)
     const agent = this.#of(agentId)
     const limit = this.#options.maxWaitingPerAgent
     if (agent.waiters.size >= limit) throw new KasError({ code: 'TOO_MANY_WAITING', limit })

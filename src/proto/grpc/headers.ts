@@ -12,7 +12,7 @@ const reserved = new Set([...unread, 'user-agent', 'connection', 'host'])
  * All is kept that gRPC and HTTP/2 do not keep to themselves.
  */
 export function readMetadata(raw: readonly string[]): Metadata {
-  const metadata: Record<string, string[]> = {}
+  const metadata: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const key = raw[i] as string
     if (key.charCodeAt(0) === 58 /* : */ || unread.has(key)) continue

@@ -1,7 +1,7 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import type { Deframer } from './frames.ts'
-import { maxUnreadBytes } from './limits.ts'
+import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
 
 /**
  * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
@@ -71,7 +71,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   next(): Promise<IteratorResult<Uint8Array>> {
     const message = this.#messages.shift()
     if (message) {
-      this.#unreadBytes -= message.length
+      this.#unreadBytes -= message.length + unreadMessageBytes
       if (this.#paused && this.#unreadBytes <= maxUnreadBytes / 2) {
         this.#paused = false
         this.#stream.resume()
@@ -104,6 +104,6 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
       return
     }
     this.#messages.push(message)
-    this.#unreadBytes += message.length
+    this.#unreadBytes += message.length + unreadMessageBytes
   }
 }

@@ -34,6 +34,9 @@ export const maxSessionMemoryMb = 4096
 /** Received messages that wait for their reader: beyond it the stream is paused, and its window fills. */
 export const maxUnreadBytes = 64 * 1024
 
+/** What a received message costs beside its bytes while it waits: empty ones are not free. */
+export const unreadMessageBytes = 128
+
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
 export const maxUnsentBytes = 256 * 1024
 

@@ -159,8 +159,9 @@ export class ServerSession {
 
   #onStream(http2: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
     const contentType = headers['content-type'] ?? ''
+    http2.on('error', () => undefined) // told by 'close', with its code
+    if (http2.destroyed || http2.closed) return // reset by what came right behind its head
     if (headers[':method'] !== 'POST' || !/^application\/grpc(\+|;|$)/.test(contentType)) {
-      http2.on('error', () => undefined)
       http2.respond({ ':status': 415, 'grpc-status': String(Code.INVALID_ARGUMENT) }, { endStream: true })
       return
     }

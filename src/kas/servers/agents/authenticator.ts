@@ -17,6 +17,8 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
 }
 
 const minuteMs = 60_000
+/** Tokens that are counted in one minute, good or not: beyond it others pass uncounted. */
+const maxCountedTokens = 100_000
 
 /** Who makes a call on 8150: by the token in its metadata (wire-protocol 2.3 and 2.6). */
 export class Authenticator {
@@ -72,7 +74,7 @@ export class Authenticator {
       this.#onRateExceeded()
       throw new KasError({ code: 'RATE_EXCEEDED' })
     }
-    this.#counts.set(hash, count)
+    if (count > 1 || this.#counts.size < maxCountedTokens) this.#counts.set(hash, count)
   }
 
   async #retry(token: string, signal: AbortSignal): Promise<Agent> {

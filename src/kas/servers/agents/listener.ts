@@ -39,7 +39,8 @@ export class Listener {
   readonly server: Server
   readonly #http: HttpServer
   readonly #webSockets: WebSocketServer
-  readonly #sockets = new Set<Socket>()
+  /** connections that have not become HTTP/2 yet, and what ends each if it takes too long */
+  readonly #undecided = new Map<Socket, NodeJS.Timeout>()
   readonly #options: ListenerOptions
   readonly #onConnection: OnConnection
   readonly #onError: (error: unknown) => void
@@ -62,7 +63,7 @@ export class Listener {
 
   /** Connections that have not become HTTP/2 yet are ended. */
   closeUndecided(): void {
-    for (const socket of this.#sockets) socket.destroy()
+    for (const socket of this.#undecided.keys()) socket.destroy()
   }
 
   #createServer(): Server {
@@ -80,36 +81,40 @@ export class Listener {
   }
 
   #accept(socket: Socket): void {
-    this.#sockets.add(socket)
-    const timer = setTimeout(() => socket.destroy(), this.#options.firstBytesTimeoutMs)
+    // node's own time-outs need a server that listens, which the HTTP server here does not
+    this.#undecided.set(
+      socket,
+      setTimeout(() => socket.destroy(), this.#options.firstBytesTimeoutMs),
+    )
     const onError = (error: unknown) => this.#onError(error)
     socket.on('error', onError)
-    socket.once('close', () => {
-      clearTimeout(timer)
-      this.#sockets.delete(socket)
-    })
+    socket.once('close', () => this.#decided(socket))
+    let head: Buffer = Buffer.alloc(0)
     const onReadable = () => {
-      const head = socket.read() as Buffer | null
-      if (!head) return
-      socket.unshift(head)
+      const chunk = socket.read() as Buffer | null
+      if (!chunk) return
+      head = head.length === 0 ? chunk : Buffer.concat([head, chunk])
       const length = Math.min(head.length, preface.length)
       const isHttp2 = head.subarray(0, length).equals(preface.subarray(0, length))
       if (isHttp2 && head.length < preface.length) return // a preface that comes in pieces
+      socket.unshift(head) // only now: it would be readable again at once, for ever
       socket.off('readable', onReadable)
-      this.#sockets.delete(socket)
-      clearTimeout(timer)
-      if (isHttp2) this.#onConnection(socket, addressOf(socket))
-      else if (this.#options.websocket) this.#http.emit('connection', socket)
+      if (isHttp2) {
+        this.#decided(socket)
+        this.#onConnection(socket, addressOf(socket))
+      } else if (this.#options.websocket) this.#http.emit('connection', socket)
       else socket.destroy()
     }
     socket.on('readable', onReadable)
   }
 
+  #decided(socket: Socket): void {
+    clearTimeout(this.#undecided.get(socket))
+    this.#undecided.delete(socket)
+  }
+
   #createHttp(): HttpServer {
     const http = createHttpServer({
-      headersTimeout: this.#options.firstBytesTimeoutMs,
-      requestTimeout: this.#options.firstBytesTimeoutMs,
-      connectionsCheckingInterval: 1000,
       keepAliveTimeout: 1,
     })
     http.on('request', (request, response) => {
@@ -147,6 +152,7 @@ export class Listener {
         webSocket.close(protocolError, `expecting "${subProtocol}" subprotocol, got "${webSocket.protocol}"`)
         return
       }
+      this.#decided(request.socket)
       this.#serveWebSocket(webSocket, addressOf(request.socket))
     })
   }

@@ -45,7 +45,7 @@ const unprintable = /[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|[\u2028\u
  */
 export function negotiate(accept: readonly string[]): string | undefined {
   if (accept.length === 0) return mediaTypes[0]
-  const plain = accept.join(',').replace(/;\s*(?!q\s*=)[^;,=]+(?:=(?:"[^"]*"|[^;,]*))?/gi, '')
+  const plain = accept.join(',').replace(/;(?!\s*q\s*=)[^;,=]+(?:=(?:"[^"]*"|[^;,]*))?/gi, '')
   return new Negotiator({ headers: { accept: plain } }).mediaType(mediaTypes)
 }
 

@@ -1,0 +1,80 @@
+import { writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
+import t, { type Test } from 'tap'
+import { Authority } from '../../../dev/certificates.ts'
+import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
+import { listen } from './api-server.ts'
+
+/** Credentials of agentk that are replaced while it runs, seen by the API server. */
+
+t.test('requests that are refused together with a token of before are all repeated with the newer one', async (t) => {
+  const file = join(t.testdir({ token: 'old' }), 'token')
+  let valid = 'Bearer old'
+  const refused: ServerResponse[] = []
+  const server = createServer((request, response) => {
+    if (request.headers.authorization === valid) return void response.end('"welcome"')
+    refused.push(response)
+    if (refused.length < 20) return
+    for (const each of refused) each.writeHead(401).end() // when all have come
+  })
+  const client = await connect(t, server, 'http', { token: { file } })
+  t.equal((await client.json('GET', '/')).status, 200)
+  valid = 'Bearer newer'
+  writeFileSync(file, 'newer')
+  const answers = await Promise.all(Array.from({ length: 20 }, () => client.json('GET', '/')))
+  t.same([...new Set(answers.map(({ status }) => status))], [200])
+  t.equal(refused.length, 20)
+})
+
+t.test('a newer client certificate is used at once, and what runs goes on', async (t) => {
+  const authority = await Authority.create('cluster')
+  const first = await authority.issueClient({ commonName: 'first' })
+  const second = await authority.issueClient({ commonName: 'second' })
+  const folder = t.testdir({ 'user.crt': first.certificate, 'user.key': first.key })
+  const { certificate: cert, key } = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
+  const server = createTlsServer({ cert, key, ca: authority.certificate, requestCert: true, rejectUnauthorized: true })
+  const held = Promise.withResolvers<ServerResponse>()
+  server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    const user = (request.socket as TLSSocket).getPeerCertificate().subject.CN
+    if (request.url === '/held') {
+      response.write(`"${user}`)
+      held.resolve(response)
+    } else response.end(JSON.stringify(user))
+  })
+  const certificate = { file: join(folder, 'user.crt') }
+  const keyFile = { file: join(folder, 'user.key') }
+  const settings = { ca: { text: authority.certificate }, certificate, key: keyFile }
+  const client = await connect(t, server, 'https', settings)
+  t.equal((await client.json('GET', '/')).body, 'first')
+  const running = client.json('GET', '/held')
+  const heldResponse = await held.promise
+
+  writeFileSync(certificate.file, second.certificate)
+  client.access.refresh()
+  t.equal((await client.json('GET', '/')).body, 'first', 'half of a pair is not used')
+  writeFileSync(keyFile.file, second.key)
+  client.access.refresh()
+  t.equal((await client.json('GET', '/')).body, 'second')
+  heldResponse.end('"')
+  t.equal((await running).body, 'first')
+})
+
+async function connect(
+  t: Test,
+  server: ReturnType<typeof createServer>,
+  scheme: string,
+  settings: Partial<ClusterSettings>,
+): Promise<ApiClient> {
+  const port = await listen(server)
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  const client = new ApiClient(new ClusterAccess({ server: `${scheme}://127.0.0.1:${port}`, ...settings }))
+  t.teardown(() => client.close())
+  return client
+}
