@@ -38,7 +38,7 @@ export interface Call {
 export interface Reply {
   /** a tunnel has the call; rejects with a KasError when none will */
   readonly ready: Promise<void>
-  /** the callee's headers; empty if the call ended before they came */
+  /** the callee's headers; `noMetadata` itself, which headers never are, if the call ended before they came */
   readonly metadata: Promise<Metadata>
   /** must be read to the end, or returned, for `done` to settle; returning early cancels the call */
   readonly messages: AsyncIterable<Uint8Array>

@@ -129,7 +129,8 @@ export class SteadyWatch {
   async #until(condition: () => boolean, what: string, timeoutMs: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const look = () => void (condition() && resolve())
-    const fail = () => reject(new Error(`no ${what} in ${timeoutMs} ms; failures: ${this.failures.join(', ')}`))
+    const fail = () =>
+      reject(new Error(`no ${what} in ${timeoutMs} ms; ${this.failures.length} failures, first ${this.failures[0]}`))
     const timer = setTimeout(fail, timeoutMs)
     this.#listeners.add(look)
     look()

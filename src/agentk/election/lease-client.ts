@@ -12,7 +12,7 @@ interface Lease {
   }
 }
 
-/** Three calls of coordination.k8s.io/v1: not worth a client library that takes a second and 120 MiB to load. */
+/** Three calls of coordination.k8s.io/v1: not worth a client library (doc/decisions/0005). */
 export class LeaseClient {
   readonly #client: ApiClient
   readonly #collection: string

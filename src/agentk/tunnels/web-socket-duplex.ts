@@ -1,5 +1,6 @@
 import { Duplex } from 'node:stream'
 import WebSocket from 'ws'
+import { webSocketMessageBytes } from '../../proto/grpc/limits.ts'
 
 /** ws may keep this much unsent; beyond it a write waits until it is flushed. */
 const maxBufferedBytes = 256 * 1024
@@ -51,11 +52,16 @@ export class WebSocketDuplex extends Duplex {
       return
     }
     const options = { binary: true, compress: false }
+    let at = 0
+    for (; bytes.length - at > webSocketMessageBytes; at += webSocketMessageBytes) {
+      this.#ws.send(bytes.subarray(at, at + webSocketMessageBytes), options)
+    }
+    const last = bytes.subarray(at)
     if (this.#ws.bufferedAmount > maxBufferedBytes) {
-      this.#ws.send(bytes, options, (error) => done(error))
+      this.#ws.send(last, options, (error) => done(error))
       return
     }
-    this.#ws.send(bytes, options)
+    this.#ws.send(last, options)
     done()
   }
 

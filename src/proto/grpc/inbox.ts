@@ -29,6 +29,10 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#deframer = deframer
     this.#onUnwanted = onUnwanted
     const add = (message: Uint8Array) => this.#add(message)
+    // node keeps what comes while the stream is paused: a view would keep all that was read with it, of other streams too
+    const push = stream.push
+    stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) =>
+      push.call(stream, this.#paused && chunk ? ownCopy(chunk) : chunk, encoding)
     stream.on('data', (chunk: Buffer) => {
       if (this.#failure) return
       try {
@@ -106,4 +110,11 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#messages.push(message)
     this.#unreadBytes += message.length + unreadMessageBytes
   }
+}
+
+/** Outside of node's pool, which other streams share. */
+function ownCopy(chunk: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(chunk.length)
+  copy.set(chunk)
+  return copy
 }

@@ -40,6 +40,12 @@ export const unreadMessageBytes = 128
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
 export const maxUnsentBytes = 256 * 1024
 
+/**
+ * One WebSocket message that carries a connection's bytes. The other side holds it whole before it reads any of it,
+ * and takes 10 MiB at the most (wire-protocol 2.2); node writes a whole window at once.
+ */
+export const webSocketMessageBytes = 64 * 1024
+
 export function http2Settings(limits: SessionLimits) {
   return {
     initialWindowSize: limits.streamWindowBytes,

@@ -1,4 +1,5 @@
 import { Duplex } from 'node:stream'
+import { webSocketMessageBytes } from './limits.ts'
 
 /** What is needed of a WebSocket; that of package ws fits. */
 export interface MessageSocket {
@@ -74,6 +75,14 @@ export class MessageDuplex extends Duplex {
 
   #send(bytes: Buffer, done: (error?: Error | null) => void): void {
     this.bytesWritten += bytes.length
-    this.#socket.send(bytes, { binary: true, compress: false }, done)
+    const options = { binary: true, compress: false } as const
+    let at = 0
+    for (; bytes.length - at > webSocketMessageBytes; at += webSocketMessageBytes) {
+      this.#socket.send(bytes.subarray(at, at + webSocketMessageBytes), options, toldByLast)
+    }
+    this.#socket.send(bytes.subarray(at), options, done)
   }
 }
+
+/** A write that fails fails with its last message. */
+function toldByLast(): void {}

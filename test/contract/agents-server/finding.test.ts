@@ -92,6 +92,12 @@ t.test('a caller that leaves while it waits takes no tunnel', async (t) => {
   t.ok(tunnels.take(agentId, echoMethod), 'the tunnel stayed idle')
 })
 
+t.test('a wait for somebody who has left is none', async (t) => {
+  const { tunnels } = await startAgentsServer(t)
+  const left = new KasError({ code: 'CANCELLED', detail: 'gone' })
+  await t.rejects(tunnels.wait(agentId, echoMethod, AbortSignal.abort(left)), { message: 'gone' })
+})
+
 t.test('calls spread over the pods of an agent', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const served = new Map<string, number>()

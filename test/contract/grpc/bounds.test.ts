@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
 import { defaultLimits, maxUnreadBytes, maxUnsentBytes } from '../../../src/proto/grpc/limits.ts'
 import { grpcJs } from './grpc-js.ts'
-import { ours } from './ours.ts'
+import { ours, serveOurs } from './ours.ts'
 import { rawClient } from './raw-peers.ts'
 import {
   bytes,
@@ -248,4 +248,37 @@ t.test('a raw client that never reads is sent its window and no more', async (t)
   const held = await settled(t, client, () => sent)
   t.ok(held <= defaultLimits.streamWindowBytes + maxUnsentBytes + slackBytes, `${held} bytes left the handler`)
   stream.close(8)
+})
+
+t.test('empty messages that nobody reads fill a window too', async (t) => {
+  const reading = Promise.withResolvers<void>()
+  const server = await serveOurs({
+    '/test.Contract/Idle': async ({ messages }) => {
+      await reading.promise
+      let count = 0
+      for await (const _ of messages) count++
+      return { count: [String(count)] }
+    },
+  })
+  t.teardown(() => server.close())
+  const session = await rawClient(t, server.port)
+  const stream = session.request(
+    { ':method': 'POST', ':path': '/test.Contract/Idle', 'content-type': 'application/grpc' },
+    { endStream: false },
+  )
+  stream.on('error', () => undefined)
+  const total = 1_000_000 // 5 MB: more than the windows of a stream and of its buffers
+  stream.end(Buffer.alloc(5 * total))
+  const [serving] = server.sessions
+  const received = () => [...(serving?.streams ?? [])][0]?.counts.received ?? 0
+  let most = -1
+  for (let still = 0; still < 30; ) {
+    await new Promise((resolve) => session.ping(resolve))
+    still = received() === most && most > 0 ? still + 1 : 0
+    most = received()
+  }
+  t.ok(most < total / 4, `${most} messages were taken in`)
+  const trailers = once(stream.resume(), 'trailers')
+  reading.resolve()
+  t.match((await trailers)[0], { 'grpc-status': '0', count: String(total) })
 })

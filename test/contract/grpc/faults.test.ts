@@ -185,3 +185,29 @@ t.test('percent-encoded messages are read as gRPC writes them', async (t) => {
   t.match(await call.done, { code: Code.NOT_FOUND, message: 'naïve 100%' })
   t.equal(text(bytes('naïve')), 'naïve')
 })
+
+t.test('keys that every object has are keys like others', async (t) => {
+  const keys = { constructor: 'a', __proto: 'b', 'to-string': 'c', hasownproperty: 'd' }
+  const server = await serveOurs({
+    [path]: async ({ metadata, sendMetadata }) => {
+      sendMetadata(metadata)
+      return { constructor: metadata.constructor as unknown as string[] }
+    },
+  })
+  t.teardown(() => server.close())
+  const session = await rawClient(t, server.port)
+  const { headers } = await rawCall(session, { ':path': path, ...keys }, new Uint8Array(0))
+  t.match(headers, { ...keys, 'grpc-status': '0' })
+
+  const port = await rawServer(t, (stream) => {
+    stream.once('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0', constructor: 'y' }))
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc', constructor: 'x' }, { waitForTrailers: true })
+    stream.end()
+  })
+  const client = await ours.connect(port)
+  t.teardown(() => client.close())
+  const call = await client.call(path)
+  call.end()
+  await collect(call.messages)
+  t.equal((await call.done).code, Code.OK)
+})

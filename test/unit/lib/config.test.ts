@@ -116,6 +116,15 @@ t.test('what is no YAML is told with its line', async (t) => {
   t.match(problems('a: 1\n---\nb: 2\n')[0], /not YAML/)
 })
 
+t.test('a file that is wrong all over: some problems are told, the others counted, long ones cut', async (t) => {
+  const wrong = problems(`peers: [${'1, '.repeat(1000)}]`)
+  t.equal(wrong.length, 21)
+  t.equal(wrong.at(-1), 'and 980 more')
+  const noYaml = problems('"'.repeat(10_000))
+  t.equal(noYaml.length, 21)
+  t.ok(noYaml.join('').length < 10_000)
+})
+
 t.test('a file that cannot be read is named', async (t) => {
   const file = `${t.testdir({})}/absent.yaml`
   await t.rejects(loadConfig(file, schema), {

@@ -44,3 +44,14 @@ t.test('a linked controller aborts with any of its signals, until it is disposed
   t.notOk(later.signal.aborted)
   t.ok(linkedController(a.signal).signal.aborted, 'aborted before')
 })
+
+t.test('abortable: a promise that nobody waits for any more may reject', async (t) => {
+  const faults: unknown[] = []
+  const onFault = (error: unknown) => void faults.push(error)
+  process.on('unhandledRejection', onFault)
+  t.teardown(() => process.off('unhandledRejection', onFault))
+  const aborted = AbortSignal.abort(new Error('reason'))
+  await t.rejects(abortable(Promise.reject(new Error('own')), aborted), { message: 'reason' })
+  await new Promise((resolve) => setImmediate(resolve)) // where node tells of such rejections
+  t.same(faults, [])
+})

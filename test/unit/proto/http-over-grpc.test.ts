@@ -66,6 +66,12 @@ for (const contentLength of [0, 1, 127, 128, 2 ** 31, 2 ** 40, -1]) {
   })
 }
 
+t.test('an extra of another type is refused: without it the request would act as the agent', async (t) => {
+  const bytes = Buffer.from(encodeHttpRequest.header(header))
+  bytes[bytes.indexOf('HeaderExtra')] = 'X'.charCodeAt(0)
+  t.throws(() => decodeHttpRequest(bytes), { code: 'INVALID_MESSAGE', message: /unknown type/ })
+})
+
 t.test('an absent content_length stays absent', async (t) => {
   const { contentLength, ...unknown } = header
   t.ok(contentLength)

@@ -16,6 +16,10 @@ t.equal(host({ HTTPS_PROXY: proxy }, { host: 'localhost', port: 1 }), undefined)
 t.equal(host({ HTTPS_PROXY: proxy }, { host: '127.1.2.3', port: 1 }), undefined)
 t.equal(host({ HTTPS_PROXY: proxy }, { host: '::1', port: 1 }), undefined)
 t.throws(() => host({ HTTPS_PROXY: 'socks5://proxy' }), /http or https/)
+t.throws(() => host({ HTTPS_PROXY: 'http://user:secret@proxy:99999' }), {
+  message: 'HTTPS_PROXY is not a URL',
+  input: undefined,
+})
 
 t.test('NO_PROXY', (t) => {
   const direct = (entry: string, to = target) =>

@@ -101,6 +101,16 @@ t.test('only the first 500 entries count, and that is told', async (t) => {
   t.match(warnings, [{ key: 'ci_access.projects', hint: /first 500/ }])
 })
 
+t.test('thousands of entries with an unknown key each are read in linear time', async (t) => {
+  const entry = '{id: a,access_as: {x: {}}},'
+  const began = process.cpuUsage()
+  const { ciAccess, warnings } = parse(`ci_access: { projects: [${entry.repeat(4500)}] }`)
+  const { user, system } = process.cpuUsage(began)
+  t.equal(warnings.filter(({ kind }) => kind === 'unknown').length, 4500)
+  t.same(ciAccess.projects.get('a')?.accessAs, { as: 'unknown', found: 'x' })
+  t.ok(user + system < 4e6, 'each entry was compared with each key: 8 s of CPU')
+})
+
 const refused: Record<string, [text: string, says: RegExp]> = {
   'no YAML': ['a: [', /^Config: c\.yaml: line 1: not YAML/],
   'a list': ['[]', /found a list/],

@@ -120,3 +120,31 @@ t.test('a read that a lost way left behind brings its message to the next', asyn
   source.resolve()
   t.same((await readReply(await running)).messages, ['a', 'b'])
 })
+
+t.test('a reply that begins amid a repeat takes no message from it', async (t) => {
+  const metadata = Promise.withResolvers<Record<string, string[]>>()
+  const seen: string[] = []
+  const early: Forward = async (call) => {
+    const messages = call.messages[Symbol.asyncIterator]()
+    const next = async () => {
+      const { value, done } = await messages.next()
+      if (!done) seen.push(Buffer.from(value).toString())
+      return !done
+    }
+    await next()
+    metadata.resolve({ served: ['yes'] })
+    const answer = async function* () {
+      while (await next());
+      yield* seen.map((one) => Buffer.from(one))
+    }
+    return {
+      ready: Promise.resolve(),
+      metadata: metadata.promise,
+      messages: answer(),
+      done: Promise.resolve({ trailers: {} }),
+    }
+  }
+  const forward = inTurn(lostAfter(3, []), early)
+  const reply = await deliver(forward)(callOf(['a', 'b', 'c', 'd'], { safety: 'safe' }))
+  t.same((await readReply(reply)).messages, ['a', 'b', 'c', 'd'])
+})

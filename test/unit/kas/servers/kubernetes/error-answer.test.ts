@@ -109,6 +109,7 @@ t.test('media types', async (t) => {
   t.equal(type('application/json;as=Table;v=v1;g=meta.k8s.io'), 'application/json')
   t.equal(type('text/html', 'application/yaml;q=0.5'), 'application/yaml')
   t.equal(type('application/json;q=0.1, application/yaml'), 'application/yaml')
+  t.equal(type('application/json; q=0.1, application/yaml; q=0.9'), 'application/yaml', 'spaces before a weight')
   t.equal(type('text/html'), 'text/plain; charset=utf-8')
   t.equal(type('application/json;q=0'), 'text/plain; charset=utf-8')
 })

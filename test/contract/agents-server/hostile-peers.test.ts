@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import WebSocket from 'ws'
+import { Listener } from '../../../src/kas/servers/agents/listener.ts'
+import { maxDescriptions } from '../../../src/kas/tunnels/agent-connection.ts'
+import { maxDescriptorBytes, maxDescriptorMethods } from '../../../src/kas/tunnels/connect.ts'
+import { Code } from '../../../src/lib/errors.ts'
+import { callThrough, startAgentsServer } from '../../support/agents-server.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
+
+/** Peers on 8150, with a token or without, that mean harm: they fail alone. */
+
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+const frame = (type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)) =>
+  Buffer.concat([Buffer.of(0, payload.length >> 8, payload.length & 255, type, flags, 0, 0, 0, stream), payload])
+const settings = frame(4, 0, 0)
+/** `GET http:/`, by HPACK's static table */
+const getHead = Buffer.from([0x82, 0x86, 0x84, 0x01, 0x01, 0x61])
+
+async function dial(t: Test, port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  return socket
+}
+
+/** An agent that comes now is served. */
+async function lives(t: Test, { forward, port }: Awaited<ReturnType<typeof startAgentsServer>>): Promise<void> {
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  void agent.open().serveEcho()
+  t.same((await callThrough(forward, ['x'])).messages, ['x'])
+}
+
+t.test('the beginning of a preface, and no more for now', async (t) => {
+  const server = await startAgentsServer(t)
+  const socket = await dial(t, server.port)
+  socket.write(preface.subarray(0, 3))
+  await lives(t, server)
+  socket.write(preface.subarray(3, 10))
+  await lives(t, server)
+  socket.write(Buffer.concat([preface.subarray(10), settings]))
+  const [answer] = (await once(socket, 'data')) as [Buffer]
+  t.equal(answer[3], 4, 'SETTINGS: all pieces were put together')
+})
+
+t.test('inside a WebSocket: heads that are reset, or whose connection breaks, in the same message', async (t) => {
+  const server = await startAgentsServer(t)
+  const tails = [frame(3, 0, 1, Buffer.of(0, 0, 0, 8)), frame(6, 0, 0, Buffer.of(1)), frame(0, 0, 0, Buffer.of(1))]
+  for (const tail of tails) {
+    const webSocket = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel')
+    t.teardown(() => webSocket.terminate())
+    webSocket.on('error', () => undefined)
+    const answered = once(webSocket, 'message')
+    await once(webSocket, 'open')
+    webSocket.send(Buffer.concat([preface, settings, frame(1, 4, 1, getHead), tail]))
+    await answered
+    await lives(t, server)
+  }
+})
+
+t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
+  const upgraded: unknown[] = []
+  const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50 }
+  const listener = new Listener(
+    options,
+    (duplex) => upgraded.push(duplex.destroy()),
+    () => undefined,
+  )
+  listener.server.listen(0, '127.0.0.1')
+  await once(listener.server, 'listening')
+  t.teardown(() => listener.server.close())
+  const { port } = listener.server.address() as AddressInfo
+  for (const text of [
+    '',
+    'G',
+    'GET / HTTP/1.1\r\nHost: a\r\n',
+    'GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n',
+    'PRI * HTT',
+  ]) {
+    const socket = await dial(t, port)
+    socket.resume()
+    socket.write(text)
+    await once(socket, 'close')
+  }
+  t.same(upgraded, [])
+})
+
+t.test('half a request does not keep the server from stopping', async (t) => {
+  const { server, port } = await startAgentsServer(t)
+  const socket = await dial(t, port)
+  const closed = once(socket, 'close')
+  const answered = once(socket, 'data')
+  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n')
+  await answered
+  await server.stop()
+  await closed
+})
+
+t.test('descriptors have bounds', async (t) => {
+  const { port } = await startAgentsServer(t)
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  const many = Array.from({ length: maxDescriptorMethods + 1 }, (_, i) => `/test.Echo/${i}`)
+  t.equal((await agent.open(many).done).error?.grpcCode, Code.INVALID_ARGUMENT, 'too many methods')
+  const long = [`/test.Echo/${'x'.repeat(maxDescriptorBytes)}`]
+  t.equal((await agent.open(long).done).error?.grpcCode, Code.RESOURCE_EXHAUSTED, 'too many bytes')
+  const different = Array.from({ length: maxDescriptions + 1 }, (_, i) => agent.open([`/test.Echo/${i}`]))
+  t.equal((await (different.at(-1) as (typeof different)[0]).done).error?.grpcCode, Code.INVALID_ARGUMENT, 'too many')
+  const again = agent.open(['/test.Echo/0'])
+  const method = await Promise.race([again.done.then(() => 'ended'), agent.session.ping().then(() => 'open')])
+  t.equal(method, 'open', 'a known one is good')
+})
