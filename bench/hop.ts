@@ -6,19 +6,17 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { ControlPlane } from '../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../dev/control-plane/kubeconfig.ts'
 import { download, type LoadResult, load, type Target } from './hop/load.ts'
 import { startOurs } from './hop/ours.ts'
-import { cpuSeconds, median, Programs } from './hop/programs.ts'
+import { readCounts, refuse } from './support/options.ts'
+import { cpuSeconds, median, Programs } from './support/programs.ts'
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, requests: { type: 'string' } } })
-const rounds = Number(values.rounds ?? 5)
-const requests = Number(values.requests ?? 1500)
+const { rounds, requests } = readCounts({ rounds: 5, requests: 1500 })
 const concurrencies = [1, 16, 64]
 const assets = process.env.KUBEBUILDER_ASSETS
-if (!assets) throw new Error('KUBEBUILDER_ASSETS must name a folder with kube-apiserver and etcd')
+if (!assets) refuse('hop needs KUBEBUILDER_ASSETS, a folder with kube-apiserver and etcd')
 
 type Row = Record<string, number[]>
 interface Way {

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 
 const questions = readdirSync(import.meta.dirname)
-  .filter((file) => file.endsWith('.ts') && file !== 'run.ts' && !file.startsWith('support'))
+  .filter((file) => file.endsWith('.ts') && file !== 'run.ts')
   .map((file) => file.slice(0, -3))
 const [question = ''] = process.argv.slice(2)
 if (questions.includes(question)) {

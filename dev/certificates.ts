@@ -1,5 +1,6 @@
 import { randomBytes, webcrypto } from 'node:crypto'
 import type { Extension } from '@peculiar/x509'
+import { loadX509 } from '../src/kas/load-x509.ts'
 
 /** Certificates for development and tests: an authority, and what it signs. Keys are ECDSA P-256, all is PEM. */
 
@@ -24,13 +25,6 @@ const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as con
 const dayMs = 86_400_000
 /** Back-dated a little, since clocks of two machines differ. */
 const skewMs = 300_000
-
-/** The library's container reads decorators' metadata while it loads; none is ever written, so "there is none" will do. */
-async function loadX509() {
-  const none = () => undefined
-  if (!('getMetadata' in Reflect)) Object.assign(Reflect, { getMetadata: none, getOwnMetadata: none })
-  return import('@peculiar/x509')
-}
 
 /** A certificate authority that lives in memory; only what it issues is ever written down. */
 export class Authority {

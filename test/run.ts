@@ -1,6 +1,6 @@
 /**
  * `npm test`: every test file in a process of its own, two at a time where files are light, one at a time where they
- * start whole programs. Prints each failure in full, one list of what was skipped and why, and as its last line
+ * start whole programs, and beside these the few that mostly wait. Prints each failure in full, one list of what was skipped and why, and as its last line
  * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
  * `--jobs N`, `--timeout SECONDS` (of one file), `--grep PATTERN` (of test names).
  */
@@ -14,6 +14,8 @@ import { runFile } from './runner/run-file.ts'
 const root = join(import.meta.dirname, '..')
 const light = ['ground', 'unit', 'contract']
 const heavy = ['cluster', 'e2e', 'peers']
+/** start whole programs too, but spend their time on leases that expire and connections that grow old */
+const waiting = new Set(['test/e2e/leader.test.ts', 'test/peers/agentk-go-kas-life.test.ts'])
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -51,5 +53,8 @@ async function runAll(files: string[], jobs: number): Promise<void> {
 }
 
 await runAll(filesOf(light), Number(values.jobs))
-await runAll(filesOf(heavy), 1)
+const { working = [], patient = [] } = Object.groupBy(filesOf(heavy), (file) =>
+  waiting.has(file) ? 'patient' : 'working',
+)
+await Promise.all([runAll(working, 1), runAll(patient, 1)])
 process.exitCode = printSummary(results, { interrupted: stop.signal.aborted }) ? 0 : 1

@@ -12,27 +12,36 @@ export interface Impersonated {
   extra?: Readonly<Record<string, readonly string[]>>
 }
 
-export interface KubeconfigOptions {
+/** What the server's certificate is checked against: a file by absolute path, or its content, PEM both. */
+export type KubeconfigAuthority = { caFile: string } | { authority: string }
+
+export type KubeconfigOptions = KubeconfigAuthority & {
+  /** of its context, cluster and user; default `kas` */
+  name?: string
   /** URL */
   server: string
-  /** absolute path, PEM */
-  caFile: string
   user: KubeconfigUser
   namespace?: string
 }
 
 /** A kubeconfig with one cluster and one user, as JSON (which is YAML). */
 export function kubeconfigText(options: KubeconfigOptions): string {
-  const name = 'kas'
+  const { name = 'kas' } = options
   const context = { cluster: name, user: name, ...(options.namespace ? { namespace: options.namespace } : {}) }
-  return JSON.stringify({
+  const config = {
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': name,
-    clusters: [{ name, cluster: { server: options.server, 'certificate-authority': options.caFile } }],
+    clusters: [{ name, cluster: { server: options.server, ...authorityFields(options) } }],
     users: [{ name, user: userFields(options.user) }],
     contexts: [{ name, context }],
-  })
+  }
+  return `${JSON.stringify(config, null, 2)}\n`
+}
+
+function authorityFields(authority: KubeconfigAuthority): Record<string, string> {
+  if ('caFile' in authority) return { 'certificate-authority': authority.caFile }
+  return { 'certificate-authority-data': Buffer.from(authority.authority).toString('base64') }
 }
 
 function userFields(user: KubeconfigUser): Record<string, unknown> {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Authority } from '../certificates.ts'
 import { freePorts } from '../control-plane/free-ports.ts'
+import { kubeconfigText } from '../control-plane/kubeconfig.ts'
 import { Program } from '../control-plane/program.ts'
 import { Warden } from '../control-plane/warden.ts'
-import { kubeconfigOf } from '../start/kubeconfig.ts'
 import { untilOk } from '../start/readiness.ts'
 import type { EndlessApiOptions, EndlessApiStats } from './endless-api.ts'
 import { Kube } from './kube.ts'
@@ -44,7 +44,7 @@ export class EndlessCluster {
     const kubeconfig = join(folder, 'kubeconfig')
     await writeFile(options.certificateFile, serving.certificate)
     await writeFile(options.keyFile, serving.key, { mode: 0o600 })
-    const content = kubeconfigOf({ name: 'endless', server, authority: authority.certificate, token: 'any' })
+    const content = kubeconfigText({ server, authority: authority.certificate, user: { token: 'any' } })
     await writeFile(kubeconfig, content, { mode: 0o600 })
     const args = [main, JSON.stringify(options)]
     const program = new Program(

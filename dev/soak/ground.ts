@@ -10,6 +10,7 @@ import type { Ports } from '../start/ports.ts'
 import { untilOk } from '../start/readiness.ts'
 import { files, type Settings, writeSettings } from '../start/settings.ts'
 import { Kube } from './kube.ts'
+import type { Scheme } from './soak-options.ts'
 
 const project = resolve(import.meta.dirname, '../..')
 const readyTimeoutMs = 60_000
@@ -20,8 +21,6 @@ export interface GroundOptions {
   /** how agentk reaches kas; both carry TLS. Default `wss` */
   readonly scheme?: Scheme
 }
-
-export type Scheme = 'wss' | 'grpcs'
 
 /** bytes */
 export interface ResidentMemory {
@@ -82,7 +81,8 @@ export class Ground {
     const agentk = this.#agentkProgram()
     this.#agentk = agentk
     await agentk.start()
-    await untilOk({ url: `http://127.0.0.1:${this.#ports.agentkOps}/readiness` }, signal)
+    const ready = AbortSignal.any([signal, endOf(agentk)])
+    await untilOk({ url: `http://127.0.0.1:${this.#ports.agentkOps}/readiness` }, ready)
   }
 
   /** Tunnels of agentk that wait for a call, as it says itself. */
@@ -101,7 +101,8 @@ export class Ground {
 
   async #start(signal: AbortSignal): Promise<void> {
     await this.#kas.start()
-    await untilOk({ url: `http://127.0.0.1:${this.#ports.ops}/readiness` }, signal)
+    const ready = AbortSignal.any([signal, endOf(this.#kas)])
+    await untilOk({ url: `http://127.0.0.1:${this.#ports.ops}/readiness` }, ready)
     await this.restartAgentk(signal)
     const { server, ca, credential } = this.kube.options
     await untilOk({ url: `${server}/version`, ca, headers: { authorization: `Bearer ${credential}` } }, signal)
@@ -130,6 +131,13 @@ export class Ground {
   async #logTails(): Promise<string> {
     return `${await this.#kas.tail()}\n${(await this.#agentk?.tail()) ?? ''}`
   }
+}
+
+/** Aborted once the program has ended: it will not become ready. */
+function endOf(program: Program): AbortSignal {
+  const ended = new AbortController()
+  void program.exited.then(() => ended.abort(new Error(`${program.name} ended by itself`)))
+  return ended.signal
 }
 
 async function choosePorts(): Promise<Ports> {

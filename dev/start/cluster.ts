@@ -5,7 +5,7 @@ import { ApiDouble } from '../api-double/api-double.ts'
 import type { Authority } from '../certificates.ts'
 import { missingAssets } from '../control-plane/assets.ts'
 import { ControlPlane } from '../control-plane/control-plane.ts'
-import { kubeconfigOf } from './kubeconfig.ts'
+import { kubeconfigText } from '../control-plane/kubeconfig.ts'
 
 /** The cluster that agentk serves. */
 export interface Cluster {
@@ -62,7 +62,12 @@ async function doubleCluster({ folder, authority }: ClusterChoice): Promise<Clus
   const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token })
   await double.start()
   const kubeconfig = join(resolve(folder), 'cluster.kubeconfig')
-  const content = kubeconfigOf({ name: 'api-double', server: double.url, authority: authority.certificate, token })
+  const content = kubeconfigText({
+    name: 'api-double',
+    server: double.url,
+    authority: authority.certificate,
+    user: { token },
+  })
   await writeFile(kubeconfig, content, { mode: 0o600 })
   return {
     kind: 'double',

@@ -48,8 +48,10 @@ function nodeProgram(
   warden: Warden,
   init: { folder: string; logFile: string; args: readonly string[]; environment?: Record<string, string> },
 ): Program {
-  const logFile = join(resolve(init.folder), init.logFile)
-  const environment = { ...ownEnvironment(), ...init.environment }
+  const folder = resolve(init.folder)
+  const logFile = join(folder, init.logFile)
+  // what a killed program leaves goes with the folder
+  const environment = { ...ownEnvironment(), TMPDIR: folder, ...init.environment }
   return new Program({ warden }, { command: process.execPath, args: init.args, folder: project, logFile, environment })
 }
 

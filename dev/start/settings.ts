@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { stringify } from 'yaml'
 import type { Authority } from '../certificates.ts'
-import { kubeconfigOf } from './kubeconfig.ts'
+import { kubeconfigText } from '../control-plane/kubeconfig.ts'
 import type { Ports } from './ports.ts'
 import { createProjectRepository } from './project-repository.ts'
 
@@ -68,7 +68,7 @@ export async function writeSettings({ folder, ports, authority }: Inputs): Promi
 export async function writeKubeconfig({ folder, ports, authority }: Inputs, settings: Settings): Promise<void> {
   const server = `https://127.0.0.1:${ports.kubernetes}`
   const token = settings.userCredential
-  const content = kubeconfigOf({ name: 'kas', server, authority: authority.certificate, token })
+  const content = kubeconfigText({ server, authority: authority.certificate, user: { token } })
   await writeFile(join(folder, files.kubeconfig), content, { mode: 0o600 })
 }
 

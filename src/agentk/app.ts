@@ -2,24 +2,26 @@ import { randomUUID } from 'node:crypto'
 import { create } from '@bufbuild/protobuf'
 import { CertificateFiles } from '../lib/certificate-files.ts'
 import { systemClock } from '../lib/clock.ts'
-import type { Logger, LogLevel } from '../lib/log.ts'
+import type { Logger } from '../lib/log.ts'
+import { createBuildMetrics, createRegistry } from '../lib/metrics.ts'
+import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { productName, type Version } from '../lib/version.ts'
 import type { Metadata } from '../proto/call.ts'
-import { type AgentConfiguration, log_level_enum } from '../proto/gen/agentcfg_pb.ts'
-import { AgentMetaSchema } from '../proto/gen/entity_pb.ts'
+import { type AgentMeta, AgentMetaSchema } from '../proto/gen/entity_pb.ts'
 import { kubernetesApiMethod } from '../proto/http-over-grpc.ts'
 import { ApiClient } from './cluster/api-client.ts'
 import type { ClusterAccess } from './cluster/cluster-access.ts'
+import { askKubernetesVersion } from './cluster/kubernetes-version.ts'
 import type { Config } from './config.ts'
 import { Election } from './election/election.ts'
 import { LeaseClient } from './election/lease-client.ts'
-import { createMetrics } from './metrics.ts'
+import { Loggers } from './loggers.ts'
+import { createAgentkMetrics } from './metrics.ts'
 import { Configuration } from './modules/configuration.ts'
 import { KubernetesApi } from './modules/kubernetes-api/kubernetes-api.ts'
 import { Leader } from './modules/leader.ts'
-import { type KubernetesVersionInfo, Registrar } from './modules/registrar.ts'
-import { Observability } from './observability.ts'
+import { Registrar } from './modules/registrar.ts'
 import { KasLink } from './tunnels/kas-link.ts'
 import { TunnelPool } from './tunnels/pool.ts'
 import { dialKas } from './tunnels/transport.ts'
@@ -38,124 +40,118 @@ const time = { clock: systemClock, random: Math.random }
 
 /** All parts of agentk, built and staged. */
 export class App implements Service {
-  /** where metrics and probes are; for tests that listen on port 0 */
-  readonly observability: Observability
+  readonly #config: Config
+  readonly #version: Version
+  readonly #product: string
+  readonly #loggers: Loggers
+  readonly #client: ApiClient
+  readonly #link: KasLink
   readonly #stages: Stages
-  readonly #log: Logger
 
   constructor({ log, access }: AppComponents, { config, version }: AppOptions) {
-    this.#log = log
-    const product = productName('gitlab-agent', version)
-    const loggers = [log]
-    const child = (name: string) => {
-      const logger = log.child({ mod_name: name })
-      loggers.push(logger)
-      return logger
-    }
-    const client = new ApiClient(access)
-    const link = createLink(child('kas_link'), config, product)
-    const metadata = () => callMetadata(config)
-    const shared = { link, metadata, log, ...time }
-
-    const kubernetesApi = new KubernetesApi({ client }, { product })
-    const methods = new Map([[kubernetesApiMethod, kubernetesApi.forward]])
-    const pool = new TunnelPool({ ...shared, methods, log: child('reverse_tunnel') })
-
-    const meta = create(AgentMetaSchema, {
-      version: `v${version.version}`,
-      commitId: version.commit,
-      podNamespace: config.pod.namespace,
-      podName: config.pod.name,
-    })
-    const configuration = new Configuration({ ...shared, log: child('agent_configuration') }, { meta })
-    const kubernetesVersion = (signal: AbortSignal) => askVersion(client, signal)
-    const registrar = new Registrar({ ...shared, kubernetesVersion, log: child('agent_registrar') }, { meta })
-
-    const leases = new LeaseClient(client, { namespace: config.pod.namespace })
-    const leaderLog = child('leader')
-    const identity = `${config.pod.name}_${randomUUID()}`
-    const election = new Election({ leases, log: leaderLog, ...time }, { identity })
-    const leader = new Leader({ election, log: leaderLog, ...time })
+    this.#config = config
+    this.#version = version
+    this.#product = productName('gitlab-agent', version)
+    this.#loggers = new Loggers(log)
+    this.#client = new ApiClient(access)
+    this.#link = this.#createLink()
+    const pool = this.#createPool()
+    const { configuration, registrar } = this.#createModules()
+    const election = this.#createElection()
+    const leader = new Leader({ election, log: this.#loggers.of('leader'), ...time })
     configuration.onConfiguration((received) => {
-      applyLogLevel(loggers, received)
+      this.#loggers.apply(received)
       election.begin(`agent-${received.agentId}-lock`)
     })
-
-    const register = createMetrics(
-      { tunnels: () => pool.counts, connected: () => link.connected, leads: () => election.holds() },
-      version,
-    )
-    this.observability = createObservability(config, { log, link, register, product })
-    const closing: Service = { start: async () => undefined, stop: () => client.close() }
-    this.#stages = new Stages([this.observability, closing, link, configuration, registrar, election, leader, pool])
+    const ops = this.#createOps(pool, election)
+    const closing: Service = { start: async () => undefined, stop: () => this.#client.close() }
+    this.#stages = new Stages([...ops, closing, this.#link, configuration, registrar, election, leader, pool])
   }
 
   async start(): Promise<void> {
     await this.#stages.start()
-    this.#log.info('agentk is up')
+    this.#loggers.root.info('agentk is up')
   }
 
   /** New calls are not taken; running ones may end until `patience` aborts. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#stages.stop(patience)
   }
-}
 
-function createLink(log: Logger, { kas, token, env }: Config, userAgent: string): KasLink {
-  const transport = { ...kas, userAgent, authorization: () => `Bearer ${token()}`, env }
-  return new KasLink(
-    { dial: (signal) => dialKas(transport, signal), log, ...time },
-    // inside a WebSocket HTTP/2 is in the clear, whatever is around it
-    { authority: kas.address.authority, scheme: kas.address.scheme === 'grpcs' ? 'https' : 'http', userAgent },
-  )
-}
+  #createLink(): KasLink {
+    const { kas, token, env } = this.#config
+    const userAgent = this.#product
+    const transport = { ...kas, userAgent, authorization: () => `Bearer ${token()}`, env }
+    return new KasLink(
+      { dial: (signal) => dialKas(transport, signal), log: this.#loggers.of('kas_link'), ...time },
+      // inside a WebSocket HTTP/2 is in the clear, whatever is around it
+      { authority: kas.address.authority, scheme: kas.address.scheme === 'grpcs' ? 'https' : 'http', userAgent },
+    )
+  }
 
-/** `--kas-header` goes with each call where there is no upgrade to carry it (wire-protocol 2.3). */
-function callMetadata({ kas, token }: Config): Metadata {
-  const metadata: Record<string, string[]> = {}
-  if (!kas.address.webSocket) {
-    for (const [name, value] of kas.headers) {
-      const key = name.toLowerCase()
-      metadata[key] = [...(metadata[key] ?? []), value]
+  #createPool(): TunnelPool {
+    const kubernetesApi = new KubernetesApi({ client: this.#client }, { product: this.#product })
+    const methods = new Map([[kubernetesApiMethod, kubernetesApi.forward]])
+    const log = this.#loggers.of('reverse_tunnel')
+    return new TunnelPool({ link: this.#link, methods, metadata: this.#metadata, log, ...time })
+  }
+
+  #createModules(): { configuration: Configuration; registrar: Registrar } {
+    const components = { link: this.#link, metadata: this.#metadata, ...time }
+    const meta = agentMeta(this.#config, this.#version)
+    const kubernetesVersion = (signal: AbortSignal) => askKubernetesVersion(this.#client, signal)
+    const log = this.#loggers.of('agent_registrar')
+    return {
+      configuration: new Configuration({ ...components, log: this.#loggers.of('agent_configuration') }, { meta }),
+      registrar: new Registrar({ ...components, kubernetesVersion, log }, { meta }),
     }
   }
-  metadata.authorization = [`Bearer ${token()}`]
-  return metadata
+
+  #createElection(): Election {
+    const { namespace, name } = this.#config.pod
+    const leases = new LeaseClient(this.#client, { namespace })
+    const identity = `${name}_${randomUUID()}`
+    return new Election({ leases, log: this.#loggers.of('leader'), ...time }, { identity })
+  }
+
+  #createOps(pool: TunnelPool, election: Election): Service[] {
+    const { listen, certificate: files } = this.#config.observability
+    const link = this.#link
+    const register = createRegistry()
+    createBuildMetrics(register, this.#version)
+    createAgentkMetrics(register, {
+      tunnels: () => pool.counts,
+      connected: () => link.connected,
+      leads: () => election.holds(),
+    })
+    const log = this.#loggers.of('observability')
+    const certificate = files && new CertificateFiles({ log }, files)
+    const readiness = { problem: () => (link.connected ? undefined : 'kas: not connected') }
+    const components = { register, readiness, log, ...(certificate ? { certificate } : {}) }
+    const server = new OpsServer(components, { listen, product: this.#product })
+    return certificate ? [certificate, server] : [server]
+  }
+
+  /** `--kas-header` goes with each call where there is no upgrade to carry it (wire-protocol 2.3). */
+  readonly #metadata = (): Metadata => {
+    const { kas, token } = this.#config
+    const metadata: Record<string, string[]> = {}
+    if (!kas.address.webSocket) {
+      for (const [name, value] of kas.headers) {
+        const key = name.toLowerCase()
+        metadata[key] = [...(metadata[key] ?? []), value]
+      }
+    }
+    metadata.authorization = [`Bearer ${token()}`]
+    return metadata
+  }
 }
 
-function createObservability(
-  { observability }: Config,
-  {
-    log,
-    link,
-    register,
-    product,
-  }: { log: Logger; link: KasLink; register: ReturnType<typeof createMetrics>; product: string },
-): Observability {
-  const certificate = observability.certificate && new CertificateFiles({ log }, observability.certificate)
-  const problem = () => (link.connected ? undefined : 'kas: not connected')
-  return new Observability(
-    { register, problem, ...(certificate ? { certificate } : {}) },
-    { listen: observability.listen, product },
-  )
-}
-
-/** @throws Error when the API server does not answer with a version */
-async function askVersion(client: ApiClient, signal: AbortSignal): Promise<KubernetesVersionInfo> {
-  const { status, body } = await client.json('GET', '/version', undefined, signal)
-  if (status !== 200 || typeof body !== 'object' || !body) throw new Error(`/version was answered with ${status}`)
-  const { major = '', minor = '', gitVersion = '', platform = '' } = body as Partial<KubernetesVersionInfo>
-  return { major, minor, gitVersion, platform }
-}
-
-const logLevels: Record<number, LogLevel> = {
-  [log_level_enum.info]: 'info',
-  [log_level_enum.debug]: 'debug',
-  [log_level_enum.warn]: 'warn',
-  [log_level_enum.error]: 'error',
-}
-
-function applyLogLevel(loggers: readonly Logger[], { observability }: AgentConfiguration): void {
-  const level = logLevels[observability?.logging?.level ?? log_level_enum.info]
-  if (level && observability?.logging) for (const logger of loggers) logger.level = level
+function agentMeta({ pod }: Config, { version, commit }: Version): AgentMeta {
+  return create(AgentMetaSchema, {
+    version: `v${version}`,
+    commitId: commit,
+    podNamespace: pod.namespace,
+    podName: pod.name,
+  })
 }

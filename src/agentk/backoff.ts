@@ -1,3 +1,12 @@
+import type { Clock } from '../lib/clock.ts'
+import { pause } from './pause.ts'
+
+export interface BackoffComponents {
+  readonly clock: Clock
+  /** from 0 to 1 */
+  readonly random: () => number
+}
+
 export interface BackoffOptions {
   readonly firstMs: number
   readonly maxMs: number
@@ -9,30 +18,34 @@ export interface BackoffOptions {
   readonly resetMs: number
 }
 
-/** Pauses between attempts, growing (wire-protocol 2.5). Time and chance are given, so that tests can move them. */
+/** Pauses between attempts, growing (wire-protocol 2.5). */
 export class Backoff {
+  readonly #components: BackoffComponents
   readonly #options: BackoffOptions
-  readonly #now: () => number
-  readonly #random: () => number
   #ms: number
   #lastAt = Number.NEGATIVE_INFINITY
 
-  constructor(options: BackoffOptions, now: () => number, random: () => number) {
+  constructor(components: BackoffComponents, options: BackoffOptions) {
+    this.#components = components
     this.#options = options
-    this.#now = now
-    this.#random = random
     this.#ms = options.firstMs
   }
 
   /** How long to wait before the next attempt, in ms. */
   next(): number {
+    const { clock, random } = this.#components
     const { firstMs, maxMs, factor, jitter, around, resetMs } = this.#options
-    const now = this.#now()
+    const now = clock.now()
     if (now - this.#lastAt > resetMs) this.#ms = firstMs
     this.#lastAt = now
     const base = this.#ms
     this.#ms = Math.min(base * factor, maxMs)
-    return base * (1 + jitter * (around ? 2 * this.#random() - 1 : this.#random()))
+    return base * (1 + jitter * (around ? 2 * random() - 1 : random()))
+  }
+
+  /** Resolves when it is time for the next attempt, or as soon as `signal` aborts. */
+  wait(signal: AbortSignal): Promise<void> {
+    return pause(this.next(), this.#components.clock, signal)
   }
 
   reset(): void {

@@ -27,7 +27,7 @@ export interface Config {
 }
 
 /** As node:net's listen takes it. */
-export type ListenAddress = { readonly host?: string; readonly port: number } | { readonly path: string }
+type ListenAddress = { readonly host?: string; readonly port: number } | { readonly path: string }
 
 const defaultObservabilityAddress = ':8080'
 const logLevels: readonly string[] = ['debug', 'info', 'warn', 'error']

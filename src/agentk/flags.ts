@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { closest, distance } from 'fastest-levenshtein'
+import { nearestName } from '../lib/nearest-name.ts'
 
 const text = { type: 'string' } as const
 const list = { type: 'string', multiple: true } as const
@@ -90,6 +90,6 @@ export function parseFlags(argv: readonly string[]): Flags {
 }
 
 function suggestion(name: string): string {
-  const nearest = closest(name, Object.keys(options))
-  return distance(name, nearest) <= Math.max(2, name.length / 3) ? `, did you mean --${nearest}?` : ''
+  const nearest = nearestName(name, Object.keys(options))
+  return nearest ? `, did you mean --${nearest}?` : ''
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-import { constants } from 'node:os'
 import { createLogger } from '../lib/log.ts'
+import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
 import { parseFlags, UsageError, usage } from './flags.ts'
 
-/** Running calls may take this long to end after the first signal. */
-const stopPatienceMs = 30_000
+/** Running calls may take this long to end after the first signal: Kubernetes kills a pod after 30 s. */
+const stopPatienceMs = 25_000
 
 /** @returns the exit code, once there is one; agentk runs until it is told to stop */
 async function main(argv: readonly string[]): Promise<number> {
@@ -33,31 +33,23 @@ async function main(argv: readonly string[]): Promise<number> {
   return 0
 }
 
-/** Resolves at the first SIGTERM or SIGINT; the second ends the process at once. */
-function stopSignal(onFirst: (signal: string) => void): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  let first = true
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      if (!first) process.exit(128 + constants.signals[signal])
-      first = false
-      onFirst(signal)
-      resolve()
-    })
-  }
-  return promise
-}
-
 function print(text: string): number {
   process.stdout.write(text)
   return 0
 }
 
+/** What the operator can put right is told without a stack. */
+function explain(error: unknown): string {
+  if (error instanceof UsageError) return `${error.message}\nagentk --help shows all flags`
+  if (!(error instanceof Error)) return String(error)
+  const { code } = error as NodeJS.ErrnoException
+  const known = code === 'SETTINGS_INVALID' || /^(EADDR|EACCES)/.test(code ?? '')
+  return known ? error.message : (error.stack ?? error.message)
+}
+
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  const known = error instanceof UsageError
-  process.stderr.write(`agentk: ${known ? error.message : error instanceof Error ? error.stack : String(error)}\n`)
-  if (known) process.stderr.write('agentk --help shows all flags\n')
-  process.exit(known ? 2 : 1)
+  process.stderr.write(`agentk: ${explain(error)}\n`)
+  process.exit(error instanceof UsageError ? 2 : 1)
 }

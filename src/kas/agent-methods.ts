@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { GrpcType } from '../lib/metrics.ts'
+import { positiveInt63 } from '../lib/positive-int63.ts'
 import { connectMethod } from '../proto/reverse-tunnel.ts'
 import type { Agent } from './directory/directory.ts'
 import type { FileDirectory } from './directory/file.ts'
@@ -61,7 +61,7 @@ export function methodTypes(methods: Readonly<Record<string, AgentMethod>>): Rea
 
 /** @returns ends the registration */
 function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {
-  const connectionId = randomBytes(8).readBigUInt64BE() >> 1n
+  const connectionId = positiveInt63()
   connectedAgents.register(agent, connectionId, meta)
   const renewal = setInterval(() => connectedAgents.register(agent, connectionId, meta), registrationRenewalMs)
   return () => {

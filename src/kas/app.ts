@@ -8,6 +8,7 @@ import {
   createRegistry,
   createRouterMetrics,
 } from '../lib/metrics.ts'
+import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
@@ -21,15 +22,17 @@ import { GitRepositories } from './repositories/git.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
+import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
-import { OpsServer } from './servers/ops.ts'
 import { Readiness } from './servers/readiness.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
 
 export interface AppOptions {
   readonly config: KasConfig
+  /** where `config` was read, for errors */
+  readonly configurationFile: string
   readonly version: Version
   /** of which git gets PATH, HOME, proxies and certificates */
   readonly env: Readonly<Record<string, string | undefined>>
@@ -74,10 +77,10 @@ export class App implements Service {
   /** Without `patience`: the graces of the configuration. */
   async stop(patience?: AbortSignal): Promise<void> {
     const { listen, kubernetes_api } = this.#options.config.agent
-    const kubernetesMs = kubernetes_api
-      ? kubernetes_api.listen.listen_grace_period + kubernetes_api.listen.shutdown_grace_period
-      : 0
-    await this.#stages?.stop(patience ?? AbortSignal.timeout(listen.listen_grace_period + kubernetesMs + stopMarginMs))
+    const kubernetes = kubernetes_api?.listen
+    const listenMs = Math.max(listen.listen_grace_period, kubernetes?.listen_grace_period ?? 0)
+    const graceMs = listenMs + (kubernetes?.shutdown_grace_period ?? 0) + stopMarginMs
+    await this.#stages?.stop(patience ?? AbortSignal.timeout(graceMs))
   }
 
   #build(): Service[] {
@@ -116,15 +119,15 @@ export class App implements Service {
   }
 
   #identity(): Identity {
-    const { config, env } = this.#options
+    const { config, configurationFile, env } = this.#options
     const { file } = config.directory
     if (file === undefined) {
-      const problem = 'found nothing, allowed: a file, because GitLab itself cannot be asked yet'
-      throw new KasError({ code: 'SETTINGS_INVALID', file: 'configuration', problems: [`directory.file: ${problem}`] })
+      const problem = 'directory.file: found nothing, allowed: a file, because GitLab itself cannot be asked yet'
+      throw new KasError({ code: 'SETTINGS_INVALID', file: configurationFile, problems: [problem] })
     }
     const log = this.#log
     const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(this.#register) }, { file })
-    const folder = new TemporaryFolder()
+    const folder = new TemporaryFolder({ log })
     const repositories = new GitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
     const maxFileBytes = config.agent.configuration.max_configuration_file_size
     const configurations = new AgentConfigurations({ repositories, log }, { maxFileBytes })
@@ -148,6 +151,7 @@ export class App implements Service {
         methods,
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
+        onRefused: createRefusalMetrics(this.#register),
         events: grpcObserver(createGrpcServerMetrics(this.#register), methodTypes(methods)),
         ...certificate,
       },
@@ -165,7 +169,7 @@ export class App implements Service {
   }
 
   #kubernetes({ directory }: Identity, router: Router): Service[] {
-    const { config, version } = this.#options
+    const { config } = this.#options
     const block = config.agent.kubernetes_api
     if (!block) return []
     const { listen } = block
@@ -179,7 +183,7 @@ export class App implements Service {
         ...(config.gitlab.external_url ? { externalUrl: config.gitlab.external_url } : {}),
         listenGraceMs: listen.listen_grace_period,
         shutdownGraceMs: listen.shutdown_grace_period,
-        version,
+        product: this.#product,
       },
     )
     const announced = this.#announced('Kubernetes API', listen, server, { url_path_prefix: block.url_path_prefix })
@@ -207,6 +211,7 @@ export class App implements Service {
           `${name} endpoint is up`,
         )
       },
+      leave: async (patience) => server.leave?.(patience),
       stop: (patience) => server.stop(patience),
     }
   }
@@ -218,17 +223,19 @@ export class App implements Service {
         await service.start()
         set(undefined)
       },
+      leave: async (patience) => service.leave?.(patience),
       stop: (patience) => service.stop(patience),
     }
   }
 }
 
-/** Last to start, first to stop: balancers hear that this replica leaves before anything of it does. */
+/** Last to start, first to leave: balancers hear that this replica leaves before anything of it does. */
 function leaving(readiness: Readiness): Service {
   const set = readiness.toggle('shutdown')
   return {
     start: async () => set(undefined),
-    stop: async () => set('shutting down'),
+    leave: async () => set('shutting down'),
+    stop: async () => undefined,
   }
 }
 

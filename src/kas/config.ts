@@ -6,9 +6,11 @@ import {
   type LoadedConfig,
   loadConfig,
   parseConfig,
+  unknownKeyHints,
   wholeNumberSchema,
 } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
+import { discoverySchema } from './config/discovery.ts'
 import { type EnvironmentSettings, environmentSettings, type OwnPrivateApi } from './config/environment.ts'
 import { addressForms, networks, parseListenAddress } from './config/listen-address.ts'
 import { unusedKeys } from './config/unused-keys.ts'
@@ -133,11 +135,7 @@ export const kasConfigSchema = blockSchema({
   directory: blockSchema({ file: text.optional() }),
   cluster: blockSchema({
     name: text.min(1, { error: 'a name' }).optional(),
-    discovery: blockSchema({
-      kubernetes: z.object({ service: text, namespace: text.optional() }, { error: 'a block of keys' }).optional(),
-      dns: text.optional(),
-      static: z.array(text).prefault([]),
-    }),
+    discovery: discoverySchema,
     listen: listenSchema(':8156', {}),
     agent_address: url('ws', 'wss', 'grpc', 'grpcs').optional(),
     advertised_version: z
@@ -178,7 +176,9 @@ function complete(file: string, loaded: LoadedConfig<KasConfig>, env: Environmen
   }
   const config = { ...loaded.value, cluster: clusterOf(loaded.value.cluster, settings.cluster) }
   const problems = missing(config)
-  if (problems.length > 0) throw new KasError({ code: 'SETTINGS_INVALID', file, problems })
+  if (problems.length > 0) {
+    throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(loaded.warnings) })
+  }
   const fromEnv = settings.warnings.map((hint): ConfigWarning => ({ kind: 'unused', key: 'environment', hint }))
   return { config, ownPrivateApi: settings.ownPrivateApi, warnings: [...loaded.warnings, ...fromEnv] }
 }

@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
-import { closest, distance } from 'fastest-levenshtein'
-import { isNode, LineCounter, parseDocument } from 'yaml'
+import { type Document, isNode, LineCounter } from 'yaml'
 import { z } from 'zod'
 import { KasError } from './errors.ts'
+import { nearestName } from './nearest-name.ts'
+import { parseYamlDocument } from './yaml-document.ts'
 
 /** Something in a configuration file that has no effect, for the log: one line each. */
 export interface ConfigWarning {
@@ -94,12 +95,33 @@ export function parseConfig<S extends z.ZodType>(
   schema: S,
   unused: Readonly<Record<string, string>> = {},
 ): LoadedConfig<z.output<S>> {
+  const { document, lines, tree } = parseTree(file, text)
+  const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
+  const result = schema.safeParse(tree)
+  if (result.success) return { value: result.data, warnings }
+  const problems = firstOf(result.error.issues, (issue) => {
+    const path = issue.path as Path
+    const offset = offsetOf(document, path)
+    const where = offset === undefined ? '' : `${lineAt(lines, offset)}: `
+    return `${where}${keyOf(path)}: found ${show(valueAt(tree, path), path)}, allowed: ${allowedBy(issue)}`
+  })
+  throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(warnings) })
+}
+
+/** The unknown keys among `warnings` for an error: what is missing may stand there under a wrong name. */
+export function unknownKeyHints(warnings: readonly ConfigWarning[]): string[] {
+  const unknown = warnings.filter(({ kind }) => kind === 'unknown')
+  return firstOf(unknown, ({ key, hint }) => `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`)
+}
+
+/** @throws KasError SETTINGS_INVALID if the text is no YAML, or no block of keys */
+function parseTree(file: string, text: string): { document: Document; lines: LineCounter; tree: Tree } {
   const lines = new LineCounter()
-  const document = parseDocument(text, { lineCounter: lines, merge: true, prettyErrors: false })
-  const lineAt = (offset: number) => `line ${lines.linePos(offset).line}`
+  const { document, faults } = parseYamlDocument(text, lines)
   const invalid = (problems: string[]) => new KasError({ code: 'SETTINGS_INVALID', file, problems })
-  if (document.errors.length > 0)
-    throw invalid(firstOf(document.errors, (e) => `${lineAt(e.pos[0])}: not YAML: ${e.message}`))
+  if (faults.length > 0) {
+    throw invalid(firstOf(faults, ({ offset, message }) => `${lineAt(lines, offset)}: not YAML: ${message}`))
+  }
   let tree: unknown
   try {
     tree = withoutNulls(document.toJS()) ?? {}
@@ -107,18 +129,11 @@ export function parseConfig<S extends z.ZodType>(
     throw invalid([`not YAML: ${(error as Error).message}`]) // too many aliases
   }
   if (!isTree(tree)) throw invalid([`found ${show(tree, [])}, allowed: a block of keys`])
+  return { document, lines, tree }
+}
 
-  const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
-  const result = schema.safeParse(tree)
-  if (result.success) return { value: result.data, warnings }
-  throw invalid(
-    firstOf(result.error.issues, (issue) => {
-      const path = issue.path as Path
-      const line = lineOf(document, path)
-      const where = line === undefined ? '' : `${lineAt(line)}: `
-      return `${where}${keyOf(path)}: found ${show(valueAt(tree, path), path)}, allowed: ${allowedBy(issue)}`
-    }),
-  )
+function lineAt(lines: LineCounter, offset: number): string {
+  return `line ${lines.linePos(offset).line}`
 }
 
 const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -169,7 +184,7 @@ function unknownKeys(tree: unknown, schema: z.ZodType, path: Path, left: { hints
     const schemaOfChild = Object.hasOwn(known.shape, key) ? (known.shape[key] as z.ZodType) : undefined
     if (schemaOfChild) return unknownKeys(child, schemaOfChild, [...path, key], left)
     delete tree[key]
-    const hint = left.hints-- > 0 ? nearest(key, names) : undefined
+    const hint = left.hints-- > 0 ? nearestName(key, names) : undefined
     return [{ kind: 'unknown', key: keyOf([...path, key]), ...(hint ? { hint: keyOf([...path, hint]) } : {}) }]
   })
 }
@@ -177,14 +192,6 @@ function unknownKeys(tree: unknown, schema: z.ZodType, path: Path, left: { hints
 function unwrap(schema: z.ZodType): z.ZodType {
   const { def } = schema as unknown as { def: { innerType?: z.ZodType } }
   return def.innerType ? unwrap(def.innerType) : schema
-}
-
-/** The name within a third of its length (at least two letters) of `key`. */
-function nearest(key: string, names: readonly string[]): string | undefined {
-  if (names.length === 0) return undefined
-  const plain = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase()
-  const name = names.find((one) => plain(one) === plain(key)) ?? closest(key, names as string[])
-  return plain(name) === plain(key) || distance(key, name) <= Math.max(2, key.length / 3) ? name : undefined
 }
 
 function valueAt(tree: unknown, path: Path): unknown {
@@ -199,7 +206,7 @@ function keyOf(path: Path): string {
 }
 
 /** Offset of the nearest node that exists on the way to `path`. */
-function lineOf(document: ReturnType<typeof parseDocument>, path: Path): number | undefined {
+function offsetOf(document: Document, path: Path): number | undefined {
   for (let depth = path.length; depth > 0; depth--) {
     const node = document.getIn(path.slice(0, depth), true)
     if (isNode(node) && node.range) return node.range[0]
@@ -212,9 +219,14 @@ function show(value: unknown, path: Path): string {
   if (value === undefined) return 'nothing'
   if (isTree(value)) return 'a block of keys'
   if (Array.isArray(value)) return 'a list'
-  if (/secret|password|token|dsn/.test(String(path.at(-1))) && !String(path.at(-1)).endsWith('_file')) return 'a value'
-  const text = JSON.stringify(value)
+  if (holdsSecret(path)) return 'a value'
+  const text = JSON.stringify(value).replaceAll(/\/\/\S*@/g, '//…@') // what stands there in a URL may be a password
   return text.length > 80 ? `${text.slice(0, 80)}...` : text
+}
+
+function holdsSecret(path: Path): boolean {
+  const name = path.findLast((key) => typeof key === 'string') ?? ''
+  return /secret|password|token|dsn/.test(String(name)) && !String(name).endsWith('_file')
 }
 
 function allowedBy(issue: z.core.$ZodIssue): string {

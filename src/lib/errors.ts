@@ -44,6 +44,7 @@ const table = {
   // who is calling
   UNAUTHENTICATED: row<{ detail?: string }>(Code.UNAUTHENTICATED, 401, 'unauthenticated'),
   FORBIDDEN: row(Code.PERMISSION_DENIED, 403, 'forbidden'),
+  JWT_INVALID: row(Code.UNAUTHENTICATED, 401, 'JWT validation failed'),
   AGENT_NOT_FOUND: row(Code.NOT_FOUND, 404, 'agent not found'),
   DIRECTORY_UNAVAILABLE: row(Code.UNAVAILABLE, 503, 'unavailable'),
   CREDENTIALS_INVALID: row<{ detail: string }>(Code.UNAUTHENTICATED, 401, (d) => `Unauthorized: ${d.detail}`),
@@ -84,6 +85,7 @@ const table = {
   ),
   CONFIGURATION_INVALID: row<{ detail: string }>(Code.FAILED_PRECONDITION, 422, (d) => `Config: ${d.detail}`),
   REPOSITORY_FAILED: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => `Repository: ${d.detail}`),
+  PUSH_EVENT_UNTOLD: row(Code.UNAVAILABLE, 503, 'Failed to publish the push event'),
   REF_NOT_FOUND: row<{ ref: string }>(Code.NOT_FOUND, 404, (d) => `ref ${d.ref} not found`),
   // the way to the agent
   AGENT_NOT_CONNECTED: row<{ waitedMs: number }>(
@@ -95,6 +97,11 @@ const table = {
     Code.RESOURCE_EXHAUSTED,
     502,
     (d) => `All tunnels of the agent were busy for ${d.waitedMs} ms. The agent is connected and saturated`,
+  ),
+  HOLDER_UNREACHABLE: row(
+    Code.UNAVAILABLE,
+    502,
+    'The replica of kas that holds the connection of the agent does not answer. Please try again later',
   ),
   TOO_MANY_WAITING: row<{ limit: number }>(
     Code.RESOURCE_EXHAUSTED,
@@ -108,9 +115,14 @@ const table = {
   /** a status that the other side of a call sent, passed on as it is */
   STATUS: row<{ grpc: number; message: string; details?: Uint8Array }>(Code.UNKNOWN, 502, (d) => d.message),
   INTERNAL: row(Code.INTERNAL, 500, 'Internal error'),
+  /** kas, a proxy or the API server, as agentk finds it: told in agentk's log alone */
+  UNREACHABLE: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => d.detail),
   // at the start of a program
-  SETTINGS_INVALID: row<{ file: string; problems: readonly string[] }>(Code.FAILED_PRECONDITION, 500, (d) =>
-    d.problems.map((problem) => `${d.file}: ${problem}`).join('\n'),
+  /** `hints`: what is no fault by itself, but may be the cause */
+  SETTINGS_INVALID: row<{ file: string; problems: readonly string[]; hints?: readonly string[] }>(
+    Code.FAILED_PRECONDITION,
+    500,
+    (d) => [...d.problems, ...(d.hints ?? [])].map((line) => `${d.file}: ${line}`).join('\n'),
   ),
 }
 

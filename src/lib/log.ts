@@ -1,4 +1,5 @@
 import { pino } from 'pino'
+import { KasError } from './errors.ts'
 
 export type { Logger } from 'pino'
 
@@ -17,7 +18,83 @@ export function createLogger(options: { level: LogLevel; destination?: { write(l
       errorKey: 'error',
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { error: (error: unknown) => describeError(error) },
     },
     options.destination ?? pino.destination({ dest: 2, sync: false }),
   )
+}
+
+/** An error as it stands in a log line. */
+export interface ErrorFields {
+  readonly type: string
+  readonly message: string
+  /** of a KasError, of the system, or of a library */
+  readonly code?: string
+  /** of a KasError: what belongs to its code */
+  readonly data?: Record<string, unknown>
+  /** only where a fault of the program is possible */
+  readonly stack?: string
+  readonly cause?: ErrorFields
+}
+
+/** Causes of causes that are told. */
+const maxCauses = 5
+
+/** What the network, the other side or a file does to a program that is in order: `code` and message say it all. */
+const operational: readonly RegExp[] = [
+  /^E[A-Z0-9]+$/, // the system's: ECONNREFUSED, ENOENT
+  /^EAI_/,
+  /^UND_ERR_(ABORTED|CLOSED|DESTROYED|SOCKET|CONNECT_TIMEOUT|HEADERS_TIMEOUT|BODY_TIMEOUT)$/,
+  /^HPE_/, // HTTP that cannot be parsed
+  /^ERR_HTTP2_(SESSION|STREAM)_(ERROR|CANCEL)$/,
+  /^ERR_(TLS|SSL)_/,
+  /^(CERT|UNABLE_TO)_/,
+  /SELF_SIGNED/,
+]
+/** DOMException's, of signals */
+const endings: ReadonlySet<string> = new Set(['AbortError', 'TimeoutError'])
+
+/** A KasError tells its code and data, an error that is expected in operation its code, all else its stack too. */
+export function describeError(error: unknown, depth = 0): ErrorFields {
+  if (!(error instanceof Error)) return { type: typeof error, message: textOf(error) }
+  const { code, cause } = error as Error & { code?: unknown }
+  return {
+    type: error.name,
+    message: messageOf(error),
+    ...(typeof code === 'string' ? { code } : {}),
+    ...(error instanceof KasError ? dataOf(error) : {}),
+    ...(isExpected(error, code) ? {} : { stack: error.stack ?? '' }),
+    ...(cause !== undefined && depth < maxCauses ? { cause: describeError(cause, depth + 1) } : {}),
+  }
+}
+
+/** An INTERNAL that has a cause is only its envelope: the cause keeps its own stack. */
+function isExpected(error: Error, code: unknown): boolean {
+  if (error instanceof KasError) return error.code !== 'INTERNAL' || error.cause !== undefined
+  return endings.has(error.name) || (typeof code === 'string' && operational.some((form) => form.test(code)))
+}
+
+/** A dial of several addresses fails with an AggregateError without a message. */
+function messageOf(error: Error): string {
+  if (error.message !== '' || !(error instanceof AggregateError)) return error.message
+  return error.errors.map(textOf).join('; ')
+}
+
+function dataOf({ spec }: KasError): { data?: Record<string, unknown> } {
+  const { code: _, ...data } = spec
+  const entries = Object.entries(data).map(([name, value]) => [name, dataValue(value)])
+  return entries.length > 0 ? { data: Object.fromEntries(entries) } : {}
+}
+
+/** JSON has no 64-bit numbers, and bytes are of no use to a reader. */
+function dataValue(value: unknown): unknown {
+  if (typeof value === 'bigint') return String(value)
+  return value instanceof Uint8Array ? `${value.length} bytes` : value
+}
+
+function textOf(thrown: unknown): string {
+  if (thrown instanceof Error) return thrown.message
+  if (typeof thrown !== 'object' || thrown === null) return String(thrown)
+  const { message } = thrown as { message?: unknown }
+  return typeof message === 'string' ? message : Object.prototype.toString.call(thrown)
 }

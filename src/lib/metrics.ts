@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { Code } from './errors.ts'
+import { goCodeName } from './go-code-name.ts'
 import type { Version } from './version.ts'
 
 /** Upstream's names (wire-protocol 8.1), one typed object a part. doc/metrics.md tells what each is good for. */
@@ -82,6 +82,8 @@ export interface GrpcServerMetrics {
   method(name: string, type: GrpcType): GrpcMethodMetrics
 }
 
+const methodLabels = ['grpc_type', 'grpc_service', 'grpc_method']
+
 interface MethodCounts {
   readonly service: { readonly grpc_service: string; readonly grpc_method: string }
   readonly type: GrpcType
@@ -99,12 +101,11 @@ interface MethodCounts {
 export function createGrpcServerMetrics(register: Registry): GrpcServerMetrics {
   const methods: MethodCounts[] = []
   const registers = [register]
-  const labelNames = ['grpc_type', 'grpc_service', 'grpc_method']
   const counter = (name: string, help: string, count: (method: MethodCounts) => number) =>
     new Counter({
       name,
       help,
-      labelNames,
+      labelNames: methodLabels,
       registers,
       collect() {
         this.reset()
@@ -114,18 +115,28 @@ export function createGrpcServerMetrics(register: Registry): GrpcServerMetrics {
   counter('grpc_server_started_total', 'Calls that began', ({ started }) => started)
   counter('grpc_server_msg_received_total', 'Messages that came, of calls that ended', ({ received }) => received)
   counter('grpc_server_msg_sent_total', 'Messages that were sent, of calls that ended', ({ sent }) => sent)
+  createHandledCounter(registers, methods)
+  createInFlightGauge(registers, methods)
+  return { method: (name, type) => addMethod(methods, name, type) }
+}
+
+function createHandledCounter(registers: Registry[], methods: readonly MethodCounts[]): void {
   new Counter({
     name: 'grpc_server_handled_total',
     help: 'Calls that ended, by status',
-    labelNames: [...labelNames, 'grpc_code'],
+    labelNames: [...methodLabels, 'grpc_code'],
     registers,
     collect() {
       this.reset()
       for (const { service, type, handled } of methods) {
-        for (const [code, count] of handled) this.inc({ ...service, grpc_type: type, grpc_code: codeName(code) }, count)
+        for (const [code, count] of handled)
+          this.inc({ ...service, grpc_type: type, grpc_code: goCodeName(code) ?? 'Unknown' }, count)
       }
     },
   })
+}
+
+function createInFlightGauge(registers: Registry[], methods: readonly MethodCounts[]): void {
   new Gauge({
     name: 'grpc_server_requests_in_flight',
     help: 'Calls that run',
@@ -135,7 +146,6 @@ export function createGrpcServerMetrics(register: Registry): GrpcServerMetrics {
       for (const { service, inFlight } of methods) this.set(service, inFlight)
     },
   })
-  return { method: (name, type) => addMethod(methods, name, type) }
 }
 
 function addMethod(methods: MethodCounts[], name: string, type: GrpcType): GrpcMethodMetrics {
@@ -162,13 +172,4 @@ function addMethod(methods: MethodCounts[], name: string, type: GrpcType): GrpcM
       counts.handled.set(code, (counts.handled.get(code) ?? 0) + 1)
     },
   }
-}
-
-/** As go-grpc-middleware spells it: `OK`, `Canceled`, `DeadlineExceeded`. */
-function codeName(code: number): string {
-  const name = Object.entries(Code).find(([, number]) => number === code)?.[0]
-  if (name === undefined) return 'Unknown'
-  if (name === 'OK') return name
-  if (name === 'CANCELLED') return 'Canceled' // Go has one l
-  return name.replaceAll(/([A-Z])([A-Z]*)_?/g, (_, first: string, rest: string) => first + rest.toLowerCase())
 }

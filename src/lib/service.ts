@@ -4,12 +4,17 @@
  */
 export interface Service {
   start(): Promise<void>
+  /**
+   * The first step of `stop`, for what must be announced while everything still works: resolves when no new work
+   * comes any more, or `patience` aborts. All parts of a program leave at the same time; then they stop one by one.
+   */
+  leave?(patience?: AbortSignal): Promise<void>
   stop(patience?: AbortSignal): Promise<void>
 }
 
 /**
- * Starts services in order and stops the started ones in reverse, also after a half-failed start.
- * A failure to stop one does not keep the others from being stopped; the first is thrown at the end.
+ * Starts services in order. To stop, lets all that started leave at once, then stops them in reverse, also after a
+ * half-failed start. A failure to stop one does not keep the others from being stopped; the first is thrown at the end.
  */
 export class Stages implements Service {
   readonly #services: readonly Service[]
@@ -33,8 +38,11 @@ export class Stages implements Service {
 
   async stop(patience?: AbortSignal): Promise<void> {
     const failures: unknown[] = []
+    const failed = (error: unknown) => void failures.push(error)
+    const leaving = this.#started.toReversed().map((service) => service.leave?.(patience).catch(failed))
+    await Promise.all(leaving)
     for (let service = this.#started.pop(); service; service = this.#started.pop()) {
-      await service.stop(patience).catch((error: unknown) => failures.push(error))
+      await service.stop(patience).catch(failed)
     }
     if (failures.length > 0) throw failures[0]
   }

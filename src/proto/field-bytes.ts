@@ -1,5 +1,4 @@
-import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
-import { KasError } from '../lib/errors.ts'
+import { Reader } from './wire.ts'
 
 /**
  * The bytes of a sub-message as they came, unknown fields and their order included; `undefined` if it is absent.
@@ -9,15 +8,7 @@ import { KasError } from '../lib/errors.ts'
  */
 export function fieldBytes(message: Uint8Array, fieldNo: number): Uint8Array | undefined {
   const found: Uint8Array[] = []
-  try {
-    const reader = new BinaryReader(message)
-    while (reader.pos < reader.len) {
-      const [no, type] = reader.tag()
-      if (no === fieldNo && type === WireType.LengthDelimited) found.push(reader.bytes())
-      else reader.skip(type, no)
-    }
-  } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed message' }, { cause })
-  }
+  const reader = new Reader(message)
+  while (reader.next()) if (reader.field === fieldNo) found.push(reader.bytes)
   return found.length === 0 ? undefined : Buffer.concat(found) // parts of one sub-message merge by concatenation
 }

@@ -1,4 +1,5 @@
 import { KasError } from '../lib/errors.ts'
+import type { OrderTable } from './message-order.ts'
 import { readPayload } from './reverse-tunnel.ts'
 import { readEntry, writeByteValue, writeEntries, writeUtf8Value } from './values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire.ts'
@@ -97,33 +98,14 @@ export function decodeHttpResponse(bytes: Uint8Array): HttpResponseMessage {
   return decode(bytes, 'HttpResponse', readResponseHeader)
 }
 
-/** What may follow what, the same in both directions. */
-const order: Record<string, readonly string[]> = {
+/** For MessageOrder, the same in both directions. */
+export const httpMessageOrder = {
   start: ['header'],
   header: ['data', 'trailer'],
   data: ['data', 'trailer'],
   trailer: ['upgradeData', 'EOF'],
   upgradeData: ['upgradeData', 'EOF'],
-}
-
-/** Follows one direction's messages. */
-export class HttpMessageOrder {
-  #last = 'start'
-
-  /** @throws KasError INVALID_MESSAGE, naming the step and what is allowed */
-  accept(next: HttpRequestMessage['kind'] | 'EOF'): void {
-    const allowed = order[this.#last] as readonly string[]
-    if (!allowed.includes(next)) {
-      const detail = `forbidden transition from ${this.#last} to ${next}, allowed: ${allowed.join(', ')}`
-      throw new KasError({ code: 'INVALID_MESSAGE', detail })
-    }
-    this.#last = next
-  }
-
-  end(): void {
-    this.accept('EOF')
-  }
-}
+} as const satisfies OrderTable
 
 const canonicalNames = new Map<string, string>()
 const maxCanonicalNames = 1000

@@ -3,6 +3,7 @@ import { KasError } from '../lib/errors.ts'
 import type { Metadata } from './call.ts'
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
 import { type AgentDescriptor, AgentDescriptorSchema } from './gen/info_pb.ts'
+import type { OrderTable } from './message-order.ts'
 import { readEntry, writeByteValue, writeEntry } from './values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire.ts'
 
@@ -25,7 +26,7 @@ export type ConnectResponse =
 const requestFields = ['', 'descriptor', 'header', 'message', 'trailer', 'error'] as const
 const responseFields = ['', 'requestInfo', 'message', 'closeSend'] as const
 
-/** What may follow what, `EOF` included; first the start. */
+/** For MessageOrder. */
 export const connectRequestOrder = {
   start: ['descriptor'],
   descriptor: ['header', 'error'],
@@ -34,14 +35,14 @@ export const connectRequestOrder = {
   message: ['message', 'trailer', 'error'],
   trailer: ['error', 'EOF'],
   error: ['EOF'],
-} as const satisfies Record<string, readonly string[]>
+} as const satisfies OrderTable
 
 export const connectResponseOrder = {
   start: ['requestInfo', 'EOF'],
   requestInfo: ['message', 'closeSend', 'EOF'],
   message: ['message', 'closeSend', 'EOF'],
   closeSend: ['EOF'],
-} as const satisfies Record<string, readonly string[]>
+} as const satisfies OrderTable
 
 const writer = new BackwardWriter()
 const closeSend = Uint8Array.of(0x1a, 0)
@@ -107,30 +108,6 @@ export function decodeConnectResponse(bytes: Uint8Array): ConnectResponse {
   }
   if (!message) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no field of ConnectResponse.msg is set' })
   return message
-}
-
-/** Follows one side's messages; which come next is data. */
-export class MessageOrder<Order extends Record<string, readonly string[]>> {
-  readonly #order: Order
-  #last: string = 'start'
-
-  constructor(order: Order) {
-    this.#order = order
-  }
-
-  get last(): string {
-    return this.#last
-  }
-
-  /** @throws KasError INVALID_MESSAGE, naming the step and what is allowed */
-  accept(next: string): void {
-    const allowed = this.#order[this.#last] as readonly string[]
-    if (!allowed.includes(next)) {
-      const detail = `forbidden transition from ${this.#last} to ${next}, allowed: ${allowed.join(', ')}`
-      throw new KasError({ code: 'INVALID_MESSAGE', detail })
-    }
-    this.#last = next
-  }
 }
 
 function encodeMeta(field: number, meta: Metadata): Uint8Array {

@@ -6,6 +6,8 @@ import { KasError } from '../lib/errors.ts'
  */
 
 const initialScratchBytes = 16 * 1024
+/** of protobuf itself */
+const maxFieldNumber = 2 ** 29 - 1
 
 /**
  * Writes a message from its end to its start, so that each length is known when it is written. One scratch buffer
@@ -138,12 +140,13 @@ export class Reader {
     if (this.type === 0) this.#varint = this.#readVarint()
     else if (this.type === 2) {
       const length = this.#readVarint()
+      if (length < 0) throw malformed('negative length') // or reading would go back, and round for ever
       this.#valueAt = this.#at
       this.#at += length
     } else if (this.type === 1) this.#at += 8
     else if (this.type === 5) this.#at += 4
     else throw malformed(`wire type ${this.type}`)
-    if (this.field === 0) throw malformed('field number 0')
+    if (this.field < 1 || this.field > maxFieldNumber) throw malformed(`field number ${this.field}`)
     if (this.#at > this.#end) throw malformed('cut short')
     this.#valueEnd = this.#at
     return true
@@ -199,6 +202,6 @@ function negative(bytes: Uint8Array): number {
   return Number(BigInt.asIntN(64, value))
 }
 
-export function malformed(detail: string): KasError {
+function malformed(detail: string): KasError {
   return new KasError({ code: 'INVALID_MESSAGE', detail: `malformed message: ${detail}` })
 }

@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import WebSocket from 'ws'
 import { ApiDouble } from '../../dev/api-double/api-double.ts'
 import { Authority } from '../../dev/certificates.ts'
-import { kubeconfigOf } from '../../dev/start/kubeconfig.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 
 const token = 'test-token'
 const bearer = { Authorization: `Bearer ${token}` }
@@ -223,10 +223,7 @@ for (const [name, program] of Object.entries(kubectls))
     const { double, ca } = await startDouble(t)
     const folder = t.testdir({ 'map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: m }\ndata: { k: v }\n' })
     const kubeconfig = join(folder, 'kubeconfig')
-    writeFileSync(
-      kubeconfig,
-      kubeconfigOf({ name: 'double', server: double.url, authority: ca, token, namespace: 'demo' }),
-    )
+    writeFileSync(kubeconfig, kubeconfigText({ server: double.url, authority: ca, user: { token }, namespace: 'demo' }))
     const env = { ...process.env, KUBECONFIG: kubeconfig, KUBECACHEDIR: join(folder, 'cache') }
     const kubectl = async (args: string, input = '') => {
       const child = spawn(program, args.split(' '), { env, cwd: folder })
@@ -266,10 +263,7 @@ for (const [name, program] of Object.entries(kubectls))
 t.test('kubectl get -w and logs -f go on', { skip: hasKubectl ? false : 'needs kubectl' }, async (t) => {
   const { double, ca, call } = await startDouble(t)
   const kubeconfig = join(t.testdir(), 'kubeconfig')
-  writeFileSync(
-    kubeconfig,
-    kubeconfigOf({ name: 'double', server: double.url, authority: ca, token, namespace: 'demo' }),
-  )
+  writeFileSync(kubeconfig, kubeconfigText({ server: double.url, authority: ca, user: { token }, namespace: 'demo' }))
   const follow = (args: string) => {
     const child = spawn('kubectl', args.split(' '), { env: { ...process.env, KUBECONFIG: kubeconfig } })
     t.teardown(() => child.kill('SIGKILL'))

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { deleteOperation, objectOperations } from '../support/kubectl-operations.ts'
+import { titleOf } from '../support/kubectl-side.ts'
 import { assets, skip, throughStack } from '../support/kubectl-stack.ts'
 import { logOperations, streamOperations } from '../support/kubectl-streams.ts'
 import { Processes } from '../support/processes.ts'
@@ -17,17 +18,17 @@ t.test('kubectl through a tunnel', { skip, timeout: 240_000 }, async (t) => {
   const controlPlane = new ControlPlane({ assets, parts: 'all' })
   t.teardown(() => controlPlane.stop())
   await controlPlane.start()
-  for (const scheme of ['grpc', 'grpcs', 'ws'] as const) {
-    await t.test(`over ${scheme}`, async (t) => {
+  const over = (scheme: 'grpc' | 'grpcs' | 'ws') =>
+    t.test(`over ${scheme}`, { buffered: true }, async (t) => {
       const processes = await Processes.start(t)
       const stack = await Stack.start(processes, { agentKubeconfig: controlPlane.kubeconfig, scheme })
       await stack.startAgentk()
       await stack.connected()
       const side = await throughStack(`over-${scheme}`, stack, { processes, controlPlane })
       for (const operation of [...operations, deleteOperation]) {
-        const title = operation.form ? `${operation.name} (${operation.form})` : operation.name
-        await t.resolves(operation.run(side), title)
+        await t.resolves(operation.run(side), titleOf(operation))
       }
     })
-  }
+  t.jobs = 3 // side by side: each has its own programs and namespace, and waits much
+  await Promise.all([over('grpc'), over('grpcs'), over('ws')])
 })

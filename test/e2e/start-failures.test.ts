@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { ApiDouble } from '../../dev/api-double/api-double.ts'
 import { Authority } from '../../dev/certificates.ts'
-import { kubeconfigOf } from '../../dev/start/kubeconfig.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { livingStateFolders } from '../../dev/start/state-folder.ts'
 import {
   firstLines,
@@ -27,7 +27,7 @@ t.test('serves the cluster that is named; says which part ended by itself', asyn
   const file = join(t.testdir(), 'named.kubeconfig')
   writeFileSync(
     file,
-    kubeconfigOf({ name: 'named', server: cluster.url, authority: authority.certificate, token: 'named' }),
+    kubeconfigText({ server: cluster.url, authority: authority.certificate, user: { token: 'named' } }),
   )
   const running = await start(t, ['node', 'dev/start.ts', '--kubeconfig', file])
   t.match(running.screen, `the one that ${file} names`)

@@ -1,15 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { parse } from 'yaml'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
-import { kubeconfigOf } from '../../dev/start/kubeconfig.ts'
-import { delay } from '../../src/lib/signals.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import { absent } from '../support/absent.ts'
+import { eventually } from '../support/eventually.ts'
 import {
-  absent,
   firstLines,
+  listenerAt,
   ownerOf,
   plainEnv,
   processesNaming,
@@ -17,7 +19,6 @@ import {
   run,
   signalGroup,
   start,
-  untilNoneNames,
 } from '../support/local-start.ts'
 
 /** Counts who connects: a cluster that nobody named. */
@@ -30,7 +31,7 @@ async function trap(t: Test) {
   t.teardown(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as { port: number }
-  const config = kubeconfigOf({ name: 'trap', server: `https://127.0.0.1:${port}`, authority: '', token: 'none' })
+  const config = kubeconfigText({ server: `https://127.0.0.1:${port}`, authority: '', user: { token: 'none' } })
   const home = t.testdir({ '.kube': { config } })
   return { home, kubeconfig: join(home, '.kube/config'), connections: () => connections }
 }
@@ -104,19 +105,24 @@ t.test('one start, used and then killed', async (t) => {
       'git push -q',
     ].join(' && ')
     t.match(await run(t, script), { code: 0 })
-    let answer = ''
-    for (let i = 0; i < 100 && !answer.includes('Unauthorized'); i++) {
-      await delay(100)
-      answer = (await run(t, list)).out
-    }
-    t.match(JSON.parse(answer), { kind: 'Status', code: 401 })
+    const refused = { kind: 'Status', code: 401 }
+    await eventually(async () => {
+      const { out } = await run(t, list)
+      if (JSON.parse(out).kind !== refused.kind) throw new Error(out) // nothing tells a caller of a push
+      t.match(JSON.parse(out), refused)
+    })
   })
 
   await t.test('by SIGKILL, and its children end with it', async (t) => {
     const named = `${project}/${folder}/`
     t.equal(processesNaming(named).length, 2, 'kas and agentk')
+    const { observability } = parse(readFileSync(join(project, folder, 'kas.yaml'), 'utf8'))
+    const agentkOps = /--observability-listen-address=\S+:(\d+)/.exec(processesNaming(named).join('\n'))?.[1]
+    const kas = await listenerAt(t, Number(observability.listen.address.split(':')[1]))
+    const agentk = await listenerAt(t, Number(agentkOps))
     process.kill(ownerOf(join(project, folder)), 'SIGKILL')
-    t.same(await untilNoneNames(named), [])
+    await Promise.all([kas.ended, agentk.ended])
+    t.same(processesNaming(named), [])
   })
 })
 

@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
+import { defaultSearch } from '../../src/kas/router/search.ts'
 import { AgentsServer, type AgentsServerComponents, type AgentsServerOptions } from '../../src/kas/servers/agents.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { KasError } from '../../src/lib/errors.ts'
@@ -38,7 +39,10 @@ export async function startAgentsServer(
   const tunnels = new Tunnels({ now: () => performance.now() })
   const timeouts = { count: 0 }
   const observer = { routed: () => undefined, timedOut: () => void timeouts.count++ }
-  const router = new Router({ tunnels, observer }, { findTimeoutMs: overrides.findTimeoutMs ?? 20_000 })
+  const router = new Router(
+    { tunnels, observer },
+    { ...defaultSearch, findTimeoutMs: overrides.findTimeoutMs ?? 20_000 },
+  )
   const server = new AgentsServer(
     {
       directory: oneAgent(),

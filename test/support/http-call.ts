@@ -2,11 +2,12 @@ import { type AgentId, type Forward, noMetadata, type Outcome, type Reply, type 
 import {
   decodeHttpResponse,
   encodeHttpRequest,
-  HttpMessageOrder,
   type HttpRequestHeader,
   type HttpResponseHeader,
+  httpMessageOrder,
   kubernetesApiMethod,
 } from '../../src/proto/http-over-grpc.ts'
+import { MessageOrder } from '../../src/proto/message-order.ts'
 
 const chunkBytes = 32 * 1024
 
@@ -87,7 +88,7 @@ async function* requestMessages(call: HttpCall, method: string): AsyncGenerator<
 
 async function readAnswer(reply: Reply): Promise<HttpAnswer> {
   const messages = reply.messages[Symbol.asyncIterator]()
-  const order = new HttpMessageOrder()
+  const order = new MessageOrder(httpMessageOrder)
   const next = async () => {
     const result = await messages.next()
     if (result.done) return undefined

@@ -74,6 +74,7 @@ export const objectOperations: readonly KubectlOperation[] = [
   },
   {
     name: 'diff',
+    needs: ['diff'],
     async run({ kubectl }) {
       const other = await kubectl.run(['diff', '-f', '-'], { stdin: deployment(5) })
       assert.equal(other.code, 1)
@@ -98,6 +99,7 @@ export const objectOperations: readonly KubectlOperation[] = [
   })),
   {
     name: 'edit',
+    needs: ['sed'],
     async run({ kubectl }) {
       const environment = { KUBE_EDITOR: 'sed -i s/patched:.*/patched:\\ edited/' }
       await kubectl.ok(['edit', 'deployment', 'web'], { environment })

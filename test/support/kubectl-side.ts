@@ -1,3 +1,4 @@
+import { absent } from './absent.ts'
 import type { Kubectl } from './kubectl.ts'
 
 /** As whom a caller is known to the cluster. */
@@ -25,5 +26,15 @@ export interface KubectlOperation {
   readonly name: string
   /** how the stream is carried, where kubectl has both */
   readonly form?: 'WebSocket' | 'SPDY'
+  /** programs of this machine that kubectl or the pod starts for it */
+  readonly needs?: readonly string[]
   run(side: KubectlSide): Promise<string>
+}
+
+export const titleOf = ({ name, form }: KubectlOperation): string => (form ? `${name} (${form})` : name)
+
+/** Why it cannot be run here: a value for tap's `skip`. */
+export function skipOf({ needs = [] }: KubectlOperation): string | false {
+  const missing = needs.filter(absent)
+  return missing.length > 0 && `needs ${missing.join(', ')}`
 }

@@ -41,7 +41,7 @@ export const logOperations: readonly KubectlOperation[] = [
 export const streamOperations: readonly KubectlOperation[] = (['WebSocket', 'SPDY'] as const).flatMap((form) => [
   { name: 'exec, 1 MB through cat', form, run: (side: KubectlSide) => execWithInput(side, form) },
   { name: 'exec, exit status', form, run: (side: KubectlSide) => execStatus(side, form) },
-  { name: 'cp, both ways', form, run: (side: KubectlSide) => copies(side, form) },
+  { name: 'cp, both ways', form, needs: ['tar'], run: (side: KubectlSide) => copies(side, form) },
   { name: 'attach', form, run: (side: KubectlSide) => attaches(side, form) },
   { name: 'port-forward', form, run: (side: KubectlSide) => forwards(side, form) },
 ])

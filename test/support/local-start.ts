@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
@@ -10,7 +11,6 @@ import { delay } from '../../src/lib/signals.ts'
 
 /** the folder in which npm start is typed */
 export const project = resolve(import.meta.dirname, '../..')
-export const absent = (program: string) => spawnSync('sh', ['-c', `command -v ${program}`]).status !== 0
 const { KUBEBUILDER_ASSETS: _, ...rest } = process.env
 /** this environment without a real API server */
 export const plainEnv: NodeJS.ProcessEnv = rest
@@ -109,10 +109,17 @@ export function processesNaming(text: string): string[] {
   return stdout.split('\n').filter((line) => line.includes(text))
 }
 
-/** Other processes' ends cannot be subscribed to. */
-export async function untilNoneNames(text: string): Promise<string[]> {
-  for (let i = 0; i < 100 && processesNaming(text).length > 0; i++) await delay(100)
-  return processesNaming(text)
+/**
+ * The end of a process of others', told by a connection to a port on which it listens: the kernel closes it.
+ *
+ * @returns once connected; its `ended` resolves at the end
+ */
+export async function listenerAt(t: Test, port: number): Promise<{ ended: Promise<unknown> }> {
+  const socket = connect(port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  socket.on('error', () => undefined).resume() // reset: its end too
+  return { ended: once(socket, 'close') }
 }
 
 /** @param folder - a state folder, absolute */

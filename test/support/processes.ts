@@ -13,7 +13,7 @@ export interface TornDown {
 export interface ProcessOptions {
   command: string
   args: readonly string[]
-  /** beside PATH and HOME (a temporary folder), which is all that it gets from here */
+  /** beside PATH, HOME and TMPDIR (the test's folder both), which is all that it gets from here */
   environment?: Readonly<Record<string, string>>
   folder?: string
   /** sent whole, then ended; absent: an empty input */
@@ -56,7 +56,13 @@ export class Processes {
   async spawn(options: ProcessOptions): Promise<TestProcess> {
     const child = spawn(options.command, options.args, {
       cwd: options.folder ?? this.folder,
-      env: { ...inherited(), HOME: this.folder, ...options.environment, ...this.#warden.environment },
+      env: {
+        ...inherited(),
+        HOME: this.folder,
+        TMPDIR: this.folder,
+        ...options.environment,
+        ...this.#warden.environment,
+      },
       detached: true,
       stdio: 'pipe',
     })

@@ -30,6 +30,11 @@ export interface ElectionOptions {
   readonly times?: LeaderTimes
 }
 
+interface HeldLease {
+  readonly name: string
+  readonly record: LeaseRecord
+}
+
 /** Chooses one pod of the agent, by a Lease, for work that must not be done twice. Every pod serves calls. */
 export class Election implements Service {
   readonly identity: string
@@ -39,7 +44,8 @@ export class Election implements Service {
   readonly #rule: LeaderRule
   readonly #stopping = new AbortController()
   readonly #listeners: (() => void)[] = []
-  #running: Promise<void> | undefined
+  /** resolves with the lease if it is ours to give back */
+  #running: Promise<HeldLease | undefined> | undefined
   #told = ''
   #failed = false
 
@@ -74,12 +80,18 @@ export class Election implements Service {
   async start(): Promise<void> {}
 
   /** Gives the lease back, so that another pod leads at once. */
-  async stop(): Promise<void> {
+  async leave(patience?: AbortSignal): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
-    await this.#running
+    const held = await this.#running
+    this.#running = undefined
+    if (held) await this.#release(held, patience)
   }
 
-  async #run(name: string): Promise<void> {
+  stop(patience?: AbortSignal): Promise<void> {
+    return this.leave(patience)
+  }
+
+  async #run(name: string): Promise<HeldLease | undefined> {
     const { clock, log, random } = this.#components
     const { signal } = this.#stopping
     let known: LeaseRecord | undefined
@@ -96,7 +108,7 @@ export class Election implements Service {
       await pause(this.#times.retryMs * (1 + 0.2 * random()), clock, signal)
       this.#tell() // our term may have ended while we waited
     }
-    if (known?.holder === this.identity) await this.#release(name, known)
+    return known?.holder === this.identity ? { name, record: known } : undefined
   }
 
   /** One round. @returns the lease as it is now */
@@ -119,13 +131,14 @@ export class Election implements Service {
     return written ?? known
   }
 
-  async #release(name: string, known: LeaseRecord): Promise<void> {
+  async #release({ name, record }: HeldLease, patience?: AbortSignal): Promise<void> {
     this.#rule.released()
     this.#tell()
     const { leases, log } = this.#components
-    const next = { ...known, holder: '', durationSeconds: 1, renewTime: microTime(this.#now().wall) }
+    const next = { ...record, holder: '', durationSeconds: 1, renewTime: microTime(this.#now().wall) }
+    const timeout = AbortSignal.timeout(this.#times.retryMs)
     await leases
-      .write(name, next, known, AbortSignal.timeout(this.#times.retryMs))
+      .write(name, next, record, patience ? AbortSignal.any([patience, timeout]) : timeout)
       .catch((error: unknown) => log.warn({ error, lease: name }, 'Cannot give the lease back'))
   }
 

@@ -1,3 +1,4 @@
+import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from '../cluster/api-client.ts'
 import type { LeaseRecord } from './leader-rule.ts'
 
@@ -22,7 +23,7 @@ export class LeaseClient {
     this.#collection = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(options.namespace)}/leases`
   }
 
-  /** @returns undefined if there is none. @throws Error with the server's status */
+  /** @returns undefined if there is none. @throws KasError UNREACHABLE with the server's status */
   async read(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined> {
     const { status, body } = await this.#client.json('GET', `${this.#collection}/${name}`, undefined, signal)
     if (status === 404) return undefined
@@ -32,7 +33,7 @@ export class LeaseClient {
   /**
    * Creates the lease, or writes over the version that `known` was read from.
    *
-   * @returns undefined if somebody else was faster. @throws Error with the server's status
+   * @returns undefined if somebody else was faster. @throws KasError UNREACHABLE with the server's status
    */
   async write(
     name: string,
@@ -73,5 +74,6 @@ function record({ metadata, spec }: Lease): LeaseRecord {
 function expect(status: number, body: unknown): Lease {
   if (status >= 200 && status < 300 && body) return body as Lease
   const message = (body as { message?: string } | undefined)?.message
-  throw new Error(`the API server answered ${status}${message ? `: ${message}` : ''}`)
+  const detail = `the API server answered ${status}${message ? `: ${message}` : ''}`
+  throw new KasError({ code: 'UNREACHABLE', detail })
 }

@@ -13,11 +13,10 @@ import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { Backoff } from '../backoff.ts'
-import { pause } from '../pause.ts'
 
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
 /** How often our kas answers PINGs, in its response metadata (design 10). */
-export const pingIntervalKey = 'kas-ping-interval-ms'
+const pingIntervalKey = 'kas-ping-interval-ms'
 const pingIntervalMs = { min: 1000, max: 55_000 }
 
 /** Upstream's (wire-protocol 2.5). */
@@ -68,9 +67,9 @@ export class Configuration implements Service {
   }
 
   async #run(): Promise<void> {
-    const { link, log, clock, random } = this.#components
+    const { link, log } = this.#components
     const { signal } = this.#stopping
-    const backoff = new Backoff(backoffOptions, () => clock.now(), random)
+    const backoff = new Backoff(this.#components, backoffOptions)
     while (!signal.aborted) {
       try {
         const session = await link.session(signal)
@@ -80,7 +79,7 @@ export class Configuration implements Service {
         if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) {
           log.error({ error }, 'GetConfiguration failed')
         }
-        await pause(backoff.next(), clock, signal)
+        await backoff.wait(signal)
       } catch (error) {
         if (!signal.aborted) log.error({ error }, 'The configuration stream failed')
       }

@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto'
 import { create } from '@bufbuild/protobuf'
 import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
+import { positiveInt63 } from '../../lib/positive-int63.ts'
 import type { Service } from '../../lib/service.ts'
 import { linkedController } from '../../lib/signals.ts'
 import type { Metadata } from '../../proto/call.ts'
@@ -16,6 +16,7 @@ import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { callUnary } from '../../proto/grpc/unary.ts'
 import { Backoff } from '../backoff.ts'
+import type { KubernetesVersionInfo } from '../cluster/kubernetes-version.ts'
 import { pause } from '../pause.ts'
 
 export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
@@ -25,11 +26,12 @@ export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistra
 const intervalMs = 300_000
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 const callTimeoutMs = 20_000
-/** Leaving waits this long for kas at the most. */
+/** Leaving waits this long for kas at the most. ms */
 const unregisterTimeoutMs = 2000
 
 export interface RegistrarComponents {
   readonly link: {
+    readonly connected: boolean
     session(signal: AbortSignal): Promise<ClientSession>
     onSession(listener: () => void): void
   }
@@ -39,13 +41,6 @@ export interface RegistrarComponents {
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
-}
-
-export interface KubernetesVersionInfo {
-  readonly major: string
-  readonly minor: string
-  readonly gitVersion: string
-  readonly platform: string
 }
 
 /**
@@ -59,6 +54,8 @@ export class Registrar implements Service {
   readonly #stopping = new AbortController()
   #wake: (() => void) | undefined
   #running: Promise<void> | undefined
+  /** kas knows of this pod */
+  #registered = false
 
   /** @param options.meta - without kubernetes_version, which is asked for here */
   constructor(components: RegistrarComponents, options: { meta: AgentMeta }) {
@@ -71,22 +68,28 @@ export class Registrar implements Service {
     this.#running = this.#run()
   }
 
-  async stop(): Promise<void> {
+  /** Tells kas, if it is there to hear it. */
+  async leave(patience?: AbortSignal): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     await this.#running
-    this.#running = undefined
+    if (!this.#registered) return
+    this.#registered = false
+    if (this.#components.link.connected) await this.#unregister(patience)
+  }
+
+  stop(patience?: AbortSignal): Promise<void> {
+    return this.leave(patience)
   }
 
   async #run(): Promise<void> {
-    const { clock, log, random } = this.#components
+    const { log } = this.#components
     const { signal } = this.#stopping
-    const backoff = new Backoff(backoffOptions, () => clock.now(), random)
-    let registered = false
+    const backoff = new Backoff(this.#components, backoffOptions)
     while (!signal.aborted) {
       let waitMs = intervalMs
       try {
         await this.#register()
-        registered = true
+        this.#registered = true
       } catch (error) {
         if (signal.aborted) break
         const advice = 'Please make sure the agent version matches the server version'
@@ -95,7 +98,6 @@ export class Registrar implements Service {
       }
       await this.#sleep(waitMs)
     }
-    if (registered) await this.#unregister()
   }
 
   async #register(): Promise<void> {
@@ -108,9 +110,10 @@ export class Registrar implements Service {
     await callUnary(session, RegisterRequestSchema, RegisterResponseSchema, request, options)
   }
 
-  async #unregister(): Promise<void> {
+  async #unregister(patience?: AbortSignal): Promise<void> {
     const { link, log, metadata } = this.#components
-    const signal = AbortSignal.timeout(unregisterTimeoutMs)
+    const timeout = AbortSignal.timeout(unregisterTimeoutMs)
+    const signal = patience ? AbortSignal.any([patience, timeout]) : timeout
     try {
       const session = await link.session(signal)
       const request = create(UnregisterRequestSchema, { agentMeta: this.#meta, podId: this.#podId })
@@ -143,9 +146,4 @@ export class Registrar implements Service {
     this.#wake = undefined
     woken.dispose()
   }
-}
-
-/** Random, positive, 63 bits. */
-export function positiveInt63(): bigint {
-  return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n
 }

@@ -52,7 +52,7 @@ export class KasLink implements Service {
   constructor(components: KasLinkComponents, options: KasLinkOptions) {
     this.#components = components
     this.#options = options
-    this.#backoff = new Backoff(reconnect, () => components.clock.now(), components.random)
+    this.#backoff = new Backoff(components, reconnect)
   }
 
   get connected(): boolean {
@@ -79,29 +79,33 @@ export class KasLink implements Service {
     this.#connect().catch(() => undefined) // only stopping rejects it
   }
 
+  /** Lets running calls end until `patience` aborts, then ends every connection. */
   async stop(patience?: AbortSignal): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     const sessions = [...this.#sessions.keys()]
     for (const session of sessions) session.close()
     const closed = Promise.all(sessions.map((session) => session.closed))
-    await (patience ? abortable(closed, patience).catch(() => undefined) : undefined)
+    if (patience) await abortable(closed, patience).catch(() => undefined)
     for (const session of sessions) session.destroy()
     await closed
+    await this.#connecting?.catch(() => undefined) // a dial that was in progress
   }
 
-  #connect(): Promise<ClientSession> {
-    this.#connecting ??= this.#dialUntilConnected().finally(() => {
+  #connect(waitMs = 0): Promise<ClientSession> {
+    this.#connecting ??= this.#dialUntilConnected(waitMs).finally(() => {
       this.#connecting = undefined
     })
     return this.#connecting
   }
 
-  async #dialUntilConnected(): Promise<ClientSession> {
-    const { clock, dial, log } = this.#components
+  /** @throws the reason of stopping, only that */
+  async #dialUntilConnected(firstWaitMs: number): Promise<ClientSession> {
+    const { clock, log } = this.#components
     const { signal } = this.#stopping
+    if (firstWaitMs > 0) await pause(firstWaitMs, clock, signal)
     for (;;) {
       try {
-        return this.#adopt(await dial(signal))
+        return await this.#dial(signal)
       } catch (error) {
         signal.throwIfAborted()
         const waitMs = Math.round(this.#backoff.next())
@@ -113,6 +117,14 @@ export class KasLink implements Service {
         signal.throwIfAborted()
       }
     }
+  }
+
+  async #dial(signal: AbortSignal): Promise<ClientSession> {
+    signal.throwIfAborted()
+    const duplex = await this.#components.dial(signal)
+    if (!signal.aborted) return this.#adopt(duplex)
+    duplex.destroy()
+    throw signal.reason
   }
 
   #adopt(duplex: Duplex): ClientSession {
@@ -145,15 +157,10 @@ export class KasLink implements Service {
     this.#current = undefined
     session.close() // it ends with its last call
     if (this.#stopping.signal.aborted) return
-    const { clock, log } = this.#components
+    const { log } = this.#components
     log.info({ net_address: this.#options.authority }, 'Leaving a connection to kas, opening another')
     if (livedMs >= shortLifeMs) this.#backoff.reset()
     const waitMs = livedMs >= shortLifeMs ? 0 : Math.round(this.#backoff.next())
-    this.#connecting ??= pause(waitMs, clock, this.#stopping.signal)
-      .then(() => this.#dialUntilConnected())
-      .finally(() => {
-        this.#connecting = undefined
-      })
-    this.#connecting.catch(() => undefined) // only stopping rejects it
+    this.#connect(waitMs).catch(() => undefined) // only stopping rejects it
   }
 }

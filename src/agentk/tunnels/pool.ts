@@ -9,7 +9,6 @@ import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
 import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import { Backoff } from '../backoff.ts'
-import { pause } from '../pause.ts'
 import type { Serve } from '../serve.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 
@@ -91,10 +90,15 @@ export class TunnelPool implements Service {
     this.#grow(this.#options.minIdle)
   }
 
-  /** Idle tunnels end at once; active ones when their call ends, or when `patience` aborts. */
-  async stop(patience?: AbortSignal): Promise<void> {
+  /** Idle tunnels end at once: no more calls come. */
+  async leave(): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     for (const slot of this.#slots) if (slot.state !== 'active') slot.tunnel?.cancel()
+  }
+
+  /** Active tunnels end with their call, or when `patience` aborts. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.leave()
     const all = Promise.all(this.#running)
     if (patience) await abortable(all, patience).catch(() => undefined)
     for (const slot of this.#slots) slot.tunnel?.cancel()
@@ -123,8 +127,8 @@ export class TunnelPool implements Service {
   }
 
   async #run(slot: Slot): Promise<void> {
-    const { clock, random } = this.#components
-    const backoff = new Backoff(refusedBackoff, () => clock.now(), random)
+    const { clock, log } = this.#components
+    const backoff = new Backoff(this.#components, refusedBackoff)
     let usedAt = clock.now()
     try {
       while (slot.state === 'idle' && !this.#stopping.signal.aborted) {
@@ -132,8 +136,8 @@ export class TunnelPool implements Service {
         if (used) usedAt = clock.now()
         else if (this.#isSpare(usedAt)) break
         else if (error && !immediate.has(error.grpcCode) && !slot.session?.draining) {
-          this.#components.log.warn({ error }, 'kas ended a tunnel')
-          await pause(backoff.next(), clock, this.#stopping.signal)
+          log.warn({ error }, 'kas ended a tunnel')
+          await backoff.wait(this.#stopping.signal)
         }
       }
     } finally {

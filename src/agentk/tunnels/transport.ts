@@ -6,15 +6,13 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, getCACertificates, type TLSSocket } from 'node:tls'
 import WebSocket from 'ws'
+import { KasError } from '../../lib/errors.ts'
+import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
 import type { KasAddress } from './kas-address.ts'
 import { proxyFromEnvironment } from './proxy.ts'
-import { WebSocketDuplex } from './web-socket-duplex.ts'
 
 /** All of dial, TLS, proxy and upgrade (upstream: 30 s to dial, 20 s to connect for gRPC). */
 const connectTimeoutMs = 30_000
-/** Either side's limit for one WebSocket message (wire-protocol 2.2). */
-const maxWebSocketMessageBytes = 10 * 1024 * 1024
-const webSocketProtocol = 'ws-tunnel'
 
 export interface TransportOptions {
   readonly address: KasAddress
@@ -34,7 +32,7 @@ export interface TransportOptions {
 /**
  * Connects to kas and hands out a duplex that carries HTTP/2: a TCP or TLS socket, or the inside of a WebSocket.
  *
- * @throws Error that says which step failed, or the signal's reason
+ * @throws KasError UNREACHABLE or the system's error, that say which step failed, or the signal's reason
  */
 export async function dialKas(options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
   const timeout = AbortSignal.timeout(connectTimeoutMs)
@@ -48,9 +46,13 @@ export async function dialKas(options: TransportOptions, signal: AbortSignal): P
   } catch (error) {
     for (const socket of opened) socket.destroy()
     if (signal.aborted) throw signal.reason
-    if (timeout.aborted) throw new Error(`no connection to ${address.authority} in ${connectTimeoutMs / 1000} s`)
+    if (timeout.aborted) throw unreachable(`no connection to ${address.authority} in ${connectTimeoutMs / 1000} s`)
     throw error
   }
+}
+
+function unreachable(detail: string): KasError {
+  return new KasError({ code: 'UNREACHABLE', detail })
 }
 
 async function openSocket(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
@@ -80,7 +82,7 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
   const [response, socket, head] = (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
   opened.push(socket)
   if (response.statusCode !== 200) {
-    throw new Error(`proxy ${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`)
+    throw unreachable(`proxy ${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`)
   }
   socket.setNoDelay(true)
   if (head.length > 0) socket.unshift(head)
@@ -106,7 +108,7 @@ async function secure(
   opened.push(tls)
   await once(tls, 'secureConnect', { signal })
   if (!address.webSocket && tls.alpnProtocol !== 'h2') {
-    throw new Error(`${address.authority} does not speak HTTP/2 over TLS: is it an address for wss:// ?`)
+    throw unreachable(`${address.authority} does not speak HTTP/2 over TLS: is it an address for wss:// ?`)
   }
   return tls
 }
@@ -130,7 +132,7 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     maxPayload: maxWebSocketMessageBytes,
     followRedirects: false,
   } as object)
-  const duplex = new WebSocketDuplex(ws)
+  const duplex = new MessageDuplex(ws)
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       signal.removeEventListener('abort', onAbort)
@@ -143,7 +145,7 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
       response.resume()
       const hint =
         response.statusCode === 404 || response.statusCode === 301 ? `, is the path ${address.path} right?` : ''
-      fail(new Error(`${address.authority} answered ${response.statusCode} instead of a WebSocket upgrade${hint}`))
+      fail(unreachable(`${address.authority} answered ${response.statusCode} instead of a WebSocket upgrade${hint}`))
     })
     ws.once('error', fail)
     ws.once('open', () => {

@@ -3,12 +3,12 @@ import { KasError } from '../../lib/errors.ts'
 import { type AgentId, type Call, type Metadata, noMetadata, type Outcome } from '../../proto/call.ts'
 import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
+import { MessageOrder } from '../../proto/message-order.ts'
 import {
   type ConnectResponse,
   connectResponseOrder,
   decodeConnectResponse,
   encodeConnectRequest,
-  MessageOrder,
 } from '../../proto/reverse-tunnel.ts'
 import { type Serve, type ServeReply, SplitMessage } from '../serve.ts'
 

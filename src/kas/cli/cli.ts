@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { KasError } from '../../lib/errors.ts'
+import { nearestName } from '../../lib/nearest-name.ts'
 import { agentCreate } from './agent.ts'
 import type { CliIo, Command } from './command.ts'
 import { DirectoryDocument } from './directory-document.ts'
@@ -16,9 +16,6 @@ const commands: Readonly<Record<string, Command>> = {
   'user create': userCreate,
   kubeconfig,
 }
-
-/** The first words that `runCli` understands. */
-export const cliWords: readonly string[] = [...new Set(Object.keys(commands).map((name) => name.split(' ')[0] ?? ''))]
 
 const commonOptions = {
   directory: { type: 'string' },
@@ -41,17 +38,24 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
     const wantsHelp = argv.some((word) => word === '--help' || word === '-h')
-    io[wantsHelp ? 'stdout' : 'stderr'].write(overview(argv[0]))
+    const unknown = wantsHelp ? '' : unknownCommand(argv)
+    io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${overview(argv[0])}`)
     return wantsHelp ? 0 : 2
   }
   try {
     return await run(command, argv.slice(name.split(' ').length), io)
   } catch (error) {
     const isUsage = error instanceof UsageError
-    const text = error instanceof KasError || error instanceof Error ? error.message : String(error)
+    const text = error instanceof Error ? error.message : String(error)
     io.stderr.write(`kas ${name}: ${text}\n${isUsage ? `usage: kas ${command.usage}\n` : ''}`)
     return isUsage ? 2 : 1
   }
+}
+
+function unknownCommand([word = '', verb = '']: readonly string[]): string {
+  const verbs = Object.keys(commands).flatMap((name) => (name.startsWith(`${word} `) ? [name.split(' ')[1] ?? ''] : []))
+  const near = nearestName(verb, verbs)
+  return verb === '' || near === undefined ? '' : `kas ${word} ${verb}: did you mean kas ${word} ${near}?\n`
 }
 
 async function run(command: Command, args: readonly string[], io: CliIo): Promise<number> {

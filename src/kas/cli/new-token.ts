@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { tokenHash } from '../directory/token-hash.ts'
 
 /** How tokens begin, so that a reader and a secret scanner know them. */
-export const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as const
+const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as const
 
 const tokenBytes = 36
 

@@ -65,6 +65,7 @@ async function settingsFor(
     'gc.auto': '0',
     'maintenance.auto': 'false',
     'fetch.fsckObjects': 'true',
+    'core.bigFileThreshold': '1m', // larger files are streamed: a few kB of zeros, packed, would fill the memory
   }
   if (!address.url.startsWith('https://')) return settings
   if (env.SSL_CERT_FILE) settings['http.sslCAInfo'] = env.SSL_CERT_FILE // not every libcurl reads the variable

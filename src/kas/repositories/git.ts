@@ -141,9 +141,10 @@ export class GitRepositories implements Repositories, Service {
     }
   }
 
-  /** Looks at the repository of this project now, as after a notice of a push. */
-  async poke(agent: Agent): Promise<void> {
-    await this.#of(agent).watch.poke()
+  /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
+  async poke(projectId: bigint): Promise<void> {
+    const address = this.#components.addresses.repository(projectId)
+    if (address) await this.#repositories.get(keyOf(address))?.watch.poke()
   }
 
   /** Attaches a follower to where its repository lies now; a project without one is followed once it has one. */

@@ -1,22 +1,90 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
-import { mkdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { connect, createServer, type Server } from 'node:net'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import { tokenHash } from '../directory/token-hash.ts'
 
-/** A folder below TMPDIR for what is fetched and can be fetched again; it lives from start to stop, or to the exit. */
+/** A socket on which the process listens that owns the folder: a killed one no longer does, whatever its pid. */
+const lockName = 'owner.sock'
+
+/** A folder that is younger may not have its lock yet. ms */
+const minStaleAgeMs = 10_000
+
+/**
+ * A folder below TMPDIR for what is fetched and can be fetched again; it lives from start to stop, or to the exit.
+ * Those that killed processes of this machine left behind are removed at start.
+ */
 export class TemporaryFolder implements Service {
-  readonly path = join(tmpdir(), `kas-${randomUUID()}`)
+  readonly path: string
+  readonly #log: Logger
+  readonly #parent: string
+  readonly #prefix: string
   readonly #onExit = () => rmSync(this.path, { recursive: true, force: true })
+  #lock: Server | undefined
+
+  constructor(components: { log: Logger }, options: { parent?: string } = {}) {
+    this.#log = components.log
+    this.#parent = options.parent ?? tmpdir()
+    this.#prefix = `kas-${tokenHash(hostname()).slice(0, 8)}-` // another machine's locks cannot be tried from here
+    this.path = join(this.#parent, `${this.#prefix}${randomUUID()}`)
+  }
 
   async start(): Promise<void> {
     await mkdir(this.path, { mode: 0o700 })
     process.once('exit', this.#onExit)
+    await this.#takeLock()
+    await this.#removeStale()
   }
 
   async stop(): Promise<void> {
     process.off('exit', this.#onExit)
+    this.#lock?.close()
     await rm(this.path, { recursive: true, force: true })
+  }
+
+  async #takeLock(): Promise<void> {
+    const lock = createServer((socket) => socket.destroy())
+    lock.unref()
+    this.#lock = lock
+    try {
+      await once(lock.listen(join(this.path, lockName)), 'listening')
+    } catch (error) {
+      // such as a TMPDIR that is too long for a socket: without a lock nobody removes the folder but its owner
+      this.#log.debug({ error }, 'Temporary folder has no lock')
+    }
+  }
+
+  async #removeStale(): Promise<void> {
+    const names = await readdir(this.#parent).catch(() => [])
+    for (const name of names) {
+      const folder = join(this.#parent, name)
+      if (!name.startsWith(this.#prefix) || folder === this.path || !(await isStale(folder))) continue
+      const removed = await rm(folder, { recursive: true, force: true }).then(
+        () => true,
+        () => false,
+      )
+      if (removed) this.#log.info({ folder }, 'Folder of a process that was killed is removed')
+    }
+  }
+}
+
+/** Its lock is there, and nobody holds it. */
+async function isStale(folder: string): Promise<boolean> {
+  const lock = join(folder, lockName)
+  const stats = await stat(lock).catch(() => undefined)
+  if (!stats?.isSocket() || Date.now() - stats.mtimeMs < minStaleAgeMs) return false
+  const socket = connect(lock)
+  try {
+    await once(socket, 'connect')
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ECONNREFUSED'
+  } finally {
+    socket.destroy()
   }
 }

@@ -1,4 +1,5 @@
 import { type Call, type Forward, noMetadata, type Reply } from '../../proto/call.ts'
+import { KnownMessages } from '../../proto/known-messages.ts'
 
 /**
  * What may be tried again, and the only place that says so (design 4, table "What may be tried again").
@@ -16,7 +17,8 @@ export function deliver(forward: Forward): Forward {
 }
 
 async function deliverSafe(forward: Forward, call: Call): Promise<Reply> {
-  const prefix = new ReplayablePrefix(call.messages)
+  const { messages } = call
+  const prefix = messages instanceof KnownMessages ? new KnownPrefix(messages) : new ReplayablePrefix(messages)
   for (let repeats = 0; ; repeats++) {
     const reply = await forward({ ...call, messages: prefix.read() })
     if ((await reply.metadata) !== noMetadata) {
@@ -33,8 +35,36 @@ async function wasLost(reply: Reply): Promise<boolean> {
   return error?.code === 'TUNNEL_LOST'
 }
 
+/** What was sent of a call and can be sent again. */
+interface Prefix {
+  /** all that was read so far can be read again */
+  readonly whole: boolean
+  /** reads from the first message; a reader that was given out before ends */
+  read(): AsyncIterable<Uint8Array>
+  /** the reply has begun: nothing is kept any more */
+  forget(): void
+}
+
+class KnownPrefix implements Prefix {
+  readonly #messages: KnownMessages
+
+  constructor(messages: KnownMessages) {
+    this.#messages = messages
+  }
+
+  get whole(): boolean {
+    return this.#messages.bytes <= maxKeptBytes
+  }
+
+  read(): KnownMessages {
+    return this.#messages
+  }
+
+  forget(): void {}
+}
+
 /** Messages that can be read again from their first, as long as they are few. */
-class ReplayablePrefix {
+class ReplayablePrefix implements Prefix {
   readonly #source: AsyncIterator<Uint8Array>
   #kept: Uint8Array[] = []
   #keptBytes = 0
@@ -49,18 +79,15 @@ class ReplayablePrefix {
     this.#source = messages[Symbol.asyncIterator]()
   }
 
-  /** All that was read so far can be read again. */
   get whole(): boolean {
     return !this.#outgrown && !this.#forgotten
   }
 
-  /** The reply has begun: nothing is kept any more. */
   forget(): void {
     this.#forgotten = true
     this.#kept = []
   }
 
-  /** Reads from the first message; a reader that was given out before ends. */
   async *read(): AsyncGenerator<Uint8Array, void, void> {
     const turn = ++this.#turn
     yield* this.#kept // this very list: `forget` and `#keep` put others in its place

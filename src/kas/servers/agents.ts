@@ -22,6 +22,7 @@ import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions }
 import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
 import { Listener } from './agents/listener.ts'
 import { PingPolicy } from './agents/ping-policy.ts'
+import { type RefusalReason, refusalReason } from './agents/refusals.ts'
 
 /** Serves one call of an agent, who is known. `retired` aborts when polling streams should end with OK. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
@@ -42,6 +43,7 @@ export interface AgentsServerComponents {
   readonly methods: Readonly<Record<string, AgentMethod>>
   readonly log: Logger
   readonly onRateExceeded: () => void
+  readonly onRefused?: (reason: RefusalReason) => void
   readonly events?: ServerSessionEvents
 }
 
@@ -71,7 +73,8 @@ export class AgentsServer implements Service {
   readonly #connections = new Set<AgentConnection>()
   #checks: NodeJS.Timeout | undefined
   #unsubscribe: (() => void) | undefined
-  #leaving = false
+  #left: Promise<void> | undefined
+  #closed: Promise<void> | undefined
 
   constructor(components: AgentsServerComponents, options: AgentsServerOptions) {
     this.#components = components
@@ -116,13 +119,22 @@ export class AgentsServer implements Service {
     }, checkIntervalMs)
   }
 
-  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+  /** New connections are sent elsewhere at once, and not taken after the grace; those that stand go on as they were. */
+  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    this.#left ??= this.#leave(patience)
+    return this.#left
+  }
+
+  async #leave(patience: AbortSignal): Promise<void> {
     const listener = this.#listener
-    if (this.#leaving || !listener) return
-    this.#leaving = true
+    if (!listener) return
     await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
-    const closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
+    this.#closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
     listener.closeUndecided()
+  }
+
+  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    await this.leave(patience)
     for (const connection of this.#connections) connection.retire()
     const cut = () => {
       for (const connection of this.#connections) connection.session.destroy()
@@ -133,7 +145,7 @@ export class AgentsServer implements Service {
     patience.removeEventListener('abort', cut)
     clearInterval(this.#checks)
     this.#unsubscribe?.()
-    await closed
+    await this.#closed
   }
 
   #createListener(): Listener {
@@ -141,10 +153,15 @@ export class AgentsServer implements Service {
     const { product, websocket } = this.#options
     return new Listener(
       { product, websocket, firstBytesTimeoutMs, ...(certificate ? { certificate } : {}) },
-      (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
-      (error) => log.debug({ error }, 'A connection failed before it was one'),
+      {
+        connection: (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
+        failed: (error) => log.debug({ error }, 'A connection failed before it was one'),
+        refused: this.#refused,
+      },
     )
   }
+
+  #refused = (reason: RefusalReason): void => this.#components.onRefused?.(reason)
 
   #serve(duplex: Duplex, remoteAddress: string): void {
     const { log, events } = this.#components
@@ -161,19 +178,25 @@ export class AgentsServer implements Service {
     const age = new ConnectionAge(connection, this.#options.age)
     const pings = new PingPolicy()
     session.onPing((active) => {
-      if (!pings.accept(performance.now(), active)) session.reject(enhanceYourCalm, 'too_many_pings')
+      if (pings.accept(performance.now(), active)) return
+      this.#refused('too_many_pings')
+      session.reject(enhanceYourCalm, 'too_many_pings')
     })
     void session.closed.then(() => {
       age.stop()
       this.#connections.delete(connection)
     })
-    if (this.#leaving) connection.retire()
+    if (this.#left) connection.retire()
   }
 
   #handlerFor(method: string, connection: AgentConnection): Handler | undefined {
     if (method === connectMethod) return (stream) => this.#connect(stream, connection)
-    const served = this.#components.methods[method]
-    if (!served) return undefined
+    const { methods } = this.#components
+    const served = Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (!served) {
+      this.#refused('unknown_method')
+      return undefined
+    }
     return async (stream) => {
       const how = { patient: served.streaming, counted: true }
       const agent = await this.#authenticate(stream, how)
@@ -191,8 +214,10 @@ export class AgentsServer implements Service {
       return await this.#authenticator.authenticate(stream.metadata, how, stream.signal)
     } catch (error) {
       const { code, message } = KasError.from(error)
-      const address = stream.method
-      this.#components.log.debug({ grpc_method: address, code, reason: message }, 'A call of an agent was refused')
+      const reason = refusalReason(code)
+      if (reason) this.#refused(reason)
+      const fields = { grpc_method: stream.method, code, reason: message }
+      this.#components.log.debug(fields, 'A call of an agent was refused')
       throw error
     }
   }

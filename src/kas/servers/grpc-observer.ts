@@ -1,14 +1,22 @@
+import type { KasError } from '../../lib/errors.ts'
 import type { GrpcServerMetrics, GrpcType } from '../../lib/metrics.ts'
-import type { ServerSessionEvents } from '../../proto/grpc/server-session.ts'
+
+/** What is counted of a call. */
+interface ObservedCall {
+  readonly method: string
+  readonly counts: { readonly received: number; readonly sent: number }
+}
+
+export interface GrpcObserver {
+  started(call: ObservedCall): void
+  finished(call: ObservedCall, error: KasError | undefined): void
+}
 
 /** Counts the calls of a gRPC server; methods that are not served are not counted, so that nobody can make labels. */
-export function grpcObserver(
-  metrics: GrpcServerMetrics,
-  served: Readonly<Record<string, GrpcType>>,
-): Pick<Required<ServerSessionEvents>, 'started' | 'finished'> {
+export function grpcObserver(metrics: GrpcServerMetrics, served: Readonly<Record<string, GrpcType>>): GrpcObserver {
   const methods = new Map(Object.entries(served).map(([name, type]) => [name, metrics.method(name, type)]))
   return {
-    started: (stream) => methods.get(stream.method)?.started(),
-    finished: (stream, error) => methods.get(stream.method)?.ended(error?.grpcCode ?? 0, stream.counts),
+    started: ({ method }) => methods.get(method)?.started(),
+    finished: ({ method, counts }, error) => methods.get(method)?.ended(error?.grpcCode ?? 0, counts),
   }
 }

@@ -8,7 +8,6 @@ import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
-import { productName, type Version } from '../../lib/version.ts'
 import type { Forward } from '../../proto/call.ts'
 import type { ListenOptions } from '../config/listen-address.ts'
 import type { Directory } from '../directory/directory.ts'
@@ -40,7 +39,8 @@ export interface KubernetesServerOptions {
   readonly listenGraceMs: number
   /** after that: how long requests that run may still take, in ms */
   readonly shutdownGraceMs: number
-  readonly version: Version
+  /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
+  readonly product: string
   readonly limits?: Partial<KubernetesLimits>
 }
 
@@ -56,7 +56,7 @@ export interface KubernetesLimits {
   readonly upgradedWriteTimeoutMs: number
 }
 
-export const defaultKubernetesLimits: KubernetesLimits = {
+const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
   keepAliveMs: 60_000,
@@ -81,7 +81,6 @@ export class KubernetesServer implements Service {
   readonly #components: KubernetesServerComponents
   readonly #options: KubernetesServerOptions
   readonly #limits: KubernetesLimits
-  readonly #product: string
   readonly #proxy: KubernetesProxy
   readonly #metrics: KubernetesMetrics
   readonly #connections = new Map<Socket, Connection>()
@@ -90,20 +89,20 @@ export class KubernetesServer implements Service {
   readonly #cut = new AbortController()
   #server: Server | undefined
   #state: State = 'serving'
-  #stopped: Promise<void> | undefined
+  #left: Promise<void> | undefined
+  #drained: Promise<void> | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
-    const { urlPathPrefix, externalUrl, version } = options
+    const { urlPathPrefix, externalUrl, product } = options
     this.#components = components
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
-    this.#product = productName('gitlab-kas', version)
     this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
     this.#proxy = new KubernetesProxy(
       { ...components, metrics: this.#metrics },
       {
         urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
-        product: this.#product,
+        product,
         allowsOrigin: createOriginCheck(externalUrl),
       },
     )
@@ -140,22 +139,38 @@ export class KubernetesServer implements Service {
     this.#server = server
   }
 
-  /** Leaves in the stages of `State`; `patience` ends each of them at once. */
+  /** Resolves once it drains, see `State`; `patience` cuts. */
+  async leave(patience?: AbortSignal): Promise<void> {
+    this.#left ??= this.#leave()
+    await this.#until(this.#left, patience)
+  }
+
+  /** Leaves, and resolves once nothing runs any more; `patience` cuts. */
   async stop(patience?: AbortSignal): Promise<void> {
-    if (!this.#server) return
+    this.#left ??= this.#leave()
+    await this.#until(
+      this.#left.then(() => this.#drained),
+      patience,
+    )
+  }
+
+  async #until(step: Promise<void>, patience: AbortSignal | undefined): Promise<void> {
     const onImpatience = () => this.#cut.abort()
     if (patience?.aborted) onImpatience()
     patience?.addEventListener('abort', onImpatience, { once: true })
-    this.#stopped ??= this.#stop(this.#server)
-    await this.#stopped
+    await step
     patience?.removeEventListener('abort', onImpatience)
   }
 
-  async #stop(server: Server): Promise<void> {
-    const { listenGraceMs, shutdownGraceMs } = this.#options
-    const { signal } = this.#cut
+  async #leave(): Promise<void> {
+    if (!this.#server) return
     this.#state = 'leaving'
-    await delay(listenGraceMs, signal).catch(ignore)
+    await delay(this.#options.listenGraceMs, this.#cut.signal).catch(ignore)
+    this.#drained = this.#drain(this.#server)
+  }
+
+  async #drain(server: Server): Promise<void> {
+    const { signal } = this.#cut
     this.#state = 'draining'
     const closed = once(server, 'close')
     // not http's own close, which destroys idle connections with what they still have to send
@@ -165,7 +180,7 @@ export class KubernetesServer implements Service {
       connection.closeIfIdle()
     }
     this.#destroyHandshakes()
-    const grace = setTimeout(() => this.#cut.abort(), shutdownGraceMs)
+    const grace = setTimeout(() => this.#cut.abort(), this.#options.shutdownGraceMs)
     const onCut = () => this.#destroyAll()
     signal.addEventListener('abort', onCut, { once: true })
     if (signal.aborted) onCut()
@@ -244,7 +259,7 @@ export class KubernetesServer implements Service {
     const refusal = malformed(error)
     if (!refusal) return void socket.destroy()
     this.#metrics.failed(refusal.code)
-    refuseMalformed(connection, refusal, this.#product)
+    refuseMalformed(connection, refusal, this.#options.product)
   }
 
   #connection(socket: Socket): Connection {

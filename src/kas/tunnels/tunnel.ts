@@ -3,13 +3,9 @@ import { KasError } from '../../lib/errors.ts'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../proto/call.ts'
 import { type Status, StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
-import {
-  type ConnectRequest,
-  connectRequestOrder,
-  decodeConnectRequest,
-  encodeConnectResponse,
-  MessageOrder,
-} from '../../proto/reverse-tunnel.ts'
+import { KnownMessages } from '../../proto/known-messages.ts'
+import { MessageOrder } from '../../proto/message-order.ts'
+import { connectRequestOrder, decodeConnectRequest, encodeConnectResponse } from '../../proto/reverse-tunnel.ts'
 import type { AgentConnection } from './agent-connection.ts'
 
 /**
@@ -28,6 +24,7 @@ const steps: Record<TunnelState, readonly TunnelState[]> = {
 }
 
 const ready = Promise.resolve()
+const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /** One Connect stream of an agent: carries one call (wire-protocol 3). */
 export class Tunnel {
@@ -45,6 +42,7 @@ export class Tunnel {
   #status: KasError | undefined
   #state: TunnelState = 'idle'
   #outcome: Outcome | undefined
+  #unbind: (() => void) | undefined
   /** the read that is outstanding while the tunnel is idle, when nothing must come; the call's first */
   #first: Promise<IteratorResult<Uint8Array>> | undefined
 
@@ -89,10 +87,30 @@ export class Tunnel {
     const onAbort = () => this.#abort(incomingClosed(call.signal.reason))
     if (call.signal.aborted) onAbort()
     else call.signal.addEventListener('abort', onAbort, { once: true })
-    void this.#done.promise.then(() => call.signal.removeEventListener('abort', onAbort))
-    void this.#pump(call.messages)
-    const head = this.#readHead()
-    return { ready, metadata: this.#metadata.promise, messages: this.#read(head), done: this.#done.promise }
+    this.#unbind = () => call.signal.removeEventListener('abort', onAbort)
+    if (call.messages instanceof KnownMessages) this.#sendAll(call.messages)
+    else void this.#pump(call.messages)
+    let head: Promise<void> | undefined = this.#readHead().then(() => {
+      head = undefined
+    })
+    const next = () => (head ? head.then(this.#next) : Promise.resolve(this.#next()))
+    const messages = { next, return: () => this.#leave() }
+    return {
+      ready,
+      metadata: this.#metadata.promise,
+      messages: { [Symbol.asyncIterator]: () => messages },
+      done: this.#done.promise,
+    }
+  }
+
+  /** Caller to agent; they are few, so nothing waits for room. */
+  #sendAll({ all }: KnownMessages): void {
+    try {
+      for (const message of all) void this.#sendMessage(message)
+      void this.#stream.send(encodeConnectResponse.closeSend())
+    } catch (cause) {
+      this.#abort(unreadable(cause))
+    }
   }
 
   /** Caller to agent. */
@@ -100,56 +118,93 @@ export class Tunnel {
     try {
       for await (const message of messages) {
         if (this.#outcome) return
-        const full = this.#stream.send(message, encodeConnectResponse.messageHead(message.length))
+        const full = this.#sendMessage(message)
         if (full) await full
       }
     } catch (cause) {
-      this.#abort(new KasError({ code: 'CANCELLED', detail: 'read from incoming stream' }, { cause }))
+      this.#abort(unreadable(cause))
       return
     }
     if (!this.#outcome) void this.#stream.send(encodeConnectResponse.closeSend())
   }
 
+  #sendMessage(message: Uint8Array): Promise<void> | undefined {
+    return this.#stream.send(message, encodeConnectResponse.messageHead(message.length))
+  }
+
   /** Agent to caller: the header, or the error in its place. */
   async #readHead(): Promise<void> {
-    const first = await this.#receive()
-    if (first?.kind === 'header') this.#metadata.resolve(first.meta)
-    else if (first) await this.#receive() // an error: only EOF may follow
-  }
-
-  async *#read(head: Promise<void>): AsyncGenerator<Uint8Array, void, void> {
+    const first = this.#first
+    this.#first = undefined
     try {
-      await head
-      while (!this.#outcome) {
-        const message = await this.#receive()
-        if (message?.kind === 'message') yield message.data
-      }
-    } finally {
-      if (!this.#outcome) this.#abort(new KasError({ code: 'CANCELLED', detail: 'Incoming stream closed' }))
-    }
-  }
-
-  /** The next message in its order; undefined when the call has ended, for better or worse. */
-  async #receive(): Promise<ConnectRequest | undefined> {
-    if (this.#outcome) return undefined
-    try {
-      const next = this.#first ?? this.#stream.messages.next()
-      this.#first = undefined
-      const result = await next
-      if (result.done) {
-        this.#order.accept('EOF')
-        this.#settle()
-        return undefined
-      }
-      const message = decodeConnectRequest(result.value)
-      this.#order.accept(message.kind)
-      if (message.kind === 'trailer') this.#trailers = message.meta
-      else if (message.kind === 'error') this.#status = toError(message.status)
-      return message
+      const result = await first
+      if (!result || this.#outcome) return
+      this.#accept(result)
+      if (this.#order.last !== 'header') await this.#next() // an error: only EOF may follow
     } catch (error) {
       this.#abort(KasError.from(error))
+    }
+  }
+
+  /** Agent to caller: the next message, after all that stands before it; the end when the call has ended. */
+  #next = (): IteratorResult<Uint8Array> | Promise<IteratorResult<Uint8Array>> => {
+    const { messages } = this.#stream
+    try {
+      while (!this.#outcome) {
+        const bytes = messages.take()
+        if (!bytes) return messages.next().then(this.#onResult, this.#onFailure)
+        const message = this.#accept({ value: bytes, done: false })
+        if (message) return { value: message, done: false }
+      }
+    } catch (error) {
+      this.#abort(KasError.from(error))
+    }
+    return end
+  }
+
+  #onResult = (
+    result: IteratorResult<Uint8Array>,
+  ): IteratorResult<Uint8Array> | Promise<IteratorResult<Uint8Array>> => {
+    if (this.#outcome) return end
+    try {
+      const message = this.#accept(result)
+      if (message) return { value: message, done: false }
+    } catch (error) {
+      this.#abort(KasError.from(error))
+    }
+    return this.#next()
+  }
+
+  #onFailure = (error: unknown): IteratorResult<Uint8Array> => {
+    this.#abort(KasError.from(error))
+    return end
+  }
+
+  /** The caller reads no further. */
+  #leave(): Promise<IteratorResult<Uint8Array>> {
+    this.#abort(new KasError({ code: 'CANCELLED', detail: 'Incoming stream closed' }))
+    return Promise.resolve(end)
+  }
+
+  /**
+   * Takes what the agent said, in its order.
+   *
+   * @returns what is for the caller
+   * @throws KasError INVALID_MESSAGE
+   */
+  #accept(result: IteratorResult<Uint8Array>): Uint8Array | undefined {
+    if (result.done) {
+      this.#order.accept('EOF')
+      this.#settle()
       return undefined
     }
+    const message = decodeConnectRequest(result.value)
+    this.#order.accept(message.kind)
+    if (message.kind === 'message') return message.data
+    if (message.kind === 'header') this.#metadata.resolve(message.meta)
+    else if (message.kind === 'trailer') this.#trailers = message.meta
+    else if (message.kind === 'error') this.#status = toError(message.status)
+    return undefined
   }
 
   #onIdleMessage(result: IteratorResult<Uint8Array>): void {
@@ -180,6 +235,7 @@ export class Tunnel {
 
   #finish(outcome: Outcome): void {
     this.#outcome = outcome
+    this.#unbind?.()
     this.#step('ended')
     this.connection.callEnded()
     this.#metadata.resolve(noMetadata)
@@ -195,6 +251,10 @@ export class Tunnel {
 function toError(status: Status): KasError {
   const details = status.details.length > 0 ? { details: toBinary(StatusSchema, status) } : {}
   return new KasError({ code: 'STATUS', grpc: status.code, message: status.message, ...details })
+}
+
+function unreadable(cause: unknown): KasError {
+  return new KasError({ code: 'CANCELLED', detail: 'read from incoming stream' }, { cause })
 }
 
 function incomingClosed(reason: unknown): KasError {

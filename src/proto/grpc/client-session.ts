@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
 import { ClientStream } from './client-stream.ts'
-import { writeMetadata, writeTimeout } from './headers.ts'
+import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 
 export type { ClientStream } from './client-stream.ts'
@@ -24,6 +24,8 @@ export interface OpenOptions {
   readonly metadata?: Metadata
   /** cancels the call */
   readonly signal?: AbortSignal
+  /** called for headers that come before the response's own */
+  readonly onInterim?: (metadata: Metadata) => void
   /** deadline, told to the server and kept here */
   readonly timeoutMs?: number
 }
@@ -113,6 +115,8 @@ export class ClientSession {
       onClosed: () => this.#streams.delete(stream),
     })
     this.#streams.add(stream)
+    const { onInterim } = options
+    if (onInterim) http2.on('headers', (_headers, _flags, raw: readonly string[]) => onInterim(readMetadata(raw)))
     stream.bind(options.signal, options.timeoutMs)
     return stream
   }

@@ -72,16 +72,21 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this.#failure !== undefined
   }
 
-  next(): Promise<IteratorResult<Uint8Array>> {
+  /** A message that is here already. */
+  take(): Uint8Array | undefined {
     const message = this.#messages.shift()
-    if (message) {
-      this.#unreadBytes -= message.length + unreadMessageBytes
-      if (this.#paused && this.#unreadBytes <= maxUnreadBytes / 2) {
-        this.#paused = false
-        this.#stream.resume()
-      }
-      return Promise.resolve({ value: message, done: false })
+    if (!message) return undefined
+    this.#unreadBytes -= message.length + unreadMessageBytes
+    if (this.#paused && this.#unreadBytes <= maxUnreadBytes / 2) {
+      this.#paused = false
+      this.#stream.resume()
     }
+    return message
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    const message = this.take()
+    if (message) return Promise.resolve({ value: message, done: false })
     if (this.#failure) return Promise.reject(this.#failure)
     if (this.#ended) return Promise.resolve({ value: undefined, done: true })
     if (this.#waiting) return Promise.reject(new Error('messages are read by one reader, one at a time'))

@@ -1,13 +1,14 @@
 import { Duplex } from 'node:stream'
-import { webSocketMessageBytes } from './limits.ts'
+import { maxUnsentBytes, webSocketMessageBytes } from './limits.ts'
 
 /** What is needed of a WebSocket; that of package ws fits. */
 export interface MessageSocket {
   readonly bufferedAmount: number
+  readonly readyState: number
   binaryType: string
-  send(data: Uint8Array, options: { binary: true; compress: false }, sent: (error?: Error) => void): void
+  send(data: Uint8Array, options: SendOptions, sent?: (error?: Error) => void): void
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown
-  on(event: 'close', listener: (code: number, reason: Buffer) => void): unknown
+  on(event: 'close', listener: () => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
   pause(): void
   resume(): void
@@ -15,12 +16,39 @@ export interface MessageSocket {
   terminate(): void
 }
 
+export interface SendOptions {
+  readonly binary: true
+  readonly compress: false
+}
+
+/** the sub-protocol of agents, and either side's limit for one message (wire-protocol 2.2) */
+export const webSocketProtocol = 'ws-tunnel'
+export const maxWebSocketMessageBytes = 10 * 1024 * 1024
+
+const sendOptions: SendOptions = { binary: true, compress: false }
+/** of WebSocket's readyState */
+const open = 1
+const closed = 3
+/** of RFC 6455 */
 const normalClosure = 1000
 const unsupportedData = 1003
 
+/** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
+const maxUnreadBytes = 256 * 1024
+const defaultUnreadPatienceMs = 1000
+
+export interface MessageDuplexOptions {
+  /** after the end of the WebSocket a reader may take what came before for this long */
+  readonly unreadPatienceMs?: number
+}
+
 /**
  * A byte stream inside a WebSocket: the payloads of its binary messages, whose borders mean nothing
- * (wire-protocol 2.2). Must be made in the same tick as the socket opens, or the first bytes are lost.
+ * (wire-protocol 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be made before the
+ * socket is open or in the same turn, or the first bytes are lost.
+ *
+ * It closes with the WebSocket, also while nobody reads: node:http2 stops reading a connection that it is about to
+ * leave, and would never hear of an 'end'.
  */
 export class MessageDuplex extends Duplex {
   /** payload bytes received: grows while the other side lives */
@@ -28,30 +56,23 @@ export class MessageDuplex extends Duplex {
   /** payload bytes handed to the WebSocket */
   bytesWritten = 0
   readonly #socket: MessageSocket
-  #closed = false
+  readonly #unreadPatienceMs: number
+  #paused = false
+  #closing: NodeJS.Timeout | undefined
 
-  constructor(socket: MessageSocket) {
-    super()
+  constructor(socket: MessageSocket, options: MessageDuplexOptions = {}) {
+    super({ readableHighWaterMark: maxUnreadBytes, writableHighWaterMark: maxUnsentBytes })
     this.#socket = socket
+    this.#unreadPatienceMs = options.unreadPatienceMs ?? defaultUnreadPatienceMs
     socket.binaryType = 'nodebuffer'
-    socket.on('message', (data, isBinary) => {
-      if (!isBinary) {
-        socket.close(unsupportedData, 'text message')
-        this.destroy(new Error('a text message came where only binary ones are allowed'))
-        return
-      }
-      this.bytesRead += data.length
-      if (!this.push(data)) socket.pause()
-    })
-    socket.on('close', () => {
-      this.#closed = true
-      this.push(null)
-      this.destroy()
-    })
+    socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
+    socket.on('close', () => this.#onClose())
     socket.on('error', (error) => this.destroy(error))
   }
 
   override _read(): void {
+    if (!this.#paused) return
+    this.#paused = false
     this.#socket.resume()
   }
 
@@ -64,25 +85,54 @@ export class MessageDuplex extends Duplex {
   }
 
   override _final(done: (error?: Error | null) => void): void {
-    if (!this.#closed) this.#socket.close(normalClosure)
+    if (this.#socket.readyState === open) this.#socket.close(normalClosure)
     done()
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    if (!this.#closed) this.#socket.terminate()
+    clearTimeout(this.#closing)
+    if (this.#socket.readyState !== closed) this.#socket.terminate()
     done(error)
   }
 
+  /** Waits only while much is unsent: a wait for each write would cost a turn of the event loop. */
   #send(bytes: Buffer, done: (error?: Error | null) => void): void {
+    const socket = this.#socket
+    // its end is told by 'close': an error here would throw away what came before and is not read yet
+    if (socket.readyState !== open) {
+      done()
+      return
+    }
     this.bytesWritten += bytes.length
-    const options = { binary: true, compress: false } as const
     let at = 0
     for (; bytes.length - at > webSocketMessageBytes; at += webSocketMessageBytes) {
-      this.#socket.send(bytes.subarray(at, at + webSocketMessageBytes), options, toldByLast)
+      socket.send(bytes.subarray(at, at + webSocketMessageBytes), sendOptions)
     }
-    this.#socket.send(bytes.subarray(at), options, done)
+    const wait = socket.bufferedAmount > maxUnsentBytes
+    socket.send(bytes.subarray(at), sendOptions, wait ? () => done() : undefined)
+    if (!wait) done()
+  }
+
+  #onMessage(data: Buffer, isBinary: boolean): void {
+    if (!isBinary) {
+      this.#socket.close(unsupportedData, 'text message')
+      this.destroy(new Error('a text message came where only binary ones are allowed'))
+      return
+    }
+    this.bytesRead += data.length
+    if (this.push(data)) return
+    this.#paused = true
+    this.#socket.pause()
+  }
+
+  #onClose(): void {
+    if (this.destroyed) return
+    this.push(null)
+    if (this.readableLength === 0 && this.isPaused()) {
+      this.destroy()
+      return
+    }
+    this.once('end', () => this.destroy())
+    this.#closing = setTimeout(() => this.destroy(), this.#unreadPatienceMs)
   }
 }
-
-/** A write that fails fails with its last message. */
-function toldByLast(): void {}

@@ -8,6 +8,8 @@ import { Outbox } from './outbox.ts'
 import type { Handler, ServerSession } from './server-session.ts'
 
 const noError = 0
+/** 102, Processing: the status of headers that come before the response's */
+const interimStatus = 102
 
 /** One call, seen from its server. */
 export class ServerStream {
@@ -24,6 +26,7 @@ export class ServerStream {
   #failure: KasError | undefined
   #finished = false
   #deadline: NodeJS.Timeout | undefined
+  #trailers: Metadata | undefined
 
   constructor(
     session: ServerSession,
@@ -75,6 +78,19 @@ export class ServerStream {
     return this.#controller.signal
   }
 
+  /** Headers ahead of the response's own: HTTP/2's informational ones. Nothing after the response has begun. */
+  sendInterim(metadata: Metadata): void {
+    if (this.#http2.destroyed || this.#http2.closed || this.#http2.headersSent) return
+    const headers: OutgoingHttpHeaders = { ':status': interimStatus }
+    writeMetadata(headers, metadata)
+    this.#http2.additionalHeaders(headers)
+  }
+
+  /** Trailers that go with the end of the call, whatever it is; those of the handler's own replace them by name. */
+  addTrailers(metadata: Metadata): void {
+    this.#trailers = this.#trailers ? { ...this.#trailers, ...metadata } : metadata
+  }
+
   /** Response headers, at most once and before the first message; without it they go with that. */
   sendMetadata(metadata: Metadata): void {
     if (this.#http2.headersSent) throw new Error('sendMetadata after the first message')
@@ -120,6 +136,7 @@ export class ServerStream {
     if (http2.destroyed || http2.closed) return
     const end: OutgoingHttpHeaders = {}
     writeStatus(end, error)
+    if (this.#trailers) writeMetadata(end, this.#trailers)
     if (trailers) writeMetadata(end, trailers)
     if (!http2.headersSent) {
       http2.respond({ ':status': 200, 'content-type': 'application/grpc+proto', ...end }, { endStream: true })

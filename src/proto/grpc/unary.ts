@@ -10,13 +10,18 @@ export async function readOne<I extends DescMessage>(
   input: I,
   messages: AsyncIterable<Uint8Array>,
 ): Promise<MessageShape<I>> {
+  return decodeMessage(input, await readOneMessage(messages))
+}
+
+/** As `readOne`, the bytes. */
+export async function readOneMessage(messages: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   let request: Uint8Array | undefined
   for await (const message of messages) {
     if (request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'more than one request message' })
     request = message
   }
   if (!request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
-  return decode(input, request)
+  return request
 }
 
 /** Serves a unary method. */
@@ -47,10 +52,11 @@ export async function callUnary<I extends DescMessage, O extends DescMessage>(
   const { error } = await stream.done
   if (error) throw error
   if (!response) throw new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message: 'no response message' })
-  return decode(output, response)
+  return decodeMessage(output, response)
 }
 
-function decode<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
+/** @throws KasError INVALID_MESSAGE */
+export function decodeMessage<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
   try {
     return fromBinary(schema, bytes)
   } catch (cause) {

@@ -1,11 +1,11 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import type { Serve } from '../../../src/agentk/serve.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { KasLink } from '../../../src/agentk/tunnels/kas-link.ts'
 import { stockPool, TunnelPool, type TunnelPoolOptions } from '../../../src/agentk/tunnels/pool.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
-import type { Forward } from '../../../src/proto/call.ts'
 
 export const silentLog = pino({ level: 'silent' })
 const time = { clock: systemClock, random: () => 0 }
@@ -38,7 +38,7 @@ export async function startLink(
 export async function startPool(
   t: Test,
   link: KasLink,
-  methods: Record<string, Forward>,
+  methods: Record<string, Serve>,
   options: Partial<TunnelPoolOptions> = {},
 ): Promise<TunnelPool> {
   const pool = new TunnelPool(

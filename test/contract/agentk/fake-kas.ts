@@ -4,22 +4,22 @@ import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Test } from 'tap'
 import { WebSocketServer } from 'ws'
-import { WebSocketDuplex } from '../../../src/agentk/tunnels/web-socket-duplex.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
 import type { Metadata } from '../../../src/proto/call.ts'
+import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
 import {
   type Handler,
   type ServerSession,
   type ServerStream,
   serveSession,
 } from '../../../src/proto/grpc/server-session.ts'
+import { MessageOrder } from '../../../src/proto/message-order.ts'
 import {
   type ConnectRequest,
   connectMethod,
   connectRequestOrder,
   decodeConnectRequest,
   encodeConnectResponse,
-  MessageOrder,
 } from '../../../src/proto/reverse-tunnel.ts'
 import { listen } from './api-server.ts'
 
@@ -75,6 +75,8 @@ export class FakeKas {
   readonly handlers = new Map<string, Handler>()
   readonly idle: KasTunnel[] = []
   connects = 0
+  /** what `listenAs` opened */
+  readonly onClose: (() => void)[] = []
   readonly #waiting: ((tunnel: KasTunnel) => void)[] = []
 
   readonly serve = (duplex: Duplex): ServerSession => {
@@ -89,6 +91,11 @@ export class FakeKas {
   take(): Promise<KasTunnel> {
     const tunnel = this.idle.shift()
     return tunnel ? Promise.resolve(tunnel) : new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  /** Vanishes: nothing listens any more, no connection is left. */
+  close(): void {
+    for (const close of this.onClose.splice(0)) close()
   }
 
   readonly #connect: Handler = async (stream) => {
@@ -125,10 +132,11 @@ export async function listenAs(
     : plain(kas, tls, form)
   server.on('connection', track)
   const port = await listen(server)
-  t.teardown(() => {
+  kas.onClose.push(() => {
     for (const socket of sockets) socket.destroy()
     close()
   })
+  t.teardown(() => kas.close())
   return port
 }
 
@@ -150,7 +158,7 @@ function webSocketServer(
   const webSockets = new WebSocketServer({ server: http, perMessageDeflate: false })
   webSockets.on('connection', (ws, request) => {
     onUpgrade?.(request)
-    kas.serve(new WebSocketDuplex(ws))
+    kas.serve(new MessageDuplex(ws))
   })
   if (!secure) return { server: http, close: () => void http.close() }
   const server = createTlsServer({ ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {

@@ -57,6 +57,22 @@ t.test('--version, --help, and what cannot be used', async (t) => {
   t.match(await run(['--kas-address=grpc://x'], { ...pod, ...env }), { code: 2, stderr: /No cluster is named/ })
 })
 
+t.test('an address that is taken, and a certificate that is not there, are told in a line', async (t) => {
+  const taken = createServer()
+  const port = await listen(taken)
+  t.teardown(() => taken.close())
+  const args = ['--kas-address=grpc://127.0.0.1:1', '--server=http://127.0.0.1:1', '--token=x']
+  const env = { ...pod, AGENTK_TOKEN: 'x' }
+  const { code, stderr } = await run([...args, `--observability-listen-address=127.0.0.1:${port}`], env)
+  t.equal(code, 1)
+  t.equal(stderr, `agentk: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`)
+  const files = ['--observability-cert-file=/absent.crt', '--observability-key-file=/absent.key']
+  t.match(await run([...args, '--observability-listen-address=127.0.0.1:0', ...files], env), {
+    code: 1,
+    stderr: /^agentk: \/absent\.crt: cannot be used with key \/absent\.key: ENOENT.*\n$/,
+  })
+})
+
 t.test('serves, registers, leads, and leaves in order', { timeout: 60_000 }, async (t) => {
   const kas = new FakeKas()
   const events: string[] = []

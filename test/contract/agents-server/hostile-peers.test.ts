@@ -64,11 +64,12 @@ t.test('inside a WebSocket: heads that are reset, or whose connection breaks, in
 t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
   const upgraded: unknown[] = []
   const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50 }
-  const listener = new Listener(
-    options,
-    (duplex) => upgraded.push(duplex.destroy()),
-    () => undefined,
-  )
+  const refused: string[] = []
+  const listener = new Listener(options, {
+    connection: (duplex) => upgraded.push(duplex.destroy()),
+    failed: () => undefined,
+    refused: (reason) => refused.push(reason),
+  })
   listener.server.listen(0, '127.0.0.1')
   await once(listener.server, 'listening')
   t.teardown(() => listener.server.close())
@@ -86,6 +87,7 @@ t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
     await once(socket, 'close')
   }
   t.same(upgraded, [])
+  t.same(refused, Array(5).fill('too_slow'))
 })
 
 t.test('half a request does not keep the server from stopping', async (t) => {

@@ -278,7 +278,7 @@ t.test('empty messages that nobody reads fill a window too', async (t) => {
     most = received()
   }
   t.ok(most < total / 4, `${most} messages were taken in`)
-  const trailers = once(stream.resume(), 'trailers')
+  const answered = once(stream, 'response') // a reply without messages is trailers alone
   reading.resolve()
-  t.match((await trailers)[0], { 'grpc-status': '0', count: String(total) })
+  t.match((await answered)[0], { 'grpc-status': '0', count: String(total) })
 })

@@ -5,10 +5,11 @@ import {
   decodeHttpRequest,
   encodeHttpResponse,
   type Headers,
-  HttpMessageOrder,
   type HttpRequestHeader,
   type HttpRequestMessage,
+  httpMessageOrder,
 } from '../../../src/proto/http-over-grpc.ts'
+import { MessageOrder } from '../../../src/proto/message-order.ts'
 
 /** One request as the agent sees it. */
 export interface ClusterRequest {
@@ -68,7 +69,7 @@ async function* run(
 }
 
 async function* decoded(call: Call): AsyncGenerator<HttpRequestMessage> {
-  const order = new HttpMessageOrder()
+  const order = new MessageOrder(httpMessageOrder)
   for await (const bytes of call.messages) {
     const message = decodeHttpRequest(bytes)
     order.accept(message.kind)

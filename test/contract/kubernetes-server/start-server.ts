@@ -51,7 +51,7 @@ export function createKubernetesServer(
       urlPathPrefix: '/k8s-proxy/',
       listenGraceMs: 0,
       shutdownGraceMs: 0,
-      version: { version: '1.2.3', commit: 'abc' },
+      product: 'gitlab-kas/v1.2.3/abc',
       externalUrl: 'https://gitlab.example.com',
       ...options,
     },

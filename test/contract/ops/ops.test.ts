@@ -2,14 +2,13 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { type OpsOptions, OpsServer } from '../../../src/kas/servers/ops.ts'
 import { Readiness } from '../../../src/kas/servers/readiness.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { createBuildMetrics, createRegistry, createRouterMetrics } from '../../../src/lib/metrics.ts'
+import { type OpsOptions, OpsServer } from '../../../src/lib/ops-server.ts'
 
 t.setTimeout(30_000)
 const product = 'gitlab-kas/v1.2.3/abc'
-const paths = { metricsPath: '/metrics', livenessPath: '/liveness', readinessPath: '/readiness' }
 
 async function serve(t: Test, options: Partial<OpsOptions> = {}) {
   const readiness = new Readiness()
@@ -17,7 +16,7 @@ async function serve(t: Test, options: Partial<OpsOptions> = {}) {
   const log = createLogger({ level: 'silent' })
   const server = new OpsServer(
     { register, readiness, log },
-    { listen: { host: '127.0.0.1', port: 0 }, product, ...paths, ...options },
+    { listen: { host: '127.0.0.1', port: 0 }, product, ...options },
   )
   t.teardown(() => server.stop())
   await server.start()

@@ -50,13 +50,19 @@ t.test('--version and --help', async (t) => {
   t.match(help.stdout.toString(), /^Usage: kas --configuration-file=<file>/)
 })
 
-t.test('a wrong command line is told in one line, with exit code 1', async (t) => {
+t.test('a wrong command line is told in one line, with exit code 2', async (t) => {
   const unknown = await (await kas(t, ['--configfile=x'])).running.ends()
-  t.equal(unknown.code, 1)
+  t.equal(unknown.code, 2)
   t.match(unknown.stderr, /^kas: Unknown option '--configfile'/)
   t.notMatch(unknown.stderr, /\n {4}at /)
   const none = await (await kas(t, [])).running.ends()
-  t.match(none, { code: 1, stderr: /^kas: --configuration-file is missing\n\nUsage/ })
+  t.match(none, { code: 2, stderr: /^kas: --configuration-file is missing\n\nUsage/ })
+  const near = await (await kas(t, ['agnt', 'create', 'x'])).running.ends()
+  t.match(near, { code: 2, stderr: 'kas: there is no command agnt, did you mean kas agent?\n' })
+  const far = await (await kas(t, ['serve'])).running.ends()
+  t.match(far, { code: 2, stderr: 'kas: there is no command serve' })
+  const verb = await (await kas(t, ['agent', 'craete', 'x'])).running.ends()
+  t.match(verb, { code: 2, stderr: /^kas agent craete: did you mean kas agent create\?\nusage: kas agent create/ })
 })
 
 t.test('a bad configuration is told without a stack, with exit code 1', async (t) => {
@@ -68,6 +74,14 @@ t.test('a bad configuration is told without a stack, with exit code 1', async (t
   ])
   const absent = await (await kas(t, ['--configuration-file=absent.yaml'])).running.ends()
   t.match(absent, { code: 1, stderr: /^kas: absent\.yaml: cannot be read: ENOENT[^\n]*\n$/ })
+})
+
+t.test('a misspelt key is named beside what is missing without it', async (t) => {
+  const { running } = await kas(t, ['--configuration-file=kas.yaml'], { 'kas.yaml': 'directry: { file: ./d.yaml }\n' })
+  const { code, stderr } = await running.ends()
+  t.equal(code, 1)
+  t.match(stderr, /^kas: kas\.yaml: gitlab\.address: found nothing/)
+  t.match(stderr, /^kas: kas\.yaml: directry: this key is not known, did you mean directory\?$/m)
 })
 
 t.test('a port that is taken is named', async (t) => {
@@ -112,6 +126,20 @@ t.test('it says what it does not use, serves, and ends in order', async (t) => {
   t.equal(code, 0)
   t.match(stderr, /"Stopped"\}\n$/)
   t.strictSame((await readdir(folder)).toSorted(), ['directory.yaml', 'kas.yaml'], 'nothing is left behind')
+})
+
+t.test('the graces of its ports run at the same time', async (t) => {
+  const { running, address } = await serving(t, configuration().replaceAll('period: 0s', 'period: 3s'))
+  await address('Kubernetes API')
+  running.signal('SIGTERM')
+  const { code, stderr } = await running.ends()
+  t.equal(code, 0)
+  const at = (message: RegExp) => {
+    const line = stderr.split('\n').find((one) => message.test(one)) ?? '{}'
+    return Date.parse((JSON.parse(line) as { time: string }).time)
+  }
+  const tookMs = at(/"Stopped"/) - at(/"Stopping/)
+  t.ok(tookMs >= 3000 && tookMs < 5500, `it took ${tookMs} ms`)
 })
 
 t.test('while it leaves it is not ready, and a second signal ends it at once', async (t) => {

@@ -137,3 +137,11 @@ t.test('the file is read', async (t) => {
   const file = `${t.testdir({ 'kas.yaml': 'server: { bucket_size: 3 }' })}/kas.yaml`
   t.equal((await loadConfig(file, schema)).value.server.bucket_size, 3)
 })
+
+t.test('a key that is not known is named beside the problem that it may be the cause of', async (t) => {
+  t.throws(() => parse('sever: { network: unix }\nserver: { network: udp }\n'), {
+    message:
+      'kas.yaml: line 2: server.network: found "udp", allowed: one of tcp, unix\n' +
+      'kas.yaml: sever: this key is not known, did you mean server?',
+  })
+})

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
+import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/metrics.ts'
 import { errorCodes } from '../../../src/lib/errors.ts'
 import {
@@ -29,6 +30,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createGrpcServerMetrics(register)
   createDirectoryMetrics(register)
   createKubernetesMetrics(register, () => 0)
+  createRefusalMetrics(register)
   const names = register.getMetricsAsArray().map(({ name }) => name)
   const own = names.filter((name) => !/^(process|nodejs)_/.test(name))
   const named = [...(await doc('metrics.md')).matchAll(/^\| (`[a-z0-9_`, ]+`) \|/gm)].flatMap(([, cell]) =>

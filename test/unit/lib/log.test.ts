@@ -1,5 +1,16 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import t from 'tap'
+import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+
+/** The line that `error` makes. */
+function told(error: unknown): { error: Record<string, unknown> } {
+  const lines: string[] = []
+  const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
+  log.child({ mod_name: 'm' }).warn({ error }, 'A sentence')
+  return JSON.parse(lines[0] ?? '')
+}
 
 t.test('one JSON object a line, with the fields that operators know', async (t) => {
   const lines: string[] = []
@@ -11,4 +22,95 @@ t.test('one JSON object a line, with the fields that operators know', async (t) 
   t.match(line, { level: 'warn', mod_name: 'm', agent_id: '42', msg: 'A sentence', error: { message: 'cause' } })
   t.match(line.time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   t.notOk('pid' in line || 'hostname' in line)
+})
+
+t.test('a KasError tells its code, its data and why it came', async (t) => {
+  const refused = Object.assign(new Error('connect ECONNREFUSED 10.0.0.1:443'), { code: 'ECONNREFUSED', port: 443 })
+  const cause = new KasError({ code: 'REPOSITORY_FAILED', detail: 'no answer' }, { cause: refused })
+  t.strictSame(told(new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 20_000 }, { cause })).error, {
+    type: 'KasError',
+    message: 'Agent connection not found. Is agent up to date and connected?',
+    code: 'AGENT_NOT_CONNECTED',
+    data: { waitedMs: 20_000 },
+    cause: {
+      type: 'KasError',
+      message: 'Repository: no answer',
+      code: 'REPOSITORY_FAILED',
+      data: { detail: 'no answer' },
+      cause: { type: 'Error', message: 'connect ECONNREFUSED 10.0.0.1:443', code: 'ECONNREFUSED' },
+    },
+  })
+  t.strictSame(told(new KasError({ code: 'SHUTTING_DOWN' })).error, {
+    type: 'KasError',
+    message: 'kas is shutting down',
+    code: 'SHUTTING_DOWN',
+  })
+})
+
+t.test('data that JSON does not know', async (t) => {
+  const details = new Uint8Array(3)
+  const { error } = told(new KasError({ code: 'STATUS', grpc: 5, message: 'gone', details }))
+  t.strictSame(error.data, { grpc: 5, message: 'gone', details: '3 bytes' })
+  const limit = (2n ** 60n) as unknown as number
+  t.strictSame(told(new KasError({ code: 'TOO_MANY_WAITING', limit })).error.data, { limit: '1152921504606846976' })
+})
+
+t.test('what is expected in operation comes without a stack', async (t) => {
+  const expected: [Error, string][] = [
+    [new DOMException('The operation was aborted due to timeout', 'TimeoutError'), 'TimeoutError'],
+    [new DOMException('This operation was aborted', 'AbortError'), 'AbortError'],
+    [Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }), 'Error'],
+    [Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' }), 'Error'],
+    [Object.assign(new Error('certificate has expired'), { code: 'CERT_HAS_EXPIRED' }), 'Error'],
+    [Object.assign(new Error('self-signed'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }), 'Error'],
+  ]
+  for (const [error, type] of expected) {
+    const line = told(error).error
+    t.match(line, { type, message: error.message })
+    t.notOk('stack' in line, error.message)
+  }
+})
+
+t.test('a real dial that is refused', async (t) => {
+  const socket = connect(1, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  const [error] = await once(socket, 'error').catch((thrown: unknown) => [thrown])
+  t.strictSame(told(error).error, { type: 'Error', message: 'connect ECONNREFUSED 127.0.0.1:1', code: 'ECONNREFUSED' })
+})
+
+t.test('a name of several addresses tells each', async (t) => {
+  const errors = [new Error('connect ECONNREFUSED ::1:80'), new Error('connect ECONNREFUSED 127.0.0.1:80')]
+  const { error } = told(Object.assign(new AggregateError(errors), { code: 'ECONNREFUSED' }))
+  t.strictSame(error, {
+    type: 'AggregateError',
+    message: 'connect ECONNREFUSED ::1:80; connect ECONNREFUSED 127.0.0.1:80',
+    code: 'ECONNREFUSED',
+  })
+})
+
+t.test('a fault of the program keeps its stack, also inside an INTERNAL', async (t) => {
+  const fault = new TypeError('x is not a function')
+  t.match(told(fault).error, { type: 'TypeError', stack: /x is not a function\n {4}at .*log\.test\.ts/ })
+  const { error } = told(KasError.from(fault))
+  t.match(error, { code: 'INTERNAL', cause: { type: 'TypeError', stack: /log\.test\.ts/ } })
+  t.notOk('stack' in error)
+  t.match(told(new KasError({ code: 'INTERNAL' })).error, { stack: /log\.test\.ts/ })
+  const argument = Object.assign(new TypeError('bad'), { code: 'ERR_INVALID_ARG_TYPE' })
+  t.match(told(argument).error, { code: 'ERR_INVALID_ARG_TYPE', stack: /log\.test\.ts/ })
+})
+
+t.test('only what is known of an error is told', async (t) => {
+  const error = Object.assign(new Error('failed'), { headers: { authorization: 'Bearer secret' } })
+  t.notMatch(JSON.stringify(told(error)), /secret/)
+  t.strictSame(told({ token: 'secret' }).error, { type: 'object', message: '[object Object]' })
+  t.strictSame(told({ message: 'half an error' }).error, { type: 'object', message: 'half an error' })
+  t.strictSame(told('text').error, { type: 'string', message: 'text' })
+})
+
+t.test('a chain of causes ends', async (t) => {
+  const error = new Error('itself')
+  error.cause = error
+  let length = 0
+  for (let at = told(error).error; at; at = at.cause as Record<string, unknown>) length++
+  t.equal(length, 6)
 })

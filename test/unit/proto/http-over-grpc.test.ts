@@ -8,9 +8,10 @@ import {
   decodeHttpResponse,
   encodeHttpRequest,
   encodeHttpResponse,
-  HttpMessageOrder,
   type HttpRequestHeader,
+  httpMessageOrder,
 } from '../../../src/proto/http-over-grpc.ts'
+import { MessageOrder } from '../../../src/proto/message-order.ts'
 
 /** The hand-written codec against the generated one. */
 
@@ -156,7 +157,7 @@ for (const [name, bytes] of Object.entries(malformed)) {
 
 t.test('the order of messages', async (t) => {
   const accept = (...kinds: ('header' | 'data' | 'trailer' | 'upgradeData' | 'EOF')[]) => {
-    const order = new HttpMessageOrder()
+    const order = new MessageOrder(httpMessageOrder)
     for (const kind of kinds) order.accept(kind)
   }
   accept('header', 'trailer', 'EOF')

@@ -1,21 +1,14 @@
-import type { HttpRequestHeader, Impersonation } from '../../../proto/http-over-grpc.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
+import { canonicalHeaderName, type HttpRequestHeader, type Impersonation } from '../../../proto/http-over-grpc.ts'
 import { impersonationHeaders, isImpersonationHeader } from './impersonation-headers.ts'
 
 /** Headers of one hop, and those that are ours alone to say. */
 const notPassed = new Set([
+  ...hopByHopHeaders.map((name) => name.toLowerCase()),
   'authorization',
-  'connection',
   'content-length',
   'expect',
   'host',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
   'via',
 ])
 
@@ -42,7 +35,7 @@ export interface PlannedRequest {
  */
 export function planRequest(header: HttpRequestHeader, options: RequestHeaderOptions): PlannedRequest {
   const headers = impersonationHeaders(options.impersonation, header.impersonation, header.header)
-  const named = namedByConnection(header)
+  const named = namedByConnection(header.header.flatMap(([name, values]) => (isConnection(name) ? values : [])))
   let upgrade: string | undefined
   let contentLength = header.contentLength
   for (const [name, values] of header.header) {
@@ -51,7 +44,7 @@ export function planRequest(header: HttpRequestHeader, options: RequestHeaderOpt
     else if (lower === 'via') for (const value of values) headers.push('Via', value)
     // kas before 16.0 says the length in this header alone
     else if (lower === 'content-length') contentLength ??= wholeNumber(values[0])
-    else if (notPassed.has(lower) || isImpersonationHeader(lower) || named?.has(lower)) continue
+    else if (notPassed.has(lower) || isImpersonationHeader(lower) || named?.has(canonicalHeaderName(name))) continue
     else for (const value of values) headers.push(name, value)
   }
   headers.push('Via', options.via)
@@ -60,10 +53,8 @@ export function planRequest(header: HttpRequestHeader, options: RequestHeaderOpt
   return { headers, upgrade, contentLength }
 }
 
-function namedByConnection({ header }: HttpRequestHeader): Set<string> | undefined {
-  const connection = header.find(([name]) => name.toLowerCase() === 'connection')
-  if (!connection) return undefined
-  return new Set(connection[1].flatMap((value) => value.split(',').map((name) => name.trim().toLowerCase())))
+function isConnection(name: string): boolean {
+  return name.toLowerCase() === 'connection'
 }
 
 function wholeNumber(text: string | undefined): number | undefined {

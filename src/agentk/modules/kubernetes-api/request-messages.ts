@@ -1,15 +1,16 @@
 import { Code, KasError } from '../../../lib/errors.ts'
 import {
   decodeHttpRequest,
-  HttpMessageOrder,
   type HttpRequestHeader,
   type HttpRequestMessage,
+  httpMessageOrder,
 } from '../../../proto/http-over-grpc.ts'
+import { MessageOrder } from '../../../proto/message-order.ts'
 
 /** The messages of one request, read in order, each once. */
 export class RequestMessages {
   readonly #messages: AsyncIterator<Uint8Array>
-  readonly #order = new HttpMessageOrder()
+  readonly #order = new MessageOrder(httpMessageOrder)
   /** read ahead, to learn whether a body of unknown length is there at all */
   #peeked: HttpRequestMessage | undefined
   #trailerSeen = false

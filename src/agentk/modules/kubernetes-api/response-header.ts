@@ -1,15 +1,7 @@
+import { hopByHopHeaders } from '../../../proto/hop-by-hop.ts'
 import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
 
-const notPassed = new Set([
-  'Connection',
-  'Keep-Alive',
-  'Proxy-Authenticate',
-  'Proxy-Connection',
-  'Te',
-  'Trailer',
-  'Transfer-Encoding',
-  'Upgrade',
-])
+const notPassed = new Set(hopByHopHeaders)
 
 /** A header as it came: name, value, name, value. */
 type RawHeaders = readonly (Buffer | string)[]

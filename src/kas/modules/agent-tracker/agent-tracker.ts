@@ -1,4 +1,4 @@
-import { create, type DescMessage, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../lib/errors.ts'
 import { fieldBytes } from '../../../proto/field-bytes.ts'
 import {
@@ -7,6 +7,7 @@ import {
   UnregisterRequestSchema,
   UnregisterResponseSchema,
 } from '../../../proto/gen/agent_registrar_pb.ts'
+import { decodeMessage, readOne, readOneMessage } from '../../../proto/grpc/unary.ts'
 import type { Agent } from '../../directory/directory.ts'
 import type { ConnectedAgents } from './connected-agents.ts'
 
@@ -34,7 +35,8 @@ export function agentTrackerHandlers({
     [
       `${service}/Register`,
       async (agent, stream) => {
-        const { bytes, podId } = await readRequest(stream, RegisterRequestSchema)
+        const bytes = await readOneMessage(stream.messages)
+        const { podId } = decodeMessage(RegisterRequestSchema, bytes)
         const meta = fieldBytes(bytes, 1)
         if (!meta) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'agent_meta is required' })
         connectedAgents.register(agent, podId, meta)
@@ -44,30 +46,12 @@ export function agentTrackerHandlers({
     [
       `${service}/Unregister`,
       async (agent, stream) => {
-        const { podId } = await readRequest(stream, UnregisterRequestSchema)
+        const { podId } = await readOne(UnregisterRequestSchema, stream.messages)
         connectedAgents.unregister(agent, podId)
         await respond(stream, UnregisterResponseSchema)
       },
     ],
   ])
-}
-
-async function readRequest(
-  stream: UnaryStream,
-  schema: typeof RegisterRequestSchema | typeof UnregisterRequestSchema,
-): Promise<{ bytes: Uint8Array; podId: bigint }> {
-  let bytes: Uint8Array | undefined
-  for await (const message of stream.messages) {
-    if (bytes) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'more than one request message' })
-    bytes = message
-  }
-  if (!bytes) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
-  try {
-    const { podId } = fromBinary<typeof RegisterRequestSchema | typeof UnregisterRequestSchema>(schema, bytes)
-    return { bytes, podId }
-  } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${schema.typeName}` }, { cause })
-  }
 }
 
 async function respond<Schema extends DescMessage>(stream: UnaryStream, schema: Schema): Promise<void> {

@@ -68,11 +68,18 @@ export class ConnectedAgents {
     if (pods?.size === 0) this.#rows.delete(agent.id)
   }
 
-  /** Those of one agent, or of all. */
-  list(agentId?: AgentId): readonly ConnectedAgent[] {
+  ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
     this.#dropOld()
-    const ids = agentId === undefined ? [...this.#rows.keys()] : [agentId]
-    return ids.flatMap((id) => [...(this.#rows.get(id)?.values() ?? [])])
+    return [...ids].flatMap((id) => [...(this.#rows.get(id)?.values() ?? [])])
+  }
+
+  ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[] {
+    return this.all().filter(({ projectId }) => ids.has(projectId))
+  }
+
+  all(): readonly ConnectedAgent[] {
+    this.#dropOld()
+    return [...this.#rows.values()].flatMap((pods) => [...pods.values()])
   }
 
   #dropOld(): void {

@@ -2,6 +2,7 @@ import {
   createServer as createHttpServer,
   type Server as HttpServer,
   type IncomingMessage,
+  type ServerResponse,
   STATUS_CODES,
 } from 'node:http'
 import { createServer, type Server, type Socket } from 'node:net'
@@ -9,7 +10,8 @@ import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
-import { MessageDuplex, type MessageSocket } from '../../../proto/grpc/message-duplex.ts'
+import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
+import type { RefusalReason } from './refusals.ts'
 
 /**
  * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: told apart by the first bytes after TLS, replayed
@@ -27,13 +29,15 @@ export interface ListenerOptions {
 }
 
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
-const subProtocol = 'ws-tunnel'
-const maxWebSocketMessageBytes = 10 * 1024 * 1024
 const protocolError = 1002
-const shuttingDown = 1001
 
-/** What was accepted: bytes that begin with the HTTP/2 preface. */
-export type OnConnection = (duplex: Duplex, remoteAddress: string) => void
+export interface ListenerEvents {
+  /** what was accepted: bytes that begin with the HTTP/2 preface */
+  connection(duplex: Duplex, remoteAddress: string): void
+  /** a connection that failed before it was one */
+  failed(error: unknown): void
+  refused(reason: RefusalReason): void
+}
 
 export class Listener {
   readonly server: Server
@@ -42,20 +46,17 @@ export class Listener {
   /** connections that have not become HTTP/2 yet, and what ends each if it takes too long */
   readonly #undecided = new Map<Socket, NodeJS.Timeout>()
   readonly #options: ListenerOptions
-  readonly #onConnection: OnConnection
-  readonly #onError: (error: unknown) => void
+  readonly #events: ListenerEvents
 
-  /** @param onError - a connection that failed before it was one: a TLS handshake, a wrong first byte */
-  constructor(options: ListenerOptions, onConnection: OnConnection, onError: (error: unknown) => void) {
+  constructor(options: ListenerOptions, events: ListenerEvents) {
     this.#options = options
-    this.#onConnection = onConnection
-    this.#onError = onError
+    this.#events = events
     this.#http = this.#createHttp()
     this.#webSockets = new WebSocketServer({
       noServer: true,
       perMessageDeflate: false,
       maxPayload: maxWebSocketMessageBytes,
-      handleProtocols: (offered) => (offered.has(subProtocol) ? subProtocol : false),
+      handleProtocols: (offered) => (offered.has(webSocketProtocol) ? webSocketProtocol : false),
     })
     this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
     this.server = this.#createServer()
@@ -76,7 +77,11 @@ export class Listener {
       (socket: TLSSocket) => accept(socket.setNoDelay(true)),
     )
     certificate.onChange((next) => server.setSecureContext(next))
-    server.on('tlsClientError', (error) => this.#onError(error))
+    server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
+      this.#events.failed(error)
+      if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') this.#events.refused('too_slow')
+      else if (error.code !== 'ECONNRESET') this.#events.refused('tls') // that one only left, as health checks do
+    })
     return server
   }
 
@@ -84,10 +89,12 @@ export class Listener {
     // node's own time-outs need a server that listens, which the HTTP server here does not
     this.#undecided.set(
       socket,
-      setTimeout(() => socket.destroy(), this.#options.firstBytesTimeoutMs),
+      setTimeout(() => {
+        this.#events.refused('too_slow')
+        socket.destroy()
+      }, this.#options.firstBytesTimeoutMs),
     )
-    const onError = (error: unknown) => this.#onError(error)
-    socket.on('error', onError)
+    socket.on('error', (error) => this.#events.failed(error))
     socket.once('close', () => this.#decided(socket))
     let head: Buffer = Buffer.alloc(0)
     const onReadable = () => {
@@ -101,9 +108,12 @@ export class Listener {
       socket.off('readable', onReadable)
       if (isHttp2) {
         this.#decided(socket)
-        this.#onConnection(socket, addressOf(socket))
+        this.#events.connection(socket, addressOf(socket))
       } else if (this.#options.websocket) this.#http.emit('connection', socket)
-      else socket.destroy()
+      else {
+        this.#events.refused('protocol')
+        socket.destroy()
+      }
     }
     socket.on('readable', onReadable)
   }
@@ -114,30 +124,27 @@ export class Listener {
   }
 
   #createHttp(): HttpServer {
-    const http = createHttpServer({
-      keepAliveTimeout: 1,
-    })
-    http.on('request', (request, response) => {
-      const status = request.method === 'GET' ? 426 : 405
-      const text =
-        status === 426
-          ? 'This is where agents connect: a WebSocket upgrade with sub-protocol ws-tunnel, or gRPC, is expected\n'
-          : 'method not allowed\n'
-      const headers = status === 426 ? { connection: 'Upgrade', upgrade: 'websocket' } : { allow: 'GET' }
-      response.writeHead(status, {
-        ...headers,
-        'content-type': 'text/plain; charset=utf-8',
-        server: this.#options.product,
-      })
-      response.end(text)
-    })
+    const http = createHttpServer({ keepAliveTimeout: 1 })
+    http.on('request', (request, response) => this.#refuseRequest(request, response))
     http.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head))
-    http.on('clientError', (error, socket) => {
-      this.#onError(error)
+    http.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      this.#events.failed(error)
+      if (error.code !== 'ECONNRESET') this.#events.refused('protocol')
       if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
       else socket.destroy()
     })
     return http
+  }
+
+  #refuseRequest({ method }: IncomingMessage, response: ServerResponse): void {
+    this.#events.refused('upgrade')
+    const own = { 'content-type': 'text/plain; charset=utf-8', server: this.#options.product }
+    if (method === 'GET') {
+      response.writeHead(426, { connection: 'Upgrade', upgrade: 'websocket', ...own })
+      response.end(
+        'This is where agents connect: a WebSocket upgrade with sub-protocol ws-tunnel, or gRPC, is expected\n',
+      )
+    } else response.writeHead(405, { allow: 'GET', ...own }).end('method not allowed\n')
   }
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
@@ -147,9 +154,10 @@ export class Listener {
       return
     }
     this.#webSockets.handleUpgrade(request, socket, head, (webSocket) => {
-      if (webSocket.protocol !== subProtocol) {
-        webSocket.on('error', this.#onError)
-        webSocket.close(protocolError, `expecting "${subProtocol}" subprotocol, got "${webSocket.protocol}"`)
+      if (webSocket.protocol !== webSocketProtocol) {
+        this.#events.refused('upgrade')
+        webSocket.on('error', (error) => this.#events.failed(error))
+        webSocket.close(protocolError, `expecting "${webSocketProtocol}" subprotocol, got "${webSocket.protocol}"`)
         return
       }
       this.#decided(request.socket)
@@ -158,10 +166,11 @@ export class Listener {
   }
 
   #serveWebSocket(webSocket: WebSocket, remoteAddress: string): void {
-    this.#onConnection(new MessageDuplex(webSocket as unknown as MessageSocket), remoteAddress)
+    this.#events.connection(new MessageDuplex(webSocket), remoteAddress)
   }
 
   #refuse(socket: Duplex, { status, text }: Refusal): void {
+    this.#events.refused('upgrade')
     const body = `${text}\n`
     socket.end(
       `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nServer: ${this.#options.product}\r\nConnection: close\r\n` +
@@ -169,8 +178,6 @@ export class Listener {
     )
   }
 }
-
-export { shuttingDown }
 
 interface Refusal {
   readonly status: number

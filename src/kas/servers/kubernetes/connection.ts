@@ -1,9 +1,18 @@
 import type { Socket } from 'node:net'
 import { KasError } from '../../../lib/errors.ts'
-import type { Exchange } from './exchange.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 64
+
+/** A request and its answer, as its connection sees them; Exchange is one. */
+export interface Running {
+  /** its status line is on its way */
+  readonly begun: boolean
+  /** nothing more of the request can come */
+  readonly isRequestRead: boolean
+  /** the client has left, or its request turned out malformed */
+  leave(reason: KasError): void
+}
 
 /**
  * One client's connection and what runs on it. Its end is noticed here, once: neither requests nor responses of node
@@ -11,7 +20,7 @@ export const maxPipelinedRequests = 64
  */
 export class Connection {
   readonly socket: Socket
-  readonly exchanges = new Set<Exchange>()
+  readonly exchanges = new Set<Running>()
   /** its parser has failed: no other request will come */
   broken = false
   /** close it once nothing runs on it */
@@ -25,11 +34,11 @@ export class Connection {
     })
   }
 
-  add(exchange: Exchange): void {
+  add(exchange: Running): void {
     this.exchanges.add(exchange)
   }
 
-  delete(exchange: Exchange): void {
+  delete(exchange: Running): void {
     this.exchanges.delete(exchange)
     this.closeIfIdle()
   }

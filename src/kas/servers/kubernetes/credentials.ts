@@ -11,7 +11,10 @@ export type Credentials =
   | { readonly kind: 'user'; readonly agentId: AgentId; readonly candidates: readonly UserCredential[] }
 
 /** Browsers may send several cookies of one name (gitlab-contract 9.4 no. 35). */
-export const maxSessionCookies = 3
+const maxSessionCookies = 3
+
+/** of that name, those that cannot be read among them */
+const maxCookiesLookedAt = 20
 
 const cookieName = '_gitlab_kas'
 const bearer = 'Bearer '
@@ -68,7 +71,10 @@ function parseAgentId(text: string): AgentId {
 }
 
 function fromCookies(cookies: readonly string[], head: Source, query: Query): Credentials {
-  const keys = cookies.map(unescapeCookie).filter((key): key is string => key !== undefined && key !== '')
+  const keys = cookies
+    .slice(0, maxCookiesLookedAt)
+    .map(unescapeCookie)
+    .filter((key): key is string => key !== undefined && key !== '')
   if (keys.length === 0) {
     throw invalid(
       cookies.every((cookie) => cookie === '')

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { Code, type Delivery, type KasError } from '../../../lib/errors.ts'
+import type { Delivery, KasError } from '../../../lib/errors.ts'
+import { goCodeName } from '../../../lib/go-code-name.ts'
 import { encodeStatus, mediaTypes, negotiate } from './status.ts'
 
 /** An answer that kas makes itself, because the call failed before a status line was sent (wire-protocol 6.6). */
@@ -18,27 +19,6 @@ export type FailedAt = 'entry' | 'tunnel'
 const messagePrefix = 'GitLab Agent Server: '
 const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
 const retryAfterSeconds = '1'
-
-/** As grpc-go spells its codes. */
-const goNames: Record<number, string> = {
-  [Code.OK]: 'OK',
-  [Code.CANCELLED]: 'Canceled',
-  [Code.UNKNOWN]: 'Unknown',
-  [Code.INVALID_ARGUMENT]: 'InvalidArgument',
-  [Code.DEADLINE_EXCEEDED]: 'DeadlineExceeded',
-  [Code.NOT_FOUND]: 'NotFound',
-  [Code.ALREADY_EXISTS]: 'AlreadyExists',
-  [Code.PERMISSION_DENIED]: 'PermissionDenied',
-  [Code.RESOURCE_EXHAUSTED]: 'ResourceExhausted',
-  [Code.FAILED_PRECONDITION]: 'FailedPrecondition',
-  [Code.ABORTED]: 'Aborted',
-  [Code.OUT_OF_RANGE]: 'OutOfRange',
-  [Code.UNIMPLEMENTED]: 'Unimplemented',
-  [Code.INTERNAL]: 'Internal',
-  [Code.UNAVAILABLE]: 'Unavailable',
-  [Code.DATA_LOSS]: 'DataLoss',
-  [Code.UNAUTHENTICATED]: 'Unauthenticated',
-}
 
 /** Refusals to carry the call at all; anything else on the way is a 502, as from upstream. */
 const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED'])
@@ -84,5 +64,5 @@ function ownText(error: KasError): string {
 }
 
 function tunnelText(error: KasError): string {
-  return `${tunnelPrefix}rpc error: code = ${goNames[error.grpcCode] ?? `Code(${error.grpcCode})`} desc = ${error.message}`
+  return `${tunnelPrefix}rpc error: code = ${goCodeName(error.grpcCode) ?? `Code(${error.grpcCode})`} desc = ${error.message}`
 }

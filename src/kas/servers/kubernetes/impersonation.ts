@@ -17,7 +17,7 @@ export function jobImpersonation(agentId: AgentId, grant: JobGrant): Impersonati
       return undefined
     case 'impersonate':
       // without a user name agentk would not impersonate at all
-      if (!accessAs.impersonate.username) throw unknown('impersonate without username')
+      if (accessAs.impersonate.username.trim() === '') throw unknown('impersonate without username')
       return accessAs.impersonate
     case 'ci_job':
       return {

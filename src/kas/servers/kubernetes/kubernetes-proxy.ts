@@ -4,10 +4,11 @@ import { type Forward, noMetadata, type Reply } from '../../../proto/call.ts'
 import {
   decodeHttpResponse,
   encodeHttpRequest,
-  HttpMessageOrder,
   type HttpResponseHeader,
+  httpMessageOrder,
   kubernetesApiMethod,
 } from '../../../proto/http-over-grpc.ts'
+import { MessageOrder } from '../../../proto/message-order.ts'
 import type { Directory, Impersonation } from '../../directory/directory.ts'
 import { authorize } from './authorize.ts'
 import { originHeaders, preflightHeaders } from './cors.ts'
@@ -16,7 +17,7 @@ import { errorAnswer, type FailedAt } from './error-answer.ts'
 import type { Exchange } from './exchange.ts'
 import type { KubernetesMetrics, RequestOutcome } from './metrics.ts'
 import { add, type RequestHead, readRequestHead } from './request-head.ts'
-import { BodilessMessages, bodyMessages, upgradeMessages } from './request-messages.ts'
+import { bodilessMessages, bodyMessages, upgradeMessages } from './request-messages.ts'
 import { type ResponseHead, readResponseHead } from './response-head.ts'
 import { safetyOf } from './safety.ts'
 import { parseTarget, type Target } from './target.ts'
@@ -132,13 +133,13 @@ export class KubernetesProxy {
       ...(impersonation ? { impersonation } : {}),
     })
     if (upgrade) return upgradeMessages(header, upgrade.bytes)
-    if (head.contentLength === 0) return new BodilessMessages(header)
+    if (head.contentLength === 0) return bodilessMessages(header)
     return bodyMessages(header, () => exchange.openBody())
   }
 
   /** The answer, message by message, as fast as the client takes it. */
   async #relay(exchange: Exchange, progress: Progress, reply: Reply): Promise<RequestOutcome> {
-    const order = new HttpMessageOrder()
+    const order = new MessageOrder(httpMessageOrder)
     let switching: ResponseHead | undefined
     for await (const bytes of reply.messages) {
       const message = decodeHttpResponse(bytes)

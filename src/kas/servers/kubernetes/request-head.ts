@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { KasError } from '../../../lib/errors.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
 import { canonicalHeaderName, type Headers } from '../../../proto/http-over-grpc.ts'
 
 /** The head of a request, split into what is for kas and what goes to the cluster (wire-protocol 6.4). */
@@ -36,6 +37,7 @@ const drop: Take = () => undefined
 
 /** Headers that do not simply go on; all other names do, but those that begin with `Gitlab-Kas-`. */
 const special = new Map<string, Take>([
+  ...hopByHopHeaders.map((name): [string, Take] => [name, drop]),
   ['Authorization', (head, value) => head.authorization.push(value)],
   ['Cookie', (head, value) => head.cookies.push(value)],
   ['Gitlab-Agent-Id', (head, value) => head.agentIds.push(value)],
@@ -53,12 +55,6 @@ const special = new Map<string, Take>([
   ],
   ['Sec-Websocket-Protocol', addProtocols],
   ['Expect', drop],
-  ['Proxy-Connection', drop],
-  ['Keep-Alive', drop],
-  ['Proxy-Authenticate', drop],
-  ['Proxy-Authorization', drop],
-  ['Te', drop],
-  ['Trailer', drop],
 ])
 
 /**
@@ -120,18 +116,6 @@ export function add(header: Headers, name: string, value: string): void {
     }
   }
   header.push([name, [value]])
-}
-
-/** Names that a Connection header lists are for this hop only. */
-export function namedByConnection(values: readonly string[]): Set<string> | undefined {
-  let named: Set<string> | undefined
-  for (const value of values) {
-    const lower = value.toLowerCase()
-    if (lower === 'keep-alive' || lower === 'close' || lower === 'upgrade') continue
-    named ??= new Set()
-    for (const token of value.split(',')) named.add(canonicalHeaderName(token.trim()))
-  }
-  return named
 }
 
 function dropNamed(head: Reading): void {

@@ -1,32 +1,12 @@
 import { encodeHttpRequest } from '../../../proto/http-over-grpc.ts'
+import { KnownMessages } from '../../../proto/known-messages.ts'
 import type { ByteSource } from './byte-source.ts'
 
 /** A request as the messages of its call (wire-protocol 1.3), made as they are asked for. */
 
-/** Without a body, which most are: header and trailer at once. */
-export class BodilessMessages implements AsyncIterableIterator<Uint8Array> {
-  readonly #header: Uint8Array
-  #sent = 0
-
-  constructor(header: Uint8Array) {
-    this.#header = header
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this
-  }
-
-  next(): Promise<IteratorResult<Uint8Array>> {
-    const at = this.#sent++
-    if (at === 0) return Promise.resolve({ done: false, value: this.#header })
-    if (at === 1) return Promise.resolve({ done: false, value: encodeHttpRequest.trailer })
-    return Promise.resolve({ done: true, value: undefined })
-  }
-
-  return(): Promise<IteratorResult<Uint8Array>> {
-    this.#sent = 2
-    return Promise.resolve({ done: true, value: undefined })
-  }
+/** Without a body, which most are. */
+export function bodilessMessages(header: Uint8Array): KnownMessages {
+  return new KnownMessages([header, encodeHttpRequest.trailer])
 }
 
 /** @param openBody - called when the body is asked for first */

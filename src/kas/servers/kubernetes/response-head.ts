@@ -1,7 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
 import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
 import { originHeaders } from './cors.ts'
-import { namedByConnection } from './request-head.ts'
 
 /** A cluster's answer as the caller gets it (wire-protocol 6.4). */
 export interface ResponseHead {
@@ -14,16 +14,7 @@ export interface ResponseHead {
 }
 
 const removed = new Set([
-  // of one hop
-  'Connection',
-  'Keep-Alive',
-  'Proxy-Authenticate',
-  'Proxy-Authorization',
-  'Proxy-Connection',
-  'Te',
-  'Trailer',
-  'Transfer-Encoding',
-  'Upgrade',
+  ...hopByHopHeaders,
   // kas decides which pages may read the answer
   'Access-Control-Allow-Origin',
   'Access-Control-Allow-Headers',

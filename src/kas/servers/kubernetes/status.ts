@@ -33,6 +33,8 @@ const encoders: Record<string, (status: Status) => string | Uint8Array> = {
   'application/vnd.kubernetes.protobuf': encodeProtobuf,
 }
 export const mediaTypes = Object.keys(encoders)
+/** browsers and kubectl send a few hundred; what stands behind is not looked at, for anybody may ask */
+const maxAcceptCharacters = 4096
 const yamlLineWidth = 80
 /** what a single-quoted YAML text cannot hold */
 const unprintable = /[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|[\u2028\u2029]/
@@ -45,7 +47,10 @@ const unprintable = /[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]|[\u2028\u
  */
 export function negotiate(accept: readonly string[]): string | undefined {
   if (accept.length === 0) return mediaTypes[0]
-  const plain = accept.join(',').replace(/;(?!\s*q\s*=)[^;,=]+(?:=(?:"[^"]*"|[^;,]*))?/gi, '')
+  const plain = accept
+    .join(',')
+    .slice(0, maxAcceptCharacters)
+    .replace(/;(?!\s*q\s*=)[^;,=]+(?:=(?:"[^"]*"|[^;,]*))?/gi, '')
   return new Negotiator({ headers: { accept: plain } }).mediaType(mediaTypes)
 }
 

@@ -120,3 +120,20 @@ for (const [name, { text, says, hides }] of Object.entries(refused)) {
     }
   })
 }
+
+t.test('an error shows no secret, wherever it stands by mistake', async (t) => {
+  const mistakes = [
+    'agents: [{ id: 1, name: a, project: 1, tokens: [glagent-hidden] }]',
+    'users: [{ id: 1, username: a, tokens: kaspat-hidden }]',
+    'users: [{ id: 1, username: a, tokens: [[kaspat-hidden]] }]',
+    'ci_tokens: [kasci-hidden]',
+    'ci_tokens: [{ sha256: kasci-hidden, user: 1, project: 1, job: 1, pipeline: 1 }]',
+    'projects: [{ id: 1, path: a, git: "https://ada:hidden@git.example.com/a.git" }]',
+    'projects: [{ id: 1, path: a, git: "https://ada:hid/den-hidden@x@git.example.com/a.git" }]',
+    'projects: [{ id: 1, path: a, git: { url: "https://ada:hidden@git.example.com/a.git" } }]',
+  ]
+  for (const text of mistakes) {
+    const message = t.throws(() => parseDirectory('directory.yaml', text)) as Error
+    t.notMatch(message.message, /hidden/, message.message)
+  }
+})

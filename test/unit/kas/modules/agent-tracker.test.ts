@@ -34,14 +34,14 @@ t.test('a pod is known from Register to Unregister, its meta byte for byte', asy
   clock.advance(300_000)
   await call(handlers, 'Register', register(7))
   await call(handlers, 'Register', register(8))
-  const [first, second] = connectedAgents.list(agent.id)
+  const [first, second] = connectedAgents.ofAgents(new Set([agent.id]))
   t.match(first, { agentId: 42n, projectId: 1n, connectionId: 7n, connectedAt: clock.now() - 300_000 })
   t.same(Buffer.from(first?.meta ?? []), meta)
   t.equal(second?.connectionId, 8n)
   const unregister = toBinary(UnregisterRequestSchema, create(UnregisterRequestSchema, { podId: 7n }))
   t.same(await call(handlers, 'Unregister', unregister), [new Uint8Array()])
   t.same(
-    connectedAgents.list().map((one) => one.connectionId),
+    connectedAgents.all().map((one) => one.connectionId),
     [8n],
   )
 })
@@ -51,18 +51,18 @@ t.test('a registration that is not renewed goes, and the oldest makes room', asy
   const connectedAgents = new ConnectedAgents({ clock }, { maxPodsPerAgent: 2 })
   for (const id of [1n, 2n, 3n]) connectedAgents.register(agent, id, meta)
   t.same(
-    connectedAgents.list().map((one) => one.connectionId),
+    connectedAgents.all().map((one) => one.connectionId),
     [2n, 3n],
   )
   clock.advance(300_000)
   connectedAgents.register(agent, 2n, meta)
   clock.advance(30_000)
   t.same(
-    connectedAgents.list(agent.id).map((one) => one.connectionId),
+    connectedAgents.ofAgents(new Set([agent.id])).map((one) => one.connectionId),
     [2n],
   )
   clock.advance(300_000)
-  t.same(connectedAgents.list(), [])
+  t.same(connectedAgents.all(), [])
 })
 
 t.test('malformed and oversized requests are refused', async (t) => {

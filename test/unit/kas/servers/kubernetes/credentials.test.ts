@@ -109,3 +109,10 @@ t.test('cookies that are refused', async (t) => {
     message('X-Csrf-Token header must have exactly one value'),
   )
 })
+
+t.test('cookies without end: twenty are looked at', async (t) => {
+  const cookies = (bad: number) => [`${'_gitlab_kas=%;'.repeat(bad)}_gitlab_kas=good`]
+  const rest = { agentIds: ['1'], csrfTokens: ['x'] }
+  t.match(read({ cookies: cookies(19), ...rest }), { candidates: [{ key: 'good' }] })
+  t.throws(() => read({ cookies: cookies(20), ...rest }), { message: /_gitlab_kas invalid cookie value$/ })
+})

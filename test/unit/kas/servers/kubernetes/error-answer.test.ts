@@ -167,3 +167,9 @@ t.test('delivery', async (t) => {
   t.notOk(sent.headers.includes('Retry-After'))
   t.equal(errorAnswer(new KasError({ code: 'TOO_MANY_WAITING', limit: 1 }), 'tunnel', [], 'none').code, 429)
 })
+
+t.test('an Accept without end: its first 4096 characters are looked at', async (t) => {
+  const answerTo = (accept: string) => errorAnswer(new KasError({ code: 'FORBIDDEN' }), 'entry', [accept], 'none').code
+  t.equal(answerTo(`${'a/b,'.repeat(1000)}application/json`), 403)
+  t.equal(answerTo(`${'a/b,'.repeat(1024)}application/json`), 406)
+})

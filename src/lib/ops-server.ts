@@ -1,17 +1,16 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
-import type { CertificateFiles } from '../../lib/certificate-files.ts'
-import type { Logger } from '../../lib/log.ts'
-import type { Registry } from '../../lib/metrics.ts'
-import type { Service } from '../../lib/service.ts'
-import type { ListenOptions } from '../config/listen-address.ts'
-import type { Readiness } from './readiness.ts'
+import type { AddressInfo, ListenOptions } from 'node:net'
+import type { CertificateFiles } from './certificate-files.ts'
+import type { Logger } from './log.ts'
+import type { Registry } from './metrics.ts'
+import type { Service } from './service.ts'
 
 export interface OpsComponents {
   readonly register: Registry
-  readonly readiness: Pick<Readiness, 'problem'>
+  /** `problem`: why this program should get no work, undefined if it should */
+  readonly readiness: { problem(): string | undefined }
   readonly log: Logger
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
@@ -19,9 +18,9 @@ export interface OpsComponents {
 
 export interface OpsOptions {
   readonly listen: ListenOptions
-  readonly metricsPath: string
-  readonly livenessPath: string
-  readonly readinessPath: string
+  readonly metricsPath?: string
+  readonly livenessPath?: string
+  readonly readinessPath?: string
   /** value of the Server header */
   readonly product: string
   readonly readTimeoutMs?: number
@@ -30,19 +29,24 @@ export interface OpsOptions {
 }
 
 /** wire-protocol 8.3 */
-const defaultReadTimeoutMs = 1000
-const defaultWriteTimeoutMs = 15_000
-const defaultIdleTimeoutMs = 60_000
+const defaults = {
+  metricsPath: '/metrics',
+  livenessPath: '/liveness',
+  readinessPath: '/readiness',
+  readTimeoutMs: 1000,
+  writeTimeoutMs: 15_000,
+  idleTimeoutMs: 60_000,
+}
 
 /** Metrics, liveness and readiness over HTTP, open to all (wire-protocol 8.3). */
 export class OpsServer implements Service {
   readonly #components: OpsComponents
-  readonly #options: OpsOptions
+  readonly #options: OpsOptions & typeof defaults
   #server: Server | TlsServer | undefined
 
   constructor(components: OpsComponents, options: OpsOptions) {
     this.#components = components
-    this.#options = options
+    this.#options = { ...defaults, ...options }
   }
 
   /** Where it listens; only after `start`. */
@@ -52,8 +56,9 @@ export class OpsServer implements Service {
     return address
   }
 
+  /** @throws Error when the address is taken */
   async start(): Promise<void> {
-    const { listen, readTimeoutMs = defaultReadTimeoutMs, idleTimeoutMs = defaultIdleTimeoutMs } = this.#options
+    const { listen, readTimeoutMs, idleTimeoutMs } = this.#options
     const { certificate } = this.#components
     const onRequest: RequestListener = (request, response) => void this.#answer(request, response)
     const options = {
@@ -74,20 +79,21 @@ export class OpsServer implements Service {
     this.#server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
   }
 
-  async stop(patience?: AbortSignal): Promise<void> {
+  /** Without `patience` what runs is cut. */
+  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
     const server = this.#server
     if (!server?.listening) return
     const closed = once(server, 'close')
     const cut = () => server.closeAllConnections()
     server.close()
-    if (patience?.aborted) cut()
-    patience?.addEventListener('abort', cut, { once: true })
+    if (patience.aborted) cut()
+    patience.addEventListener('abort', cut, { once: true })
     await closed
-    patience?.removeEventListener('abort', cut)
+    patience.removeEventListener('abort', cut)
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { writeTimeoutMs = defaultWriteTimeoutMs, product } = this.#options
+    const { writeTimeoutMs, product } = this.#options
     const writing = setTimeout(() => response.destroy(), writeTimeoutMs).unref()
     response.once('close', () => clearTimeout(writing))
     response.setHeader('Server', product)

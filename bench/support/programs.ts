@@ -2,6 +2,9 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 
+/** of what a child says, kept to be shown if it fails */
+const keptStderrCharacters = 4096
+
 /** Child programs of a bench; they end with it. */
 export class Programs {
   readonly #children: ChildProcess[] = []
@@ -19,7 +22,14 @@ export class Programs {
 
   /** Starts a program that is ready when `ready` resolves. */
   spawn(file: string, args: string[], env: Record<string, string> = {}): ChildProcess {
-    const child = fork(file, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    const child = fork(file, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    let said = ''
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      said = (said + text).slice(-keptStderrCharacters)
+    })
+    child.once('exit', (code, signal) => {
+      if (signal !== 'SIGKILL') process.stderr.write(`${file} ended with ${code ?? signal}\n${said}`)
+    })
     this.#children.push(child)
     return child
   }

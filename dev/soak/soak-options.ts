@@ -1,0 +1,70 @@
+import { parseArgs } from 'node:util'
+
+/** The options of each scene, with their defaults. */
+export const sceneDefaults = {
+  watch: { minutes: 6 },
+  crowd: { watches: 200, execs: 50 },
+  burst: { calls: 500 },
+  readers: { readers: 100, pairs: 10, calls: 300 },
+} as const
+
+export type SceneName = keyof typeof sceneDefaults
+type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
+
+export const schemes = ['wss', 'grpcs'] as const
+/** how agentk reaches kas; both carry TLS */
+export type Scheme = (typeof schemes)[number]
+
+/** What is to be played; `help` asks for the usage alone. */
+export type SoakOptions =
+  | { readonly help: true }
+  | { [Name in SceneName]: { readonly scene: Name; readonly scheme: Scheme } & NumbersOf<Name> }[SceneName]
+
+/** one connection each, and ports are few */
+const maxCount = 10_000
+/** a day: a timer's longest is 24.8 days */
+const maxMinutes = 24 * 60
+
+/** @throws Error that names the argument and says what is allowed */
+export function soakOptions(args: readonly string[]): SoakOptions {
+  const names = Object.keys(sceneDefaults)
+  const numbers = [...new Set(Object.values(sceneDefaults).flatMap((defaults) => Object.keys(defaults)))]
+  const texts = [...numbers, 'scheme'].map((name) => [name, { type: 'string' }] as const)
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { ...Object.fromEntries(texts), help: { type: 'boolean' } },
+  })
+  if (values.help) return { help: true }
+  const [scene = '', ...more] = positionals
+  if (!isScene(scene))
+    throw new Error(`${scene ? `no scene ${scene}` : 'a scene is missing'}: one of ${names.join(', ')}`)
+  if (more.length > 0) throw new Error(`${more.join(' ')}: one scene at a time, and nothing else`)
+  const defaults: Readonly<Record<string, number>> = sceneDefaults[scene]
+  const allowed = [...Object.keys(defaults), 'scheme']
+  const foreign = Object.keys(values).find((name) => !allowed.includes(name))
+  if (foreign) throw new Error(`--${foreign}: ${scene} has ${allowed.map((name) => `--${name}`).join(', ')}`)
+  const given = values as Readonly<Record<string, string | undefined>>
+  const chosen = Object.entries(defaults).map(([name, value]) => [name, numberOf(name, given[name], value)])
+  return { scene, scheme: schemeOf(given.scheme), ...Object.fromEntries(chosen) }
+}
+
+const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)
+
+function numberOf(name: string, text: string | undefined, otherwise: number): number {
+  if (text === undefined) return otherwise
+  const value = text.trim() === '' ? Number.NaN : Number(text)
+  if (name === 'minutes') {
+    if (!(value > 0 && value <= maxMinutes))
+      throw new Error(`--minutes ${text}: a number above 0, at most ${maxMinutes}`)
+  } else if (!(Number.isInteger(value) && value >= 1 && value <= maxCount)) {
+    throw new Error(`--${name} ${text}: a whole number from 1 to ${maxCount}`)
+  }
+  return value
+}
+
+function schemeOf(text: string | undefined = schemes[0]): Scheme {
+  const scheme = schemes.find((one) => one === text)
+  if (!scheme) throw new Error(`--scheme ${text}: one of ${schemes.join(', ')}`)
+  return scheme
+}

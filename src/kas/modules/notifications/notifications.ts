@@ -1,0 +1,68 @@
+import { create } from '@bufbuild/protobuf'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import {
+  type GitPushEventRequest,
+  GitPushEventResponseSchema,
+  Notifications,
+} from '../../../proto/gen/notifications_pb.ts'
+import { type UnaryMethod, unaryService } from '../../../proto/unary-service.ts'
+
+/** A push to a branch of a project. */
+export interface PushEvent {
+  readonly projectId: bigint
+  /** full path: `group/project` */
+  readonly projectPath: string
+}
+
+/** Tells every replica of pushes. */
+export interface PushEvents {
+  /** Resolves once each replica in reach has acknowledged the event; rejects if it could be told to none. */
+  publish(event: PushEvent): Promise<void>
+}
+
+export interface NotificationsComponents {
+  readonly pushEvents: PushEvents
+  readonly clock: Clock
+}
+
+/** GitLab waits 5 s, and tells of every push of every project: the rest hear of it by their polls. ms */
+const maxPublishMs = 1000
+
+/** Service Notifications (wire-protocol 1.11). */
+export function notificationsService({ pushEvents, clock }: NotificationsComponents): ReadonlyMap<string, UnaryMethod> {
+  return unaryService(Notifications, {
+    gitPushEvent: async (request) => {
+      await orAfter(maxPublishMs, clock, publish(pushEvents, pushEventOf(request)))
+      return create(GitPushEventResponseSchema)
+    },
+  })
+}
+
+async function publish(pushEvents: PushEvents, event: PushEvent): Promise<void> {
+  try {
+    await pushEvents.publish(event)
+  } catch (cause) {
+    throw new KasError({ code: 'PUSH_EVENT_UNTOLD' }, { cause })
+  }
+}
+
+function pushEventOf({ event }: GitPushEventRequest): PushEvent {
+  const project = event?.project
+  if (!project) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project is required' })
+  const { id, fullPath } = project
+  if (id <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project.id must be above 0' })
+  if (fullPath === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project.full_path is required' })
+  return { projectId: id, projectPath: fullPath }
+}
+
+/** Settles as `promise` does, or resolves after `ms`, whichever is first. */
+async function orAfter(ms: number, clock: Clock, promise: Promise<void>): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>()
+  const cancel = clock.after(ms, resolve)
+  try {
+    await Promise.race([promise, late])
+  } finally {
+    cancel()
+  }
+}

@@ -1,0 +1,16 @@
+import { create } from '@bufbuild/protobuf'
+import { GetServerInfoResponseSchema, ServerInfo } from '../../../proto/gen/server_info_pb.ts'
+import { type UnaryMethod, unaryService } from '../../../proto/unary-service.ts'
+
+/**
+ * Service ServerInfo. GitLab offers the version as image tag of agentk, so it is one of GitLab's, not ours.
+ *
+ * @param advertisedVersion - such as `v18.5.0`; a release of GitLab has its version as ref too
+ * @see wire-protocol 1.13, gitlab-contract 1.2
+ */
+export function serverInfoService(advertisedVersion: string): ReadonlyMap<string, UnaryMethod> {
+  const currentServerInfo = { version: advertisedVersion, gitRef: advertisedVersion }
+  return unaryService(ServerInfo, {
+    getServerInfo: async () => create(GetServerInfoResponseSchema, { currentServerInfo }),
+  })
+}

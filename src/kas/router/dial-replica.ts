@@ -1,0 +1,46 @@
+import { once } from 'node:events'
+import { connect } from 'node:tls'
+import { KasError } from '../../lib/errors.ts'
+import { parseHostPort } from '../../lib/host-port.ts'
+import { ClientSession } from '../../proto/grpc/client-session.ts'
+import { peerKeyHash, type ReplicaIdentity } from './replica-identity.ts'
+
+/** A replica in the same network answers in milliseconds, or is not there. */
+const dialTimeoutMs = 2000
+
+/**
+ * Connects to a replica and makes sure that it is the one whose row we know.
+ *
+ * @throws KasError TUNNEL_LOST if it cannot be reached, or is another one
+ */
+export async function dialReplica(
+  target: { address: string; publicKeyHash: string; identity: ReplicaIdentity },
+  signal: AbortSignal,
+): Promise<ClientSession> {
+  const { address, publicKeyHash, identity } = target
+  const place = parseHostPort(address)
+  if (!place) throw lost(`${address} is no address`)
+  const socket = connect({
+    host: place.host,
+    port: place.port,
+    cert: identity.certificatePem,
+    key: identity.keyPem,
+    rejectUnauthorized: false, // the key is pinned below: no authority signs these certificates
+    minVersion: 'TLSv1.3',
+    ALPNProtocols: ['h2'],
+  })
+  socket.setNoDelay(true)
+  socket.on('error', () => undefined) // thrown here, or told by the session
+  try {
+    await once(socket, 'secureConnect', { signal: AbortSignal.any([signal, AbortSignal.timeout(dialTimeoutMs)]) })
+    if (peerKeyHash(socket) !== publicKeyHash) throw lost('another key than the row of the replica says')
+  } catch (cause) {
+    socket.destroy()
+    throw cause instanceof KasError ? cause : lost('no connection', cause)
+  }
+  return ClientSession.over(socket, { authority: address, scheme: 'https' })
+}
+
+function lost(detail: string, cause?: unknown): KasError {
+  return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause: cause ?? new Error(detail) })
+}

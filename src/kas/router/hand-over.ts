@@ -1,0 +1,73 @@
+import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
+import type { AgentId, Metadata, Outcome } from '../../proto/call.ts'
+
+/**
+ * What replicas tell one another about a call that one hands to the other, in metadata (design 4).
+ *
+ * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
+ * the trailer `kas-tunnel: none`; then the agent's reply follows as it is.
+ */
+export const tunnelKey = 'kas-tunnel'
+const agentIdKey = 'kas-agent-id'
+const waitKey = 'kas-wait'
+const errorKey = 'kas-error-bin'
+const maxAgentId = 2n ** 63n - 1n
+
+/** `none`: no tunnel, try elsewhere. `unknown`: the holder has not heard of the caller yet. */
+export type Refusal = 'none' | 'unknown'
+
+export interface HandOver {
+  readonly agentId: AgentId
+  /** how long the holder may wait for a tunnel; 0: it says at once. ms */
+  readonly waitMs: number
+}
+
+/** The caller's metadata, and what the holder needs beside it. */
+export function writeHandOver({ agentId, waitMs }: HandOver, metadata: Metadata): Metadata {
+  return { ...metadata, [agentIdKey]: [String(agentId)], [waitKey]: [String(Math.ceil(waitMs))] }
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function readHandOver(metadata: Metadata): HandOver {
+  const id = metadata[agentIdKey] ?? []
+  const wait = metadata[waitKey] ?? []
+  const agentId = id.length === 1 && /^\d{1,19}$/.test(id[0] as string) ? BigInt(id[0] as string) : 0n
+  if (agentId === 0n || agentId > maxAgentId) throw invalid(agentIdKey)
+  if (wait.length !== 1 || !/^\d{1,9}$/.test(wait[0] as string)) throw invalid(waitKey)
+  return { agentId: agentId as AgentId, waitMs: Number(wait[0]) }
+}
+
+/** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */
+export function withoutOwnKeys(metadata: Metadata): Metadata {
+  for (const key in metadata) {
+    if (!key.startsWith('kas-')) continue
+    return Object.fromEntries(Object.entries(metadata).filter(([name]) => !name.startsWith('kas-')))
+  }
+  return metadata
+}
+
+/** An error that kas itself made, so that it is the same one at the other replica. */
+export function writeError({ spec }: KasError): Metadata {
+  if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status tells all
+  return { [errorKey]: [Buffer.from(JSON.stringify(spec)).toString('base64')] }
+}
+
+/** How a call that was handed over ended. */
+export function readOutcome({ error, trailers }: Outcome): Outcome {
+  const own = trailers[errorKey]?.[0]
+  return { ...(error ? { error: (own && readError(own)) || error } : {}), trailers: withoutOwnKeys(trailers) }
+}
+
+/** @returns undefined if it is of another version: the gRPC status has to do */
+function readError(base64: string): KasError | undefined {
+  try {
+    const spec = JSON.parse(Buffer.from(base64, 'base64').toString()) as ErrorSpec
+    return errorCodes.includes(spec.code) ? new KasError(spec) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function invalid(key: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${key} is missing or malformed` })
+}

@@ -1,0 +1,139 @@
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import type { Holder, InstanceId, Membership } from '../../membership/membership.ts'
+import type { AgentId } from '../../proto/call.ts'
+import { dialReplica } from './dial-replica.ts'
+import type { ReplicaIdentity } from './replica-identity.ts'
+import { defaultReplicaLink, ReplicaLink, type ReplicaLinkOptions } from './replica-link.ts'
+
+/** One replica that holds an agent, and the link to it. */
+export interface Way {
+  readonly instance: InstanceId
+  readonly link: ReplicaLink
+  /** of its row: an answer of before does not count for a newer one */
+  readonly version: number
+}
+
+export interface ReplicasComponents {
+  readonly membership: Pick<
+    Membership,
+    'instance' | 'holders' | 'rows' | 'rank' | 'onChange' | 'announce' | 'addressOf'
+  >
+  readonly identity: ReplicaIdentity
+  readonly log: Logger
+}
+
+const reachOrder = { reachable: 0, suspect: 1, unreachable: 2, down: 3 } as const
+
+/** Links to all other replicas, and which of them hold an agent. */
+export class Replicas implements Service {
+  readonly #components: ReplicasComponents
+  readonly #options: ReplicaLinkOptions
+  readonly #links = new Map<InstanceId, { readonly link: ReplicaLink; readonly address: string }>()
+  readonly #listeners = new Set<() => void>()
+  #unsubscribe: (() => void) | undefined
+
+  constructor(components: ReplicasComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
+    this.#components = components
+    this.#options = options
+  }
+
+  async start(): Promise<void> {
+    this.#unsubscribe = this.#components.membership.onChange(({ agentIds }) => {
+      if (agentIds === 'members') this.#update()
+      this.#changed()
+    })
+    this.#update()
+  }
+
+  async stop(): Promise<void> {
+    this.#unsubscribe?.()
+    for (const { link } of this.#links.values()) link.close()
+    this.#links.clear()
+  }
+
+  /** Calls `listener` when another replica may hold an agent, or be reached, that was not; until the function is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  /** The link to a replica, whatever it holds. */
+  link(instance: InstanceId): ReplicaLink | undefined {
+    return this.#links.get(instance)?.link
+  }
+
+  /** Other replicas that hold a connection of the agent. */
+  holds(agentId: AgentId): boolean {
+    return this.#components.membership.holders(agentId).length > 0
+  }
+
+  /**
+   * Other replicas that serve the method for the agent, best first: reachable ones, then those with the fewest calls of
+   * ours, then in the order of the ring; those that leave come after those that stay.
+   */
+  ways(agentId: AgentId, method: string): Way[] {
+    const { membership } = this.#components
+    const holders = membership.holders(agentId).filter(({ connections }) => serves(connections, method))
+    if (holders.length === 0) return []
+    const names = membership.rank(String(agentId))
+    const rank = (name: string) => (names.includes(name) ? names.indexOf(name) : names.length)
+    return holders
+      .flatMap(({ row }) => {
+        const link = this.link(row.instance)
+        if (!link) return []
+        const order = [reachOrder[link.reach], row.head.state === 'leaving' ? 1 : 0, link.calls, rank(row.head.name)]
+        return [{ way: { instance: row.instance, link, version: row.version }, order }]
+      })
+      .sort((a, b) => compare(a.order, b.order))
+      .map(({ way }) => way)
+  }
+
+  #update(): void {
+    const { membership } = this.#components
+    const rows = membership.rows().filter(({ instance }) => instance !== membership.instance)
+    const living = new Set(rows.map(({ instance }) => instance))
+    for (const [instance, { link }] of this.#links) {
+      if (living.has(instance)) continue
+      link.close()
+      this.#links.delete(instance)
+    }
+    for (const row of rows) {
+      const address = membership.addressOf(row)
+      const known = this.#links.get(row.instance)
+      if (address === undefined || known?.address === address || row.head.replicaPort === 0) continue
+      known?.link.close()
+      this.#links.set(row.instance, { link: this.#connect(address, row.head.publicKeyHash), address })
+    }
+  }
+
+  #connect(address: string, publicKeyHash: string): ReplicaLink {
+    const { identity, membership, log } = this.#components
+    const link = new ReplicaLink(
+      {
+        dial: (signal) => dialReplica({ address, publicKeyHash, identity }, signal),
+        now: () => performance.now(),
+        random: Math.random,
+        log: log.child({ net_address: address }),
+        onChange: () => this.#changed(),
+        onUnknown: () => membership.announce(),
+      },
+      this.#options,
+    )
+    link.open()
+    return link
+  }
+
+  #changed(): void {
+    for (const listener of [...this.#listeners]) listener()
+  }
+}
+
+function serves(connections: Holder['connections'], method: string): boolean {
+  return connections.some(({ methods }) => methods.includes(method))
+}
+
+function compare(left: readonly number[], right: readonly number[]): number {
+  const at = left.findIndex((value, i) => value !== right[i])
+  return at < 0 ? 0 : (left[at] as number) - (right[at] as number)
+}

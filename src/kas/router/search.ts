@@ -1,0 +1,177 @@
+import { KasError } from '../../lib/errors.ts'
+import type { Call } from '../../proto/call.ts'
+import { KnownMessages } from '../../proto/known-messages.ts'
+import type { Tunnel } from '../tunnels/tunnel.ts'
+import type { Tunnels } from '../tunnels/tunnels.ts'
+import type { HedgeBudget } from './hedge-budget.ts'
+import type { Offer } from './offer.ts'
+import { Race } from './race.ts'
+import type { Replicas, Way } from './replicas.ts'
+
+export interface SearchOptions {
+  /** how long a call waits for its agent. ms; upstream's, which agentk and UI users know */
+  readonly findTimeoutMs: number
+  /** a safe call without an answer for so long is tried a second way beside. ms */
+  readonly hedgeMs: number
+  /** how long a call waits for an agent whose holders are all out of reach. ms */
+  readonly unreachableMs: number
+}
+
+export const defaultSearch: SearchOptions = { findTimeoutMs: 20_000, hedgeMs: 300, unreachableMs: 3000 }
+
+export interface SearchComponents {
+  readonly tunnels: Pick<Tunnels, 'wait' | 'giveBack' | 'holds'>
+  readonly replicas: Pick<Replicas, 'ways' | 'holds' | 'onChange'>
+  readonly hedges: HedgeBudget
+}
+
+/** the own tunnels, among the ways of a race */
+const here = {}
+
+/** Finds a tunnel for one call that no own idle tunnel serves (design 4, "Routing"). */
+export class Search {
+  readonly #components: SearchComponents
+  readonly #options: SearchOptions
+  readonly #call: Call
+  readonly #began = performance.now()
+
+  constructor(components: SearchComponents, call: Call, options: SearchOptions = defaultSearch) {
+    this.#components = components
+    this.#call = call
+    this.#options = options
+  }
+
+  /**
+   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has.
+   *
+   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, or the call's reason
+   */
+  async run(): Promise<Offer> {
+    const { signal } = this.#call
+    signal.throwIfAborted()
+    const onAbort = (race: Race) => () => race.fail(signal.reason)
+    for (const phase of [this.#take, this.#wait]) {
+      const race = new Race()
+      const abort = onAbort(race)
+      signal.addEventListener('abort', abort, { once: true })
+      const finish = phase(race)
+      try {
+        const offer = await race.winner
+        if (offer) return offer
+      } finally {
+        finish()
+        signal.removeEventListener('abort', abort)
+      }
+    }
+    throw new Error('a wait ends with an offer or an error')
+  }
+
+  /** Each holder says at once whether it has an idle tunnel; a slow one is passed by. */
+  #take = (race: Race): (() => void) => {
+    const { replicas, hedges } = this.#components
+    const call = this.#call
+    const eager = call.safety === 'safe' && call.messages instanceof KnownMessages
+    const asked = new Map<Way['instance'], Way>()
+    const next = () => {
+      const way = this.#ways().find(({ instance, link }) => !asked.has(instance) && isWorthAsking(link.reach))
+      if (!way) {
+        if (race.size === 0) race.close()
+        return false
+      }
+      asked.set(way.instance, way)
+      race.enter(way, (signal) => way.link.ask(call, { waitMs: 0, eager, signal }), next)
+      return true
+    }
+    next()
+    const hedge = setTimeout(() => {
+      if (call.safety === 'safe' && race.size > 0 && hedges.spend()) next()
+    }, this.#options.hedgeMs)
+    const stopWatching = replicas.onChange(() => {
+      for (const way of asked.values()) {
+        if (!race.has(way) || isWorthAsking(way.link.reach)) continue
+        race.drop(way)
+        next()
+      }
+    })
+    return () => {
+      clearTimeout(hedge)
+      stopWatching()
+    }
+  }
+
+  /** All holders, this replica included, give the next tunnel that they have; what changes is seen at once. */
+  #wait = (race: Race): (() => void) => {
+    const { replicas } = this.#components
+    const { agentId } = this.#call
+    const { findTimeoutMs, unreachableMs } = this.#options
+    const asked = new Map<Way['instance'], Way>()
+    const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - performance.now())
+    let unreachable: NodeJS.Timeout | undefined
+    race.enter(here, (signal) => this.#waitHere(signal), ignore)
+    const look = () => {
+      const ways = this.#ways()
+      for (const way of ways) {
+        const before = asked.get(way.instance)
+        if (before && (race.has(before) || before.version === way.version) && before.link === way.link) continue
+        if (before) race.drop(before)
+        if (way.link.reach === 'down') continue
+        asked.set(way.instance, way)
+        const ask = (signal: AbortSignal) => way.link.ask(this.#call, { waitMs: remainingMs(), eager: false, signal })
+        race.enter(way, ask, () => this.#lostWay(asked, way))
+      }
+      const isOutOfReach = ways.length > 0 && !ways.some(({ link }) => isWorthAsking(link.reach))
+      if (!isOutOfReach || this.#components.tunnels.holds(agentId)) {
+        clearTimeout(unreachable)
+        unreachable = undefined
+      } else {
+        const waitedMs = performance.now() - this.#began
+        const fail = () => race.fail(new KasError({ code: 'HOLDER_UNREACHABLE' }))
+        unreachable ??= setTimeout(fail, Math.max(unreachableMs - waitedMs, unreachableMs / 3))
+      }
+    }
+    look()
+    const stopWatching = replicas.onChange(look)
+    const late = setTimeout(() => race.fail(this.#notFound()), remainingMs())
+    return () => {
+      clearTimeout(unreachable)
+      clearTimeout(late)
+      stopWatching()
+    }
+  }
+
+  /** A way that answered `none`: it may be asked again once its row, or its connection, is another one. */
+  #lostWay(asked: Map<Way['instance'], Way>, way: Way): void {
+    if (way.link.reach === 'down' && asked.get(way.instance) === way) asked.delete(way.instance)
+  }
+
+  async #waitHere(signal: AbortSignal): Promise<Offer> {
+    const { tunnels } = this.#components
+    const { agentId, method } = this.#call
+    for (;;) {
+      const tunnel = await tunnels.wait(agentId, method, signal)
+      // one that was lost on its way from the queue to here was not used: wait on
+      if (tunnel.state === 'taken') return offerOf(tunnel, () => tunnels.giveBack(agentId, tunnel))
+    }
+  }
+
+  #ways(): Way[] {
+    return this.#components.replicas.ways(this.#call.agentId, this.#call.method)
+  }
+
+  #notFound(): KasError {
+    const { tunnels, replicas } = this.#components
+    const { agentId } = this.#call
+    const code = tunnels.holds(agentId) || replicas.holds(agentId) ? 'AGENT_SATURATED' : 'AGENT_NOT_CONNECTED'
+    return new KasError({ code, waitedMs: this.#options.findTimeoutMs })
+  }
+}
+
+function offerOf(tunnel: Tunnel, giveBack: () => void): Offer {
+  return { forward: (call) => tunnel.forward(call), giveBack }
+}
+
+function isWorthAsking(reach: Way['link']['reach']): boolean {
+  return reach === 'reachable' || reach === 'suspect'
+}
+
+function ignore(): void {}

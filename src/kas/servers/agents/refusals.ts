@@ -1,0 +1,50 @@
+import { Counter } from 'prom-client'
+import type { ErrorCode } from '../../../lib/errors.ts'
+import type { Registry } from '../../../lib/metrics.ts'
+
+/** Why a connection or a call on 8150 was refused: a closed list, so that nobody can make labels. */
+export const refusalReasons = [
+  /** no TLS that kas takes: plain bytes, an old version, a certificate that the client does not trust */
+  'tls',
+  /** neither HTTP/2 nor, where that is on, a WebSocket */
+  'protocol',
+  /** HTTP that is no upgrade to `ws-tunnel` */
+  'upgrade',
+  /** it took too long to say what it is */
+  'too_slow',
+  /** PINGs in a flood */
+  'too_many_pings',
+  'unknown_method',
+  /** the token is absent, malformed, unknown or over */
+  'unauthenticated',
+  'forbidden',
+  'agent_not_found',
+  'rate_exceeded',
+  'directory_unavailable',
+] as const
+export type RefusalReason = (typeof refusalReasons)[number]
+
+const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
+  UNAUTHENTICATED: 'unauthenticated',
+  FORBIDDEN: 'forbidden',
+  AGENT_NOT_FOUND: 'agent_not_found',
+  RATE_EXCEEDED: 'rate_exceeded',
+  DIRECTORY_UNAVAILABLE: 'directory_unavailable',
+}
+
+/** Undefined: no refusal; the caller left, or kas is at fault. */
+export function refusalReason(code: ErrorCode): RefusalReason | undefined {
+  return reasonOf[code]
+}
+
+/** @returns counts one */
+export function createRefusalMetrics(register: Registry): (reason: RefusalReason) => void {
+  const counter = new Counter({
+    name: 'kas_agents_refused_total',
+    help: 'Connections and calls that were refused where agents connect, by reason',
+    labelNames: ['reason'] as const,
+    registers: [register],
+  })
+  for (const reason of refusalReasons) counter.inc({ reason }, 0)
+  return (reason) => counter.inc({ reason })
+}

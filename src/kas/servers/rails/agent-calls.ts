@@ -1,0 +1,91 @@
+import { type Delivery, KasError } from '../../../lib/errors.ts'
+import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome } from '../../../proto/call.ts'
+import type { RailsCall } from './rails-call.ts'
+
+/** Names the agent of a call, as a decimal (wire-protocol 4.2). */
+const agentIdKey = 'kas-hop-routing-agent-id'
+const maxAgentId = 2n ** 63n - 1n
+
+/** Services that agents are known to have: a call to one that names no agent is wrong rather than unknown. */
+const agentServices = ['/gitlab.agent.kubernetes_api.rpc.KubernetesApi/']
+/** Replicas call one another by these: no agent gets such a call, whatever it claims to serve. */
+const replicaPackages = '/kas.'
+
+const deliveryKey = 'kas-delivery'
+/** Between replicas, or of this hop alone: neither side is told the other's. */
+const hopKeys = new Set(['kas-agent-id', 'kas-wait', 'kas-tunnel', deliveryKey])
+/** `authorization` is GitLab's JWT, which is for kas alone. */
+const notForAgents = new Set(['authorization', 'user-agent'])
+
+/** Hands calls for the services of agents on, as bytes: any method, unary or streaming (wire-protocol 3 and 4.2). */
+export class AgentCalls {
+  readonly #forward: Forward
+
+  constructor(components: { forward: Forward }) {
+    this.#forward = components.forward
+  }
+
+  /** Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster. */
+  async serve(call: RailsCall): Promise<Outcome> {
+    let delivery: Delivery = 'none'
+    try {
+      const reply = await this.#forward({
+        agentId: agentIdOf(call),
+        method: call.method,
+        metadata: forAgent(call.metadata),
+        messages: call,
+        safety: 'unsafe', // what a method does is known to its agent alone
+        signal: call.signal,
+      })
+      reply.ready.then(() => {
+        delivery = 'maybe'
+      }, ignore)
+      const metadata = await reply.metadata
+      if (metadata !== noMetadata) call.sendMetadata(fromAgent(metadata))
+      for await (const message of reply.messages) {
+        const full = call.send(message)
+        if (full) await full
+        call.signal.throwIfAborted()
+      }
+      const { error, trailers } = await reply.done
+      return error ? failed(error, delivery, trailers) : { trailers: fromAgent(trailers) }
+    } catch (error) {
+      return failed(KasError.from(error), delivery)
+    }
+  }
+}
+
+function failed(error: KasError, delivery: Delivery, trailers = noMetadata): Outcome {
+  const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
+  return { error, trailers: { ...fromAgent(trailers), [deliveryKey]: [reached] } }
+}
+
+/** @throws KasError METHOD_UNKNOWN, INVALID_MESSAGE */
+function agentIdOf({ method, metadata }: RailsCall): AgentId {
+  const values = metadata[agentIdKey]
+  const known = agentServices.some((service) => method.startsWith(service))
+  if (method.startsWith(replicaPackages) || (!values && !known)) throw new KasError({ code: 'METHOD_UNKNOWN', method })
+  if (!values) throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} is required` })
+  const [value = ''] = values
+  const id = values.length === 1 && /^\d{1,19}$/.test(value) ? BigInt(value) : 0n
+  if (id > 0n && id <= maxAgentId) return id as AgentId
+  throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} must be one agent id` })
+}
+
+function forAgent(metadata: Metadata): Metadata {
+  return without(metadata, (key) => isHopKey(key) || notForAgents.has(key))
+}
+
+function fromAgent(metadata: Metadata): Metadata {
+  return without(metadata, isHopKey)
+}
+
+function isHopKey(key: string): boolean {
+  return key.startsWith('kas-hop-') || hopKeys.has(key)
+}
+
+function without(metadata: Metadata, isLeftOut: (key: string) => boolean): Metadata {
+  return Object.fromEntries(Object.entries(metadata).filter(([key]) => !isLeftOut(key)))
+}
+
+function ignore(): void {}

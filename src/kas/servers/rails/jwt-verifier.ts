@@ -1,0 +1,51 @@
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { jwtVerify } from 'jose'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Metadata } from '../../../proto/call.ts'
+
+const algorithms = ['HS256', 'HS384', 'HS512']
+const audience = 'gitlab-kas'
+
+/**
+ * Whether a call comes from GitLab: by the JWT in its metadata, signed with the secret that both share. Who issued it
+ * is not asked: that is GitLab's host name.
+ *
+ * @see wire-protocol 5.1
+ */
+export class JwtVerifier {
+  readonly #key: KeyObject
+  readonly #clock: Clock
+
+  constructor(components: { clock: Clock }, options: { secret: Uint8Array }) {
+    this.#key = createSecretKey(options.secret)
+    this.#clock = components.clock
+  }
+
+  /** @throws KasError JWT_INVALID, whose cause tells why and never what the token was */
+  async verify(metadata: Metadata): Promise<void> {
+    const token = bearerToken(metadata)
+    if (token === undefined) {
+      throw new KasError(
+        { code: 'JWT_INVALID' },
+        { cause: new Error('authorization metadata is not "Bearer <token>"') },
+      )
+    }
+    try {
+      await jwtVerify(token, this.#key, {
+        algorithms,
+        audience,
+        clockTolerance: 0, // GitLab dates its tokens back by 5 s and makes them last 60 s
+        currentDate: new Date(this.#clock.now()),
+        requiredClaims: ['exp'],
+      })
+    } catch (cause) {
+      throw new KasError({ code: 'JWT_INVALID' }, { cause })
+    }
+  }
+}
+
+/** The word is `bearer` in lower case from GitLab, and may be in any. */
+function bearerToken({ authorization }: Metadata): string | undefined {
+  return authorization?.length === 1 ? /^bearer (\S+)$/i.exec(authorization[0] as string)?.[1] : undefined
+}

@@ -1,0 +1,170 @@
+import { once } from 'node:events'
+import type { AddressInfo, Socket } from 'node:net'
+import { createServer, type Server, type TLSSocket } from 'node:tls'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { delay } from '../../lib/signals.ts'
+import { defaultLimits, type SessionLimits } from '../../proto/grpc/limits.ts'
+import {
+  type Handler,
+  type ServerSession,
+  type ServerSessionEvents,
+  serveSession,
+} from '../../proto/grpc/server-session.ts'
+import type { ListenOptions } from '../config/listen-address.ts'
+import { tunnelKey } from '../router/hand-over.ts'
+import { peerKeyHash, type ReplicaIdentity } from '../router/replica-identity.ts'
+import type { Tunnels } from '../tunnels/tunnels.ts'
+import { HandOvers } from './replicas/hand-overs.ts'
+
+export interface ReplicasServerComponents {
+  readonly identity: ReplicaIdentity
+  readonly tunnels: Tunnels
+  /** a replica of the table has this key */
+  readonly isKnown: (publicKeyHash: string) => boolean
+  /** calls between replicas themselves, by `/kas.replica.v1.Service/Method` */
+  readonly methods: Readonly<Record<string, Handler>>
+  readonly log: Logger
+  readonly onStranger: () => void
+  readonly events?: ServerSessionEvents
+}
+
+export interface ReplicasServerOptions {
+  readonly listen: ListenOptions
+  /** after `leave`: how long new calls are still taken. ms */
+  readonly listenGraceMs: number
+}
+
+/** Of strangers at once: what is beyond is refused before TLS. One row takes a moment to arrive. */
+const maxStrangers = 64
+/** for a stranger to become a member. ms */
+const strangerTimeoutMs = 3000
+const tlsHandshakeTimeoutMs = 2000
+
+/** The peers are authenticated: a burst of cancelled calls must not end the connection that carries all others. */
+const limits: SessionLimits = {
+  ...defaultLimits,
+  maxConcurrentStreams: 100_000,
+  streamResetBurst: 1_000_000,
+  streamResetRate: 100_000,
+  maxRejectedStreams: 100_000,
+}
+
+/** 8155: other replicas hand calls over, and call this one itself (design 4 and 6). */
+export class ReplicasServer implements Service {
+  readonly #components: ReplicasServerComponents
+  readonly #options: ReplicasServerOptions
+  readonly #handOvers: HandOvers
+  readonly #sessions = new Set<ServerSession>()
+  /** connections that are no member's yet, by their remote address and port */
+  readonly #strangers = new Set<string>()
+  #server: Server | undefined
+  #left: Promise<void> | undefined
+
+  constructor(components: ReplicasServerComponents, options: ReplicasServerOptions) {
+    this.#components = components
+    this.#options = options
+    this.#handOvers = new HandOvers(components)
+  }
+
+  /** Where it listens; only after `start`. */
+  get address(): AddressInfo {
+    const address = this.#server?.address()
+    if (!address || typeof address === 'string') throw new Error('the replicas server does not listen')
+    return address
+  }
+
+  async start(): Promise<void> {
+    const { identity, log } = this.#components
+    const server = createServer({
+      cert: identity.certificatePem,
+      key: identity.keyPem,
+      requestCert: true,
+      rejectUnauthorized: false, // keys are pinned by the table: no authority signs these certificates
+      minVersion: 'TLSv1.3',
+      ALPNProtocols: ['h2'],
+      handshakeTimeout: tlsHandshakeTimeoutMs,
+      noDelay: true,
+    })
+    server.on('connection', (socket) => {
+      if (this.#strangers.size >= maxStrangers) return void socket.destroy()
+      const peer = peerOf(socket) // with TLS another object than the one that speaks HTTP/2
+      this.#strangers.add(peer)
+      socket.once('close', () => this.#strangers.delete(peer))
+    })
+    server.on('secureConnection', (socket) => this.#accept(socket))
+    server.on('tlsClientError', (error) => log.debug({ error }, 'A connection failed before it was one'))
+    server.listen(this.#options.listen)
+    await once(server, 'listening')
+    server.on('error', (error) => log.warn({ error }, 'A connection could not be accepted'))
+    this.#server = server
+  }
+
+  /** Calls are still taken for the grace; then holders elsewhere are asked alone. */
+  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    this.#left ??= delay(this.#options.listenGraceMs, patience)
+      .catch(() => undefined) // cut short: go on leaving
+      .then(() => this.#handOvers.close())
+    return this.#left
+  }
+
+  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    const server = this.#server
+    if (!server) return
+    await this.leave(patience)
+    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    for (const session of this.#sessions) session.close()
+    const cut = () => {
+      for (const session of this.#sessions) session.destroy()
+    }
+    patience.addEventListener('abort', cut, { once: true })
+    if (patience.aborted) cut()
+    await Promise.all([...this.#sessions].map(({ closed }) => closed))
+    patience.removeEventListener('abort', cut)
+    await closed
+  }
+
+  #accept(socket: TLSSocket): void {
+    socket.on('error', () => undefined) // told by the session
+    const key = peerKeyHash(socket)
+    if (key === undefined || socket.alpnProtocol !== 'h2') {
+      this.#refuse(socket)
+      return
+    }
+    const { events, isKnown } = this.#components
+    const options = { limits, ...(events ? { events } : {}) }
+    const session = serveSession(socket, (method) => this.#handlerFor(method, key), options)
+    this.#sessions.add(session)
+    void session.closed.then(() => this.#sessions.delete(session))
+    const peer = peerOf(socket)
+    if (isKnown(key)) this.#strangers.delete(peer)
+    const patience = setTimeout(() => {
+      if (isKnown(key)) this.#strangers.delete(peer)
+      else this.#refuse(socket)
+    }, strangerTimeoutMs)
+    socket.once('close', () => clearTimeout(patience))
+  }
+
+  #refuse(socket: TLSSocket): void {
+    this.#components.onStranger()
+    socket.destroy()
+  }
+
+  #handlerFor(method: string, key: string): Handler | undefined {
+    if (!this.#components.isKnown(key)) return refuseStranger
+    if (!method.startsWith('/kas.')) return this.#handOvers.serve
+    const { methods } = this.#components
+    return Object.hasOwn(methods, method) ? methods[method] : undefined
+  }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`
+}
+
+/** The caller makes its row known, and tries again. */
+const refuseStranger: Handler = async (stream) => {
+  stream.addTrailers({ [tunnelKey]: ['unknown'] })
+  throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
+}

@@ -1,0 +1,121 @@
+import { KasError } from '../../../lib/errors.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import { type Metadata, noMetadata } from '../../../proto/call.ts'
+import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
+import { readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../router/hand-over.ts'
+import type { Tunnel } from '../../tunnels/tunnel.ts'
+import type { Tunnels } from '../../tunnels/tunnels.ts'
+
+/** A caller that was told `ready` and says nothing: its tunnel goes back. It decides at once, or it is gone. ms */
+const decisionTimeoutMs = 3000
+
+const none: Metadata = { [tunnelKey]: ['none'] }
+const readySign: Metadata = { [tunnelKey]: ['ready'] }
+
+/** Serves calls that other replicas hand over. Only own tunnels are used: a call is never handed on again. */
+export class HandOvers {
+  readonly #tunnels: Tunnels
+  readonly #closing = new AbortController()
+
+  constructor(components: { tunnels: Tunnels }) {
+    this.#tunnels = components.tunnels
+  }
+
+  /** No new calls: who waits, or comes, is told `none`. */
+  close(): void {
+    this.#closing.abort()
+  }
+
+  serve: Handler = async (stream) => {
+    const { agentId, waitMs } = readHandOver(stream.metadata)
+    const tunnel = await this.#find(stream, agentId, waitMs)
+    if (!tunnel) return none
+    stream.sendInterim(readySign)
+    let first: IteratorResult<Uint8Array>
+    try {
+      first = await firstMessage(stream)
+    } catch (error) {
+      this.#tunnels.giveBack(agentId, tunnel)
+      throw error
+    }
+    if (tunnel.state !== 'taken') return none // lost while nothing had been sent
+    return carry(stream, tunnel, agentId, first)
+  }
+
+  async #find(
+    stream: ServerStream,
+    agentId: Parameters<Tunnels['take']>[0],
+    waitMs: number,
+  ): Promise<Tunnel | undefined> {
+    const { method, signal } = stream
+    if (this.#closing.signal.aborted) return undefined
+    const tunnel = this.#tunnels.take(agentId, method)
+    if (tunnel || waitMs === 0 || !this.#tunnels.holds(agentId)) return tunnel
+    const controller = linkedController(signal, this.#closing.signal)
+    const timer = setTimeout(() => controller.abort(), waitMs)
+    try {
+      for (;;) {
+        const next = await this.#tunnels.wait(agentId, method, controller.signal)
+        if (next.state === 'taken') return next
+      }
+    } catch (error) {
+      signal.throwIfAborted()
+      if (controller.signal.aborted) return undefined
+      throw error
+    } finally {
+      clearTimeout(timer)
+      controller.dispose()
+    }
+  }
+}
+
+/** Until it comes the agent has heard nothing, and the tunnel can go back unused. */
+async function firstMessage(stream: ServerStream): Promise<IteratorResult<Uint8Array>> {
+  const message = stream.messages.take()
+  if (message) return { value: message, done: false }
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new KasError({ code: 'DEADLINE_EXCEEDED' })), decisionTimeoutMs)
+  try {
+    return await Promise.race([stream.messages.next(), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function carry(
+  stream: ServerStream,
+  tunnel: Tunnel,
+  agentId: Parameters<Tunnels['take']>[0],
+  first: IteratorResult<Uint8Array>,
+): Promise<Metadata> {
+  const reply = tunnel.forward({
+    agentId,
+    method: stream.method,
+    metadata: withoutOwnKeys(stream.metadata),
+    messages: from(first, stream.messages),
+    safety: 'unsafe', // what may be repeated, the entry decides
+    signal: stream.signal,
+  })
+  const metadata = await reply.metadata
+  if (metadata !== noMetadata) stream.sendMetadata(withoutOwnKeys(metadata))
+  for await (const message of reply.messages) {
+    const full = stream.send(message)
+    if (full) await full
+  }
+  const { error, trailers } = await reply.done
+  stream.addTrailers(withoutOwnKeys(trailers))
+  if (!error) return noMetadata
+  stream.addTrailers(writeError(error))
+  throw error
+}
+
+/** Messages of which the first has been read. */
+function from(first: IteratorResult<Uint8Array>, rest: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> {
+  let isFirst = true
+  const next = () => {
+    if (!isFirst) return rest.next()
+    isFirst = false
+    return Promise.resolve(first)
+  }
+  return { [Symbol.asyncIterator]: () => ({ next }) }
+}

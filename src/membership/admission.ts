@@ -1,0 +1,30 @@
+import { hkdfSync } from 'node:crypto'
+import { type NoiseComponents, noise } from '@libp2p/noise'
+
+/** Who knows the secret of the installation is a member; nobody else gets past the handshake. Design 6. */
+
+const prologueInfo = 'kas gossip: noise prologue, version 1'
+const nameInfo = 'kas gossip: protocol name, version 1'
+
+/**
+ * noise with a prologue made of the secret: with another secret the first encrypted message cannot be read, and the
+ * handshake ends within milliseconds. The protocol's name is made of the secret too, so that two members that share
+ * only the previous secret find it, whichever of the two each holds it for.
+ *
+ * @param previous - accepted and offered too, while the secret is changed
+ */
+export function noiseOf(secret: Uint8Array, previous?: Uint8Array) {
+  return [secret, ...(previous ? [previous] : [])].map((key) => (components: NoiseComponents) => {
+    const encrypter = noise({ prologueBytes: derive(key, prologueInfo, 32) })(components)
+    return Object.assign(encrypter, { protocol: protocolOf(key) })
+  })
+}
+
+/** `/kas/noise/1/` and 16 hexadecimal digits of a hash of the secret. */
+export function protocolOf(secret: Uint8Array): string {
+  return `/kas/noise/1/${Buffer.from(derive(secret, nameInfo, 8)).toString('hex')}`
+}
+
+function derive(secret: Uint8Array, info: string, bytes: number): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', secret, new Uint8Array(), info, bytes))
+}

@@ -1,0 +1,77 @@
+import { Resolver } from 'node:dns/promises'
+import { formatHostPort } from '../../lib/host-port.ts'
+import { type PartAnswer, PolledSource, type PolledSourceComponents, type PollOptions } from './polled-source.ts'
+import { fullNames, type SearchList } from './search-list.ts'
+
+/** The part of node:dns' Resolver that is used. */
+export interface AddressResolver {
+  resolve4(name: string): Promise<string[]>
+  resolve6(name: string): Promise<string[]>
+  cancel(): void
+}
+
+/** one query to one server, tried twice: a lost packet costs a second, not the answer */
+const queryTimeoutMs = 1_000
+const queryTries = 2
+
+export const systemResolver = (): AddressResolver => new Resolver({ timeout: queryTimeoutMs, tries: queryTries })
+
+export interface DnsDiscoveryComponents extends PolledSourceComponents {
+  /** a new one for each round, so that changed servers are seen and nothing is cached */
+  readonly resolver: () => AddressResolver
+  readonly searchList: () => Promise<SearchList>
+}
+
+export interface DnsDiscoveryOptions extends PollOptions {
+  /** of a headless Service or another name that has an address for each replica */
+  readonly host: string
+  readonly port: number
+}
+
+/**
+ * A and AAAA records of one name. A name that does not exist, or has no addresses, is an answer: nobody is there. A
+ * server that fails or is silent is none. node:dns' Resolver is used, which tells the two apart and can be called off;
+ * it does not know the system's search list, which short names of Services need, so that is done here.
+ */
+export class DnsDiscovery extends PolledSource {
+  readonly name = 'dns'
+  readonly #components: DnsDiscoveryComponents
+  readonly #options: DnsDiscoveryOptions
+
+  constructor(components: DnsDiscoveryComponents, options: DnsDiscoveryOptions) {
+    super(components, options)
+    this.#components = components
+    this.#options = options
+  }
+
+  protected override async ask(signal: AbortSignal): Promise<PartAnswer[]> {
+    const names = fullNames(this.#options.host, await this.#components.searchList())
+    signal.throwIfAborted()
+    const resolver = this.#components.resolver()
+    const cancel = () => resolver.cancel()
+    signal.addEventListener('abort', cancel, { once: true })
+    let answers: PartAnswer[] = []
+    const failed = new Map<string, PartAnswer>()
+    for (const name of names) {
+      signal.throwIfAborted()
+      const { port } = this.#options
+      answers = await Promise.all([
+        asked('A', resolver.resolve4(name), port),
+        asked('AAAA', resolver.resolve6(name), port),
+      ])
+      if (answers.some(({ addresses }) => (addresses?.length ?? 0) > 0)) return answers
+      for (const answer of answers) if (!answer.addresses) failed.set(answer.part, answer)
+    }
+    return answers.map((answer) => failed.get(answer.part) ?? answer) // it may exist under the name that failed
+  }
+}
+
+async function asked(part: string, question: Promise<string[]>, port: number): Promise<PartAnswer> {
+  try {
+    return { part, addresses: (await question).map((host) => formatHostPort({ host, port })) }
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const nobody = code === 'ENOTFOUND' || code === 'ENODATA'
+    return nobody ? { part, addresses: [] } : { part, error: code ?? message }
+  }
+}

@@ -1,0 +1,86 @@
+import type { Logger } from '../../lib/log.ts'
+import type { Discovered } from './source.ts'
+
+/** Of one source. A list that is longer is cut: this many replicas are none of ours. */
+export const maxAddresses = 1000
+
+/** an error may hold what a server said: only its beginning is kept */
+const maxErrorCharacters = 500
+
+/** The answer of a source in parts, of which some failed. */
+export interface Failing {
+  readonly error: string
+  /** a part that failed had answered before, and its addresses are among those given */
+  readonly stale: boolean
+}
+
+/** The last answer of a source, kept through its failures, and those who want to hear of changes. */
+export class KnownAddresses {
+  readonly #log: Logger
+  readonly #listeners = new Set<() => void>()
+  #current: Discovered = { addresses: [], stale: false, answered: false }
+  #cut = false
+
+  constructor(components: { log: Logger }) {
+    this.#log = components.log
+  }
+
+  current(): Discovered {
+    return this.#current
+  }
+
+  onChange(listener: () => void): () => void {
+    const own = () => listener() // the same listener may be given twice
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  /** @param failing - a part of the source failed */
+  answered(addresses: readonly string[], failing?: Failing): void {
+    const sorted = [...new Set(addresses)].sort()
+    if (sorted.length > maxAddresses && !this.#cut) {
+      this.#log.warn({ found: sorted.length, limit: maxAddresses }, 'Discovery found too many addresses')
+    }
+    this.#cut = sorted.length > maxAddresses
+    this.#set({
+      addresses: sorted.slice(0, maxAddresses),
+      stale: failing?.stale ?? false,
+      answered: true,
+      ...(failing ? { error: failing.error.slice(0, maxErrorCharacters) } : {}),
+    })
+  }
+
+  /** Keeps what there is, and says that it is of an earlier time. */
+  failed(error: string): void {
+    const { addresses, answered } = this.#current
+    this.#set({ addresses, stale: answered, answered, error: error.slice(0, maxErrorCharacters) })
+  }
+
+  /** Nobody is told any more. */
+  forgetListeners(): void {
+    this.#listeners.clear()
+  }
+
+  #set(next: Discovered): void {
+    const before = this.#current
+    if (same(before, next)) return
+    this.#current = next
+    const known = next.addresses.length
+    if (next.error !== undefined && before.error === undefined) {
+      this.#log.warn({ reason: next.error, known }, 'Discovery fails, what it found before is kept')
+    } else if (next.error === undefined && before.error !== undefined) {
+      this.#log.info({ known }, 'Discovery answers')
+    }
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+function same(one: Discovered, other: Discovered): boolean {
+  return (
+    one.stale === other.stale &&
+    one.answered === other.answered &&
+    one.error === other.error &&
+    one.addresses.length === other.addresses.length &&
+    one.addresses.every((address, i) => address === other.addresses[i])
+  )
+}

@@ -1,0 +1,90 @@
+import type { KubernetesObject } from '@kubernetes/client-node'
+import type { Clock } from '../../../lib/clock.ts'
+import type { Random } from '../pause.ts'
+import type { ClusterClient } from './cluster-client.ts'
+import { endpointsAddresses, sliceAddresses } from './endpoint-addresses.ts'
+import { type Listed, ServiceInformer, type ServiceInformerOptions } from './service-informer.ts'
+
+/** `Endpoints` is the older kind, for clusters whose rights name only that. */
+export type Kind = 'EndpointSlices' | 'Endpoints'
+
+export interface AddressWatchComponents {
+  /** closed with the watch */
+  readonly client: ClusterClient
+  readonly clock: Clock
+  readonly random: Random
+}
+
+export interface AddressWatchOptions extends ServiceInformerOptions {
+  readonly kind: Kind
+  readonly services: readonly string[]
+  readonly namespace: string
+  /** where a Service names no port `gossip` */
+  readonly otherPort: number
+}
+
+/** The addresses of some Services, as one kind of object has them: one list and one watch for each Service. */
+export class AddressWatch {
+  readonly kind: Kind
+  readonly #client: ClusterClient
+  readonly #parts: readonly { addresses(): string[]; start(): Promise<void>; lost: Promise<unknown> }[]
+
+  /** @param onChange - called after `addresses()` may have changed */
+  constructor(components: AddressWatchComponents & { onChange: () => void }, options: AddressWatchOptions) {
+    const { kind, services, otherPort } = options
+    this.kind = kind
+    this.#client = components.client
+    const informer = <T extends KubernetesObject>(listed: Listed<T>, addressesOf: (object: T) => string[]) => {
+      const informer = new ServiceInformer({ ...components, listed }, options)
+      return {
+        addresses: () => informer.objects.flatMap(addressesOf),
+        start: () => informer.start(),
+        lost: informer.lost,
+      }
+    }
+    this.#parts = services.map((service) =>
+      kind === 'Endpoints'
+        ? informer(endpointsOf(service, components.client, options), (one) => endpointsAddresses(one, otherPort))
+        : informer(slicesOf(service, components.client, options), (one) => sliceAddresses(one, otherPort)),
+    )
+  }
+
+  /** Resolves when all are listed. @throws the first failure */
+  async start(): Promise<void> {
+    await Promise.all(this.#parts.map((part) => part.start()))
+  }
+
+  addresses(): string[] {
+    return this.#parts.flatMap((part) => part.addresses())
+  }
+
+  /** Resolves with the reason once one of them has failed. */
+  get lost(): Promise<unknown> {
+    return Promise.race(this.#parts.map((part) => part.lost))
+  }
+
+  close(): Promise<void> {
+    return this.#client.close()
+  }
+}
+
+function slicesOf(service: string, client: ClusterClient, { namespace }: AddressWatchOptions) {
+  const api = client.config.makeApiClient(client.library.DiscoveryV1Api)
+  const labelSelector = `kubernetes.io/service-name=${service}`
+  return {
+    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+    labelSelector,
+    list: () => api.listNamespacedEndpointSlice({ namespace, labelSelector }),
+  }
+}
+
+/** By name, so that a Role may name the Services whose Endpoints it opens. */
+function endpointsOf(service: string, client: ClusterClient, { namespace }: AddressWatchOptions) {
+  const api = client.config.makeApiClient(client.library.CoreV1Api)
+  const fieldSelector = `metadata.name=${service}`
+  return {
+    path: `/api/v1/namespaces/${namespace}/endpoints`,
+    fieldSelector,
+    list: () => api.listNamespacedEndpoints({ namespace, fieldSelector }),
+  }
+}

@@ -1,0 +1,35 @@
+import type { Clock } from '../../lib/clock.ts'
+
+/** Resolves after `ms` by `clock`, or as soon as `signal` aborts: the caller looks at it anyway. Leaves nothing behind. */
+export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve()
+  return new Promise((resolve) => {
+    const done = () => {
+      cancel()
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    const cancel = clock.after(ms, done)
+    signal.addEventListener('abort', done, { once: true })
+  })
+}
+
+/** Chance, 0 up to 1, so that a test can fix it. */
+export type Random = () => number
+
+/** `ms`, up to a fifth less or more: replicas that start together do not ask together for ever. */
+export function jittered(ms: number, random: Random): number {
+  return ms * (0.8 + 0.4 * random())
+}
+
+export interface RetryOptions {
+  /** pause after the first failure */
+  readonly firstRetryMs: number
+  /** it doubles up to this */
+  readonly maxRetryMs: number
+}
+
+/** The pause after so many failures in a row, in ms. */
+export function retryPauseMs(failures: number, options: RetryOptions, random: Random): number {
+  return jittered(Math.min(options.firstRetryMs * 2 ** (failures - 1), options.maxRetryMs), random)
+}

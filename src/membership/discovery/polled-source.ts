@@ -1,0 +1,118 @@
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import { abortable, linkedController } from '../../lib/signals.ts'
+import { KnownAddresses } from './known-addresses.ts'
+import { jittered, pause, type Random, retryPauseMs } from './pause.ts'
+import type { Discovered, DiscoverySource } from './source.ts'
+
+export interface PolledSourceComponents {
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: Random
+}
+
+export interface PollOptions {
+  /** between two questions, up to a fifth less or more */
+  readonly intervalMs: number
+  /** one round of questions may take this long */
+  readonly timeoutMs: number
+  /** after a failure, doubling up to `intervalMs` */
+  readonly firstRetryMs: number
+}
+
+export const pollDefaults: PollOptions = { intervalMs: 10_000, timeoutMs: 5_000, firstRetryMs: 500 }
+
+/** What one part of a source (a host, a family of addresses) said. */
+export interface PartAnswer {
+  readonly part: string
+  /** `10.0.0.7:8156`; absent: it failed */
+  readonly addresses?: readonly string[]
+  /** why it failed */
+  readonly error?: string
+}
+
+/**
+ * A source that is asked again and again. It has parts that may fail one by one: a part that fails keeps what it
+ * found before; the source as a whole fails if parts fail and none finds anything.
+ */
+export abstract class PolledSource implements DiscoverySource {
+  abstract readonly name: string
+  readonly #components: PolledSourceComponents
+  readonly #options: PollOptions
+  readonly #known: KnownAddresses
+  readonly #found = new Map<string, readonly string[]>()
+  readonly #stop = new AbortController()
+  #running: Promise<void> | undefined
+
+  constructor(components: PolledSourceComponents, options: PollOptions) {
+    this.#components = components
+    this.#options = options
+    this.#known = new KnownAddresses({ log: components.log })
+  }
+
+  /** One answer for each part, in any order. A rejection is a failure of all. */
+  protected abstract ask(signal: AbortSignal): Promise<readonly PartAnswer[]>
+
+  current(): Discovered {
+    return this.#known.current()
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#known.onChange(listener)
+  }
+
+  /** Resolves after the first round, whatever it brought. */
+  async start(): Promise<void> {
+    const first = Promise.withResolvers<void>()
+    this.#running ??= this.#run(first.resolve)
+    await Promise.race([first.promise, this.#running])
+  }
+
+  async stop(): Promise<void> {
+    this.#known.forgetListeners()
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #run(asked: () => void): Promise<void> {
+    const { clock, random } = this.#components
+    const { intervalMs, firstRetryMs } = this.#options
+    const { signal } = this.#stop
+    let failures = 0
+    while (!signal.aborted) {
+      await this.#round(signal)
+      asked()
+      failures = this.#known.current().error === undefined ? 0 : failures + 1
+      const retry = { firstRetryMs, maxRetryMs: intervalMs }
+      await pause(failures > 0 ? retryPauseMs(failures, retry, random) : jittered(intervalMs, random), clock, signal)
+    }
+  }
+
+  async #round(stop: AbortSignal): Promise<void> {
+    const { timeoutMs } = this.#options
+    const round = linkedController(stop)
+    const timedOut = new Error(`no answer within ${timeoutMs} ms`)
+    const cancelDeadline = this.#components.clock.after(timeoutMs, () => round.abort(timedOut))
+    try {
+      this.#take(await abortable(this.ask(round.signal), round.signal))
+    } catch (error) {
+      if (!stop.aborted) this.#known.failed((error as Error).message)
+    } finally {
+      cancelDeadline()
+      round.abort(timedOut) // what is still being asked is not wanted any more
+      round.dispose()
+    }
+  }
+
+  #take(answers: readonly PartAnswer[]): void {
+    const parts = new Set(answers.map(({ part }) => part))
+    for (const part of this.#found.keys()) if (!parts.has(part)) this.#found.delete(part)
+    const failed = answers.filter(({ addresses }) => addresses === undefined)
+    const stale = failed.some(({ part }) => (this.#found.get(part)?.length ?? 0) > 0)
+    for (const { part, addresses } of answers) if (addresses) this.#found.set(part, addresses)
+    const error = failed.map(({ part, error }) => `${part}: ${error}`).join('; ')
+    const someFound = answers.some(({ addresses }) => (addresses?.length ?? 0) > 0)
+    if (failed.length > 0 && !someFound) this.#known.failed(error)
+    else this.#known.answered([...this.#found.values()].flat(), failed.length > 0 ? { error, stale } : undefined)
+  }
+}

@@ -1,0 +1,40 @@
+import { readFile } from 'node:fs/promises'
+
+/** How a short name becomes full ones: resolv.conf(5). */
+export interface SearchList {
+  readonly domains: readonly string[]
+  /** a name with fewer dots is tried with the domains first */
+  readonly ndots: number
+}
+
+/** as many as a pod may have */
+const maxDomains = 32
+const maxNdots = 15
+
+/** The `search` (or `domain`) and `ndots` of a resolv.conf. The last of several counts. */
+export function parseSearchList(text: string): SearchList {
+  let domains: readonly string[] = []
+  let ndots = 1
+  for (const line of text.split('\n')) {
+    const [word, ...rest] = line.trim().split(/\s+/)
+    if (word === 'search') domains = rest
+    if (word === 'domain') domains = rest.slice(0, 1)
+    const option = word === 'options' ? rest.findLast((one) => /^ndots:\d+$/.test(one)) : undefined
+    if (option) ndots = Math.min(Number(option.slice('ndots:'.length)), maxNdots)
+  }
+  const plain = domains.map((domain) => domain.replace(/\.$/, '')).filter((domain) => domain !== '')
+  return { domains: plain.slice(0, maxDomains), ndots }
+}
+
+/** This system's; an empty one where there is no resolv.conf. */
+export async function readSearchList(file = '/etc/resolv.conf'): Promise<SearchList> {
+  return parseSearchList(await readFile(file, 'utf8').catch(() => ''))
+}
+
+/** Full names to ask for, in this order, until one exists. A name that ends with a dot is full already. */
+export function fullNames(name: string, list: SearchList): string[] {
+  if (name.endsWith('.')) return [name.slice(0, -1)]
+  const longer = list.domains.map((domain) => `${name}.${domain}`)
+  const dots = name.split('.').length - 1
+  return dots >= list.ndots ? [name, ...longer] : [...longer, name]
+}

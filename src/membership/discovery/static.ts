@@ -1,0 +1,78 @@
+import { lookup as systemLookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { KasError } from '../../lib/errors.ts'
+import { formatHostPort, type HostPort, hostPortForms, parseHostPort } from '../../lib/host-port.ts'
+import { type PartAnswer, PolledSource, type PolledSourceComponents, type PollOptions } from './polled-source.ts'
+
+/** Addresses of a name as the system knows it, its hosts file and search list included. */
+export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>
+
+export const lookupBySystem: Lookup = (host) => systemLookup(host, { all: true })
+
+export interface StaticDiscoveryComponents extends PolledSourceComponents {
+  readonly lookup: Lookup
+}
+
+export interface StaticDiscoveryOptions extends PollOptions {
+  /** `10.0.0.7:8156`, `[fd00::1]:8156`, `kas-1.internal:8156` */
+  readonly members: readonly string[]
+}
+
+/** How many members a list may have: each name is asked for at once. */
+export const maxListedMembers = 100
+
+/**
+ * A list. Names in it are looked up again at the interval; a name that does not exist has no address for the time
+ * being, as that of a container that does not run.
+ */
+export class StaticDiscovery extends PolledSource {
+  readonly name = 'static'
+  readonly #lookup: Lookup
+  readonly #members: readonly HostPort[]
+  /** the system's look-up cannot be called off: one at a time for each name */
+  readonly #asked = new Map<string, Promise<readonly { readonly address: string }[]>>()
+
+  /** @throws KasError SETTINGS_INVALID that names each member that is no `host:port` */
+  constructor(components: StaticDiscoveryComponents, options: StaticDiscoveryOptions) {
+    super(components, options)
+    this.#lookup = components.lookup
+    this.#members = parseMembers(options.members)
+  }
+
+  protected override ask(): Promise<PartAnswer[]> {
+    return Promise.all(this.#members.map((member) => this.#askFor(member)))
+  }
+
+  async #askFor(member: HostPort): Promise<PartAnswer> {
+    const { host, port } = member
+    const part = formatHostPort(member)
+    if (isIP(host)) return { part, addresses: [part] }
+    try {
+      const found = await this.#lookUpOnce(host)
+      const global = found.filter(({ address }) => !address.includes('%')) // a link's address means nothing elsewhere
+      return { part, addresses: global.map(({ address }) => formatHostPort({ host: address, port })) }
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException
+      return code === 'ENOTFOUND' ? { part, addresses: [] } : { part, error: code ?? message }
+    }
+  }
+
+  #lookUpOnce(host: string): Promise<readonly { readonly address: string }[]> {
+    const running = this.#asked.get(host)
+    if (running) return running
+    const asked = this.#lookup(host).finally(() => this.#asked.delete(host))
+    this.#asked.set(host, asked)
+    return asked
+  }
+}
+
+function parseMembers(members: readonly string[]): HostPort[] {
+  const problems = members.flatMap((text, i) =>
+    parseHostPort(text) ? [] : [`static[${i}]: found ${JSON.stringify(text)}, allowed: ${hostPortForms}`],
+  )
+  if (members.length > maxListedMembers) {
+    problems.push(`static: found ${members.length} members, allowed: at most ${maxListedMembers}`)
+  }
+  if (problems.length > 0) throw new KasError({ code: 'SETTINGS_INVALID', file: 'cluster.discovery', problems })
+  return members.flatMap((text) => parseHostPort(text) ?? [])
+}

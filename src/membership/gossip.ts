@@ -1,0 +1,323 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { isIP } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { privateKeyFromRaw } from '@libp2p/crypto/keys'
+import { type GossipSub, gossipsub, type Message, StrictSign, TopicValidatorResult } from '@libp2p/gossipsub'
+import { type Identify, identify } from '@libp2p/identify'
+import type { Connection, Libp2p, MultiaddrConnection, PeerId, PrivateKey, Stream } from '@libp2p/interface'
+import { peerIdFromPrivateKey, peerIdFromString } from '@libp2p/peer-id'
+import { tcp } from '@libp2p/tcp'
+import { yamux } from '@libp2p/yamux'
+import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { createLibp2p } from 'libp2p'
+import type { Clock } from '../lib/clock.ts'
+import { KasError } from '../lib/errors.ts'
+import { parseHostPort } from '../lib/host-port.ts'
+import { abortable } from '../lib/signals.ts'
+import { noiseOf } from './admission.ts'
+import { maxNewsBytes } from './announcer.ts'
+import type { Network } from './gossip-rules.ts'
+import { InboundLimit } from './inbound-limit.ts'
+import type { MembershipMetrics } from './metrics.ts'
+import type { DialResult } from './reconciler.ts'
+import type { InstanceId, RowSnapshot } from './row.ts'
+import { readRow, rowProtocol, sendRow } from './row-stream.ts'
+import type { MembershipTimers } from './timers.ts'
+
+export const tableTopic = '/kas/table/1'
+
+/** one frame may carry some messages, each with its signature; a larger one ends the stream */
+const maxFrameBytes = 4 * maxNewsBytes
+/** what a peer that does not read may leave in our memory; beyond it, its stream is reset */
+const maxOutboundBytes = 8 * 1024 * 1024
+/** two a pair where both dialled at once, of an installation as large as `bounds.instances` */
+const maxConnections = 1024
+/** pulls that one member may have under way here, on a connection */
+const maxRowStreams = 4
+/** a second connection of the same pair within this is a dial of both sides at once, and both stay */
+const simultaneousMs = 3000
+
+export interface GossipComponents {
+  readonly clock: Clock
+  readonly metrics: MembershipMetrics
+  /** the own row, for a member that asks */
+  snapshot(): RowSnapshot
+  /** signed by `author`; returns whether to pass it on */
+  received(author: InstanceId, news: Uint8Array): boolean
+  connected(instance: InstanceId): void
+  disconnected(instance: InstanceId): void
+  /** an instance will hear what is published from now on */
+  subscribed(): void
+  /** whether discovery lists an address with this host */
+  isListed(host: string): boolean
+}
+
+export interface GossipOptions {
+  readonly secret: Uint8Array
+  readonly previousSecret?: Uint8Array
+  readonly listen: { readonly host?: string; readonly port: number }
+}
+
+type Node = Libp2p<{ identify: Identify; pubsub: GossipSub }>
+
+/** The gossip's network on libp2p: TCP, noise, yamux, gossipsub with signed messages. Design 6. */
+export class Gossip implements Network {
+  readonly instance: InstanceId
+  readonly #components: GossipComponents
+  readonly #options: GossipOptions
+  readonly #timers: MembershipTimers
+  readonly #privateKey: PrivateKey
+  readonly #limit: InboundLimit
+  readonly #pending = new Map<MultiaddrConnection, () => void>()
+  readonly #banned = new Map<InstanceId, () => void>()
+  #node: Node | undefined
+  #publishing: Promise<unknown> = Promise.resolve()
+
+  constructor(components: GossipComponents, options: GossipOptions, timers: MembershipTimers) {
+    this.#components = components
+    this.#options = options
+    this.#timers = timers
+    this.#limit = new InboundLimit(components.clock)
+    this.#privateKey = newPrivateKey()
+    this.instance = peerIdFromPrivateKey(this.#privateKey).toString() as InstanceId
+  }
+
+  /** @throws if the address cannot be listened on */
+  async start(): Promise<void> {
+    const node = await this.#createNode()
+    this.#node = node
+    const { pubsub } = node.services
+    pubsub.topicValidators.set(tableTopic, (_, message) => this.#validate(message))
+    pubsub.addEventListener('subscription-change', ({ detail }) => {
+      if (detail.subscriptions.some(({ topic, subscribe }) => subscribe && topic === tableTopic)) {
+        this.#components.subscribed()
+      }
+    })
+    node.addEventListener('peer:connect', ({ detail }) => this.#components.connected(instanceOf(detail)))
+    node.addEventListener('peer:disconnect', ({ detail }) => this.#components.disconnected(instanceOf(detail)))
+    node.addEventListener('connection:close', ({ detail }) => this.#closed(detail))
+    await node.handle(rowProtocol, (stream) => this.#serveRow(stream), {
+      maxInboundStreams: maxRowStreams,
+      maxOutboundStreams: maxRowStreams,
+    })
+    await node.start()
+    pubsub.subscribe(tableTopic)
+  }
+
+  /** What was published last is sent before the connections end. */
+  async stop(): Promise<void> {
+    const node = this.#node
+    if (!node) return
+    this.#node = undefined
+    await this.#publishing
+    await node.stop()
+    this.#limit.stop()
+    for (const cancel of this.#banned.values()) cancel()
+  }
+
+  /** The port on which it listens, once started. */
+  get port(): number {
+    for (const address of this.#node?.getMultiaddrs() ?? []) {
+      const port = address.getComponents().find(({ name }) => name === 'tcp')?.value
+      if (port !== undefined) return Number(port)
+    }
+    return 0
+  }
+
+  publish(news: Uint8Array): void {
+    const publish = this.#node?.services.pubsub.publish(tableTopic, news)
+    // what does not get through is repaired by the next version
+    if (publish) this.#publishing = Promise.allSettled([this.#publishing, publish])
+  }
+
+  async pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot> {
+    const connection = this.#connections(owner).find(({ status }) => status === 'open')
+    if (!connection) throw new KasError({ code: 'CANCELLED', detail: 'no connection to the replica' })
+    const stream = await connection.newStream(rowProtocol, { signal })
+    try {
+      await stream.close({ signal })
+      return await abortable(readRow(stream, owner), signal)
+    } finally {
+      if (stream.status !== 'closed') stream.abort(new Error('done'))
+    }
+  }
+
+  cut(instance: InstanceId, reason: 'silent' | 'flood'): void {
+    if (reason === 'flood' && !this.#banned.has(instance)) {
+      const cancel = this.#components.clock.after(this.#timers.banMs, () => this.#banned.delete(instance))
+      this.#banned.set(instance, cancel)
+    }
+    for (const connection of this.#connections(instance)) connection.abort(new Error(reason))
+  }
+
+  isConnected(instance: InstanceId): boolean {
+    return this.#connections(instance).length > 0
+  }
+
+  connected(): readonly InstanceId[] {
+    return this.#node?.getPeers().map(instanceOf) ?? []
+  }
+
+  /** The host at the other end of the connection; the one that was dialled, if it was. */
+  hostOf(instance: InstanceId): string | undefined {
+    const connections = this.#connections(instance)
+    const best = connections.find(({ direction }) => direction === 'outbound') ?? connections[0]
+    return best && hostOf(best.remoteAddr)
+  }
+
+  /** @param address - `10.0.0.7:8156`; a signal ends the wait */
+  async dial(address: string, signal: AbortSignal): Promise<DialResult> {
+    const target = toMultiaddr(address)
+    if (!target || !this.#node) return { kind: 'failed', error: new Error(`no address: ${address}`) }
+    try {
+      const connection = await this.#node.dial(target, { signal })
+      return { kind: 'member', instance: instanceOf(connection.remotePeer) }
+    } catch (error) {
+      const { name, code } = error as { name?: string; code?: string }
+      if (name === 'InvalidPeerIdError') return { kind: 'self' }
+      return code === 'ECONNREFUSED' ? { kind: 'refused' } : { kind: 'failed', error }
+    }
+  }
+
+  #connections(instance: InstanceId): Connection[] {
+    return this.#node?.getConnections(peerIdFromString(instance)) ?? []
+  }
+
+  #validate(message: Message): TopicValidatorResult {
+    if (message.type !== 'signed') return TopicValidatorResult.Ignore
+    const relay = this.#components.received(instanceOf(message.from), message.data)
+    // never Reject: who passes it on is not to blame
+    return relay ? TopicValidatorResult.Accept : TopicValidatorResult.Ignore
+  }
+
+  async #serveRow(stream: Stream): Promise<void> {
+    const signal = AbortSignal.timeout(this.#timers.pullTimeoutMs)
+    try {
+      await sendRow(stream, this.#components.snapshot(), signal)
+    } catch (error) {
+      stream.abort(error as Error) // it will ask again
+    }
+  }
+
+  /**
+   * gossipsub's streams may have been on this one of two connections, and would not be opened on the other: the pair
+   * begins anew.
+   */
+  #closed({ remotePeer, timeline }: Connection): void {
+    if (Date.now() - timeline.open < simultaneousMs) return
+    for (const other of this.#connections(instanceOf(remotePeer))) other.abort(new Error('its twin has ended'))
+  }
+
+  #admit(connection: MultiaddrConnection): boolean {
+    const host = hostOf(connection.remoteAddr)
+    const done = this.#limit.admit(host, this.#components.isListed(host))
+    if (!done) {
+      this.#components.metrics.refused('pending')
+      return false
+    }
+    this.#pending.set(connection, done)
+    connection.addEventListener('close', () => {
+      if (this.#proven(connection)) this.#components.metrics.refused('handshake')
+    })
+    return true
+  }
+
+  /** @returns whether it was not known yet */
+  #proven(connection: MultiaddrConnection): boolean {
+    this.#pending.get(connection)?.()
+    return this.#pending.delete(connection)
+  }
+
+  #admitMember(peer: PeerId): boolean {
+    const instance = instanceOf(peer)
+    if (this.#banned.has(instance)) {
+      this.#components.metrics.refused('banned')
+      return false
+    }
+    // it dials again: it has lost the connection that still looks open here
+    for (const old of this.#connections(instance)) {
+      if (Date.now() - old.timeline.open > simultaneousMs) old.abort(new Error('the peer has connected anew'))
+    }
+    return true
+  }
+
+  async #createNode(): Promise<Node> {
+    const { secret, previousSecret, listen } = this.#options
+    const { handshakeMs } = this.#timers
+    return await createLibp2p({
+      start: false,
+      privateKey: this.#privateKey,
+      nodeInfo: { name: 'kas', version: '1', userAgent: 'kas' },
+      addresses: { listen: [listenAddress(listen)] },
+      transports: [tcp({ listenOpts: bothFamilies })],
+      connectionEncrypters: noiseOf(secret, previousSecret),
+      streamMuxers: [yamux()],
+      connectionGater: {
+        denyDialMultiaddr: () => false,
+        denyInboundConnection: (connection) => !this.#admit(connection),
+        denyInboundEncryptedConnection: (peer, connection) => {
+          this.#proven(connection)
+          return !this.#admitMember(peer)
+        },
+        denyOutboundEncryptedConnection: (peer) => this.#banned.has(instanceOf(peer)),
+      },
+      // our own limits are by address, and know who is listed
+      connectionManager: {
+        maxConnections,
+        inboundConnectionThreshold: Number.MAX_SAFE_INTEGER,
+        maxIncomingPendingConnections: Number.MAX_SAFE_INTEGER,
+        inboundUpgradeTimeout: handshakeMs,
+        dialTimeout: handshakeMs,
+        addressDialTimeout: handshakeMs,
+      },
+      // its pings would end connections of a busy machine; beats tell who is silent
+      connectionMonitor: { enabled: false },
+      services: { identify: identify(), pubsub: gossipsub(pubsubOptions) },
+    })
+  }
+}
+
+/** libp2p hands them on to node:net, which would listen on IPv6 alone */
+const bothFamilies = { keepAlive: true, ipv6Only: false }
+
+const pubsubOptions: Parameters<typeof gossipsub>[0] = {
+  globalSignaturePolicy: StrictSign,
+  allowPublishToZeroTopicPeers: true,
+  allowedTopics: [tableTopic],
+  fallbackToFloodsub: false,
+  tagMeshPeers: false,
+  maxInboundDataLength: maxFrameBytes,
+  maxOutboundBufferSize: maxOutboundBytes,
+  // peers are members: neither many on one address nor a slow machine is a fault
+  scoreParams: { IPColocationFactorWeight: 0, behaviourPenaltyWeight: 0 },
+}
+
+function newPrivateKey(): PrivateKey {
+  const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
+  return privateKeyFromRaw(Buffer.concat([Buffer.from(d ?? '', 'base64url'), Buffer.from(x ?? '', 'base64url')]))
+}
+
+function instanceOf(peer: PeerId): InstanceId {
+  return peer.toString() as InstanceId
+}
+
+/** Of a multiaddr, as discovery would write it. */
+function hostOf(address: Multiaddr): string {
+  const host = address
+    .getComponents()
+    .find(({ name }) => name === 'ip4' || name === 'ip6' || name.startsWith('dns'))?.value
+  return (host ?? '').replace(/^::ffff:(?=\d+\.)/, '')
+}
+
+function toMultiaddr(address: string): Multiaddr | undefined {
+  const target = parseHostPort(address)
+  if (!target) return undefined
+  const family = { 4: 'ip4', 6: 'ip6' }[isIP(target.host)] ?? 'dns'
+  return multiaddr(`/${family}/${target.host}/tcp/${target.port}`)
+}
+
+function listenAddress({ host, port }: GossipOptions['listen']): string {
+  if (host !== undefined && host !== '') return `/${isIP(host) === 6 ? 'ip6' : 'ip4'}/${host}/tcp/${port}`
+  const hasIPv6 = Object.values(networkInterfaces()).some((list) => list?.some(({ family }) => family === 'IPv6'))
+  return hasIPv6 ? `/ip6/::/tcp/${port}` : `/ip4/0.0.0.0/tcp/${port}`
+}

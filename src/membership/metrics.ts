@@ -1,0 +1,73 @@
+import { Counter, Gauge } from 'prom-client'
+import type { Registry } from '../lib/metrics.ts'
+
+/**
+ * Why something of a peer was not taken. `author`: news about another's row; `malformed`: out of bounds, or no news at
+ * all; `rate`: more than an honest replica sends; `row`: a pulled row that is not its owner's, cut short or too large;
+ * `pending`: too many connections from one address that have not proven to know the secret; `handshake`: one that did
+ * not; `banned`: an instance that flooded.
+ */
+export const refusals = ['author', 'malformed', 'oversized', 'rate', 'row', 'pending', 'handshake', 'banned'] as const
+export type Refusal = (typeof refusals)[number]
+
+export type NewsKind = 'delta' | 'beat' | 'farewell' | 'unknown'
+
+export interface MembershipMetrics {
+  refused(reason: Refusal): void
+  published(kind: NewsKind): void
+  received(kind: NewsKind): void
+  pulled(result: 'ok' | 'failed'): void
+}
+
+/** Asked at each scrape. */
+export interface MembershipCounts {
+  /** living instances, this one included */
+  members(): number
+  /** rows of others */
+  rows(): number
+  /** connections in those rows */
+  connections(): number
+  /** discovery sources that fail at present */
+  staleSources(): number
+  /** discovery sources that have never answered */
+  silentSources(): number
+}
+
+export function createMembershipMetrics(register: Registry, counts: MembershipCounts): MembershipMetrics {
+  const registers = [register]
+  const gauge = (name: string, help: string, count: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(count())
+      },
+    })
+  gauge('kas_members', 'Replicas that are known to live, this one included', counts.members)
+  gauge('kas_rows', 'Rows of other replicas in the table', counts.rows)
+  gauge('kas_row_connections', 'Connections of agents at other replicas, by the table', counts.connections)
+  gauge('kas_discovery_sources_stale', 'Discovery sources that fail at present', counts.staleSources)
+  gauge('kas_discovery_sources_silent', 'Discovery sources that have never answered', counts.silentSources)
+  const counter = <Label extends string>(name: string, help: string, labelName: Label) =>
+    new Counter({ name, help, labelNames: [labelName], registers })
+  const refused = counter('kas_gossip_refused_total', 'What peers sent or wanted, and was refused', 'reason')
+  const published = counter('kas_gossip_published_total', 'News about the own row', 'kind')
+  const received = counter('kas_gossip_received_total', 'News about the rows of others', 'kind')
+  const pulls = counter('kas_row_pulls_total', 'Rows that were asked of their owners', 'result')
+  for (const reason of refusals) refused.inc({ reason }, 0)
+  return {
+    refused: (reason) => refused.inc({ reason }),
+    published: (kind) => published.inc({ kind }),
+    received: (kind) => received.inc({ kind }),
+    pulled: (result) => pulls.inc({ result }),
+  }
+}
+
+/** For where nobody counts. */
+export const noMetrics: MembershipMetrics = {
+  refused: () => undefined,
+  published: () => undefined,
+  received: () => undefined,
+  pulled: () => undefined,
+}

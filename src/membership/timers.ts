@@ -1,0 +1,44 @@
+/** When replicas speak, ask and give up. ms; design 6. */
+export interface MembershipTimers {
+  /** changes of the own row are gathered for this long, then published together */
+  readonly batchMs: number
+  /** of own silence, before a beat */
+  readonly beatMs: number
+  /** before a pull that many may want at once: anything up to this */
+  readonly pullJitterMs: number
+  /** after a pull that brought no row; doubled each time, up to `pullRetryMaxMs` */
+  readonly pullRetryMs: number
+  readonly pullRetryMaxMs: number
+  /** a pull takes no longer */
+  readonly pullTimeoutMs: number
+  /** a row outlives its connection by this, if nothing says earlier that its instance is gone */
+  readonly forgetMs: number
+  /** of a connected instance, before its connection is cut: several beats were lost, and a pull failed */
+  readonly silenceMs: number
+  /** members that have not given their row by then are left to repair */
+  readonly joinMs: number
+  /** a source that has never answered keeps a replica from being ready for this long */
+  readonly sourcePatienceMs: number
+  /** between looks at which members have no connection */
+  readonly reconcileMs: number
+  /** from a TCP connection to a peer that knows the secret; also of a dial */
+  readonly handshakeMs: number
+  /** a flooding instance is not let in again before */
+  readonly banMs: number
+}
+
+export const defaultTimers: MembershipTimers = {
+  batchMs: 50,
+  beatMs: 2000,
+  pullJitterMs: 100,
+  pullRetryMs: 250,
+  pullRetryMaxMs: 5000,
+  pullTimeoutMs: 10_000,
+  forgetMs: 10_000,
+  silenceMs: 10_000,
+  joinMs: 5000,
+  sourcePatienceMs: 15_000,
+  reconcileMs: 1500,
+  handshakeMs: 2000,
+  banMs: 10_000,
+}

@@ -1,0 +1,24 @@
+/** Where one pod of an agent should connect. */
+export interface Home {
+  /** name of the replica that should have its tunnels */
+  readonly home: string
+  /** name of the replica that should have one idle tunnel more; absent if there is no second replica */
+  readonly standby?: string
+}
+
+/**
+ * The home of `pod`, by its place among the pods of its agent: two pods of an agent live on two replicas, and every
+ * replica says the same.
+ *
+ * @param rank - of the agent, best first
+ * @param pods - of the agent, in any order; `pod` counts as one of them
+ * @returns undefined while no replica serves
+ * @see design 7
+ */
+export function homeOf(rank: readonly string[], pods: Iterable<string>, pod: string): Home | undefined {
+  const place = [...new Set([...pods, pod])].sort().indexOf(pod)
+  const home = rank[place % rank.length]
+  if (home === undefined) return undefined
+  const standby = rank[(place + 1) % rank.length]
+  return standby === undefined || standby === home ? { home } : { home, standby }
+}

@@ -1,0 +1,174 @@
+import t from 'tap'
+import type { AgentId } from '../../src/proto/call.ts'
+import { entry } from '../unit/membership/rows.ts'
+import { startProcess } from './replica-process.ts'
+import { createReplica, knowsAll, type Replica, startReplica, startReplicas, until, Way } from './replicas.ts'
+
+const agent = 42n as AgentId
+const holds = (replica: Replica, holder: Replica) =>
+  replica.membership.holders(agent).some(({ row }) => row.instance === holder.membership.instance)
+
+t.test('a replica alone is ready at once, and serves', async (t) => {
+  const { membership } = await startReplica(t, 'kas-0')
+  t.equal(membership.readiness(), undefined)
+  t.strictSame(membership.rank('42'), ['kas-0'])
+  t.match(membership.members(), [{ name: 'kas-0', state: 'serving', self: true, connected: true, instances: 1 }])
+})
+
+t.test('replicas find one another, say who holds what, and agree on ranks', async (t) => {
+  const [a, b, c] = (await startReplicas(t, 3)) as [Replica, Replica, Replica]
+  a.membership.addConnection(entry('1', 42, { methods: ['/a.B/C', '/a.B/D'] }))
+  b.membership.addConnection(entry('1'))
+  await until(c, () => holds(c, a) && holds(c, b))
+  t.strictSame(
+    c.membership.holders(agent).map(({ address }) => address),
+    ['127.0.0.1:8155', '127.0.0.1:8155'],
+  )
+  t.match(c.membership.holders(agent).find(({ row }) => row.head.name === 'kas-0')?.connections, [
+    { id: '1', agentId: 42n, pod: 'pod-1', methods: ['/a.B/C', '/a.B/D'], agentMeta: Buffer.from('meta') },
+  ])
+  for (const key of ['1', '42', 'x']) {
+    t.strictSame(b.membership.rank(key), a.membership.rank(key))
+    t.equal(a.membership.rank(key).length, 3)
+  }
+  a.membership.removeConnection('1')
+  await until(c, () => !holds(c, a))
+  t.ok(holds(c, b))
+  t.equal(await c.metric('kas_members'), 3)
+  t.equal(await c.metric('kas_row_connections'), 1)
+})
+
+t.test('a joiner knows all rows when its start resolves', async (t) => {
+  const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
+  for (let i = 0; i < 300; i++) a.membership.addConnection(entry(`${i}`, 42, { agentMeta: new Uint8Array(4096) }))
+  const c = createReplica(t, 'kas-2', { listed: [a.address, b.address] })
+  t.match(c.membership.readiness(), /joining/)
+  await c.membership.start()
+  t.equal(c.membership.readiness(), undefined)
+  t.equal(c.membership.row(a.membership.instance)?.connections.size, 300, 'a row of more than 1 MB')
+  t.ok(c.membership.row(b.membership.instance))
+  t.strictSame(c.membership.rank('42').length, 2, 'it does not serve yet')
+  c.membership.setState('serving')
+  const listed = { ...c, address: `127.0.0.1:${c.membership.port}` }
+  await until(a, () => knowsAll(a, [listed]))
+})
+
+t.test('its own address in the list is recognised, also behind a way that it does not know', async (t) => {
+  const a = createReplica(t, 'kas-0')
+  await a.membership.start()
+  const way = await Way.to(t, a.membership.port)
+  a.source.list([`127.0.0.1:${a.membership.port}`, way.address])
+  const b = await startReplica(t, 'kas-1', { listed: [`127.0.0.1:${a.membership.port}`] })
+  await until(b, () => b.membership.row(a.membership.instance) !== undefined)
+  t.strictSame(
+    a.lines.filter(({ level }) => level === 'warn'),
+    [],
+  )
+})
+
+t.test('one that leaves is out of the ranks at once, and its row goes with it', async (t) => {
+  const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
+  a.membership.addConnection(entry('1'))
+  await until(b, () => holds(b, a))
+  a.membership.setState('leaving')
+  await until(b, () => b.membership.rank('42').join() === 'kas-1')
+  t.ok(holds(b, a), 'it still serves what it has')
+  await a.membership.stop()
+  await until(b, () => b.membership.row(a.membership.instance) === undefined)
+  t.notOk(holds(b, a))
+})
+
+t.test('one that is killed is gone as soon as its address refuses', async (t) => {
+  const a = await startProcess(t, 'kas-0')
+  const b = await startReplica(t, 'kas-1', { listed: [a.address], timers: { forgetMs: 60_000 } })
+  await until(b, () => b.membership.holders(agent).length === 1)
+  a.child.kill('SIGKILL')
+  await until(b, () => b.membership.row(a.instance) === undefined)
+  t.strictSame(b.membership.holders(agent), [])
+})
+
+t.test('one that starts again under its name is another instance; no warning', async (t) => {
+  const a = await startProcess(t, 'kas-0')
+  const b = await startReplica(t, 'kas-1', { listed: [a.address] })
+  await until(b, () => b.membership.row(a.instance) !== undefined)
+  a.child.kill('SIGKILL')
+  await a.exited
+  const again = await startProcess(t, 'kas-0', Number(a.address.split(':')[1]))
+  await until(b, () => b.membership.row(again.instance)?.head.state === 'serving')
+  await until(b, () => b.membership.row(a.instance) === undefined)
+  t.match(b.membership.members(), [{ name: 'kas-0', instance: again.instance }, { name: 'kas-1' }])
+  t.strictSame(
+    b.lines.filter(({ msg }) => String(msg).startsWith('Two living')),
+    [],
+  )
+})
+
+t.test('two living instances of one name: one warning, the newest connection counts', async (t) => {
+  const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
+  const twin = await startReplica(t, 'kas-0', { listed: [a.address, b.address] })
+  await until(b, () => b.membership.row(twin.membership.instance)?.head.state === 'serving')
+  t.strictSame(b.membership.rank('42').toSorted(), ['kas-0', 'kas-1'])
+  t.match(b.membership.members()[0], { name: 'kas-0', instance: twin.membership.instance, instances: 2 })
+  a.membership.addConnection(entry('1'))
+  twin.membership.addConnection(entry('1'))
+  await until(b, () => holds(b, a) && holds(b, twin))
+  const warnings = b.lines.filter(({ msg }) => String(msg).startsWith('Two living'))
+  t.match(warnings, [{ level: 'warn', name: 'kas-0', instances: 2 }])
+})
+
+t.test('a split: each side forgets the other; healed, the tables agree again', async (t) => {
+  const a = await startReplica(t, 'kas-0')
+  const b = await startReplica(t, 'kas-1', { listed: [a.address] })
+  const ways = [await Way.to(t, a.membership.port), await Way.to(t, b.membership.port)]
+  const across = ways.map(({ address }) => address)
+  const c = await startReplica(t, 'kas-2', { listed: across })
+  const d = await startReplica(t, 'kas-3', { listed: [...across, c.address] })
+  const all = [a, b, c, d]
+  await Promise.all(all.map((replica) => until(replica, () => knowsAll(replica, all))))
+  for (const way of ways) way.cut()
+  await Promise.all([
+    until(a, () => a.membership.rows().length === 2),
+    until(c, () => c.membership.rows().length === 2),
+  ])
+  t.strictSame(a.membership.rank('42').toSorted(), ['kas-0', 'kas-1'])
+  t.strictSame(c.membership.rank('42').toSorted(), ['kas-2', 'kas-3'])
+  a.membership.addConnection(entry('during'))
+  c.membership.addConnection(entry('during'))
+  for (const way of ways) way.blocked = false
+  await Promise.all(all.map((replica) => until(replica, () => knowsAll(replica, all))))
+  await Promise.all([until(b, () => holds(b, c)), until(d, () => holds(d, a))])
+  t.strictSame(d.membership.rank('42'), a.membership.rank('42'))
+})
+
+t.test('a source that has not answered keeps a replica from being ready, for a while', async (t) => {
+  const timers = { sourcePatienceMs: 200 }
+  const a = createReplica(t, 'kas-0', { listed: undefined, timers })
+  const started = a.membership.start()
+  t.match(a.membership.readiness(), /static/)
+  await started
+  t.equal(a.membership.readiness(), undefined)
+  t.match(a.lines, [{ level: 'warn', sources: ['static'] }])
+  t.equal(await a.metric('kas_discovery_sources_silent'), 1)
+})
+
+t.test('a member that is listed and does not answer is left to repair', async (t) => {
+  const silent = await Way.to(t, 1)
+  silent.blocked = true
+  const [a] = (await startReplicas(t, 1)) as [Replica]
+  const timers = { joinMs: 300, handshakeMs: 60_000 }
+  const b = await startReplica(t, 'kas-1', { listed: [a.address, silent.address], timers })
+  t.ok(b.membership.row(a.membership.instance))
+  t.equal(b.membership.readiness(), undefined)
+})
+
+t.test('one that is frozen is cut when nothing is heard of it, and comes back when it thaws', async (t) => {
+  const a = await startProcess(t, 'kas-0')
+  const timers = { silenceMs: 1000, pullTimeoutMs: 200, forgetMs: 100 }
+  const b = await startReplica(t, 'kas-1', { listed: [a.address], timers })
+  await until(b, () => b.membership.holders(agent).length === 1)
+  a.child.kill('SIGSTOP')
+  await until(b, () => b.membership.row(a.instance) === undefined)
+  a.child.kill('SIGCONT')
+  await until(b, () => b.membership.holders(agent).length === 1)
+  t.equal(b.membership.holders(agent)[0]?.row.instance, a.instance)
+})

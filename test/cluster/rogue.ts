@@ -1,0 +1,68 @@
+import { type GossipSub, gossipsub, StrictSign } from '@libp2p/gossipsub'
+import { identify } from '@libp2p/identify'
+import type { Stream } from '@libp2p/interface'
+import { tcp } from '@libp2p/tcp'
+import { yamux } from '@libp2p/yamux'
+import { multiaddr } from '@multiformats/multiaddr'
+import { createLibp2p } from 'libp2p'
+import type { Test } from 'tap'
+import { noiseOf } from '../../src/membership/admission.ts'
+import { tableTopic } from '../../src/membership/gossip.ts'
+import type { InstanceId } from '../../src/membership/membership.ts'
+import { rowProtocol } from '../../src/membership/row-stream.ts'
+import { eventually } from '../support/eventually.ts'
+import { secret } from './replicas.ts'
+
+export interface RogueOptions {
+  /** default: that of a member */
+  readonly encrypters?: ReturnType<typeof noiseOf>
+  /** answers who asks for its row; default: not at all */
+  readonly serveRow?: (stream: Stream) => void | Promise<void>
+}
+
+/** A peer on libp2p that says what a test wants: a member gone wrong, of another version, or a stranger. */
+export async function startRogue(t: Test, options: RogueOptions = {}) {
+  const node = await createLibp2p({
+    addresses: { listen: ['/ip4/127.0.0.1/tcp/0'] },
+    transports: [tcp()],
+    connectionEncrypters: options.encrypters ?? noiseOf(secret),
+    streamMuxers: [yamux()],
+    connectionGater: { denyDialMultiaddr: () => false },
+    connectionMonitor: { enabled: false },
+    services: {
+      identify: identify(),
+      pubsub: gossipsub({ globalSignaturePolicy: StrictSign, allowPublishToZeroTopicPeers: true }),
+    },
+  })
+  t.teardown(() => node.stop())
+  const pubsub: GossipSub = node.services.pubsub
+  pubsub.subscribe(tableTopic)
+  const { serveRow } = options
+  if (serveRow) await node.handle(rowProtocol, (stream) => serveRow(stream))
+  const dial = async (address: string) => {
+    const [host, port] = address.split(':')
+    await node.dial(multiaddr(`/ip4/${host}/tcp/${port}`))
+  }
+  return {
+    instance: node.peerId.toString() as InstanceId,
+    node,
+    dial,
+    /** Resolves once gossip between the two can flow. */
+    async join(address: string): Promise<void> {
+      const listening = new Promise<void>((resolve) => {
+        pubsub.addEventListener('subscription-change', ({ detail }) => detail.subscriptions.length > 0 && resolve())
+      })
+      await dial(address)
+      await listening
+      // what is published before its own stream is open is lost, without a word
+      await eventually(() => {
+        const streams = node.getConnections().flatMap((connection) => connection.streams)
+        const open = streams.some(
+          ({ direction, protocol }) => direction === 'outbound' && protocol.startsWith('/meshsub'),
+        )
+        if (!open) throw new Error('no stream for gossip')
+      })
+    },
+    publish: (news: Uint8Array) => pubsub.publish(tableTopic, news),
+  }
+}

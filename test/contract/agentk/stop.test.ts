@@ -1,0 +1,245 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { type Duplex, PassThrough } from 'node:stream'
+import { create } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import { Registrar, registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar.ts'
+import { KasLink } from '../../../src/agentk/tunnels/kas-link.ts'
+import type { TunnelPool } from '../../../src/agentk/tunnels/pool.ts'
+import { systemClock } from '../../../src/lib/clock.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import {
+  RegisterRequestSchema,
+  RegisterResponseSchema,
+  UnregisterRequestSchema,
+  UnregisterResponseSchema,
+} from '../../../src/proto/gen/agent_registrar_pb.ts'
+import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
+import type { ServerSession } from '../../../src/proto/grpc/server-session.ts'
+import { unaryHandler } from '../../../src/proto/grpc/unary.ts'
+import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http-over-grpc.ts'
+import { FreezableFront } from '../../support/freezable-front.ts'
+import { silentLog, startLink, startPool } from './agent-side.ts'
+import { startSide } from './api-server.ts'
+import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
+import { requestHeader } from './http-call.ts'
+
+/** agentk ends in time and leaves nothing, whatever has become of kas, while a call without an end runs. */
+
+const patienceMs = 500
+/** beyond the patience: a cut is a matter of turns of the event loop */
+const slackMs = 1000
+
+interface Parts {
+  readonly kas: FakeKas
+  /** before it */
+  readonly front: FreezableFront
+  readonly link: KasLink
+  readonly pool: TunnelPool
+  readonly tunnel: KasTunnel
+  /** what the API server answers the call with, still open */
+  readonly response: ServerResponse
+}
+
+for (const form of ['grpc', 'ws'] as const) {
+  t.test(`${form}: kas has vanished, its connection closed`, async (t) => {
+    const parts = await startCall(t, form)
+    for (const session of parts.kas.sessions) session.destroy()
+    t.ok((await stopAll(parts)) < patienceMs, 'nothing is waited for')
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas drains, and its call does not end`, async (t) => {
+    const parts = await startCall(t, form)
+    const draining = leaves(parts)
+    for (const session of parts.kas.sessions) session.close()
+    await draining
+    t.ok((await stopAll(parts)) < patienceMs + slackMs)
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas drained, then vanished`, async (t) => {
+    const parts = await startCall(t, form)
+    const draining = leaves(parts)
+    for (const session of parts.kas.sessions) session.close()
+    await draining
+    for (const session of parts.kas.sessions) session.destroy()
+    t.ok((await stopAll(parts)) < patienceMs, 'nothing is waited for')
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas drained, gave the call up, then vanished`, async (t) => {
+    const parts = await startCall(t, form)
+    const { kas, tunnel } = parts
+    const draining = leaves(parts)
+    const [session] = kas.sessions as [ServerSession]
+    session.close()
+    await draining
+    for (const each of [tunnel, ...kas.idle]) each.fail(new KasError({ code: 'SHUTTING_DOWN' }))
+    await session.closed
+    t.ok((await stopAll(parts)) < patienceMs, 'nothing is waited for')
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas drains, and the call ends within the patience`, async (t) => {
+    const parts = await startCall(t, form)
+    const draining = leaves(parts)
+    for (const session of parts.kas.sessions) session.close()
+    await draining
+    const stopped = stopAll(parts)
+    parts.response.end('the end')
+    const kinds: string[] = []
+    for (let message = await parts.tunnel.next(); message; message = await parts.tunnel.next()) kinds.push(message.kind)
+    t.strictSame(kinds, ['message', 'message', 'trailer'], 'nothing of it is cut')
+    parts.tunnel.end()
+    t.ok((await stopped) < patienceMs)
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas is frozen, without FIN`, async (t) => {
+    const parts = await startCall(t, form)
+    parts.front.freeze()
+    t.ok((await stopAll(parts)) < patienceMs + slackMs)
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas is frozen in the middle of a long answer`, async (t) => {
+    const parts = await startCall(t, form)
+    const { response, front } = parts
+    front.freeze()
+    while (response.write(Buffer.alloc(64 * 1024))); // until agentk reads no more
+    t.ok((await stopAll(parts)) < patienceMs + slackMs)
+    await leavesNothing(t, parts)
+  })
+
+  t.test(`${form}: kas is frozen, and the pod has to unregister`, async (t) => {
+    const { front, link, registrar } = await startRegistered(t, form)
+    front.freeze()
+    const startedAt = performance.now()
+    const patience = AbortSignal.timeout(patienceMs)
+    await registrar.leave(patience)
+    await link.stop(patience)
+    t.ok(performance.now() - startedAt < patienceMs + slackMs)
+  })
+}
+
+t.test('without a connection there is nobody to unregister from', async (t) => {
+  const { kas, link, registrar, left } = await startRegistered(t, 'grpc')
+  const leaving = new Promise<void>((resolve) => {
+    void link.session(AbortSignal.timeout(5000)).then((session) => session.onDraining(resolve))
+  })
+  kas.close()
+  await leaving
+  const startedAt = performance.now()
+  await registrar.stop(AbortSignal.timeout(5000))
+  t.ok(performance.now() - startedAt < patienceMs, 'nothing is waited for')
+  t.equal(left(), 0)
+})
+
+t.test('a dial that ends as the link stops leaves no connection', async (t) => {
+  const dialled = Promise.withResolvers<Duplex>()
+  const asked = Promise.withResolvers<void>()
+  const dial = () => {
+    asked.resolve()
+    return dialled.promise
+  }
+  const link = new KasLink(
+    { dial, log: silentLog, clock: systemClock, random: () => 0 },
+    { authority: 'kas', scheme: 'http', userAgent: 'test' },
+  )
+  await link.start()
+  await asked.promise
+  const stopped = link.stop(AbortSignal.timeout(5000))
+  const duplex = new PassThrough()
+  dialled.resolve(duplex)
+  await stopped
+  t.equal(duplex.destroyed, true)
+  t.equal(link.connected, false)
+  await t.rejects(link.session(AbortSignal.timeout(5000)), { code: 'CANCELLED' })
+})
+
+/** A pod that kas knows of. */
+async function startRegistered(t: Test, form: 'grpc' | 'ws') {
+  const kas = new FakeKas()
+  const registered = Promise.withResolvers<void>()
+  let left = 0
+  const answer = { register: create(RegisterResponseSchema), unregister: create(UnregisterResponseSchema) }
+  kas.handlers.set(
+    registerMethod,
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async () => answer.register),
+  )
+  kas.handlers.set(
+    unregisterMethod,
+    unaryHandler(UnregisterRequestSchema, UnregisterResponseSchema, async () => {
+      left += 1
+      return answer.unregister
+    }),
+  )
+  const front = await FreezableFront.start(t, await listenAs(t, kas, form))
+  const link = await startLink(t, `${form}://127.0.0.1:${front.port}`)
+  // its first pause comes after the first registration
+  const clock = {
+    now: systemClock.now,
+    after: (ms: number, action: () => void) => {
+      registered.resolve()
+      return systemClock.after(ms, action)
+    },
+  }
+  const registrar = new Registrar(
+    {
+      link,
+      clock,
+      kubernetesVersion: async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' }),
+      metadata: () => ({ authorization: ['Bearer token'] }),
+      log: silentLog,
+      random: () => 0,
+    },
+    { meta: create(AgentMetaSchema, { podName: 'pod' }) },
+  )
+  await registrar.start()
+  t.teardown(() => registrar.stop())
+  await registered.promise
+  return { kas, front, link, registrar, left: () => left }
+}
+
+/** A call runs whose answer has begun, from an API server that does not end it. */
+async function startCall(t: Test, form: 'grpc' | 'ws'): Promise<Parts> {
+  const answering = Promise.withResolvers<ServerResponse>()
+  const { api } = await startSide(t, (_, response) => {
+    response.write('begun')
+    answering.resolve(response)
+  })
+  const kas = new FakeKas()
+  const front = await FreezableFront.start(t, await listenAs(t, kas, form))
+  const link = await startLink(t, `${form}://127.0.0.1:${front.port}`)
+  const pool = await startPool(t, link, { [kubernetesApiMethod]: api.forward })
+  const tunnel = await kas.take()
+  tunnel.begin(kubernetesApiMethod)
+  tunnel.message(requestHeader())
+  tunnel.message(encodeHttpRequest.trailer)
+  const first = [(await tunnel.next())?.kind, (await tunnel.next())?.kind, (await tunnel.next())?.kind]
+  t.strictSame(first, ['header', 'message', 'message'])
+  return { kas, front, link, pool, tunnel, response: await answering.promise }
+}
+
+/** The agent has heard that its connection is to be left. */
+async function leaves({ link }: Parts): Promise<void> {
+  const session = await link.session(AbortSignal.timeout(5000))
+  await new Promise<void>((resolve) => session.onDraining(resolve))
+}
+
+/** As the program stops its parts. @returns ms */
+async function stopAll({ pool, link }: Parts): Promise<number> {
+  const startedAt = performance.now()
+  const patience = AbortSignal.timeout(patienceMs)
+  await pool.stop(patience)
+  await link.stop(patience)
+  return performance.now() - startedAt
+}
+
+/** No slot, no connection, and no request at the API server. */
+async function leavesNothing(t: Test, { pool, link, response }: Parts): Promise<void> {
+  t.match(pool.counts, { idle: 0, active: 0 })
+  t.equal(link.connected, false)
+  if (!response.closed) await once(response, 'close')
+}

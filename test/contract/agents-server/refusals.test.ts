@@ -1,0 +1,120 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import t, { type Test } from 'tap'
+import WebSocket from 'ws'
+import { Authority } from '../../../dev/certificates.ts'
+import { createRefusalMetrics, type RefusalReason, refusalReasons } from '../../../src/kas/servers/agents/refusals.ts'
+import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
+import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import { createRegistry } from '../../../src/lib/metrics.ts'
+import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
+import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
+
+/** What is refused on 8150 is counted, under reasons that no peer can make. */
+
+type Overrides = NonNullable<Parameters<typeof startAgentsServer>[1]>
+
+async function counting(t: Test, { components, ...overrides }: Overrides = {}) {
+  const register = createRegistry()
+  const onRefused = createRefusalMetrics(register)
+  const { port } = await startAgentsServer(t, { ...overrides, components: { ...components, onRefused } })
+  /** only those that are not zero */
+  const refused = async () => {
+    const { values } = (await register.getSingleMetric('kas_agents_refused_total')?.get()) ?? { values: [] }
+    return Object.fromEntries(
+      values.filter(({ value }) => value > 0).map(({ labels, value }) => [labels.reason, value]),
+    )
+  }
+  return { port, refused, register }
+}
+
+async function callWith(t: Test, port: number, token: string, method = connectMethod): Promise<void> {
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  await agent.session.open({ method, metadata: { authorization: [`Bearer ${token}`] } }).done
+}
+
+/** Says something, and waits for the end of the connection. */
+async function say(t: Test, port: number, bytes: string | Uint8Array): Promise<void> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => undefined)
+  const closed = once(socket, 'close')
+  socket.resume()
+  socket.write(bytes)
+  await closed
+}
+
+t.test('calls: by what the directory says of their token', async (t) => {
+  const codes: Partial<Record<ErrorCode, RefusalReason>> = {
+    UNAUTHENTICATED: 'unauthenticated',
+    FORBIDDEN: 'forbidden',
+    AGENT_NOT_FOUND: 'agent_not_found',
+  }
+  const directory = oneAgent((code) => new KasError({ code: code as 'FORBIDDEN' }))
+  const { port, refused } = await counting(t, { components: { directory } })
+  for (const code of Object.keys(codes)) await callWith(t, port, code)
+  await callWith(t, port, 'good token')
+  t.strictSame(await refused(), { unauthenticated: 2, forbidden: 1, agent_not_found: 1 })
+})
+
+t.test('calls: a directory that is away, a rate, a method that is not served', async (t) => {
+  const directory = oneAgent(() => new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
+  const serve = async () => undefined
+  const { port, refused } = await counting(t, {
+    components: { directory, methods: { '/test.Unary/Call': { streaming: false, serve } } },
+    options: { authenticator: { callsPerTokenPerMinute: 1 } },
+  })
+  await callWith(t, port, 'x', '/test.Unary/Call')
+  await callWith(t, port, 'x', '/test.Unary/Call')
+  await callWith(t, port, 'x', '/made.up/Name')
+  t.strictSame(await refused(), { directory_unavailable: 1, rate_exceeded: 1, unknown_method: 1 })
+})
+
+t.test('connections: bytes that are no protocol, HTTP that is no upgrade', async (t) => {
+  const { port, refused } = await counting(t)
+  await say(t, port, '\x16\x03\x01 hello\r\n\r\n')
+  t.strictSame(await refused(), { protocol: 1 })
+  await say(t, port, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  await say(t, port, 'GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n')
+  const webSocket = new WebSocket(`ws://127.0.0.1:${port}`, 'another')
+  t.teardown(() => webSocket.terminate())
+  webSocket.on('error', () => undefined) // ws itself does not take an answer without a protocol
+  await new Promise((resolve) => webSocket.once('close', resolve))
+  t.strictSame(await refused(), { protocol: 1, upgrade: 3 })
+})
+
+t.test('connections: HTTP where WebSockets are off, PINGs in a flood', async (t) => {
+  const { port, refused } = await counting(t, { options: { websocket: false } })
+  await say(t, port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  agent.open()
+  for (let i = 0; i < 6; i++) await agent.session.ping().catch(() => undefined)
+  await agent.session.closed
+  t.strictSame(await refused(), { protocol: 1, too_many_pings: 1 })
+})
+
+t.test('connections: plain bytes where TLS is spoken; one that only looks in is not counted', async (t) => {
+  const serving = await (await Authority.create('test')).issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  const folder = t.testdir({ 'c.pem': serving.certificate, 'k.pem': serving.key })
+  const files = { certificateFile: `${folder}/c.pem`, keyFile: `${folder}/k.pem` }
+  const certificate = new CertificateFiles({ log: createLogger({ level: 'silent' }) }, files)
+  await certificate.start()
+  t.teardown(() => certificate.stop())
+  const { port, refused } = await counting(t, { components: { certificate } })
+  const visitor = connect({ port, host: '127.0.0.1' })
+  await once(visitor, 'connect')
+  visitor.end()
+  await once(visitor, 'close')
+  await say(t, port, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+  t.strictSame(await refused(), { tls: 1 })
+})
+
+t.test('all reasons stand in the metric from the start, and in the doc', async (t) => {
+  const { register } = await counting(t)
+  const text = await register.metrics()
+  for (const reason of refusalReasons) t.match(text, `kas_agents_refused_total{reason="${reason}"} 0`)
+})

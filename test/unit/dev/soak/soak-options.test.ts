@@ -1,0 +1,50 @@
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import t from 'tap'
+import { soakOptions } from '../../../../dev/soak/soak-options.ts'
+
+const read = (line: string) => soakOptions(line.split(' ').filter((word) => word !== ''))
+
+t.test('each scene has its own options', async (t) => {
+  t.same(read('watch'), { scene: 'watch', scheme: 'wss', minutes: 6 })
+  t.same(read('watch --minutes 0.1'), { scene: 'watch', scheme: 'wss', minutes: 0.1 })
+  t.same(read('--execs 5 crowd --scheme=grpcs'), { scene: 'crowd', scheme: 'grpcs', watches: 200, execs: 5 })
+  t.same(read('burst'), { scene: 'burst', scheme: 'wss', calls: 500 })
+  t.same(read('readers --pairs 2'), { scene: 'readers', scheme: 'wss', readers: 100, pairs: 2, calls: 300 })
+  t.same(read('--help'), { help: true })
+})
+
+for (const [line, message] of [
+  ['', 'a scene is missing: one of watch, crowd, burst, readers'],
+  ['toString', 'no scene toString: one of watch, crowd, burst, readers'],
+  ['watch crowd', 'crowd: one scene at a time, and nothing else'],
+  ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
+  ['readers --readers 0', '--readers 0: a whole number from 1 to 10000'],
+  ['readers --pairs 1.5', '--pairs 1.5: a whole number from 1 to 10000'],
+  ['crowd --watches 10001', '--watches 10001: a whole number from 1 to 10000'],
+  ['crowd --execs=', '--execs : a whole number from 1 to 10000'],
+  ['burst --calls=-1', '--calls -1: a whole number from 1 to 10000'],
+  ['watch --minutes 0', '--minutes 0: a number above 0, at most 1440'],
+  ['watch --minutes Infinity', '--minutes Infinity: a number above 0, at most 1440'],
+  ['watch --calls 3', '--calls: watch has --minutes, --scheme'],
+  ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
+] as const) {
+  t.test(`${line || 'no argument'} is refused`, async (t) => {
+    t.throws(() => read(line), { message })
+  })
+}
+
+t.test('an unknown option is refused, by name', async (t) => {
+  t.throws(() => read('watch --hours 3'), /--hours/)
+})
+
+t.test('the program says so at once, with exit status 2', async (t) => {
+  const main = join(import.meta.dirname, '../../../../dev/soak/soak.ts')
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'readers', '--readers', 'x'], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  })
+  t.equal(status, 2)
+  t.match(stderr, /^soak: --readers x: a whole number from 1 to 10000\n\nnpm run soak -- SCENE/)
+  t.equal(stdout, '', 'nothing has started')
+})

@@ -1,0 +1,43 @@
+import t from 'tap'
+import { LineCounter } from 'yaml'
+import { parseYamlDocument } from '../../../src/lib/yaml-document.ts'
+
+const faultsOf = (text: string) => parseYamlDocument(text, new LineCounter()).faults
+
+t.test('values, merges and aliases are read', async (t) => {
+  const { document, faults } = parseYamlDocument('a: &a { x: 1 }\nb: { <<: *a, y: *a }\n', new LineCounter())
+  t.same(faults, [])
+  t.strictSame(document.toJS(), { a: { x: 1 }, b: { x: 1, y: { x: 1 } } })
+})
+
+t.test('an empty text is an empty document', async (t) => {
+  for (const text of ['', '# nothing\n', '---\n']) t.same(faultsOf(text), [], JSON.stringify(text))
+})
+
+t.test('keys are plain, and each stands once', async (t) => {
+  t.strictSame(faultsOf('a: 1\nb: { c: 1, c: 2 }\n'), [{ offset: 16, message: 'Map keys must be unique' }])
+  t.match(faultsOf('1: a\n"1": b\n'), [{ offset: 5 }], 'also if only the object keys are the same')
+  t.match(faultsOf('__proto__: a\n__proto__: b\n'), [{ message: 'Map keys must be unique' }])
+  t.match(faultsOf('a: &x [1]\n*x : 2\n'), [{ offset: 10, message: 'Map keys must be plain' }])
+})
+
+t.test('one document alone', async (t) => {
+  t.match(faultsOf('a: 1\n---\nb: 1\n'), [{ message: 'more than one document' }])
+})
+
+t.test('what would take long is refused, or does not', async (t) => {
+  const many = (n: number, text: (i: number) => string) => Array.from({ length: n }, (_, i) => text(i)).join('')
+  const aliases = faultsOf(`a: &a x\nb: [${'*a,'.repeat(10_000)}]\n`)
+  t.match(aliases, [{ message: 'more than 200 aliases' }])
+  t.ok(faultsOf(']'.repeat(100_000)).length <= 101)
+  // all take as long as the same bytes otherwise do; with comparisons of all keys it would be fifty times more
+  const keys = many(40_000, (i) => `k${i}:\n`)
+  const list = `a:\n${many(40_000, (i) => `- k${i}\n`)}`
+  const ms = (text: string) => {
+    const began = performance.now()
+    faultsOf(text)
+    return performance.now() - began
+  }
+  const plain = Math.min(ms(list), ms(list))
+  t.ok(Math.min(ms(keys), ms(keys)) < 10 * plain)
+})

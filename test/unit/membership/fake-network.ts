@@ -1,0 +1,105 @@
+import { GossipRules, type Network } from '../../../src/membership/gossip-rules.ts'
+import { type MembershipMetrics, noMetrics } from '../../../src/membership/metrics.ts'
+import { OwnRow } from '../../../src/membership/own-row.ts'
+import type { InstanceId } from '../../../src/membership/row.ts'
+import { Table, type TableChange } from '../../../src/membership/table.ts'
+import { defaultTimers } from '../../../src/membership/timers.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { head, instance } from './rows.ts'
+
+/** One replica's rules on a network that a test rules. */
+export class FakeReplica {
+  readonly instance: InstanceId
+  readonly own: OwnRow
+  readonly table = new Table()
+  readonly rules: GossipRules
+  readonly changes: TableChange[] = []
+  /** calls of its network, in order */
+  readonly cuts: [instance: InstanceId, reason: string][] = []
+  readonly pulls: InstanceId[] = []
+  readonly published: Uint8Array[] = []
+  readonly refused: string[] = []
+
+  constructor(network: FakeNetwork, name: string) {
+    this.instance = instance(name)
+    this.own = new OwnRow(this.instance, { ...head, name })
+    const links: Network = {
+      publish: (news) => {
+        this.published.push(news)
+        network.publish(this, news)
+      },
+      pull: async (owner, signal) => {
+        this.pulls.push(owner)
+        return await network.pull(this, owner, signal)
+      },
+      cut: (other, reason) => void this.cuts.push([other, reason]),
+    }
+    const metrics: MembershipMetrics = { ...noMetrics, refused: (reason) => void this.refused.push(reason) }
+    this.rules = new GossipRules(
+      {
+        clock: network.clock,
+        random: () => 0.5,
+        network: links,
+        own: this.own,
+        table: this.table,
+        metrics,
+        changed: (change) => void this.changes.push(change),
+        pullFailed: () => undefined,
+      },
+      defaultTimers,
+    )
+  }
+}
+
+/** Delivers at once, or not at all. */
+export class FakeNetwork {
+  readonly clock = new ManualClock()
+  readonly replicas: FakeReplica[] = []
+  /** whether this message is lost */
+  loses: (from: FakeReplica, to: FakeReplica) => boolean = () => false
+  /** what a pull waits for; rejected: it fails */
+  beforePull: (by: FakeReplica, owner: InstanceId) => Promise<void> = async () => undefined
+
+  /** Replicas that are all connected with one another. */
+  add(...names: string[]): FakeReplica[] {
+    const added = names.map((name) => new FakeReplica(this, name))
+    for (const replica of added) {
+      replica.rules.start()
+      for (const other of this.replicas) {
+        other.rules.connected(replica.instance)
+        replica.rules.connected(other.instance)
+      }
+      this.replicas.push(replica)
+    }
+    return added
+  }
+
+  stop(): void {
+    for (const { rules } of this.replicas.splice(0)) rules.stop()
+  }
+
+  publish(from: FakeReplica, news: Uint8Array): void {
+    for (const to of this.replicas) {
+      if (to !== from && !this.loses(from, to)) to.rules.received(from.instance, news)
+    }
+  }
+
+  async pull(by: FakeReplica, owner: InstanceId, signal: AbortSignal) {
+    await this.beforePull(by, owner)
+    signal.throwIfAborted()
+    const replica = this.replicas.find(({ instance }) => instance === owner)
+    if (!replica) throw new Error('nobody there')
+    return replica.own.snapshot()
+  }
+
+  /** Moves the time, and lets pulls that are due come back. */
+  async advance(ms: number): Promise<void> {
+    for (let rest = ms; rest > 0; rest -= 10) {
+      this.clock.advance(Math.min(10, rest))
+      await settled()
+    }
+  }
+}
+
+/** What promises that are resolved already lead to has happened. */
+export const settled = () => new Promise<void>((resolve) => setImmediate(resolve))
