@@ -1,4 +1,3 @@
-import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { GrpcType } from '../lib/metrics.ts'
 import { positiveInt63 } from '../lib/positive-int63.ts'
@@ -6,7 +5,7 @@ import { connectMethod } from '../proto/reverse-tunnel.ts'
 import type { Agent } from './directory/directory.ts'
 import type { FileDirectory } from './directory/file.ts'
 import { agentTrackerHandlers } from './modules/agent-tracker/agent-tracker.ts'
-import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import {
   type ConfigurationOptions,
   configurationHandler,
@@ -19,6 +18,8 @@ import type { AgentMethod } from './servers/agents.ts'
 export interface AgentMethodsComponents {
   readonly directory: Pick<FileDirectory, 'agentByToken' | 'onChange'>
   readonly configurations: AgentConfigurations
+  /** told who registers */
+  readonly connectedAgents: ConnectedAgents
   readonly log: Logger
 }
 
@@ -27,10 +28,9 @@ const registrationRenewalMs = 300_000
 
 /** What agents may call on 8150 beside Connect: the modules, each under its methods. */
 export function agentMethods(
-  { directory, configurations, log }: AgentMethodsComponents,
+  { directory, configurations, connectedAgents, log }: AgentMethodsComponents,
   options: ConfigurationOptions,
 ): Readonly<Record<string, AgentMethod>> {
-  const connectedAgents = new ConnectedAgents({ clock: systemClock })
   const serve: AgentMethod['serve'] = (agent, stream, retired) => {
     const handle = configurationHandler<typeof stream>(
       {

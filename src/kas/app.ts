@@ -1,4 +1,5 @@
 import { CertificateFiles } from '../lib/certificate-files.ts'
+import { systemClock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import {
@@ -7,6 +8,7 @@ import {
   createGrpcServerMetrics,
   createRegistry,
   createRouterMetrics,
+  type GrpcServerMetrics,
 } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
@@ -17,6 +19,9 @@ import type { KasConfig } from './config.ts'
 import { DirectoryFile } from './directory/directory-file.ts'
 import { createDirectoryMetrics } from './directory/directory-metrics.ts'
 import { FileDirectory } from './directory/file.ts'
+import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
+import { railsMethods, railsMethodTypes } from './rails-methods.ts'
 import { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { GitRepositories } from './repositories/git.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
@@ -26,6 +31,7 @@ import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
+import { RailsServer } from './servers/rails.ts'
 import { Readiness } from './servers/readiness.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
 
@@ -42,6 +48,8 @@ export interface AppOptions {
 interface Identity {
   readonly directory: FileDirectory
   readonly configurations: AgentConfigurations
+  readonly repositories: GitRepositories
+  readonly connectedAgents: ConnectedAgents
   readonly services: readonly Service[]
 }
 
@@ -76,9 +84,10 @@ export class App implements Service {
 
   /** Without `patience`: the graces of the configuration. */
   async stop(patience?: AbortSignal): Promise<void> {
-    const { listen, kubernetes_api } = this.#options.config.agent
-    const kubernetes = kubernetes_api?.listen
-    const listenMs = Math.max(listen.listen_grace_period, kubernetes?.listen_grace_period ?? 0)
+    const { agent, api } = this.#options.config
+    const kubernetes = agent.kubernetes_api?.listen
+    const listens = [agent.listen, api.listen, kubernetes]
+    const listenMs = Math.max(...listens.map((listen) => listen?.listen_grace_period ?? 0))
     const graceMs = listenMs + (kubernetes?.shutdown_grace_period ?? 0) + stopMarginMs
     await this.#stages?.stop(patience ?? AbortSignal.timeout(graceMs))
   }
@@ -87,12 +96,14 @@ export class App implements Service {
     createBuildMetrics(this.#register, this.#options.version)
     const identity = this.#identity()
     const tunnels = new Tunnels({ now: () => performance.now() })
+    const grpcMetrics = createGrpcServerMetrics(this.#register)
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register) })
     return [
       ...this.#ops(),
       ...identity.services,
-      ...this.#agents(identity, tunnels),
+      ...this.#agents(identity, tunnels, grpcMetrics),
       ...this.#kubernetes(identity, router),
+      ...this.#rails(identity, router, grpcMetrics),
       leaving(this.#readiness),
     ]
   }
@@ -132,10 +143,12 @@ export class App implements Service {
     const maxFileBytes = config.agent.configuration.max_configuration_file_size
     const configurations = new AgentConfigurations({ repositories, log }, { maxFileBytes })
     const directory = new FileDirectory({ directoryFile, configurations, log })
-    return { directory, configurations, services: [folder, directoryFile, repositories, configurations] }
+    const connectedAgents = new ConnectedAgents({ clock: systemClock })
+    const services = [folder, directoryFile, repositories, configurations]
+    return { directory, configurations, repositories, connectedAgents, services }
   }
 
-  #agents(identity: Identity, tunnels: Tunnels): Service[] {
+  #agents(identity: Identity, tunnels: Tunnels, metrics: GrpcServerMetrics): Service[] {
     const { listen } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
     const { gitlab, agent } = this.#options.config
@@ -152,7 +165,7 @@ export class App implements Service {
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(this.#register),
-        events: grpcObserver(createGrpcServerMetrics(this.#register), methodTypes(methods)),
+        events: grpcObserver(metrics, methodTypes(methods)),
         ...certificate,
       },
       {
@@ -188,6 +201,32 @@ export class App implements Service {
     )
     const announced = this.#announced('Kubernetes API', listen, server, { url_path_prefix: block.url_path_prefix })
     return [...Object.values(certificate), announced]
+  }
+
+  /** Without its secret nobody could be let in: then there is no such server. */
+  #rails({ connectedAgents, repositories }: Identity, router: Router, metrics: GrpcServerMetrics): Service[] {
+    const { api, cluster } = this.#options.config
+    const { listen } = api
+    const secretFile = listen.authentication_secret_file
+    if (secretFile === undefined) return []
+    const log = this.#log.child({ mod_name: 'api' })
+    const pushEvents = new LocalPushEvents({ repositories, log })
+    const methods = railsMethods(
+      { connectedAgents, pushEvents, clock: systemClock },
+      { advertisedVersion: cluster.advertised_version },
+    )
+    const events = grpcObserver(metrics, railsMethodTypes(methods))
+    const certificate = this.#certificate(listen)
+    const server = new RailsServer(
+      { methods, forward: deliver(router.forward), clock: systemClock, log, events, ...certificate },
+      {
+        listen: listenOptions(listen),
+        secretFile,
+        listenGraceMs: listen.listen_grace_period,
+        maxAgeMs: listen.max_connection_age,
+      },
+    )
+    return [...Object.values(certificate), this.#whenReady('apiServer', this.#announced('API', listen, server))]
   }
 
   get #product(): string {

@@ -1,6 +1,4 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { isIP } from 'node:net'
-import { networkInterfaces } from 'node:os'
 import { privateKeyFromRaw } from '@libp2p/crypto/keys'
 import { type GossipSub, gossipsub, type Message, StrictSign, TopicValidatorResult } from '@libp2p/gossipsub'
 import { type Identify, identify } from '@libp2p/identify'
@@ -8,14 +6,13 @@ import type { Connection, Libp2p, MultiaddrConnection, PeerId, PrivateKey, Strea
 import { peerIdFromPrivateKey, peerIdFromString } from '@libp2p/peer-id'
 import { tcp } from '@libp2p/tcp'
 import { yamux } from '@libp2p/yamux'
-import { type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p } from 'libp2p'
 import type { Clock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
-import { parseHostPort } from '../lib/host-port.ts'
 import { abortable } from '../lib/signals.ts'
 import { noiseOf } from './admission.ts'
 import { maxNewsBytes } from './announcer.ts'
+import { hostOf, type ListenAddress, listenMultiaddr, toMultiaddr } from './gossip-address.ts'
 import type { Network } from './gossip-rules.ts'
 import { InboundLimit } from './inbound-limit.ts'
 import type { MembershipMetrics } from './metrics.ts'
@@ -55,7 +52,7 @@ export interface GossipComponents {
 export interface GossipOptions {
   readonly secret: Uint8Array
   readonly previousSecret?: Uint8Array
-  readonly listen: { readonly host?: string; readonly port: number }
+  readonly listen: ListenAddress
 }
 
 type Node = Libp2p<{ identify: Identify; pubsub: GossipSub }>
@@ -248,7 +245,7 @@ export class Gossip implements Network {
       start: false,
       privateKey: this.#privateKey,
       nodeInfo: { name: 'kas', version: '1', userAgent: 'kas' },
-      addresses: { listen: [listenAddress(listen)] },
+      addresses: { listen: [listenMultiaddr(listen)] },
       transports: [tcp({ listenOpts: bothFamilies })],
       connectionEncrypters: noiseOf(secret, previousSecret),
       streamMuxers: [yamux()],
@@ -299,25 +296,4 @@ function newPrivateKey(): PrivateKey {
 
 function instanceOf(peer: PeerId): InstanceId {
   return peer.toString() as InstanceId
-}
-
-/** Of a multiaddr, as discovery would write it. */
-function hostOf(address: Multiaddr): string {
-  const host = address
-    .getComponents()
-    .find(({ name }) => name === 'ip4' || name === 'ip6' || name.startsWith('dns'))?.value
-  return (host ?? '').replace(/^::ffff:(?=\d+\.)/, '')
-}
-
-function toMultiaddr(address: string): Multiaddr | undefined {
-  const target = parseHostPort(address)
-  if (!target) return undefined
-  const family = { 4: 'ip4', 6: 'ip6' }[isIP(target.host)] ?? 'dns'
-  return multiaddr(`/${family}/${target.host}/tcp/${target.port}`)
-}
-
-function listenAddress({ host, port }: GossipOptions['listen']): string {
-  if (host !== undefined && host !== '') return `/${isIP(host) === 6 ? 'ip6' : 'ip4'}/${host}/tcp/${port}`
-  const hasIPv6 = Object.values(networkInterfaces()).some((list) => list?.some(({ family }) => family === 'IPv6'))
-  return hasIPv6 ? `/ip6/::/tcp/${port}` : `/ip4/0.0.0.0/tcp/${port}`
 }

@@ -1,80 +1,30 @@
 import { networkInterfaces } from 'node:os'
-import type { Clock } from '../lib/clock.ts'
-import { KasError } from '../lib/errors.ts'
-import { formatHostPort, parseHostPort } from '../lib/host-port.ts'
-import type { Logger } from '../lib/log.ts'
-import type { Registry } from '../lib/metrics.ts'
+import { parseHostPort } from '../lib/host-port.ts'
 import type { Service } from '../lib/service.ts'
 import type { AgentId } from '../proto/call.ts'
 import { Ring } from '../ring/ring.ts'
-import type { DiscoverySource } from './discovery/source.ts'
 import { Gossip } from './gossip.ts'
 import { GossipRules } from './gossip-rules.ts'
 import { Join } from './join.ts'
-import { byName } from './members.ts'
+import { type Holder, type Member, Members } from './members.ts'
+import type { MembershipComponents, MembershipOptions } from './membership-options.ts'
+import { MembershipWarnings } from './membership-warnings.ts'
 import { createMembershipMetrics, type MembershipMetrics } from './metrics.ts'
 import { OwnRow } from './own-row.ts'
-import { type DialResult, Reconciler } from './reconciler.ts'
-import type { ConnectionEntry, InstanceId, Row, RowState } from './row.ts'
+import { Reconciler } from './reconciler.ts'
+import type { ConnectionEntry, InstanceId, Row } from './row.ts'
 import { Table, type TableChange } from './table.ts'
 import { defaultTimers, type MembershipTimers } from './timers.ts'
 
+export type { DiscoverySource } from './discovery/source.ts'
+export type { Holder, Member } from './members.ts'
+export type { MembershipComponents, MembershipOptions } from './membership-options.ts'
 export type { ConnectionEntry, InstanceId, Row, RowHead, RowState } from './row.ts'
 export type { MembershipTimers } from './timers.ts'
-
-/** Another living instance that has connections of an agent. */
-export interface Holder {
-  readonly row: Row
-  /** of its server `replicas`: `10.0.0.7:8155`; undefined if it is not known */
-  readonly address: string | undefined
-  /** of the agent, at least one */
-  readonly connections: readonly ConnectionEntry[]
-}
-
-/** One name, with the instance that counts for it. */
-export interface Member {
-  readonly name: string
-  readonly instance: InstanceId
-  readonly state: RowState
-  readonly address: string | undefined
-  readonly self: boolean
-  /** a gossip connection to it is open */
-  readonly connected: boolean
-  /** living instances that use the name: more than one is a mistake, or a restart */
-  readonly instances: number
-}
 
 /** Whose holders changed; or `members`: a row came or went, or its head changed. */
 export interface MembershipChange {
   readonly agentIds: ReadonlySet<AgentId> | 'members'
-}
-
-export interface MembershipComponents {
-  readonly log: Logger
-  readonly clock: Clock
-  /** started and stopped by the membership */
-  readonly sources: readonly DiscoverySource[]
-  readonly metrics: Registry
-  /** 0 to 1; default Math.random */
-  random?(): number
-}
-
-export interface MembershipOptions {
-  /** survives restarts: letters, digits, `.`, `_`, `-` */
-  readonly name: string
-  readonly secret: Uint8Array
-  /** accepted too, while the secret is changed */
-  readonly previousSecret?: Uint8Array
-  /** for gossip; port 0: any */
-  readonly listen: { readonly host?: string; readonly port: number }
-  /** where others reach the server `replicas`; without a host, where they see this replica */
-  readonly replica: { readonly host?: string; readonly port: number }
-  /** SHA-256 of the certificate's public key (SubjectPublicKeyInfo, DER), hex */
-  readonly publicKeyHash: string
-  readonly agentAddress?: string
-  readonly kasVersion: string
-  /** default `defaultTimers` */
-  readonly timers?: Partial<MembershipTimers>
 }
 
 /** Who the replicas are and which agents each holds: all that the rest of kas knows of it. Design 6. */
@@ -88,86 +38,90 @@ export class Membership implements Service {
   readonly #rules: GossipRules
   readonly #reconciler: Reconciler
   readonly #join: Join
+  readonly #members: Members
+  readonly #warnings: MembershipWarnings
   readonly #listeners = new Set<(change: MembershipChange) => void>()
-  /** of each instance with a row, or a connection: in which order it connected, and from where */
-  readonly #seen = new Map<InstanceId, { order: number; host: string | undefined }>()
-  readonly #warnedNames = new Set<string>()
-  readonly #warnedAddresses = new Set<string>()
   #listedHosts: ReadonlySet<string> = new Set()
-  #connects = 0
   #ring = Ring.of([])
   #unsubscribe: (() => void)[] = []
 
   constructor(components: MembershipComponents, options: MembershipOptions) {
-    const { clock } = components
+    const { clock, log, sources } = components
     const timers = { ...defaultTimers, ...options.timers }
     const random = () => components.random?.() ?? Math.random()
+    const metrics = this.#createMetrics(components)
+    const warnings = new MembershipWarnings({ log, metrics })
+    const table = this.#table
     this.#components = components
+    this.#warnings = warnings
+    const gossip = this.#createGossip(metrics, options, timers)
+    const own = new OwnRow(gossip.instance, firstHead(options, clock.now()))
+    this.#gossip = gossip
+    this.#own = own
     this.name = options.name
-    const metrics = this.#createMetrics(components.metrics)
-    this.#gossip = new Gossip(
-      {
-        clock,
-        metrics,
-        snapshot: () => this.#own.snapshot(),
-        received: (author, news) => this.#rules.received(author, news),
-        connected: (instance) => this.#connected(instance),
-        disconnected: (instance) => this.#disconnected(instance),
-        subscribed: () => this.#rules.subscribed(),
-        isListed: (host) => this.#listedHosts.has(host),
-      },
-      options,
-      timers,
-    )
-    this.instance = this.#gossip.instance
-    this.#own = new OwnRow(this.instance, {
-      name: options.name,
-      state: 'joining',
-      replicaPort: options.replica.port,
-      publicKeyHash: options.publicKeyHash,
-      kasVersion: options.kasVersion,
-      startedAt: clock.now(),
-      gossipPort: options.listen.port,
-      ...(options.replica.host !== undefined && { replicaHost: options.replica.host }),
-      ...(options.agentAddress !== undefined && { agentAddress: options.agentAddress }),
+    this.instance = gossip.instance
+    const isConnected = (instance: InstanceId) => gossip.isConnected(instance)
+    this.#members = new Members({
+      own,
+      rows: () => table.rows(),
+      row: (instance) => table.row(instance),
+      isConnected,
+      hostOf: (instance) => gossip.hostOf(instance),
     })
-    this.#rules = new GossipRules(
-      {
-        clock,
-        random,
-        network: this.#gossip,
-        own: this.#own,
-        table: this.#table,
-        metrics,
-        changed: (change) => this.#changed(change),
-        pullFailed: (owner, error) => this.#pullFailed(owner, error, metrics),
-      },
-      timers,
-    )
+    const changed = (change: TableChange) => this.#changed(change)
+    const pullFailed = (owner: InstanceId, error: unknown) => warnings.pullFailed(owner, error)
+    const parts = { clock, random, network: gossip, own, table, metrics, changed, pullFailed }
+    this.#rules = new GossipRules(parts, timers)
     this.#reconciler = new Reconciler(
       {
         clock,
         random,
-        dial: (address, signal) => this.#gossip.dial(address, signal),
-        isSelf: (address) => this.#isSelf(address),
-        isConnected: (instance) => this.#gossip.isConnected(instance),
-        whoIsAt: (address) => this.#whoIsAt(address),
+        isConnected,
+        dial: (address, signal) => gossip.dial(address, signal),
+        isSelf: (address) => isLocal(address, gossip.port),
+        whoIsAt: (address) => this.#members.at(address),
         lost: (instance) => this.#rules.lost(instance),
-        dialled: (address, result) => this.#dialled(address, result),
+        dialled: (address, result) => {
+          warnings.dialled(address, result)
+          this.#join.update()
+        },
       },
       timers,
     )
     this.#join = new Join(
       {
         clock,
-        sources: components.sources,
+        sources,
         unknownAddresses: () => this.#reconciler.unknown().length,
-        missingRows: () => this.#gossip.connected().filter((instance) => !this.#table.row(instance)).length,
-        sourcesSilent: (sources) =>
-          components.log.warn({ sources }, 'Discovery has not answered: serving with the replicas that are known'),
+        missingRows: () => gossip.connected().filter((instance) => !table.row(instance)).length,
+        sourcesSilent: (names) => warnings.sourcesSilent(names),
       },
       timers,
     )
+  }
+
+  #createGossip(metrics: MembershipMetrics, options: MembershipOptions, timers: MembershipTimers): Gossip {
+    const components = {
+      clock: this.#components.clock,
+      metrics,
+      snapshot: () => this.#own.snapshot(),
+      received: (author: InstanceId, news: Uint8Array) => this.#rules.received(author, news),
+      connected: (instance: InstanceId) => this.#connected(instance),
+      disconnected: (instance: InstanceId) => this.#disconnected(instance),
+      subscribed: () => this.#rules.subscribed(),
+      isListed: (host: string) => this.#listedHosts.has(host),
+    }
+    return new Gossip(components, options, timers)
+  }
+
+  #createMetrics({ metrics, sources }: MembershipComponents): MembershipMetrics {
+    return createMembershipMetrics(metrics, {
+      members: () => this.#table.size + 1,
+      rows: () => this.#table.size,
+      connections: () => this.#table.rows().reduce((sum, row) => sum + row.connections.size, 0),
+      staleSources: () => sources.filter((source) => source.current().stale).length,
+      silentSources: () => sources.filter((source) => !source.current().answered).length,
+    })
   }
 
   /**
@@ -184,9 +138,7 @@ export class Membership implements Service {
     this.#reconciler.start()
     this.#join.start()
     for (const source of this.#components.sources) {
-      source.start().catch((error: unknown) => {
-        this.#components.log.error({ error, source: source.name }, 'A discovery source cannot be used')
-      })
+      source.start().catch((error: unknown) => this.#warnings.sourceFailed(source.name, error))
     }
     await this.#join.done
   }
@@ -247,10 +199,9 @@ export class Membership implements Service {
 
   // what is known of the others
 
+  /** Other living instances that hold connections of the agent, in the order in which they came to hold it. */
   holders(agentId: AgentId): readonly Holder[] {
-    return this.#table
-      .holders(agentId)
-      .map(({ row, connections }) => ({ row, connections, address: this.addressOf(row) }))
+    return this.#table.holders(agentId).map((held) => this.#members.holder(held))
   }
 
   /** The own row first. */
@@ -264,15 +215,12 @@ export class Membership implements Service {
 
   /** By name, sorted; this replica is one of them. */
   members(): readonly Member[] {
-    return Array.from(this.#byName().values(), ({ row, instances }) => ({
-      name: row.head.name,
-      instance: row.instance,
-      state: row.head.state,
-      address: this.addressOf(row),
-      self: row === this.#own,
-      connected: row === this.#own || this.#gossip.isConnected(row.instance),
-      instances,
-    }))
+    return this.#members.list()
+  }
+
+  /** Where the server `replicas` of a row is: `10.0.0.7:8155`; undefined if it is not known. */
+  addressOf(row: Row): string | undefined {
+    return this.#members.addressOf(row)
   }
 
   /** Names of the serving replicas, best first for `key`; the same at each that knows the same members. */
@@ -289,13 +237,13 @@ export class Membership implements Service {
   // what happens
 
   #connected(instance: InstanceId): void {
-    this.#seen.set(instance, { order: ++this.#connects, host: this.#gossip.hostOf(instance) })
+    this.#members.connected(instance)
     this.#rules.connected(instance)
     this.#membersChanged() // of two instances of a name, it may count now
   }
 
   #disconnected(instance: InstanceId): void {
-    if (!this.#table.row(instance)) this.#seen.delete(instance)
+    this.#members.gone()
     this.#rules.disconnected(instance)
     this.#reconciler.disconnected(instance)
     this.#join.update()
@@ -304,9 +252,7 @@ export class Membership implements Service {
 
   #changed({ agentIds, members }: TableChange): void {
     if (members) {
-      for (const instance of this.#seen.keys()) {
-        if (!this.#table.row(instance) && !this.#gossip.isConnected(instance)) this.#seen.delete(instance)
-      }
+      this.#members.gone()
       this.#reconciler.connected()
       this.#membersChanged()
     }
@@ -315,12 +261,10 @@ export class Membership implements Service {
   }
 
   #membersChanged(): void {
-    const names = this.#byName()
-    const serving = [...names.values()]
-      .filter(({ row }) => row.head.state === 'serving')
-      .map(({ row }) => row.head.name)
-    if (serving.join() !== this.#ring.names.join()) this.#ring = Ring.of(serving)
-    this.#warnOfTwins()
+    const serving = this.#members.list().filter(({ state }) => state === 'serving')
+    const names = serving.map(({ name }) => name)
+    if (names.join() !== this.#ring.names.join()) this.#ring = Ring.of(names)
+    this.#warnings.twins(this.#members.twins())
     this.#emit({ agentIds: 'members' })
   }
 
@@ -330,80 +274,30 @@ export class Membership implements Service {
 
   #discovered(): void {
     const addresses = new Set(this.#components.sources.flatMap((source) => source.current().addresses))
-    const hosts = Array.from(addresses, (address) => parseHostPort(address)?.host ?? '')
-    this.#listedHosts = new Set(hosts)
+    this.#listedHosts = new Set(Array.from(addresses, (address) => parseHostPort(address)?.host ?? ''))
+    this.#warnings.listed(addresses)
     this.#reconciler.set([...addresses].sort())
     this.#join.update()
   }
+}
 
-  #dialled(address: string, result: DialResult): void {
-    if (result.kind !== 'failed') this.#warnedAddresses.delete(address)
-    else if (!this.#warnedAddresses.has(address)) {
-      this.#warnedAddresses.add(address)
-      const { error } = result
-      this.#components.log.warn(
-        { net_address: address, error },
-        'No replica with our secret answers at a listed address',
-      )
-    }
-    this.#join.update()
+function firstHead({ name, replica, listen, publicKeyHash, kasVersion, agentAddress }: MembershipOptions, now: number) {
+  return {
+    name,
+    state: 'joining' as const,
+    replicaPort: replica.port,
+    publicKeyHash,
+    kasVersion,
+    startedAt: now,
+    gossipPort: listen.port,
+    ...(replica.host !== undefined && { replicaHost: replica.host }),
+    ...(agentAddress !== undefined && { agentAddress }),
   }
+}
 
-  #pullFailed(instance: InstanceId, error: unknown, metrics: MembershipMetrics): void {
-    if (KasError.from(error).code === 'INVALID_MESSAGE') metrics.refused('row')
-    this.#components.log.debug({ instance, error }, 'The row of a replica could not be fetched')
-  }
-
-  #warnOfTwins(): void {
-    const connected = this.rows().filter(
-      (row) => row.head.state !== 'leaving' && (row === this.#own || this.#gossip.isConnected(row.instance)),
-    )
-    for (const [name, { instances }] of byName(connected, () => 0)) {
-      if (instances === 1) this.#warnedNames.delete(name)
-      else if (!this.#warnedNames.has(name)) {
-        this.#warnedNames.add(name)
-        this.#components.log.warn({ name, instances }, 'Two living replicas use one name: the newest connection counts')
-      }
-    }
-  }
-
-  // looking up
-
-  #byName() {
-    // the own row counts for the own name
-    const rankOf = (instance: InstanceId) =>
-      instance === this.instance ? Infinity : (this.#seen.get(instance)?.order ?? 0)
-    return byName(this.rows(), rankOf)
-  }
-
-  /** Where the server `replicas` of a row is; undefined if it is not known. */
-  addressOf(row: Row): string | undefined {
-    const host = row.head.replicaHost ?? (row === this.#own ? undefined : this.#seen.get(row.instance)?.host)
-    return host === undefined ? undefined : formatHostPort({ host, port: row.head.replicaPort })
-  }
-
-  #whoIsAt(address: string): InstanceId | undefined {
-    const place = parseHostPort(address)
-    return this.#gossip.connected().find((instance) => {
-      const row = this.#table.row(instance)
-      return row?.head.gossipPort === place?.port && this.#seen.get(instance)?.host === place?.host
-    })
-  }
-
-  #isSelf(address: string): boolean {
-    const place = parseHostPort(address)
-    if (place?.port !== this.#gossip.port) return false
-    return Object.values(networkInterfaces()).some((list) => list?.some((own) => own.address === place.host))
-  }
-
-  #createMetrics(register: Registry): MembershipMetrics {
-    const { sources } = this.#components
-    return createMembershipMetrics(register, {
-      members: () => this.#table.size + 1,
-      rows: () => this.#table.size,
-      connections: () => this.#table.rows().reduce((sum, row) => sum + row.connections.size, 0),
-      staleSources: () => sources.filter((source) => source.current().stale).length,
-      silentSources: () => sources.filter((source) => !source.current().answered).length,
-    })
-  }
+/** Whether the address is one of this machine's, at the port on which this replica listens. */
+function isLocal(address: string, ownPort: number): boolean {
+  const place = parseHostPort(address)
+  if (place?.port !== ownPort) return false
+  return Object.values(networkInterfaces()).some((list) => list?.some((own) => own.address === place.host))
 }

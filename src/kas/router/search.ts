@@ -48,9 +48,9 @@ export class Search {
    */
   async run(): Promise<Offer> {
     const { signal } = this.#call
-    signal.throwIfAborted()
     const onAbort = (race: Race) => () => race.fail(signal.reason)
     for (const phase of [this.#take, this.#wait]) {
+      signal.throwIfAborted()
       const race = new Race()
       const abort = onAbort(race)
       signal.addEventListener('abort', abort, { once: true })

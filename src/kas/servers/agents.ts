@@ -17,6 +17,7 @@ import { connectMethod } from '../../proto/reverse-tunnel.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
 import { serveConnect } from '../tunnels/connect.ts'
+import type { HeldConnections } from '../tunnels/held-connections.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './agents/authenticator.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
@@ -43,6 +44,8 @@ export interface AgentsServerComponents {
   readonly methods: Readonly<Record<string, AgentMethod>>
   readonly log: Logger
   readonly onRateExceeded: () => void
+  /** hears what each connection serves; absent: this replica is alone */
+  readonly held?: HeldConnections
   readonly onRefused?: (reason: RefusalReason) => void
   readonly events?: ServerSessionEvents
 }
@@ -206,7 +209,7 @@ export class AgentsServer implements Service {
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
     const agent = await this.#authenticate(stream, { patient: true, counted: !connection.spendReplacement() })
-    await serveConnect(this.#components.tunnels, agent, connection, stream)
+    await serveConnect(this.#components, { agent, connection, stream })
   }
 
   async #authenticate(stream: ServerStream, how: { patient: boolean; counted: boolean }): Promise<Agent> {

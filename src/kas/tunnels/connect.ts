@@ -3,6 +3,7 @@ import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { decodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'
+import type { HeldConnections } from './held-connections.ts'
 import { Tunnel } from './tunnel.ts'
 import type { Tunnels } from './tunnels.ts'
 
@@ -12,10 +13,8 @@ export const maxDescriptorMethods = 256
 
 /** Serves one Connect stream (wire-protocol 3.1): reads its descriptor, registers it, and ends as the tunnel ends. */
 export async function serveConnect(
-  tunnels: Tunnels,
-  agent: Agent,
-  connection: AgentConnection,
-  stream: ServerStream,
+  { tunnels, held }: { tunnels: Tunnels; held?: HeldConnections },
+  { agent, connection, stream }: { agent: Agent; connection: AgentConnection; stream: ServerStream },
 ): Promise<void> {
   const first = await stream.messages.next()
   if (first.done) return
@@ -26,6 +25,7 @@ export async function serveConnect(
     if (tunnel.state === 'idle') tunnel.retire()
   })
   tunnels.add(agent.id, tunnel)
+  held?.described(agent, connection, methods)
   try {
     await tunnel.ended
   } finally {

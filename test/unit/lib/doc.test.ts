@@ -12,6 +12,7 @@ import {
   createRegistry,
   createRouterMetrics,
 } from '../../../src/lib/metrics.ts'
+import { createMembershipMetrics } from '../../../src/membership/metrics.ts'
 
 /** The lists in doc/ are complete and name nothing that is gone. */
 
@@ -31,6 +32,14 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createDirectoryMetrics(register)
   createKubernetesMetrics(register, () => 0)
   createRefusalMetrics(register)
+  const none = () => 0
+  createMembershipMetrics(register, {
+    members: none,
+    rows: none,
+    connections: none,
+    staleSources: none,
+    silentSources: none,
+  })
   const names = register.getMetricsAsArray().map(({ name }) => name)
   const own = names.filter((name) => !/^(process|nodejs)_/.test(name))
   const named = [...(await doc('metrics.md')).matchAll(/^\| (`[a-z0-9_`, ]+`) \|/gm)].flatMap(([, cell]) =>

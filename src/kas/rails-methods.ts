@@ -1,0 +1,31 @@
+import type { Clock } from '../lib/clock.ts'
+import type { GrpcType } from '../lib/metrics.ts'
+import { kubernetesApiMethod } from '../proto/http-over-grpc.ts'
+import type { UnaryMethod } from '../proto/unary-service.ts'
+import { agentTrackerService, type ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
+import { notificationsService, type PushEvents } from './modules/notifications/notifications.ts'
+import { serverInfoService } from './modules/server-info/server-info.ts'
+
+export interface RailsMethodsComponents {
+  readonly connectedAgents: ConnectedAgentsSource
+  readonly pushEvents: PushEvents
+  readonly clock: Clock
+}
+
+/** What GitLab may call on 8153 beside the services of agents: the modules, each under its methods. */
+export function railsMethods(
+  components: RailsMethodsComponents,
+  { advertisedVersion }: { advertisedVersion: string },
+): ReadonlyMap<string, UnaryMethod> {
+  return new Map([
+    ...agentTrackerService(components),
+    ...notificationsService(components),
+    ...serverInfoService(advertisedVersion),
+  ])
+}
+
+/** For metrics: of agents' methods the one that is known by name is among them. */
+export function railsMethodTypes(methods: ReadonlyMap<string, UnaryMethod>): Readonly<Record<string, GrpcType>> {
+  const types = [...methods.keys()].map((name) => [name, 'unary'] as const)
+  return { [kubernetesApiMethod]: 'bidi_stream', ...Object.fromEntries(types) }
+}

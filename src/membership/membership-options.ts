@@ -1,0 +1,33 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { Registry } from '../lib/metrics.ts'
+import type { DiscoverySource } from './discovery/source.ts'
+import type { MembershipTimers } from './timers.ts'
+
+export interface MembershipComponents {
+  readonly log: Logger
+  readonly clock: Clock
+  /** started and stopped by the membership */
+  readonly sources: readonly DiscoverySource[]
+  readonly metrics: Registry
+  /** 0 to 1; default Math.random */
+  random?(): number
+}
+
+export interface MembershipOptions {
+  /** survives restarts: letters, digits, `.`, `_`, `-` */
+  readonly name: string
+  readonly secret: Uint8Array
+  /** accepted too, while the secret is changed */
+  readonly previousSecret?: Uint8Array
+  /** for gossip; port 0: any */
+  readonly listen: { readonly host?: string; readonly port: number }
+  /** where others reach the server `replicas`; without a host, where they see this replica */
+  readonly replica: { readonly host?: string; readonly port: number }
+  /** SHA-256 of the certificate's public key (SubjectPublicKeyInfo, DER), hex */
+  readonly publicKeyHash: string
+  readonly agentAddress?: string
+  readonly kasVersion: string
+  /** default `defaultTimers` */
+  readonly timers?: Partial<MembershipTimers>
+}

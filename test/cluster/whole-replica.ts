@@ -1,0 +1,128 @@
+import type { Test } from 'tap'
+import { deliver } from '../../src/kas/router/delivery.ts'
+import { createReplicaIdentity } from '../../src/kas/router/replica-identity.ts'
+import { defaultReplicaLink } from '../../src/kas/router/replica-link.ts'
+import { Replicas } from '../../src/kas/router/replicas.ts'
+import { Router } from '../../src/kas/router/router.ts'
+import { defaultSearch, type SearchOptions } from '../../src/kas/router/search.ts'
+import { AgentsServer } from '../../src/kas/servers/agents.ts'
+import { ReplicasServer } from '../../src/kas/servers/replicas.ts'
+import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
+import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import type { AgentId, Forward } from '../../src/proto/call.ts'
+import { agentId, oneAgent } from '../support/agents-server.ts'
+import { startReplica, until } from './replicas.ts'
+
+/** All of a replica that calls pass: membership, tunnels, router and the servers for agents and for replicas. */
+export interface WholeReplica {
+  readonly name: string
+  readonly replica: Awaited<ReturnType<typeof startReplica>>
+  readonly tunnels: Tunnels
+  readonly links: Replicas
+  readonly agentsPort: number
+  readonly forward: Forward
+  readonly strangers: { count: number }
+}
+
+export interface WholeReplicaOptions {
+  readonly listed?: readonly string[]
+  readonly search?: Partial<SearchOptions>
+}
+
+export async function startWholeReplica(
+  t: Test,
+  name: string,
+  options: WholeReplicaOptions = {},
+): Promise<WholeReplica> {
+  const log = createLogger({ level: 'silent' })
+  const identity = await createReplicaIdentity()
+  const tunnels = new Tunnels({ now: () => performance.now() })
+  const strangers = { count: 0 }
+  const { publicKeyHash } = identity
+  const replica = await startReplica(t, name, { listed: options.listed ?? [], publicKeyHash, replica: { port: 0 } })
+  const { membership } = replica
+  const replicasServer = new ReplicasServer(
+    {
+      identity,
+      tunnels,
+      isKnown: (hash) => membership.rows().some(({ head }) => head.publicKeyHash === hash),
+      methods: {},
+      log,
+      onStranger: () => void strangers.count++,
+    },
+    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
+  )
+  await replicasServer.start()
+  t.teardown(() => replicasServer.stop())
+  membership.setReplicaPort(replicasServer.address.port)
+  const links = new Replicas({ membership, identity, log }, { ...defaultReplicaLink, redialMs: [5, 50] })
+  await links.start()
+  t.teardown(() => links.stop())
+  const observer = { routed: () => undefined, timedOut: () => undefined }
+  const router = new Router({ tunnels, observer, replicas: links }, { ...defaultSearch, ...options.search })
+  const agents = new AgentsServer(
+    {
+      directory: oneAgent(),
+      tunnels,
+      methods: {},
+      log,
+      onRateExceeded: () => undefined,
+      held: new HeldConnections({ row: membership, log }),
+    },
+    {
+      listen: { port: 0, host: '127.0.0.1' },
+      websocket: true,
+      product: 'gitlab-kas/v18.5.0/test',
+      listenGraceMs: 0,
+      age: { maxAgeMs: 7_200_000 },
+    },
+  )
+  await agents.start()
+  t.teardown(() => agents.stop())
+  const forward = deliver(router.forward)
+  return { name, replica, tunnels, links, agentsPort: agents.address.port, forward, strangers }
+}
+
+/** `count` replicas that know one another, and are linked. */
+export async function startWholeReplicas(
+  t: Test,
+  count: number,
+  options: WholeReplicaOptions = {},
+): Promise<WholeReplica[]> {
+  const all: WholeReplica[] = []
+  for (let i = 0; i < count; i++) {
+    const listed = all.map(({ replica }) => replica.address)
+    all.push(await startWholeReplica(t, `kas-${i}`, { ...options, listed }))
+  }
+  for (const one of all) {
+    for (const other of all) {
+      if (one !== other) await linked(one, other)
+    }
+  }
+  return all
+}
+
+/** Resolves when `one` can hand calls over to `other`. */
+export async function linked(one: WholeReplica, other: WholeReplica): Promise<void> {
+  const { instance } = other.replica.membership
+  await changed(one, () => one.links.link(instance)?.reach === 'reachable')
+}
+
+/** Resolves when `one` knows that `holder` holds the agent. */
+export function knows(one: WholeReplica, holder: WholeReplica, agent: AgentId = agentId): Promise<void> {
+  const { instance } = holder.replica.membership
+  return until(one.replica, () => one.replica.membership.holders(agent).some(({ row }) => row.instance === instance))
+}
+
+/** Resolves when `check` holds, asked at each change of the links. */
+export async function changed(one: WholeReplica, check: () => boolean): Promise<void> {
+  if (check()) return
+  await new Promise<void>((resolve) => {
+    const stop = one.links.onChange(() => {
+      if (!check()) return
+      stop()
+      resolve()
+    })
+  })
+}

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import * as grpc from '@grpc/grpc-js'
+import t from 'tap'
+import { App } from '../../../src/kas/app.ts'
+import { parseKasConfig } from '../../../src/kas/config.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import { RegisterRequestSchema } from '../../../src/proto/gen/agent_registrar_pb.ts'
+import { GetConnectedAgentsResponseSchema } from '../../../src/proto/gen/agent_tracker_rpc_pb.ts'
+import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
+import { GetServerInfoResponseSchema } from '../../../src/proto/gen/server_info_pb.ts'
+import { callUnary, connect, goodMetadata, metadataOf, secret } from './start-server.ts'
+
+const empty = Buffer.alloc(0)
+
+t.test('the whole of kas serves GitLab when it has the secret', async (t) => {
+  const sha256 = createHash('sha256').update('agent').digest('hex')
+  const folder = t.testdir({
+    secret: secret.toString('base64'),
+    'directory.yaml': `
+projects: [{ id: 1, path: platform/clusters }]
+agents: [{ id: 42, name: prod, project: 1, tokens: [{ sha256: "${sha256}" }] }]
+`,
+  })
+  const lines: string[] = []
+  const log = createLogger({ level: 'info', destination: { write: (line) => lines.push(line) } })
+  const { config } = parseKasConfig(
+    'kas.yaml',
+    `
+directory: { file: ${join(folder, 'directory.yaml')} }
+agent: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }
+api: { listen: { address: "127.0.0.1:0", authentication_secret_file: ${join(folder, 'secret')}, listen_grace_period: 0s } }
+observability: { listen: { address: "127.0.0.1:0" } }
+cluster: { advertised_version: v18.6.1 }
+`,
+  )
+  const version = { version: '0.1.0', commit: 'test' }
+  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: process.env })
+  await app.start()
+  t.teardown(() => app.stop(AbortSignal.abort()))
+  const address = (name: string) => {
+    const line = lines.find((one) => one.includes(`"${name} endpoint is up"`)) ?? '{}'
+    return (JSON.parse(line) as { net_address: string }).net_address
+  }
+  const portOf = (name: string) => Number(address(name).split(':')[1])
+  const gitlab = connect(t, portOf('API'))
+  const ask = async (method: string, request: Uint8Array) => {
+    const { code, response } = await callUnary(gitlab, `/gitlab.agent.${method}`, request, await goodMetadata())
+    t.equal(code, grpc.status.OK, method)
+    return response ?? empty
+  }
+  const info = fromBinary(GetServerInfoResponseSchema, await ask('server_info.rpc.ServerInfo/GetServerInfo', empty))
+  t.equal(info.currentServerInfo?.version, 'v18.6.1')
+
+  const agent = connect(t, portOf('Agentk API'))
+  const registered = await callUnary(
+    agent,
+    '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register',
+    toBinary(RegisterRequestSchema, create(RegisterRequestSchema, { agentMeta: { version: 'v18.6.0' }, podId: 7n })),
+    metadataOf({ authorization: 'Bearer agent' }),
+  )
+  t.equal(registered.code, grpc.status.OK)
+  const byAgents = 'agent_tracker.rpc.AgentTracker/GetConnectedAgentsByAgentIDs'
+  const { agents } = fromBinary(GetConnectedAgentsResponseSchema, await ask(byAgents, Buffer.from([0x0a, 1, 42])))
+  t.match(agents, [{ agentId: 42n, projectId: 1n, connectionId: 7n }])
+
+  const event = { project: { id: 5n, fullPath: 'a/project/that/no/agent/has' } }
+  await ask(
+    'notifications.rpc.Notifications/GitPushEvent',
+    toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event })),
+  )
+  const response = await fetch(`http://${address('Observability')}/metrics`)
+  const text = await response.text()
+  t.match(text, /^grpc_server_handled_total\{.*"gitlab\.agent\.server_info\.rpc\.ServerInfo".*"OK"\} 1$/m)
+  t.equal((await fetch(`http://${address('Observability')}/readiness`)).status, 200)
+})
