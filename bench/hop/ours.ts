@@ -4,6 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { nodeFlags } from '../../dev/node-flags.ts'
 import type { Programs } from '../support/programs.ts'
 import type { Target } from './load.ts'
 
@@ -33,14 +34,17 @@ export async function startOurs(programs: Programs, folder: string, kubeconfig: 
   writeFileSync(configuration.directory.file, JSON.stringify(directory), { mode: 0o600 })
   writeFileSync(join(folder, 'kas.yaml'), JSON.stringify(configuration))
   writeFileSync(join(folder, 'token'), agentToken, { mode: 0o600 })
-  const kas = programs.spawn(main('kas'), [`--configuration-file=${join(folder, 'kas.yaml')}`])
+  const kas = programs.spawn(main('kas'), [`--configuration-file=${join(folder, 'kas.yaml')}`], { flags: nodeFlags })
   const args = [
     `--kas-address=grpc://127.0.0.1:${agents}`,
     `--token-file=${join(folder, 'token')}`,
     `--kubeconfig=${kubeconfig}`,
     '--observability-listen-address=127.0.0.1:0',
   ]
-  const agentk = programs.spawn(main('agentk'), args, { POD_NAMESPACE: 'bench', POD_NAME: 'agentk-0' })
+  const agentk = programs.spawn(main('agentk'), args, {
+    flags: nodeFlags,
+    env: { POD_NAMESPACE: 'bench', POD_NAME: 'agentk-0' },
+  })
   const target = (path: string): Target => ({
     origin: `http://127.0.0.1:${kubernetes}`,
     path,

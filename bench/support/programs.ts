@@ -5,6 +5,12 @@ import { readFileSync } from 'node:fs'
 /** of what a child says, kept to be shown if it fails */
 const keptStderrCharacters = 4096
 
+interface SpawnOptions {
+  readonly env?: Record<string, string>
+  /** of Node */
+  readonly flags?: readonly string[]
+}
+
 /** Child programs of a bench; they end with it. */
 export class Programs {
   readonly #children: ChildProcess[] = []
@@ -15,14 +21,15 @@ export class Programs {
     args: string[],
     env: Record<string, string> = {},
   ): Promise<{ pid: number; said: Said }> {
-    const child = this.spawn(file, args, env)
+    const child = this.spawn(file, args, { env })
     const [said] = (await Promise.race([once(child, 'message'), failed(child, file)])) as [Said]
     return { pid: child.pid as number, said }
   }
 
   /** Starts a program that is ready when `ready` resolves. */
-  spawn(file: string, args: string[], env: Record<string, string> = {}): ChildProcess {
-    const child = fork(file, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+  spawn(file: string, args: string[], { env = {}, flags = [] }: SpawnOptions = {}): ChildProcess {
+    const options = { execArgv: [...process.execArgv, ...flags], env: { ...process.env, ...env } }
+    const child = fork(file, args, { ...options, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
     let said = ''
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       said = (said + text).slice(-keptStderrCharacters)

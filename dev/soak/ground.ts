@@ -5,6 +5,7 @@ import { Authority } from '../certificates.ts'
 import { freePorts } from '../control-plane/free-ports.ts'
 import { Program } from '../control-plane/program.ts'
 import { Warden } from '../control-plane/warden.ts'
+import { nodeFlags } from '../node-flags.ts'
 import { kasProgram } from '../start/local-programs.ts'
 import type { Ports } from '../start/ports.ts'
 import { untilOk } from '../start/readiness.ts'
@@ -113,6 +114,7 @@ export class Ground {
     const { PATH, HOME } = process.env
     const folder = this.#folder
     const args = [
+      ...nodeFlags,
       'src/agentk/main.ts',
       `--kas-address=${this.#options.scheme ?? 'wss'}://127.0.0.1:${this.#ports.agents}`,
       `--ca-cert-file=${join(folder, files.authority)}`,

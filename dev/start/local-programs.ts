@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 import { Program } from '../control-plane/program.ts'
 import type { Warden } from '../control-plane/warden.ts'
+import { nodeFlags } from '../node-flags.ts'
 import type { Ports } from './ports.ts'
 import { files } from './settings.ts'
 
@@ -52,7 +53,8 @@ function nodeProgram(
   const logFile = join(folder, init.logFile)
   // what a killed program leaves goes with the folder
   const environment = { ...ownEnvironment(), TMPDIR: folder, ...init.environment }
-  return new Program({ warden }, { command: process.execPath, args: init.args, folder: project, logFile, environment })
+  const args = [...nodeFlags, ...init.args]
+  return new Program({ warden }, { command: process.execPath, args, folder: project, logFile, environment })
 }
 
 /** This process' environment without what is not for the children; loopback never goes through a proxy. */

@@ -1,4 +1,3 @@
-import { CertificateFiles } from '../lib/certificate-files.ts'
 import { systemClock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
@@ -14,7 +13,7 @@ import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
-import { type ListenOptions, type Network, parseListenAddress } from './config/listen-address.ts'
+import { Cluster } from './cluster.ts'
 import type { KasConfig } from './config.ts'
 import { DirectoryFile } from './directory/directory-file.ts'
 import { createDirectoryMetrics } from './directory/directory-metrics.ts'
@@ -31,8 +30,10 @@ import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
+import { announced, certificateOf, leaving, listenOptions, whenReady } from './servers/listening.ts'
 import { RailsServer } from './servers/rails.ts'
 import { Readiness } from './servers/readiness.ts'
+import { HeldConnections } from './tunnels/held-connections.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
 
 export interface AppOptions {
@@ -53,13 +54,6 @@ interface Identity {
   readonly services: readonly Service[]
 }
 
-interface Listen {
-  readonly network: Network
-  readonly address: string
-  readonly certificate_file?: string | undefined
-  readonly key_file?: string | undefined
-}
-
 /** Room beyond the graces of the configuration for what runs to end in order. ms */
 const stopMarginMs = 10_000
 
@@ -78,7 +72,7 @@ export class App implements Service {
 
   /** @throws KasError SETTINGS_INVALID, or what listening threw */
   async start(): Promise<void> {
-    this.#stages = new Stages(this.#build())
+    this.#stages = new Stages(await this.#build())
     await this.#stages.start()
   }
 
@@ -92,25 +86,40 @@ export class App implements Service {
     await this.#stages?.stop(patience ?? AbortSignal.timeout(graceMs))
   }
 
-  #build(): Service[] {
+  async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
     const identity = this.#identity()
     const tunnels = new Tunnels({ now: () => performance.now() })
     const grpcMetrics = createGrpcServerMetrics(this.#register)
-    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register) })
+    const cluster = await this.#cluster(tunnels)
+    const others = cluster ? { replicas: cluster.replicas } : {}
+    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), ...others })
     return [
       ...this.#ops(),
       ...identity.services,
-      ...this.#agents(identity, tunnels, grpcMetrics),
+      ...(cluster ? [whenReady(this.#readiness, 'cluster', cluster)] : []),
+      ...this.#agents(identity, { tunnels, cluster, metrics: grpcMetrics }),
       ...this.#kubernetes(identity, router),
       ...this.#rails(identity, router, grpcMetrics),
+      ...(cluster ? [cluster.serving] : []),
       leaving(this.#readiness),
     ]
   }
 
+  /** Without a secret that replicas share this one is alone. */
+  async #cluster(tunnels: Tunnels): Promise<Cluster | undefined> {
+    const { config, version, env } = this.#options
+    const secretFile = config.private_api.listen.authentication_secret_file
+    if (secretFile === undefined) return undefined
+    return Cluster.create(
+      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods: {} },
+      { config, secretFile, kasVersion: version.version, env },
+    )
+  }
+
   #ops(): Service[] {
     const { listen, prometheus, liveness_probe, readiness_probe } = this.#options.config.observability
-    const certificate = this.#certificate(listen)
+    const certificate = certificateOf(this.#log, listen)
     const server = new OpsServer(
       {
         register: this.#register,
@@ -126,7 +135,7 @@ export class App implements Service {
         product: this.#product,
       },
     )
-    return [...Object.values(certificate), this.#announced('Observability', listen, server)]
+    return [...Object.values(certificate), announced(this.#log, server, { name: 'Observability', listen })]
   }
 
   #identity(): Identity {
@@ -148,7 +157,10 @@ export class App implements Service {
     return { directory, configurations, repositories, connectedAgents, services }
   }
 
-  #agents(identity: Identity, tunnels: Tunnels, metrics: GrpcServerMetrics): Service[] {
+  #agents(
+    identity: Identity,
+    { tunnels, cluster, metrics }: { tunnels: Tunnels; cluster: Cluster | undefined; metrics: GrpcServerMetrics },
+  ): Service[] {
     const { listen } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
     const { gitlab, agent } = this.#options.config
@@ -156,7 +168,7 @@ export class App implements Service {
       { ...identity, log: this.#log },
       { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period },
     )
-    const certificate = this.#certificate(listen)
+    const certificate = certificateOf(this.#log, listen)
     const server = new AgentsServer(
       {
         directory: identity.directory,
@@ -165,6 +177,7 @@ export class App implements Service {
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(this.#register),
+        ...(cluster ? { held: new HeldConnections({ row: cluster.membership, log: this.#log }) } : {}),
         events: grpcObserver(metrics, methodTypes(methods)),
         ...certificate,
       },
@@ -177,8 +190,8 @@ export class App implements Service {
         authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
       },
     )
-    const announced = this.#announced('Agentk API', listen, server, { is_websocket: listen.websocket })
-    return [...Object.values(certificate), this.#whenReady('agentServer', announced)]
+    const told = announced(this.#log, server, { name: 'Agentk API', listen, is_websocket: listen.websocket })
+    return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
   }
 
   #kubernetes({ directory }: Identity, router: Router): Service[] {
@@ -186,7 +199,7 @@ export class App implements Service {
     const block = config.agent.kubernetes_api
     if (!block) return []
     const { listen } = block
-    const certificate = this.#certificate(listen)
+    const certificate = certificateOf(this.#log, listen)
     const log = this.#log.child({ mod_name: 'kubernetes_api' })
     const server = new KubernetesServer(
       { forward: deliver(router.forward), directory, register: this.#register, log, ...certificate },
@@ -199,8 +212,9 @@ export class App implements Service {
         product: this.#product,
       },
     )
-    const announced = this.#announced('Kubernetes API', listen, server, { url_path_prefix: block.url_path_prefix })
-    return [...Object.values(certificate), announced]
+    const { url_path_prefix } = block
+    const told = announced(this.#log, server, { name: 'Kubernetes API', listen, url_path_prefix })
+    return [...Object.values(certificate), told]
   }
 
   /** Without its secret nobody could be let in: then there is no such server. */
@@ -216,7 +230,7 @@ export class App implements Service {
       { advertisedVersion: cluster.advertised_version },
     )
     const events = grpcObserver(metrics, railsMethodTypes(methods))
-    const certificate = this.#certificate(listen)
+    const certificate = certificateOf(this.#log, listen)
     const server = new RailsServer(
       { methods, forward: deliver(router.forward), clock: systemClock, log, events, ...certificate },
       {
@@ -226,66 +240,11 @@ export class App implements Service {
         maxAgeMs: listen.max_connection_age,
       },
     )
-    return [...Object.values(certificate), this.#whenReady('apiServer', this.#announced('API', listen, server))]
+    const told = announced(this.#log, server, { name: 'API', listen })
+    return [...Object.values(certificate), whenReady(this.#readiness, 'apiServer', told)]
   }
 
   get #product(): string {
     return productName('gitlab-kas', this.#options.version)
   }
-
-  #certificate({ certificate_file, key_file }: Listen): { certificate?: CertificateFiles } {
-    if (certificate_file === undefined || key_file === undefined) return {}
-    return {
-      certificate: new CertificateFiles({ log: this.#log }, { certificateFile: certificate_file, keyFile: key_file }),
-    }
-  }
-
-  /** Says where a server listens, in the words that operators look for (wire-protocol 8.4). */
-  #announced(name: string, { network }: Listen, server: Service & { address: unknown }, fields = {}): Service {
-    return {
-      start: async () => {
-        await server.start()
-        this.#log.info(
-          { net_network: network, net_address: addressText(server.address), ...fields },
-          `${name} endpoint is up`,
-        )
-      },
-      leave: async (patience) => server.leave?.(patience),
-      stop: (patience) => server.stop(patience),
-    }
-  }
-
-  #whenReady(name: string, service: Service): Service {
-    const set = this.#readiness.toggle(name)
-    return {
-      start: async () => {
-        await service.start()
-        set(undefined)
-      },
-      leave: async (patience) => service.leave?.(patience),
-      stop: (patience) => service.stop(patience),
-    }
-  }
-}
-
-/** Last to start, first to leave: balancers hear that this replica leaves before anything of it does. */
-function leaving(readiness: Readiness): Service {
-  const set = readiness.toggle('shutdown')
-  return {
-    start: async () => set(undefined),
-    leave: async () => set('shutting down'),
-    stop: async () => undefined,
-  }
-}
-
-function listenOptions({ network, address }: Listen): ListenOptions {
-  const options = parseListenAddress(network, address)
-  if (!options) throw new Error(`${address} was checked when the configuration was read`)
-  return options
-}
-
-function addressText(address: unknown): string {
-  if (typeof address !== 'object' || address === null) return String(address)
-  const { family, address: host, port } = address as { family: string; address: string; port: number }
-  return family === 'IPv6' ? `[${host}]:${port}` : `${host}:${port}`
 }

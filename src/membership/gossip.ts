@@ -57,6 +57,9 @@ export interface GossipOptions {
 
 type Node = Libp2p<{ identify: Identify; pubsub: GossipSub }>
 
+/** The gossip's network as the membership sees it. */
+export type GossipNetwork = Pick<Gossip, keyof Gossip>
+
 /** The gossip's network on libp2p: TCP, noise, yamux, gossipsub with signed messages. Design 6. */
 export class Gossip implements Network {
   readonly instance: InstanceId

@@ -2,6 +2,7 @@ import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { Registry } from '../lib/metrics.ts'
 import type { DiscoverySource } from './discovery/source.ts'
+import type { Gossip, GossipNetwork } from './gossip.ts'
 import type { MembershipTimers } from './timers.ts'
 
 export interface MembershipComponents {
@@ -12,6 +13,8 @@ export interface MembershipComponents {
   readonly metrics: Registry
   /** 0 to 1; default Math.random */
   random?(): number
+  /** what carries news and rows; default libp2p */
+  createGossip?(...args: ConstructorParameters<typeof Gossip>): GossipNetwork
 }
 
 export interface MembershipOptions {

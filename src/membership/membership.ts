@@ -3,7 +3,7 @@ import { parseHostPort } from '../lib/host-port.ts'
 import type { Service } from '../lib/service.ts'
 import type { AgentId } from '../proto/call.ts'
 import { Ring } from '../ring/ring.ts'
-import { Gossip } from './gossip.ts'
+import { Gossip, type GossipNetwork } from './gossip.ts'
 import { GossipRules } from './gossip-rules.ts'
 import { Join } from './join.ts'
 import { type Holder, type Member, Members } from './members.ts'
@@ -16,6 +16,8 @@ import type { ConnectionEntry, InstanceId, Row } from './row.ts'
 import { Table, type TableChange } from './table.ts'
 import { defaultTimers, type MembershipTimers } from './timers.ts'
 
+export { runsInCluster } from './discovery/auto.ts'
+export { createDiscovery } from './discovery/create-discovery.ts'
 export type { DiscoverySource } from './discovery/source.ts'
 export type { Holder, Member } from './members.ts'
 export type { MembershipComponents, MembershipOptions } from './membership-options.ts'
@@ -34,7 +36,7 @@ export class Membership implements Service {
   readonly #components: MembershipComponents
   readonly #own: OwnRow
   readonly #table = new Table()
-  readonly #gossip: Gossip
+  readonly #gossip: GossipNetwork
   readonly #rules: GossipRules
   readonly #reconciler: Reconciler
   readonly #join: Join
@@ -100,7 +102,7 @@ export class Membership implements Service {
     )
   }
 
-  #createGossip(metrics: MembershipMetrics, options: MembershipOptions, timers: MembershipTimers): Gossip {
+  #createGossip(metrics: MembershipMetrics, options: MembershipOptions, timers: MembershipTimers): GossipNetwork {
     const components = {
       clock: this.#components.clock,
       metrics,
@@ -111,7 +113,8 @@ export class Membership implements Service {
       subscribed: () => this.#rules.subscribed(),
       isListed: (host: string) => this.#listedHosts.has(host),
     }
-    return new Gossip(components, options, timers)
+    const { createGossip } = this.#components
+    return createGossip ? createGossip(components, options, timers) : new Gossip(components, options, timers)
   }
 
   #createMetrics({ metrics, sources }: MembershipComponents): MembershipMetrics {

@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, readdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
+import { nodeFlags } from '../../dev/node-flags.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const notSource = new Set(['node_modules', '.git', '.tap', '.run', 'dist'])
@@ -63,6 +64,13 @@ t.test('the package installs elsewhere and its commands answer', async (t) => {
     const help = run(elsewhere, command, ['--help'])
     t.equal(help.status, 0, help.stderr)
     t.match(help.stdout, new RegExp(`usage[\\s\\S]*${program}`, 'i'))
+  }
+})
+
+t.test('the commands give Node the flags that the project measures with', async (t) => {
+  for (const program of ['kas', 'agentk']) {
+    const [line] = readFileSync(join(root, 'bin', `${program}.mjs`), 'utf8').split('\n')
+    t.equal(line, `#!/usr/bin/env -S node ${nodeFlags.join(' ')}`)
   }
 })
 

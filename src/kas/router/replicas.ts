@@ -21,6 +21,8 @@ export interface ReplicasComponents {
   >
   readonly identity: ReplicaIdentity
   readonly log: Logger
+  /** default `dialReplica` */
+  readonly dial?: typeof dialReplica
 }
 
 const reachOrder = { reachable: 0, suspect: 1, unreachable: 2, down: 3 } as const
@@ -108,10 +110,10 @@ export class Replicas implements Service {
   }
 
   #connect(address: string, publicKeyHash: string): ReplicaLink {
-    const { identity, membership, log } = this.#components
+    const { identity, membership, log, dial = dialReplica } = this.#components
     const link = new ReplicaLink(
       {
-        dial: (signal) => dialReplica({ address, publicKeyHash, identity }, signal),
+        dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
         now: () => performance.now(),
         random: Math.random,
         log: log.child({ net_address: address }),

@@ -6,6 +6,7 @@ import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import { upgradeToApi } from '../../../src/agentk/cluster/api-upgrade.ts'
 import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
 import { listen } from './api-server.ts'
 
@@ -28,6 +29,44 @@ t.test('requests that are refused together with a token of before are all repeat
   const answers = await Promise.all(Array.from({ length: 20 }, () => client.json('GET', '/')))
   t.same([...new Set(answers.map(({ status }) => status))], [200])
   t.equal(refused.length, 20)
+})
+
+t.test('a token file that is emptied before it is written: the last token goes on', async (t) => {
+  const file = join(t.testdir({ token: 'first' }), 'token')
+  const seen: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    seen.push(request.headers.authorization)
+    response.end('"welcome"')
+  })
+  const client = await connect(t, server, 'http', { token: { file } })
+  await client.json('GET', '/')
+  for (const text of ['', '\n']) {
+    writeFileSync(file, text)
+    client.access.refresh()
+    await client.json('GET', '/')
+  }
+  writeFileSync(file, 'second')
+  client.access.refresh()
+  await client.json('GET', '/')
+  t.same(seen, ['Bearer first', 'Bearer first', 'Bearer first', 'Bearer second'])
+})
+
+t.test('a token file that is empty from the beginning: no request is sent as nobody', async (t) => {
+  const file = join(t.testdir({ token: '' }), 'token')
+  const seen: (string | undefined)[] = []
+  const server = createServer((request, response) => {
+    seen.push(request.headers.authorization)
+    response.end('"welcome"')
+  })
+  const client = await connect(t, server, 'http', { token: { file } })
+  await t.rejects(client.json('GET', '/'), { message: `${file} is empty` })
+  await t.rejects(upgradeToApi(client, { method: 'GET', path: '/', headers: [] }, new AbortController().signal), {
+    message: `${file} is empty`,
+  })
+  t.same(seen, [])
+  writeFileSync(file, 'first')
+  await client.json('GET', '/')
+  t.same(seen, ['Bearer first'], 'and it is looked at again at once')
 })
 
 t.test('a newer client certificate is used at once, and what runs goes on', async (t) => {

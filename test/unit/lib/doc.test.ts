@@ -4,6 +4,7 @@ import t from 'tap'
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/metrics.ts'
+import { createStrangersMetric } from '../../../src/kas/servers/replicas/strangers.ts'
 import { errorCodes } from '../../../src/lib/errors.ts'
 import {
   createAgentMetrics,
@@ -32,6 +33,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createDirectoryMetrics(register)
   createKubernetesMetrics(register, () => 0)
   createRefusalMetrics(register)
+  createStrangersMetric(register)
   const none = () => 0
   createMembershipMetrics(register, {
     members: none,

@@ -1,0 +1,137 @@
+import { hostname } from 'node:os'
+import type { Clock } from '../lib/clock.ts'
+import { KasError } from '../lib/errors.ts'
+import type { Logger } from '../lib/log.ts'
+import type { Registry } from '../lib/metrics.ts'
+import type { Service } from '../lib/service.ts'
+import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
+import type { Handler, ServerSessionEvents } from '../proto/grpc/server-session.ts'
+import { readPrivateApiSecret } from './config/secret-file.ts'
+import type { KasConfig } from './config.ts'
+import { createReplicaIdentity, type ReplicaIdentity } from './router/replica-identity.ts'
+import { Replicas } from './router/replicas.ts'
+import { announced, listenOptions } from './servers/listening.ts'
+import { createStrangersMetric } from './servers/replicas/strangers.ts'
+import { ReplicasServer } from './servers/replicas.ts'
+import type { Tunnels } from './tunnels/tunnels.ts'
+
+export interface ClusterComponents {
+  readonly tunnels: Tunnels
+  readonly register: Registry
+  readonly log: Logger
+  readonly clock: Clock
+  /** calls between replicas themselves */
+  readonly methods: Readonly<Record<string, Handler>>
+  readonly events?: ServerSessionEvents
+}
+
+export interface ClusterOptions {
+  readonly config: Pick<KasConfig, 'cluster' | 'private_api'>
+  readonly secretFile: string
+  readonly kasVersion: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** This replica among the others: who they are, the links to them, and the server that they call. */
+export class Cluster implements Service {
+  readonly membership: Membership
+  readonly replicas: Replicas
+  readonly #server: ReplicasServer
+  readonly #announced: Service
+  readonly #knownKeys = new Set<string>()
+
+  /** @throws KasError SETTINGS_INVALID */
+  static async create(components: ClusterComponents, options: ClusterOptions): Promise<Cluster> {
+    const { secret, short } = await readPrivateApiSecret(options.secretFile)
+    if (short) components.log.warn('The secret of the private API has fewer than 32 bytes')
+    return new Cluster(components, { ...options, secret, identity: await createReplicaIdentity() })
+  }
+
+  private constructor(
+    components: ClusterComponents,
+    options: ClusterOptions & { secret: Uint8Array; identity: ReplicaIdentity },
+  ) {
+    const { identity } = options
+    const log = components.log.child({ mod_name: 'cluster' })
+    this.membership = createMembership({ ...components, log }, options)
+    this.replicas = new Replicas({ membership: this.membership, identity, log })
+    const { listen } = options.config.private_api
+    const onStranger = createStrangersMetric(components.register)
+    this.#server = new ReplicasServer(
+      { ...components, identity, log, isKnown: (hash) => this.#knownKeys.has(hash), onStranger },
+      { listen: listenOptions(listen), listenGraceMs: listen.listen_grace_period },
+    )
+    this.#announced = announced(log, this.#server, { name: 'Private API', listen })
+  }
+
+  /** Resolves once this replica knows the others: the servers that need it can start. */
+  async start(): Promise<void> {
+    this.membership.onChange(({ agentIds }) => {
+      if (agentIds === 'members') this.#learnKeys()
+    })
+    await this.#announced.start()
+    this.membership.setReplicaPort(this.#server.address.port)
+    await this.membership.start()
+    this.#learnKeys()
+    await this.replicas.start()
+  }
+
+  /** The others choose this replica for new calls no more; those that come all the same are served for the grace. */
+  async leave(patience?: AbortSignal): Promise<void> {
+    this.membership.setState('leaving')
+    await this.#server.leave(patience)
+  }
+
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.#server.stop(patience)
+    await this.replicas.stop()
+    await this.membership.stop()
+  }
+
+  /** Last of all to start: the others may choose this replica from now on. */
+  get serving(): Service {
+    return { start: async () => this.membership.setState('serving'), stop: async () => undefined }
+  }
+
+  #learnKeys(): void {
+    this.#knownKeys.clear()
+    for (const { head } of this.membership.rows()) this.#knownKeys.add(head.publicKeyHash)
+  }
+}
+
+function createMembership(
+  { log, clock, register }: Pick<ClusterComponents, 'log' | 'clock' | 'register'>,
+  options: ClusterOptions & { secret: Uint8Array; identity: ReplicaIdentity },
+): Membership {
+  const { config, env, secret, identity, kasVersion } = options
+  const { cluster, private_api } = config
+  const gossip = listenOptions(cluster.listen)
+  const replica = listenOptions(private_api.listen)
+  if (!('port' in gossip) || !('port' in replica)) {
+    const problems = ['cluster.listen and private_api.listen: found a Unix socket, allowed: a TCP address']
+    throw new KasError({ code: 'SETTINGS_INVALID', file: 'configuration', problems })
+  }
+  const discovery = createDiscovery(
+    { log, clock, random: Math.random },
+    {
+      settings: cluster.discovery,
+      surroundings: { inCluster: runsInCluster(env), gossipPort: gossip.port },
+    },
+  )
+  return new Membership(
+    { log, clock, metrics: register, sources: discovery.sources },
+    {
+      name: cluster.name ?? hostname(),
+      secret,
+      listen: gossip,
+      replica: { port: replica.port, ...(isWildcard(replica.host) ? {} : { host: replica.host as string }) },
+      publicKeyHash: identity.publicKeyHash,
+      kasVersion,
+      ...(cluster.agent_address === undefined ? {} : { agentAddress: cluster.agent_address }),
+    },
+  )
+}
+
+function isWildcard(host: string | undefined): boolean {
+  return host === undefined || host === '0.0.0.0' || host === '::'
+}

@@ -1,0 +1,71 @@
+import { CertificateFiles } from '../../lib/certificate-files.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { type ListenOptions, type Network, parseListenAddress } from '../config/listen-address.ts'
+import type { Readiness } from './readiness.ts'
+
+/** What the blocks `listen` of the configuration have in common, and what every server does with them. */
+export interface Listen {
+  readonly network: Network
+  readonly address: string
+  readonly certificate_file?: string | undefined
+  readonly key_file?: string | undefined
+}
+
+export function listenOptions({ network, address }: Listen): ListenOptions {
+  const options = parseListenAddress(network, address)
+  if (!options) throw new Error(`${address} was checked when the configuration was read`)
+  return options
+}
+
+/** The certificate that a block names: a service of its own, which the server is given. */
+export function certificateOf(log: Logger, listen: Listen): { certificate?: CertificateFiles } {
+  const { certificate_file, key_file } = listen
+  if (certificate_file === undefined || key_file === undefined) return {}
+  return { certificate: new CertificateFiles({ log }, { certificateFile: certificate_file, keyFile: key_file }) }
+}
+
+/** Says where a server listens, in the words that operators look for (wire-protocol 8.4). */
+export function announced(
+  log: Logger,
+  server: Service & { address: unknown },
+  { name, listen, ...fields }: { name: string; listen: Listen; [field: string]: unknown },
+): Service {
+  return around(server, () => {
+    const told = { net_network: listen.network, net_address: addressText(server.address), ...fields }
+    log.info(told, `${name} endpoint is up`)
+  })
+}
+
+/** The replica is ready for calls once this, and all else that counts, has started. */
+export function whenReady(readiness: Readiness, name: string, service: Service): Service {
+  const set = readiness.toggle(name)
+  return around(service, () => set(undefined))
+}
+
+/** Last to start, first to leave: balancers hear that this replica leaves before anything of it does. */
+export function leaving(readiness: Readiness): Service {
+  const set = readiness.toggle('shutdown')
+  return {
+    start: async () => set(undefined),
+    leave: async () => set('shutting down'),
+    stop: async () => undefined,
+  }
+}
+
+function around(service: Service, started: () => void): Service {
+  return {
+    start: async () => {
+      await service.start()
+      started()
+    },
+    leave: async (patience) => service.leave?.(patience),
+    stop: (patience) => service.stop(patience),
+  }
+}
+
+function addressText(address: unknown): string {
+  if (typeof address !== 'object' || address === null) return String(address)
+  const { family, address: host, port } = address as { family: string; address: string; port: number }
+  return family === 'IPv6' ? `[${host}]:${port}` : `${host}:${port}`
+}

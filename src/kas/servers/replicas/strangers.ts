@@ -1,0 +1,12 @@
+import { Counter } from 'prom-client'
+import type { Registry } from '../../../lib/metrics.ts'
+
+/** @returns counts one */
+export function createStrangersMetric(register: Registry): () => void {
+  const counter = new Counter({
+    name: 'kas_replica_strangers_total',
+    help: "Connections to the private API whose key is no replica's",
+    registers: [register],
+  })
+  return () => counter.inc()
+}
