@@ -1,6 +1,7 @@
 /**
  * What does a hop cost? A GET of 1 KiB and a body of 64 MiB: direct, through bare bytes (the shortest program over the
- * same hops), and through kas and agentk, alternating in one run. Options: `--rounds N`, `--requests N`.
+ * same hops), through the replica of kas that holds the agent, and through another one; alternating in one run.
+ * Options: `--rounds N`, `--requests N`.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,11 +21,20 @@ if (!assets) refuse('hop needs KUBEBUILDER_ASSETS, a folder with kube-apiserver 
 
 type Row = Record<string, number[]>
 interface Way {
-  readonly name: string
+  readonly name: 'direct' | 'bare' | 'holder' | 'other'
   readonly target: (path: string) => Target
-  readonly pids: Record<string, number>
+  /** of the programs on the way; several replicas count as one */
+  readonly pids: Record<string, number[]>
   readonly row: Row
 }
+
+/** Compared pair by pair, of one round each. */
+const ratios = [
+  ['holder', 'bare'],
+  ['other', 'bare'],
+  ['other', 'holder'],
+  ['holder', 'direct'],
+] as const
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-hop-'))
 const programs = new Programs()
@@ -80,29 +90,32 @@ async function waysTo(
   const settings = JSON.stringify({ agentsPort: bareKas.said.agentsPort, apiServer: server, ...tls })
   const bareAgent = await programs.start(here('bare-agent.ts'), [settings])
   const ours = await startOurs(programs, join(folder, name), kubeconfig)
+  const agentk = [ours.agentkPid]
   const origin = `http://127.0.0.1:${bareKas.said.httpPort}`
   const ways: Way[] = [
     { name: 'direct', target: (path) => ({ origin: server, path, headers: {}, tls }), pids: {}, row: {} },
     {
-      name: 'bare bytes',
+      name: 'bare',
       target: (path) => ({ origin, path, headers: {} }),
-      pids: { kas: bareKas.pid, agentk: bareAgent.pid },
+      pids: { kas: [bareKas.pid], agentk: [bareAgent.pid] },
       row: {},
     },
-    { name: 'kas', target: ours.target, pids: { kas: ours.kasPid, agentk: ours.agentkPid }, row: {} },
+    { name: 'holder', target: ours.holder.target, pids: { kas: [ours.holder.pid], agentk }, row: {} },
+    { name: 'other', target: ours.other.target, pids: { kas: [ours.holder.pid, ours.other.pid], agentk }, row: {} },
   ]
   return ways
 }
 
 async function measure({ row, target, pids }: Way, path: string, inFlight: number): Promise<void> {
-  const before = Object.entries(pids).map(([name, pid]) => [name, pid, cpuSeconds(pid)] as const)
+  const cpu = (all: number[]) => all.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
+  const before = Object.entries(pids).map(([name, all]) => [name, all, cpu(all)] as const)
   const count = inFlight === 1 ? Math.ceil(requests / 3) : requests
   const result: LoadResult = await load(target(path), inFlight, count)
   add(row, `p50 ms at ${inFlight}`, result.p50Ms)
   add(row, `p99 ms at ${inFlight}`, result.p99Ms)
   add(row, `requests/s at ${inFlight}`, result.perSecond)
-  for (const [name, pid, cpu] of before) {
-    add(row, `CPU s per 1,000 at ${inFlight}, ${name}`, ((cpuSeconds(pid) - cpu) / count) * 1000)
+  for (const [name, all, seconds] of before) {
+    add(row, `CPU s per 1,000 at ${inFlight}, ${name}`, ((cpu(all) - seconds) / count) * 1000)
   }
 }
 
@@ -111,40 +124,36 @@ function add(row: Row, name: string, value: number): void {
   row[name].push(value)
 }
 
-/** One line a figure: medians, the spread over the rounds, and kas against the two others, pair by pair. */
+/** One line a figure: medians, the spread over the rounds, and ratios. */
 function report(...groups: Way[][]): void {
   const results: Record<string, Record<string, number>> = {}
   const print = (cells: string[]) =>
-    process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i ? 24 : 34)).join('')}\n`)
-  print(['median [min to max]', 'direct', 'bare bytes', 'kas', 'kas / bare', 'kas / direct'])
-  for (const [direct, bare, ours] of groups as [Way, Way, Way][]) {
-    for (const name of Object.keys(ours.row)) {
-      const ratio = (other: Way) => {
-        const pairs = other.row[name]?.map((value, i) => ((ours.row[name] as number[])[i] as number) / value)
-        return pairs ? median(pairs) : undefined
-      }
-      const toBare = ratio(bare)
-      const toDirect = ratio(direct)
-      print([
-        name,
-        shown(direct.row[name]),
-        shown(bare.row[name]),
-        shown(ours.row[name]),
-        short(toBare),
-        short(toDirect),
-      ])
-      results[name] = {
-        ...(direct.row[name] ? { direct: median(direct.row[name]) } : {}),
-        bare: median(bare.row[name] as number[]),
-        kas: median(ours.row[name] as number[]),
-        kasToBare: toBare as number,
-      }
+    process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i === 0 ? 34 : i < 5 ? 24 : 16)).join('')}\n`)
+  const names = ['direct', 'bare', 'holder', 'other'] as const
+  print(['median [min to max]', ...names, ...ratios.map((pair) => pair.join(' / '))])
+  for (const ways of groups) {
+    const rowOf = (name: Way['name']) => ways.find((way) => way.name === name)?.row ?? {}
+    for (const figure of Object.keys(rowOf('holder'))) {
+      const compared = ratios.map(([left, right]) => ratio(rowOf(left)[figure], rowOf(right)[figure]))
+      print([figure, ...names.map((name) => shown(rowOf(name)[figure])), ...compared.map(short)])
+      const medians = names.flatMap((name) => {
+        const values = rowOf(name)[figure]
+        return values ? [[name, median(values)] as const] : []
+      })
+      const told = ratios.flatMap(([left, right], i) =>
+        compared[i] ? [[`${left}/${right}`, compared[i]] as const] : [],
+      )
+      results[figure] = Object.fromEntries([...medians, ...told])
     }
   }
   const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
   process.stdout.write(
     `${JSON.stringify({ bench: 'hop', commit, node: process.version, cpus: cpus().length, results })}\n`,
   )
+}
+
+function ratio(left: number[] | undefined, right: number[] | undefined): number | undefined {
+  return left && right ? median(left.map((value, i) => value / (right[i] as number))) : undefined
 }
 
 function shown(values: number[] | undefined): string {

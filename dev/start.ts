@@ -2,19 +2,21 @@ import { rm } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { LocalStack } from './start/local-stack.ts'
-import { choosePorts } from './start/ports.ts'
+import { choosePorts, lastOffset } from './start/ports.ts'
+import { tableOf, viewReplicas } from './start/replica-table.ts'
 import { screenOf } from './start/screen.ts'
 import { claimStateFolder } from './start/state-folder.ts'
 
-/** `npm start`: kas, an agentk and a cluster to talk to, until Ctrl-C. */
+/** `npm start`: three replicas of kas behind a balancer, an agentk and a cluster to talk to, until Ctrl-C. */
 
 const usage = `npm start [-- OPTIONS]
 
   --kubeconfig FILE  the cluster to serve; else a real API server if KUBEBUILDER_ASSETS holds one,
                      else an embedded API double. No cluster that was not named is ever touched.
-  --port-base N      ports N to N + 9; else 8150 to 8159, or the next free hundred
+  --port-base N      ports N to N + ${lastOffset}; else 8150 to ${8150 + lastOffset}, or the next free hundred
   --help
 `
+const maxBase = 65_535 - lastOffset
 const project = resolve(import.meta.dirname, '..')
 
 interface Arguments {
@@ -35,17 +37,23 @@ async function main(): Promise<number> {
     await rm(path, { recursive: true, force: true })
     throw error
   }
+  const table = async () => tableOf(await viewReplicas(stack.replicas))
   const stack = new LocalStack({
     folder: path,
     ports: chosen.ports,
     kubeconfig: given.kubeconfig,
     assets: process.env.KUBEBUILDER_ASSETS,
     onStep: (text) => print(`starting ${text}\n`),
+    onLost: ({ name }) => {
+      print(`\n${name} has ended, the others go on.\n`)
+      const answers = stack.answers(chosen.ports.kubernetes, interrupted.first)
+      answers.then(async () => print(`${indented(await table())}\n`)).catch(() => undefined) // interrupted meanwhile
+    },
   })
   try {
     await stack.start(interrupted.first)
     const proxied = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].some((name) => process.env[name])
-    print(`\n${screenOf({ folder, number, chosen, cluster: stack.cluster, proxied })}`)
+    print(`\n${screenOf({ folder, number, chosen, cluster: stack.cluster, table: await table(), proxied })}`)
     await Promise.race([interrupted.waited, stack.failed])
   } catch (error) {
     if (!interrupted.first.aborted) {
@@ -67,8 +75,8 @@ function readArguments(args: string[]): Arguments | undefined {
   const { values } = parseArgs({ args, options })
   if (values.help) return undefined
   const base = values['port-base']
-  if (base !== undefined && !(/^\d{1,5}$/.test(base) && Number(base) >= 1 && Number(base) <= 65_526)) {
-    throw new Error('--port-base: a number from 1 to 65526')
+  if (base !== undefined && !(/^\d{1,5}$/.test(base) && Number(base) >= 1 && Number(base) <= maxBase)) {
+    throw new Error(`--port-base: a number from 1 to ${maxBase}`)
   }
   return { kubeconfig: values.kubeconfig, portBase: base === undefined ? undefined : Number(base) }
 }
@@ -85,6 +93,10 @@ function onSignals() {
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
   return { first: first.signal, second: second.signal, waited: waited.promise }
+}
+
+function indented(lines: readonly string[]): string {
+  return lines.map((line) => `\n  ${line}`).join('')
 }
 
 function print(text: string): 0 {

@@ -13,7 +13,7 @@ import { runFile } from './runner/run-file.ts'
 
 const root = join(import.meta.dirname, '..')
 const light = ['ground', 'unit', 'contract']
-const heavy = ['cluster', 'e2e', 'peers']
+const heavy = ['cluster', 'e2e', 'peers', 'simulator']
 /** start whole programs too, but spend their time on leases that expire and connections that grow old */
 const waiting = new Set(['test/e2e/leader.test.ts', 'test/peers/agentk-go-kas-life.test.ts'])
 

@@ -34,6 +34,8 @@ export interface ApiDoubleOptions {
   readonly port?: number
   /** from one line of a pod's log to the next */
   readonly logLineEveryMs?: number
+  /** as far back as a pod's log reaches, in lines */
+  readonly pastLogLines?: number
 }
 
 const maxBodyBytes = 1_048_576
@@ -51,7 +53,7 @@ export class ApiDouble implements Service {
   readonly #upgraded = new Set<Socket>()
 
   constructor(components: ApiDoubleComponents, options: ApiDoubleOptions) {
-    this.#options = { host: '127.0.0.1', port: 0, logLineEveryMs: 1000, ...options }
+    this.#options = { host: '127.0.0.1', port: 0, logLineEveryMs: 1000, pastLogLines: 1000, ...options }
     const { serving, clientAuthority } = components
     this.#server = createServer({
       cert: serving.certificate,
@@ -150,7 +152,8 @@ export class ApiDouble implements Service {
     const pod = this.#store.get({ resource, namespace, name })
     if (subresource === 'exec') throw new StatusError(400, 'Upgrade request required')
     if (request.method !== 'GET') throw notAllowed(request, target)
-    serveLog(pod, query, response, { lineEveryMs: this.#options.logLineEveryMs, now: Date.now })
+    const { logLineEveryMs: lineEveryMs, pastLogLines: pastLines } = this.#options
+    serveLog(pod, query, response, { lineEveryMs, pastLines, now: Date.now })
   }
 
   #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {

@@ -6,12 +6,14 @@ import { StatusError } from './status-error.ts'
 export interface LogOptions {
   /** milliseconds from one line to the next */
   readonly lineEveryMs: number
+  /** as far back as a log reaches, in lines */
+  readonly pastLines: number
   /** time in milliseconds since the epoch */
   readonly now: () => number
 }
 
-/** As far back as a log reaches, in lines. */
-const maxPastLines = 1000
+/** As a kubelet writes what it has read: some 16 KiB. */
+const linesAtOnce = 256
 
 /**
  * Serves a pod's log: lines that follow from the time since the pod started, so that none needs to be kept.
@@ -30,7 +32,10 @@ export function serveLog(pod: KubeObject, query: URLSearchParams, response: Serv
   let bytesLeft = count(query, 'limitBytes') ?? Number.POSITIVE_INFINITY
   const writeDue = () => {
     while (next < Math.min(log.length, last) && bytesLeft > 0 && !response.writableNeedDrain) {
-      const bytes = Buffer.from(`${line(next++)}\n`).subarray(0, bytesLeft)
+      const end = Math.min(next + linesAtOnce, log.length, last)
+      const lines = Array.from({ length: end - next }, (_, i) => `${line(next + i)}\n`)
+      next = end
+      const bytes = Buffer.from(lines.join('')).subarray(0, bytesLeft)
       bytesLeft -= bytes.length
       response.write(bytes)
     }
@@ -70,12 +75,13 @@ class PodLog {
 }
 
 function firstLine(log: PodLog, query: URLSearchParams, options: LogOptions): number {
-  const tail = count(query, 'tailLines') ?? maxPastLines
+  const { lineEveryMs, pastLines } = options
+  const tail = count(query, 'tailLines') ?? pastLines
   const since = count(query, 'sinceSeconds')
   const sinceTime = query.get('sinceTime')
   const pastMs = since !== undefined ? since * 1000 : sinceTime ? options.now() - Date.parse(sinceTime) : undefined
-  const recent = pastMs === undefined ? maxPastLines : Math.ceil(pastMs / options.lineEveryMs)
-  return Math.max(0, log.length - Math.min(tail, maxPastLines, Number.isFinite(recent) ? recent : maxPastLines))
+  const recent = pastMs === undefined ? pastLines : Math.ceil(pastMs / lineEveryMs)
+  return Math.max(0, log.length - Math.min(tail, pastLines, Number.isFinite(recent) ? recent : pastLines))
 }
 
 function count(query: URLSearchParams, name: string): number | undefined {

@@ -9,7 +9,7 @@ import { nodeFlags } from '../node-flags.ts'
 import { kasProgram } from '../start/local-programs.ts'
 import type { Ports } from '../start/ports.ts'
 import { untilOk } from '../start/readiness.ts'
-import { files, type Settings, writeSettings } from '../start/settings.ts'
+import { files, replicaName, type Settings, writeSettings } from '../start/settings.ts'
 import { Kube } from './kube.ts'
 import type { Scheme } from './soak-options.ts'
 
@@ -46,7 +46,7 @@ export class Ground {
     this.#ports = parts.ports
     this.kube = parts.kube
     this.#options = options
-    this.#kas = kasProgram(parts)
+    this.#kas = kasProgram(parts, replicaName(0))
   }
 
   /** Resolves when a call has gone through to the cluster; the tunnels are fresh then: agentk's least number, idle. */
@@ -103,7 +103,7 @@ export class Ground {
   async #start(signal: AbortSignal): Promise<void> {
     await this.#kas.start()
     const ready = AbortSignal.any([signal, endOf(this.#kas)])
-    await untilOk({ url: `http://127.0.0.1:${this.#ports.ops}/readiness` }, ready)
+    await untilOk({ url: `http://127.0.0.1:${this.#ports.replicas[0]?.ops}/readiness` }, ready)
     await this.restartAgentk(signal)
     const { server, ca, credential } = this.kube.options
     await untilOk({ url: `${server}/version`, ca, headers: { authorization: `Bearer ${credential}` } }, signal)
@@ -152,7 +152,7 @@ async function choosePorts(): Promise<Ports> {
     number,
     number,
   ]
-  return { agents, ops, rails, kubernetes, replicas, gossip, agentkOps }
+  return { agents, kubernetes, agentkOps, replicas: [{ agents, ops, rails, kubernetes, replicas, gossip }] }
 }
 
 function createKube(ports: Ports, authority: Authority, settings: Settings): Kube {

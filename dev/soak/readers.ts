@@ -16,6 +16,9 @@ export const maxSlowdown = 1.25
 
 /** A reader takes so much before it stops. Bytes. */
 const readBytes = 256 * 1024
+/** Before the first measurement so many read so much without stopping, and leave. Bytes. */
+const warmUpReaders = 8
+const warmUpBytes = 32 * 1024 * 1024
 /** Nothing has moved for so long: all that can fill up is full. */
 const settledMs = 1_500
 const askAgainMs = 100
@@ -39,7 +42,8 @@ export async function readers(
   options: ReadersOptions,
 ): Promise<Findings> {
   const measure = () => sample(stage, ground, options.calls)
-  await measure() // code is compiled and heaps have their size
+  await measure() // code is compiled
+  await warmUp(stage, cluster) // and what carrying logs takes by itself is taken: garbage that waits, pools of malloc
   const base = (await measure()).memory
   stage.say(`kas ${mib(base.kas)} MiB, agentk ${mib(base.agentk)} MiB before the first reader`)
   const pairs: { without: Sample; beside: Sample }[] = []
@@ -89,13 +93,19 @@ async function sample({ kube, signal }: Stage, ground: Ground, calls: number): P
 
 /** Opens readers that stop; resolves when nothing flows to them any more. */
 async function stopReaders(stage: Stage, cluster: EndlessCluster, count: number): Promise<TLSSocket[]> {
-  const sockets = await Promise.all(Array.from({ length: count }, () => startReader(stage)))
+  const sockets = await Promise.all(Array.from({ length: count }, () => startReader(stage, readBytes)))
   await settled(stage, cluster, count)
   return sockets
 }
 
-/** Resolves once it has read its share and stopped. */
-async function startReader({ kube }: Stage): Promise<TLSSocket> {
+async function warmUp(stage: Stage, cluster: EndlessCluster): Promise<void> {
+  const sockets = await Promise.all(Array.from({ length: warmUpReaders }, () => startReader(stage, warmUpBytes)))
+  for (const socket of sockets) socket.destroy()
+  await settled(stage, cluster, 0)
+}
+
+/** Resolves once it has read `bytes` and stopped. */
+async function startReader({ kube }: Stage, bytes: number): Promise<TLSSocket> {
   const socket = await kube.dial()
   const { credential, server } = kube.options
   const head = [`GET ${logPath} HTTP/1.1`, `Host: ${new URL(server).host}`, `Authorization: Bearer ${credential}`]
@@ -107,7 +117,7 @@ async function startReader({ kube }: Stage): Promise<TLSSocket> {
     socket.on('data', (chunk: Buffer) => {
       if (taken === 0 && !chunk.toString('latin1').startsWith('HTTP/1.1 200')) reject(new Error(chunk.toString()))
       taken += chunk.length
-      if (taken < readBytes) return
+      if (taken < bytes) return
       socket.pause()
       resolve()
     })

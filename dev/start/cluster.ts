@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { access, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { ApiDouble } from '../api-double/api-double.ts'
+import { ApiDouble, type ApiDoubleOptions } from '../api-double/api-double.ts'
 import type { Authority } from '../certificates.ts'
 import { missingAssets } from '../control-plane/assets.ts'
 import { ControlPlane } from '../control-plane/control-plane.ts'
@@ -17,6 +17,8 @@ export interface Cluster {
   stop(patience: AbortSignal): Promise<void>
 }
 
+export type DoubleOptions = Pick<ApiDoubleOptions, 'logLineEveryMs' | 'pastLogLines'>
+
 export interface ClusterChoice {
   /** what `--kubeconfig` names */
   readonly kubeconfig: string | undefined
@@ -24,6 +26,7 @@ export interface ClusterChoice {
   readonly assets: string | undefined
   readonly folder: string
   readonly authority: Authority
+  readonly doubleOptions?: DoubleOptions
 }
 
 /**
@@ -56,10 +59,10 @@ async function realCluster(assets: string): Promise<Cluster> {
   }
 }
 
-async function doubleCluster({ folder, authority }: ClusterChoice): Promise<Cluster> {
+async function doubleCluster({ folder, authority, doubleOptions }: ClusterChoice): Promise<Cluster> {
   const token = randomBytes(24).toString('base64url')
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
-  const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token })
+  const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token, ...doubleOptions })
   await double.start()
   const kubeconfig = join(resolve(folder), 'cluster.kubeconfig')
   const content = kubeconfigText({

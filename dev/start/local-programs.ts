@@ -3,7 +3,7 @@ import { Program } from '../control-plane/program.ts'
 import type { Warden } from '../control-plane/warden.ts'
 import { nodeFlags } from '../node-flags.ts'
 import type { Ports } from './ports.ts'
-import { files } from './settings.ts'
+import { files, replicaFiles } from './settings.ts'
 
 const project = resolve(import.meta.dirname, '../..')
 /** Settings of the caller's shell that would steer kas or agentk elsewhere. */
@@ -12,20 +12,23 @@ const foreign = /^(KUBECONFIG|KUBERNETES_|POD_|KAS_|AGENTK_|NODE_OPTIONS|NODE_CH
 interface Inputs {
   readonly warden: Warden
   readonly folder: string
-  readonly ports: Ports
 }
 
-/** kas with the configuration file of the state folder, by the Node that runs this. */
-export function kasProgram({ warden, folder }: Inputs): Program {
+/** A replica of kas with its configuration file of the state folder, by the Node that runs this. */
+export function kasProgram({ warden, folder }: Inputs, name: string): Program {
+  const { configuration, log } = replicaFiles(name)
   return nodeProgram(warden, {
     folder,
-    logFile: files.kasLog,
-    args: ['src/kas/main.ts', `--configuration-file=${resolve(folder, files.kasConfiguration)}`],
+    logFile: log,
+    args: ['src/kas/main.ts', `--configuration-file=${resolve(folder, configuration)}`],
   })
 }
 
 /** agentk with the flags of the stock one (wire-protocol 2.10). */
-export function agentkProgram({ warden, folder, ports }: Inputs, cluster: { kubeconfig: string }): Program {
+export function agentkProgram(
+  { warden, folder, ports }: Inputs & { ports: Ports },
+  cluster: { kubeconfig: string },
+): Program {
   return nodeProgram(warden, {
     folder,
     logFile: files.agentkLog,

@@ -2,14 +2,16 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Service } from '../../src/lib/service.ts'
 import { abortable } from '../../src/lib/signals.ts'
+import { Balancer } from '../balancer.ts'
 import { Authority } from '../certificates.ts'
 import type { Program } from '../control-plane/program.ts'
 import { Warden } from '../control-plane/warden.ts'
-import { type Cluster, startCluster } from './cluster.ts'
-import { agentkProgram, kasProgram } from './local-programs.ts'
+import { type Cluster, type DoubleOptions, startCluster } from './cluster.ts'
+import { agentkProgram } from './local-programs.ts'
+import { LocalReplica } from './local-replica.ts'
 import type { Ports } from './ports.ts'
 import { untilOk } from './readiness.ts'
-import { files, writeKubeconfig, writeSettings } from './settings.ts'
+import { files, type Graces, replicaName, writeKubeconfig, writeSettings } from './settings.ts'
 
 export interface LocalStackOptions {
   /** its state folder, claimed */
@@ -19,8 +21,24 @@ export interface LocalStackOptions {
   readonly kubeconfig: string | undefined
   /** what KUBEBUILDER_ASSETS names */
   readonly assets: string | undefined
+  /** of replicas that leave */
+  readonly graces?: Graces
+  /** replicas that are started at first; the others are written down, and may join. Default: all */
+  readonly first?: number
+  /** of the embedded API double, if that is the cluster */
+  readonly doubleOptions?: DoubleOptions
   /** told what is being done, for the screen */
   readonly onStep?: (text: string) => void
+  /** told when a replica has ended by itself while others serve */
+  readonly onLost?: (replica: LocalReplica) => void
+}
+
+/** How a call gets in: the same for every replica and for the balancer. */
+export interface Access {
+  /** PEM */
+  readonly authority: string
+  /** what a user's request carries after `Bearer ` */
+  readonly userCredential: string
 }
 
 const readyTimeoutMs = 60_000
@@ -28,21 +46,35 @@ const readyTimeoutMs = 60_000
 const stopTimeoutMs = 5_000
 const shownLogLines = 12
 
-/** A cluster, kas and one agentk, each with its log in the state folder; the parts end when this process does. */
+/**
+ * A cluster, replicas of kas behind a balancer and one agentk, each with its log in the state folder; the parts end
+ * when this process does.
+ */
 export class LocalStack implements Service {
+  /** all that are written down, running or not */
+  readonly replicas: readonly LocalReplica[]
+  readonly balancer: Balancer
   readonly #options: LocalStackOptions
   readonly #warden = new Warden()
-  readonly #programs: { name: string; program: Program; log: string }[] = []
   readonly #failed = Promise.withResolvers<never>()
+  #agentk: Program | undefined
   #cluster: Cluster | undefined
+  #access: Access | undefined
+  #started = false
   #stopping = false
 
   constructor(options: LocalStackOptions) {
     this.#options = options
+    const { folder, ports } = options
+    this.replicas = ports.replicas.map(
+      (own, i) => new LocalReplica({ warden: this.#warden }, { name: replicaName(i), folder, ports: own }),
+    )
+    const replicas = this.replicas.map(({ balanced }) => balanced)
+    this.balancer = new Balancer({ fronts: [ports.agents, ports.kubernetes], replicas })
     this.#failed.promise.catch(() => undefined) // told to those who wait for it
   }
 
-  /** Rejects when kas or agentk ends by itself, with its name and its last lines. */
+  /** Rejects when agentk, or the last replica, ends by itself, with its name and its last lines. */
   get failed(): Promise<never> {
     return this.#failed.promise
   }
@@ -53,25 +85,63 @@ export class LocalStack implements Service {
     return this.#cluster
   }
 
-  /** Resolves when a call has gone all the way to the cluster and back. */
+  /** Once started. */
+  get access(): Access {
+    if (!this.#access) throw new Error('the settings have not been written')
+    return this.#access
+  }
+
+  /** Resolves when a call has gone through each replica, and through the balancer, to the cluster and back. */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    const { folder, ports, kubeconfig, assets, onStep = () => undefined } = this.#options
+    const { folder, ports, kubeconfig, assets, graces, first, doubleOptions, onStep = () => undefined } = this.#options
     await this.#warden.start()
     const authority = await Authority.create('kas npm start')
-    const inputs = { folder, ports, authority, warden: this.#warden }
+    const inputs = { folder, ports, authority, warden: this.#warden, ...(graces ? { graces } : {}) }
     const settings = await writeSettings(inputs)
+    this.#access = { authority: authority.certificate, ...settings }
     onStep('the cluster')
-    this.#cluster = await startCluster({ kubeconfig, assets, folder, authority })
+    this.#cluster = await startCluster({
+      kubeconfig,
+      assets,
+      folder,
+      authority,
+      ...(doubleOptions ? { doubleOptions } : {}),
+    })
     signal.throwIfAborted()
-    onStep('kas')
-    await this.#startProgram('kas', kasProgram(inputs), files.kasLog)
-    await this.#ready({ url: `http://127.0.0.1:${ports.ops}/readiness` }, signal)
+    const replicas = this.replicas.slice(0, first)
+    onStep(`${replicas.length} replicas of kas`)
+    for (const replica of replicas) await this.startReplica(replica)
+    await this.#all(
+      replicas.map((replica) => (limit: AbortSignal) => replica.ready(limit)),
+      signal,
+    )
+    await this.balancer.start()
     onStep('agentk')
-    await this.#startProgram('agentk', agentkProgram(inputs, this.#cluster), files.agentkLog)
-    const headers = { Authorization: `Bearer ${settings.userCredential}` }
-    const url = `https://127.0.0.1:${ports.kubernetes}/version`
-    await this.#ready({ url, ca: authority.certificate, headers }, signal)
+    await this.#startAgentk(agentkProgram(inputs, this.#cluster))
+    const entries = [ports, ...replicas.map((replica) => replica.ports)]
+    await this.#all(
+      entries.map(
+        ({ kubernetes }) =>
+          (limit: AbortSignal) =>
+            this.answers(kubernetes, limit),
+      ),
+      signal,
+    )
     await writeKubeconfig(inputs, settings)
+    this.#started = true
+  }
+
+  /** One that is not running; it is not ready yet. */
+  async startReplica(replica: LocalReplica): Promise<void> {
+    await replica.start()
+    void replica.exited.then(() => this.#ended(replica))
+  }
+
+  /** Resolves once a call that enters there comes back from the cluster. */
+  async answers(kubernetesPort: number, signal: AbortSignal): Promise<void> {
+    const { authority, userCredential } = this.access
+    const headers = { Authorization: `Bearer ${userCredential}` }
+    await untilOk({ url: `https://127.0.0.1:${kubernetesPort}/version`, ca: authority, headers }, signal)
   }
 
   /**
@@ -81,28 +151,38 @@ export class LocalStack implements Service {
   async stop(patience?: AbortSignal, options: { keepFolder?: boolean } = {}): Promise<void> {
     this.#stopping = true
     const limit = () => AbortSignal.any([AbortSignal.timeout(stopTimeoutMs), ...(patience ? [patience] : [])])
-    for (const { program } of this.#programs.splice(0)) await program.stop(limit())
+    await Promise.all(this.replicas.map((replica) => replica.stop(limit())))
+    await this.balancer.stop()
+    await this.#agentk?.stop(limit())
     await this.#cluster?.stop(limit())
     this.#cluster = undefined
     await this.#warden.stop()
     if (!options.keepFolder) await rm(this.#options.folder, { recursive: true, force: true })
   }
 
-  async #startProgram(name: string, program: Program, logName: string): Promise<void> {
-    const log = join(this.#options.folder, logName)
+  async #startAgentk(program: Program): Promise<void> {
     await program.start()
-    this.#programs.push({ name, program, log })
-    void program.exited.then(async () => {
-      if (this.#stopping) return
-      const lines = (await readFile(log, 'utf8').catch(() => '')).trimEnd().split('\n').slice(-shownLogLines)
-      this.#failed.reject(new Error(`${name} ended by itself. The end of ${log}:\n\n${lines.join('\n')}`))
-    })
+    this.#agentk = program
+    void program.exited.then(() => this.#fail('agentk', join(this.#options.folder, files.agentkLog)))
   }
 
-  #ready(question: Parameters<typeof untilOk>[0], signal: AbortSignal): Promise<void> {
+  #ended(replica: LocalReplica): void {
+    if (this.#stopping) return
+    if (this.#started && this.replicas.some(({ pid }) => pid !== undefined)) this.#options.onLost?.(replica)
+    else void this.#fail(replica.name, replica.log)
+  }
+
+  async #fail(name: string, log: string): Promise<void> {
+    if (this.#stopping) return
+    const lines = (await readFile(log, 'utf8').catch(() => '')).trimEnd().split('\n').slice(-shownLogLines)
+    this.#failed.reject(new Error(`${name} ended by itself. The end of ${log}:\n\n${lines.join('\n')}`))
+  }
+
+  /** Waits for all at once, or for the first part that ends by itself. */
+  #all(waits: readonly ((limit: AbortSignal) => Promise<void>)[], signal: AbortSignal): Promise<void> {
     const ended = new AbortController()
     const limit = AbortSignal.any([signal, ended.signal, AbortSignal.timeout(readyTimeoutMs)])
-    const answered = untilOk(question, limit)
+    const answered = Promise.all(waits.map((wait) => wait(limit))).then(() => undefined)
     answered.catch(() => undefined) // when a program ended first, that is the failure to tell
     return abortable(Promise.race([answered, this.failed]), signal).finally(() => ended.abort())
   }

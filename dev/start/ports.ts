@@ -1,14 +1,27 @@
 import { createServer } from 'node:net'
 
-/** What listens where, as distances from the base; with base 8150 these are the standard ports. */
-const offsets = { agents: 0, ops: 1, rails: 3, kubernetes: 4, replicas: 5, gossip: 6, agentkOps: 9 } as const
+/** What listens where in a replica, as distances from its own base; with base 8150 these are the standard ports. */
+const offsets = { agents: 0, ops: 1, rails: 3, kubernetes: 4, replicas: 5, gossip: 6 } as const
+/** What is not of a replica. The balancer takes the standard ports: who calls it need not know of replicas. */
+const shared = { agents: 0, kubernetes: 4, agentkOps: 9 } as const
+/** from the base of one replica to that of the next; the first one comes after the shared ports */
+const replicaStep = 10
 
-export type Ports = Readonly<Record<keyof typeof offsets, number>>
+export type ReplicaPorts = Readonly<Record<keyof typeof offsets, number>>
+
+/** All on 127.0.0.1; `agents` and `kubernetes` are those that callers use. */
+export interface Ports extends Readonly<Record<keyof typeof shared, number>> {
+  /** of kas-0, kas-1 and so on */
+  readonly replicas: readonly ReplicaPorts[]
+}
 
 export const standardBase = 8150
 /** Bases that are tried when the standard one is taken: 8250, 8350 and so on. */
 const step = 100
 const maxBases = 10
+export const replicaCount = 3
+/** the last port, as a distance from the base */
+export const lastOffset = (replicaCount + 1) * replicaStep - 1
 
 export interface ChosenPorts {
   readonly ports: Ports
@@ -26,7 +39,7 @@ export async function choosePorts(given: number | undefined, first = 0): Promise
   if (given !== undefined) {
     const taken = await takenPort(given)
     if (taken === undefined) return { ports: portsOf(given), base: given }
-    throw new Error(`Port ${taken} is taken. Choose others: npm start -- --port-base N uses N to N + 9`)
+    throw new Error(`Port ${taken} is taken. Choose others: npm start -- --port-base N uses N to N + ${lastOffset}`)
   }
   let firstTaken: number | undefined
   for (let i = 0; i < maxBases; i++) {
@@ -35,15 +48,24 @@ export async function choosePorts(given: number | undefined, first = 0): Promise
     if (taken === undefined) return { ports: portsOf(base), base, ...(firstTaken ? { taken: firstTaken } : {}) }
     firstTaken ??= taken
   }
-  throw new Error(`Port ${firstTaken} is taken, and so are others. Choose: npm start -- --port-base N uses N to N + 9`)
+  throw new Error(
+    `Port ${firstTaken} is taken, and so are others. Choose: npm start -- --port-base N uses N to N + ${lastOffset}`,
+  )
 }
 
 function portsOf(base: number): Ports {
-  return Object.fromEntries(Object.entries(offsets).map(([name, offset]) => [name, base + offset])) as Ports
+  const replicas = Array.from({ length: replicaCount }, (_, i) => at(base + (i + 1) * replicaStep, offsets))
+  return { ...at(base, shared), replicas }
+}
+
+function at<Name extends string>(base: number, distances: Readonly<Record<Name, number>>): Record<Name, number> {
+  const entries = Object.entries<number>(distances).map(([name, distance]) => [name, base + distance])
+  return Object.fromEntries(entries) as Record<Name, number>
 }
 
 async function takenPort(base: number): Promise<number | undefined> {
-  for (const port of Object.values(portsOf(base))) {
+  const { replicas, ...front } = portsOf(base)
+  for (const port of [front, ...replicas].flatMap((ports) => Object.values(ports))) {
     if (!(await isFree(port))) return port
   }
   return undefined

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Cluster } from './cluster.ts'
 import { agentAddress } from './local-programs.ts'
 import type { ChosenPorts } from './ports.ts'
-import { agent, files } from './settings.ts'
+import { agent, files, replicaFiles, replicaName } from './settings.ts'
 
 export interface ScreenInputs {
   /** as it is typed: relative to the project's folder */
@@ -11,6 +11,8 @@ export interface ScreenInputs {
   readonly number: number
   readonly chosen: ChosenPorts
   readonly cluster: Pick<Cluster, 'kind' | 'description'>
+  /** which replica is where, a line each */
+  readonly table: readonly string[]
   /** curl would go through a proxy */
   readonly proxied: boolean
 }
@@ -33,22 +35,25 @@ export function linesToTry({ folder, number, chosen, cluster, proxied }: ScreenI
 
 /** What runs where, and what to try. */
 export function screenOf(inputs: ScreenInputs): string {
-  const { folder, chosen, cluster } = inputs
+  const { folder, chosen, cluster, table } = inputs
   const { ports, taken } = chosen
   const pad = ' '.repeat(11)
+  const { configuration, log, socket } = replicaFiles(replicaName(0))
   const lines = [
-    'kas runs. Ctrl-C stops everything.',
+    `kas runs, as ${ports.replicas.length} replicas behind a balancer. Ctrl-C stops everything.`,
     '',
     `  cluster  ${cluster.description}`,
     ...(cluster.kind === 'double' ? [`${pad}(a cluster of yours: npm start -- --kubeconfig FILE)`] : []),
-    `  agentk   agent ${agent.id} "${agent.name}", dials kas at ${agentAddress(ports)}`,
-    `  kas      https://127.0.0.1:${ports.kubernetes}  the cluster's API, through the agent: for kubectl, CI, browsers`,
-    `${pad}http://127.0.0.1:${ports.ops}/metrics`,
-    `  files    ${folder}/: ${[files.kasLog, files.agentkLog, files.kasConfiguration, files.directory].join(', ')},`,
+    `  agentk   agent ${agent.id} "${agent.name}", dials kas at ${agentAddress(ports)}, the balancer`,
+    `  kas      https://127.0.0.1:${ports.kubernetes}, the balancer: the cluster's API, through the agent, for kubectl, CI, browsers`,
+    `  files    ${folder}/: ${log} and so on, ${files.agentkLog}, ${configuration}, ${files.directory},`,
     `${pad}${files.repository} (push to .gitlab/agents/${agent.name}/config.yaml in it: who may use the agent)`,
     ...(taken
       ? [`  ports    ${taken} was taken, so these start at ${chosen.base} (--port-base N chooses others)`]
       : []),
+    '',
+    ...table.map((line) => `  ${line}`),
+    `  (what a replica knows: npm run -s kas -- status --socket ${join(folder, socket)})`,
     '',
     'To try in another terminal, in this folder:',
     '',

@@ -4,16 +4,15 @@ import { join, resolve } from 'node:path'
 import { stringify } from 'yaml'
 import type { Authority } from '../certificates.ts'
 import { kubeconfigText } from '../control-plane/kubeconfig.ts'
-import type { Ports } from './ports.ts'
+import type { Ports, ReplicaPorts } from './ports.ts'
 import { createProjectRepository } from './project-repository.ts'
 
-/** Names of the files of one `npm start`, below its state folder. */
+/** Names of the files of one `npm start`, below its state folder; those of a replica: `replicaFiles`. */
 export const files = {
   authority: 'ca.pem',
   certificate: 'tls.crt',
   key: 'tls.key',
   secret: 'secret',
-  kasConfiguration: 'kas.yaml',
   directory: 'directory.yaml',
   repository: 'clusters.git',
   agentToken: 'agent.token',
@@ -21,9 +20,16 @@ export const files = {
   jobHeader: 'ci.header',
   kubeconfig: 'kubeconfig',
   kubectlCache: 'kubectl-cache',
-  kasLog: 'kas.log',
   agentkLog: 'agentk.log',
 } as const
+
+export const replicaName = (index: number) => `kas-${index}`
+
+export const replicaFiles = (name: string) => ({
+  configuration: `${name}.yaml`,
+  log: `${name}.log`,
+  socket: `${name}.sock`,
+})
 
 export const agent = { id: 42, name: 'demo', project: { id: 1, path: 'demo/clusters' } } as const
 const group = { id: 7, path: 'demo' }
@@ -33,17 +39,28 @@ export interface Settings {
   readonly userCredential: string
 }
 
+/** How long a replica that leaves goes on; what a person waits for after Ctrl-C. */
+export interface Graces {
+  /** for new connections and calls */
+  readonly listen: string
+  /** for running ones */
+  readonly shutdown: string
+}
+
+const shortGraces: Graces = { listen: '0s', shutdown: '1s' }
+
 interface Inputs {
   readonly folder: string
   readonly ports: Ports
   readonly authority: Authority
+  readonly graces?: Graces
 }
 
 /**
- * Writes all that kas and agentk need into the state folder: certificate, secrets, kas' configuration, a directory
- * file with one agent, one user and one CI job, and the Git repository with the agent's configuration.
+ * Writes all that kas and agentk need into the state folder: certificate, secrets, a configuration for each replica, a
+ * directory file with one agent, one user and one CI job, and the Git repository with the agent's configuration.
  */
-export async function writeSettings({ folder, ports, authority }: Inputs): Promise<Settings> {
+export async function writeSettings({ folder, ports, authority, graces = shortGraces }: Inputs): Promise<Settings> {
   const write = (name: string, content: string) => writeFile(join(folder, name), content, { mode: 0o600 })
   const [agentToken, userToken, jobToken] = [newToken('glagent-'), newToken('glpat-'), newToken('glcbt-')]
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
@@ -52,7 +69,11 @@ export async function writeSettings({ folder, ports, authority }: Inputs): Promi
   await write(files.key, serving.key)
   await write(files.secret, `${randomBytes(32).toString('base64')}\n`)
   await write(files.agentToken, `${agentToken}\n`)
-  await write(files.kasConfiguration, stringify(kasConfiguration(resolve(folder), ports)))
+  for (const [i, own] of ports.replicas.entries()) {
+    const name = replicaName(i)
+    const content = kasConfiguration({ folder: resolve(folder), name, own, all: ports.replicas, graces })
+    await write(replicaFiles(name).configuration, stringify(content))
+  }
   await write(files.directory, stringify(directory(resolve(folder), { agentToken, userToken, jobToken })))
   await createProjectRepository(resolve(folder, files.repository), {
     [`.gitlab/agents/${agent.name}/config.yaml`]: stringify(agentConfiguration),
@@ -78,23 +99,42 @@ const agentConfiguration = {
   user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
 }
 
-function kasConfiguration(folder: string, ports: Ports) {
+/** A deeper folder has no room for a Unix socket: then `kas status` has nothing to ask. */
+const maxSocketPathBytes = 107
+
+interface ReplicaInputs {
+  readonly folder: string
+  readonly name: string
+  readonly own: ReplicaPorts
+  readonly all: readonly ReplicaPorts[]
+  readonly graces: Graces
+}
+
+function kasConfiguration({ folder, name, own, all, graces }: ReplicaInputs) {
   const tls = { certificate_file: join(folder, files.certificate), key_file: join(folder, files.key) }
   const at = (port: number) => `127.0.0.1:${port}`
   const secret = { authentication_secret_file: join(folder, files.secret) }
+  const socket = join(folder, replicaFiles(name).socket)
+  const grace = { listen_grace_period: graces.listen }
   return {
     directory: { file: join(folder, files.directory) },
     agent: {
-      listen: { address: at(ports.agents), websocket: true, listen_grace_period: '0s', ...tls },
+      listen: { address: at(own.agents), websocket: true, ...grace, ...tls },
       configuration: { poll_period: '2s' },
       kubernetes_api: {
-        listen: { address: at(ports.kubernetes), listen_grace_period: '0s', shutdown_grace_period: '1s', ...tls },
+        listen: { address: at(own.kubernetes), ...grace, shutdown_grace_period: graces.shutdown, ...tls },
       },
     },
-    observability: { listen: { address: at(ports.ops) } },
-    api: { listen: { address: at(ports.rails), listen_grace_period: '0s', ...secret } },
-    private_api: { listen: { address: at(ports.replicas), listen_grace_period: '0s', ...secret } },
-    cluster: { name: 'kas-0', listen: { address: at(ports.gossip) } },
+    observability: { listen: { address: at(own.ops) } },
+    ...(Buffer.byteLength(socket) <= maxSocketPathBytes ? { ops: { socket } } : {}),
+    api: { listen: { address: at(own.rails), ...grace, ...secret } },
+    private_api: { listen: { address: at(own.replicas), ...grace, ...secret } },
+    cluster: {
+      name,
+      listen: { address: at(own.gossip) },
+      agent_address: `wss://${at(own.agents)}`,
+      discovery: { static: all.map(({ gossip }) => at(gossip)) },
+    },
   }
 }
 

@@ -22,9 +22,9 @@ import { Configuration } from './modules/configuration.ts'
 import { KubernetesApi } from './modules/kubernetes-api/kubernetes-api.ts'
 import { Leader } from './modules/leader.ts'
 import { Registrar } from './modules/registrar.ts'
-import { KasLink } from './tunnels/kas-link.ts'
-import { TunnelPool } from './tunnels/pool.ts'
-import { dialKas } from './tunnels/transport.ts'
+import { allowedAddress } from './tunnels/allowed-address.ts'
+import { laneBuilder } from './tunnels/lane-builder.ts'
+import { Lanes } from './tunnels/lanes.ts'
 
 export interface AppComponents {
   readonly log: Logger
@@ -45,7 +45,7 @@ export class App implements Service {
   readonly #product: string
   readonly #loggers: Loggers
   readonly #client: ApiClient
-  readonly #link: KasLink
+  readonly #kas: Lanes
   readonly #stages: Stages
 
   constructor({ log, access }: AppComponents, { config, version }: AppOptions) {
@@ -54,8 +54,7 @@ export class App implements Service {
     this.#product = productName('gitlab-agent', version)
     this.#loggers = new Loggers(log)
     this.#client = new ApiClient(access)
-    this.#link = this.#createLink()
-    const pool = this.#createPool()
+    this.#kas = this.#createLanes()
     const { configuration, registrar } = this.#createModules()
     const election = this.#createElection()
     const leader = new Leader({ election, log: this.#loggers.of('leader'), ...time })
@@ -63,9 +62,18 @@ export class App implements Service {
       this.#loggers.apply(received)
       election.begin(`agent-${received.agentId}-lock`)
     })
-    const ops = this.#createOps(pool, election)
+    const ops = this.#createOps(election)
     const closing: Service = { start: async () => undefined, stop: () => this.#client.close() }
-    this.#stages = new Stages([...ops, closing, this.#link, configuration, registrar, election, leader, pool])
+    this.#stages = new Stages([
+      ...ops,
+      closing,
+      this.#kas,
+      configuration,
+      registrar,
+      election,
+      leader,
+      this.#kas.tunnels,
+    ])
   }
 
   async start(): Promise<void> {
@@ -78,26 +86,23 @@ export class App implements Service {
     await this.#stages.stop(patience)
   }
 
-  #createLink(): KasLink {
-    const { kas, token, env } = this.#config
-    const userAgent = this.#product
-    const transport = { ...kas, userAgent, authorization: () => `Bearer ${token()}`, env }
-    return new KasLink(
-      { dial: (signal) => dialKas(transport, signal), log: this.#loggers.of('kas_link'), ...time },
-      // inside a WebSocket HTTP/2 is in the clear, whatever is around it
-      { authority: kas.address.authority, scheme: kas.address.scheme === 'grpcs' ? 'https' : 'http', userAgent },
-    )
-  }
-
-  #createPool(): TunnelPool {
+  #createLanes(): Lanes {
+    const { kas, token, env, pod } = this.#config
+    const { address: own, allowHome: alsoAllowed } = kas
     const kubernetesApi = new KubernetesApi({ client: this.#client }, { product: this.#product })
     const methods = new Map([[kubernetesApiMethod, kubernetesApi.forward]])
-    const log = this.#loggers.of('reverse_tunnel')
-    return new TunnelPool({ link: this.#link, methods, metadata: this.#metadata, log, ...time })
+    const logs = { link: this.#loggers.of('kas_link'), tunnels: this.#loggers.of('reverse_tunnel') }
+    const transport = { ...kas, userAgent: this.#product, authorization: () => `Bearer ${token()}`, env }
+    return new Lanes({
+      build: laneBuilder({ methods, metadata: this.#metadata, logs, ...time }, { transport, pod: pod.name }),
+      allowed: (address) => allowedAddress(address, { own, alsoAllowed }),
+      log: logs.link,
+      clock: systemClock,
+    })
   }
 
   #createModules(): { configuration: Configuration; registrar: Registrar } {
-    const components = { link: this.#link, metadata: this.#metadata, ...time }
+    const components = { link: this.#kas, metadata: this.#metadata, ...time }
     const meta = agentMeta(this.#config, this.#version)
     const kubernetesVersion = (signal: AbortSignal) => askKubernetesVersion(this.#client, signal)
     const log = this.#loggers.of('agent_registrar')
@@ -114,19 +119,19 @@ export class App implements Service {
     return new Election({ leases, log: this.#loggers.of('leader'), ...time }, { identity })
   }
 
-  #createOps(pool: TunnelPool, election: Election): Service[] {
+  #createOps(election: Election): Service[] {
     const { listen, certificate: files } = this.#config.observability
-    const link = this.#link
+    const kas = this.#kas
     const register = createRegistry()
     createBuildMetrics(register, this.#version)
     createAgentkMetrics(register, {
-      tunnels: () => pool.counts,
-      connected: () => link.connected,
+      tunnels: () => kas.counts,
+      connected: () => kas.connected,
       leads: () => election.holds(),
     })
     const log = this.#loggers.of('observability')
     const certificate = files && new CertificateFiles({ log }, files)
-    const readiness = { problem: () => (link.connected ? undefined : 'kas: not connected') }
+    const readiness = { problem: () => (kas.connected ? undefined : 'kas: not connected') }
     const components = { register, readiness, log, ...(certificate ? { certificate } : {}) }
     const server = new OpsServer(components, { listen, product: this.#product })
     return certificate ? [certificate, server] : [server]

@@ -12,6 +12,8 @@ export interface Config {
     readonly serverName?: string
     readonly skipVerify: boolean
     readonly headers: readonly (readonly [name: string, value: string])[]
+    /** hosts at which replicas of kas may be, besides what is below that of the address */
+    readonly allowHome: readonly string[]
   }
   /** the agent's token as it is now */
   readonly token: () => string
@@ -61,6 +63,7 @@ function readKas(flags: Flags): Config['kas'] {
       ...(serverName ? { serverName } : {}),
       skipVerify: flags['kas-insecure-skip-tls-verify'] ?? false,
       headers: (flags['kas-header'] ?? []).map(readHeader),
+      allowHome: (flags['kas-allow-home'] ?? []).map(readHost),
     }
   } catch (error) {
     throw new UsageError((error as Error).message, { cause: error })
@@ -74,6 +77,13 @@ function readHeader(text: string): readonly [string, string] {
     throw new Error('--kas-header must be "Name: value"')
   }
   return [name, value]
+}
+
+function readHost(text: string): string {
+  const host = text.toLowerCase()
+  if (!/^[0-9a-z]([-.0-9a-z]*[0-9a-z])?$/.test(host))
+    throw new Error(`--kas-allow-home "${text}": expected a host name`)
+  return host
 }
 
 function readToken(flags: Flags, env: NodeJS.ProcessEnv): () => string {

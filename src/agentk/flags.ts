@@ -14,6 +14,7 @@ const options = {
   'kas-header': list,
   'kas-insecure-skip-tls-verify': flag,
   'kas-tls-server-name': text,
+  'kas-allow-home': list,
   'observability-listen-network': text,
   'observability-listen-address': text,
   'observability-cert-file': text,
@@ -49,6 +50,7 @@ kas:
   --kas-ca-cert-file <file>        authorities to trust besides the system's; also --ca-cert-file
   --kas-header <name: value>       sent with each connection, may be repeated
   --kas-tls-server-name <name>     name to expect in kas' certificate
+  --kas-allow-home <host>          replicas of kas may be there or below, too, may be repeated
   --kas-insecure-skip-tls-verify   do not check kas' certificate
 
 Metrics, liveness and readiness:

@@ -2,10 +2,13 @@ import { readFileSync, statSync } from 'node:fs'
 
 /** A file is looked at again when it is used and this much time has passed. Tokens rotate minutes before they expire. */
 const maxAgeMs = 1000
+/** A file that was changed less than this ago may be half of what it will be: not everybody replaces files by rename. */
+const writingMs = 100
 
 /**
  * The text of a file that others replace while we run: tokens, certificates. Reading is synchronous, on use: a stat a
- * second at the most, and the answer is never older than that.
+ * second at the most, and the answer is never older than that. A file that is empty counts as one that cannot be read:
+ * who writes in place empties it first, and an empty token would make us nobody.
  */
 export class WatchedFile {
   readonly path: string
@@ -25,28 +28,47 @@ export class WatchedFile {
     return this.#version
   }
 
-  /** @throws the file system's error if it was never readable; later the last good text is kept */
+  /** @throws the file system's error, or that it is empty, if it never had a text; later the last good one is kept */
   text(): string {
-    if (this.#now() - this.#checkedAt >= maxAgeMs) this.refresh()
+    if (this.#text === undefined) this.#look()
+    else if (this.#now() - this.#checkedAt >= maxAgeMs) this.#look({ orWait: true })
     return this.#text as string
   }
 
-  /** Looks now. @returns whether the text has changed */
+  /** Looks now: the text before is of no use any more. @returns whether the text has changed */
   refresh(): boolean {
-    this.#checkedAt = this.#now()
+    return this.#look()
+  }
+
+  /** @param options.orWait - one that may still be written is left for the next use */
+  #look(options: { orWait?: boolean } = {}): boolean {
     const before = this.#text
     try {
       const { mtimeMs, ino, size } = statSync(this.path)
       const stamp = `${mtimeMs} ${ino} ${size}`
       if (stamp !== this.#stamp) {
-        this.#text = readFileSync(this.path, 'utf8')
+        if (options.orWait && isRecent(mtimeMs)) return false
+        this.#text = readText(this.path)
         this.#stamp = stamp
       }
     } catch (error) {
       if (before === undefined) throw error
     }
+    this.#checkedAt = this.#now()
     if (this.#text === before) return false
     this.#version++
     return true
   }
+}
+
+/** @param mtimeMs - by the system's clock; from the future, it is of another one and says nothing */
+function isRecent(mtimeMs: number): boolean {
+  const ageMs = Date.now() - mtimeMs
+  return ageMs > -writingMs && ageMs < writingMs
+}
+
+function readText(path: string): string {
+  const text = readFileSync(path, 'utf8')
+  if (text.trim() === '') throw new Error(`${path} is empty`)
+  return text
 }

@@ -62,8 +62,9 @@ export function methodTypes(methods: Readonly<Record<string, AgentMethod>>): Rea
 /** @returns ends the registration */
 function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {
   const connectionId = positiveInt63()
-  connectedAgents.register(agent, connectionId, meta)
-  const renewal = setInterval(() => connectedAgents.register(agent, connectionId, meta), registrationRenewalMs)
+  const register = () => connectedAgents.register(agent, connectionId, meta, { renewed: false })
+  register()
+  const renewal = setInterval(register, registrationRenewalMs)
   return () => {
     clearInterval(renewal)
     connectedAgents.unregister(agent, connectionId)

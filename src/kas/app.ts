@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { systemClock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
@@ -18,9 +19,15 @@ import type { KasConfig } from './config.ts'
 import { DirectoryFile } from './directory/directory-file.ts'
 import { createDirectoryMetrics } from './directory/directory-metrics.ts'
 import { FileDirectory } from './directory/file.ts'
+import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
+import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
 import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
+import type { PushEvents } from './modules/notifications/notifications.ts'
 import { railsMethods, railsMethodTypes } from './rails-methods.ts'
+import { ReplicaCalls } from './replica-calls.ts'
+import { replicaMethods } from './replica-methods.ts'
 import { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { GitRepositories } from './repositories/git.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
@@ -31,9 +38,12 @@ import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
 import { announced, certificateOf, leaving, listenOptions, whenReady } from './servers/listening.ts'
+import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
+import { OpsSocket } from './servers/ops-socket.ts'
 import { RailsServer } from './servers/rails.ts'
 import { Readiness } from './servers/readiness.ts'
 import { HeldConnections } from './tunnels/held-connections.ts'
+import { MemberPlacement } from './tunnels/placement.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
 
 export interface AppOptions {
@@ -49,9 +59,15 @@ export interface AppOptions {
 interface Identity {
   readonly directory: FileDirectory
   readonly configurations: AgentConfigurations
-  readonly repositories: GitRepositories
   readonly connectedAgents: ConnectedAgents
+  readonly pushEvents: PushEvents
   readonly services: readonly Service[]
+}
+
+/** What GitLab asks and tells, over all replicas. */
+interface Told {
+  readonly connectedAgents: ConnectedAgentsSource
+  readonly pushEvents: PushEvents
 }
 
 /** Room beyond the graces of the configuration for what runs to end in order. ms */
@@ -91,30 +107,44 @@ export class App implements Service {
     const identity = this.#identity()
     const tunnels = new Tunnels({ now: () => performance.now() })
     const grpcMetrics = createGrpcServerMetrics(this.#register)
-    const cluster = await this.#cluster(tunnels)
+    const cluster = await this.#cluster(tunnels, replicaMethods(identity))
     const others = cluster ? { replicas: cluster.replicas } : {}
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), ...others })
+    const { told, services } = cluster ? this.#overAll(identity, cluster) : { told: identity, services: [] }
     return [
       ...this.#ops(),
+      ...this.#opsSocket(tunnels, cluster),
       ...identity.services,
       ...(cluster ? [whenReady(this.#readiness, 'cluster', cluster)] : []),
+      ...services,
       ...this.#agents(identity, { tunnels, cluster, metrics: grpcMetrics }),
       ...this.#kubernetes(identity, router),
-      ...this.#rails(identity, router, grpcMetrics),
+      ...this.#rails(told, router, grpcMetrics),
       ...(cluster ? [cluster.serving] : []),
       leaving(this.#readiness),
     ]
   }
 
   /** Without a secret that replicas share this one is alone. */
-  async #cluster(tunnels: Tunnels): Promise<Cluster | undefined> {
+  async #cluster(tunnels: Tunnels, methods: ReturnType<typeof replicaMethods>): Promise<Cluster | undefined> {
     const { config, version, env } = this.#options
     const secretFile = config.private_api.listen.authentication_secret_file
     if (secretFile === undefined) return undefined
     return Cluster.create(
-      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods: {} },
+      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods },
       { config, secretFile, kasVersion: version.version, env },
     )
+  }
+
+  #overAll({ connectedAgents, pushEvents }: Identity, { membership, replicas }: Cluster) {
+    const log = this.#log.child({ mod_name: 'cluster' })
+    const others = new ReplicaCalls({ membership, replicas, log })
+    const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
+    const told: Told = {
+      connectedAgents: agents,
+      pushEvents: new ClusterPushEvents({ local: pushEvents, others, log }),
+    }
+    return { told, services: [agents] }
   }
 
   #ops(): Service[] {
@@ -138,6 +168,22 @@ export class App implements Service {
     return [...Object.values(certificate), announced(this.#log, server, { name: 'Observability', listen })]
   }
 
+  #opsSocket(tunnels: Tunnels, cluster: Cluster | undefined): Service[] {
+    const { config, version } = this.#options
+    const { socket } = config.ops
+    if (socket === undefined) return []
+    const name = cluster?.membership.name ?? config.cluster.name ?? hostname()
+    const known = {
+      name,
+      version: version.version,
+      readiness: this.#readiness,
+      tunnels,
+      ...(cluster ? { cluster } : {}),
+    }
+    const log = this.#log.child({ mod_name: 'observability' })
+    return [new OpsSocket({ answers: opsAnswers(known), log }, { path: socket })]
+  }
+
   #identity(): Identity {
     const { config, configurationFile, env } = this.#options
     const { file } = config.directory
@@ -153,8 +199,9 @@ export class App implements Service {
     const configurations = new AgentConfigurations({ repositories, log }, { maxFileBytes })
     const directory = new FileDirectory({ directoryFile, configurations, log })
     const connectedAgents = new ConnectedAgents({ clock: systemClock })
+    const pushEvents = new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) })
     const services = [folder, directoryFile, repositories, configurations]
-    return { directory, configurations, repositories, connectedAgents, services }
+    return { directory, configurations, connectedAgents, pushEvents, services }
   }
 
   #agents(
@@ -169,6 +216,7 @@ export class App implements Service {
       { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period },
     )
     const certificate = certificateOf(this.#log, listen)
+    const held = cluster && new HeldConnections({ row: cluster.membership, log: this.#log })
     const server = new AgentsServer(
       {
         directory: identity.directory,
@@ -177,7 +225,7 @@ export class App implements Service {
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(this.#register),
-        ...(cluster ? { held: new HeldConnections({ row: cluster.membership, log: this.#log }) } : {}),
+        ...(held ? { held, placement: new MemberPlacement({ membership: cluster.membership, held }) } : {}),
         events: grpcObserver(metrics, methodTypes(methods)),
         ...certificate,
       },
@@ -218,13 +266,12 @@ export class App implements Service {
   }
 
   /** Without its secret nobody could be let in: then there is no such server. */
-  #rails({ connectedAgents, repositories }: Identity, router: Router, metrics: GrpcServerMetrics): Service[] {
+  #rails({ connectedAgents, pushEvents }: Told, router: Router, metrics: GrpcServerMetrics): Service[] {
     const { api, cluster } = this.#options.config
     const { listen } = api
     const secretFile = listen.authentication_secret_file
     if (secretFile === undefined) return []
     const log = this.#log.child({ mod_name: 'api' })
-    const pushEvents = new LocalPushEvents({ repositories, log })
     const methods = railsMethods(
       { connectedAgents, pushEvents, clock: systemClock },
       { advertisedVersion: cluster.advertised_version },

@@ -12,7 +12,7 @@ import {
 import { KasError } from '../lib/errors.ts'
 import { discoverySchema } from './config/discovery.ts'
 import { type EnvironmentSettings, environmentSettings, type OwnPrivateApi } from './config/environment.ts'
-import { addressForms, networks, parseListenAddress } from './config/listen-address.ts'
+import { addressForms, isSocketPath, networks, parseListenAddress, socketPathForm } from './config/listen-address.ts'
 import { unusedKeys } from './config/unused-keys.ts'
 
 /**
@@ -30,6 +30,7 @@ const urlPath = (defaultPath: string) => {
   const error = 'a path that begins with /'
   return z.string({ error }).startsWith('/', { error }).prefault(defaultPath)
 }
+const socketPath = z.string({ error: socketPathForm }).refine(isSocketPath, { error: socketPathForm })
 const rateLimit = (perSecond: number, bucket: number) =>
   blockSchema({
     refill_rate_per_second: z
@@ -133,6 +134,7 @@ export const kasConfigSchema = blockSchema({
     }),
   }),
   directory: blockSchema({ file: text.optional() }),
+  ops: blockSchema({ socket: socketPath.optional() }),
   cluster: blockSchema({
     name: text.min(1, { error: 'a name' }).optional(),
     discovery: discoverySchema,
@@ -174,7 +176,9 @@ function complete(file: string, loaded: LoadedConfig<KasConfig>, env: Environmen
   if (settings.problems.length > 0) {
     throw new KasError({ code: 'SETTINGS_INVALID', file: 'environment', problems: settings.problems })
   }
-  const config = { ...loaded.value, cluster: clusterOf(loaded.value.cluster, settings.cluster) }
+  const cluster = clusterOf(loaded.value.cluster, settings.cluster)
+  const socket = loaded.value.ops.socket ?? settings.opsSocket
+  const config = { ...loaded.value, cluster, ops: { ...(socket === undefined ? {} : { socket }) } }
   const problems = missing(config)
   if (problems.length > 0) {
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(loaded.warnings) })

@@ -9,13 +9,14 @@ import { UsageError } from './cli/usage-error.ts'
 
 const usage = `Usage: kas --configuration-file=<file>
        kas agent|token|user|kubeconfig ...   edit or print what a directory file needs: kas agent --help
+       kas status|route ...                  ask a running replica who is there, and where a call would go
 
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
   --version                     print the version and exit
   --help                        print this and exit
 `
-const subcommands = ['agent', 'token', 'user', 'kubeconfig']
+const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route']
 
 /** @returns the exit code, once there is one; a server runs until it is told to stop */
 async function main(argv: readonly string[]): Promise<number> {

@@ -148,6 +148,7 @@ export function entryToMessage(entry: ConnectionEntry): Connection {
     agentMeta: entry.agentMeta,
     methods: [...entry.methods],
     connectedAtMs: BigInt(entry.connectedAt),
+    ...(entry.registration && { registration: entry.registration }),
   })
 }
 
@@ -162,6 +163,9 @@ export function entryOf(message: Connection): ConnectionEntry {
     agentMeta: message.agentMeta,
     methods: message.methods,
     connectedAt: Number(message.connectedAtMs),
+    ...(message.registration && {
+      registration: { podId: message.registration.podId, renewed: message.registration.renewed },
+    }),
   }
   checkEntry(entry)
   return entry

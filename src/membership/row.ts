@@ -24,6 +24,15 @@ export interface ConnectionEntry {
   readonly methods: readonly string[]
   /** ms since 1970, by the holder's clock */
   readonly connectedAt: number
+  /** present: the entry is no connection, and has no methods: a pod said here that it is there */
+  readonly registration?: Registration
+}
+
+export interface Registration {
+  /** `pod_id` of AgentRegistrar */
+  readonly podId: bigint
+  /** the pod says it again every five minutes: it holds on when its row is gone */
+  readonly renewed: boolean
 }
 
 /** A row without its connections. */

@@ -11,6 +11,7 @@ import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import type { AgentId, Forward } from '../../src/proto/call.ts'
+import type { Handler } from '../../src/proto/grpc/server-session.ts'
 import { agentId, oneAgent } from '../support/agents-server.ts'
 import { startReplica, until } from './replicas.ts'
 
@@ -28,6 +29,8 @@ export interface WholeReplica {
 export interface WholeReplicaOptions {
   readonly listed?: readonly string[]
   readonly search?: Partial<SearchOptions>
+  /** calls between replicas themselves, of the replica of this name */
+  readonly methods?: (name: string) => Readonly<Record<string, Handler>>
 }
 
 export async function startWholeReplica(
@@ -47,7 +50,7 @@ export async function startWholeReplica(
       identity,
       tunnels,
       isKnown: (hash) => membership.rows().some(({ head }) => head.publicKeyHash === hash),
-      methods: {},
+      methods: options.methods?.(name) ?? {},
       log,
       onStranger: () => void strangers.count++,
     },
@@ -119,7 +122,7 @@ export function knows(one: WholeReplica, holder: WholeReplica, agent: AgentId = 
 export async function changed(one: WholeReplica, check: () => boolean): Promise<void> {
   if (check()) return
   await new Promise<void>((resolve) => {
-    const stop = one.links.onChange(() => {
+    const stop = one.links.onChange(agentId, () => {
       if (!check()) return
       stop()
       resolve()

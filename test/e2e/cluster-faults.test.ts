@@ -39,6 +39,7 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
   // the token's life begins here: it ends while the second test waits for that
   const firstToken = controlPlane.signToken({ account, lifeMs: 20_000 })
   const tokenFile = join(processes.folder, 'token')
+  /** in place, not by rename: the file is empty for a moment */
   const writeToken = (text: string) => writeFile(tokenFile, text, { mode: 0o600 })
   await writeToken(firstToken)
   const kubeconfig = join(processes.folder, 'token.kubeconfig')

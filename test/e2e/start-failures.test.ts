@@ -14,32 +14,43 @@ import {
   plainEnv,
   processesNaming,
   project,
+  said,
   signalGroup,
   start,
 } from '../support/local-start.ts'
 
-t.test('serves the cluster that is named; says which part ended by itself', async (t) => {
-  const authority = await Authority.create('named cluster')
-  const serving = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
-  const cluster = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token: 'named' })
-  t.teardown(() => cluster.stop())
-  await cluster.start()
-  const file = join(t.testdir(), 'named.kubeconfig')
-  writeFileSync(
-    file,
-    kubeconfigText({ server: cluster.url, authority: authority.certificate, user: { token: 'named' } }),
-  )
-  const running = await start(t, ['node', 'dev/start.ts', '--kubeconfig', file])
-  t.match(running.screen, `the one that ${file} names`)
-  const [watched = ''] = await firstLines(t, running.lines[2] ?? '', 1)
-  t.match(JSON.parse(watched), { type: 'ADDED', object: { kind: 'Namespace' } })
+t.test(
+  'serves the cluster that is named; goes on without a replica; says which part it cannot do without ended',
+  async (t) => {
+    const authority = await Authority.create('named cluster')
+    const serving = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
+    const cluster = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token: 'named' })
+    t.teardown(() => cluster.stop())
+    await cluster.start()
+    const file = join(t.testdir(), 'named.kubeconfig')
+    writeFileSync(
+      file,
+      kubeconfigText({ server: cluster.url, authority: authority.certificate, user: { token: 'named' } }),
+    )
+    const running = await start(t, ['node', 'dev/start.ts', '--kubeconfig', file])
+    t.match(running.screen, `the one that ${file} names`)
+    const [watched = ''] = await firstLines(t, running.lines[2] ?? '', 1)
+    t.match(JSON.parse(watched), { type: 'ADDED', object: { kind: 'Namespace' } })
 
-  const [kas = ''] = processesNaming(`${project}/${running.folder}/kas.yaml`)
-  process.kill(Number.parseInt(kas, 10), 'SIGKILL')
-  t.equal(await running.exited, 1)
-  t.match(running.output(), /npm start: kas ended by itself\. The end of \S+kas\.log:\n\n\{/)
-  t.same(processesNaming(`${project}/${running.folder}/`), [])
-})
+    const kill = (file: string) => {
+      const [line = ''] = processesNaming(`${project}/${running.folder}/${file}`)
+      process.kill(Number.parseInt(line, 10), 'SIGKILL')
+    }
+    kill('kas-1.yaml')
+    await said(running, /kas-1 has ended, the others go on\.\n\n {2}replica .*\n {2}kas-0 +ready.*\n {2}kas-1 +gone /)
+    const [again = ''] = await firstLines(t, running.lines[2] ?? '', 1)
+    t.match(JSON.parse(again), { type: 'ADDED' })
+    kill('agent.token')
+    t.equal(await running.exited, 1)
+    t.match(running.output(), /npm start: agentk ended by itself\. The end of \S+agentk\.log:\n\n\{/)
+    t.same(processesNaming(`${project}/${running.folder}/`), [])
+  },
+)
 
 t.test('a taken port is named, with the way to choose others', async (t) => {
   const server = createServer()
@@ -59,7 +70,7 @@ t.test('a taken port is named, with the way to choose others', async (t) => {
 t.test('Ctrl-C while it starts', async (t) => {
   const { child, exited, output, changed } = launch(t, ['node', 'dev/start.ts'], plainEnv)
   await new Promise<void>((resolve) => {
-    changed.addEventListener('change', () => output().includes('starting kas') && resolve())
+    changed.addEventListener('change', () => output().includes('replicas of kas') && resolve())
   })
   const claimed = (await livingStateFolders(join(project, '.run'))).find(({ path }) => ownerOf(path) === child.pid)
   signalGroup(child, 'SIGINT')

@@ -45,6 +45,8 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
   const first = await start(t, ['npm', 'start'], env)
   const [kubectlLine = '', listLine = '', followLine = ''] = first.lines
   t.match(first.screen, /embedded API double .*: no real cluster/)
+  for (const name of ['kas-0', 'kas-1', 'kas-2']) t.match(first.screen, new RegExp(`^  ${name} +ready .* 3$`, 'm'))
+  t.equal(first.screen.match(/ holder /g)?.length, 1)
   if (!absent('kubectl')) {
     const listed = await run(t, kubectlLine, env)
     t.match(listed.out, /^NAMESPACE +NAME +READY/)
@@ -115,8 +117,8 @@ t.test('one start, used and then killed', async (t) => {
 
   await t.test('by SIGKILL, and its children end with it', async (t) => {
     const named = `${project}/${folder}/`
-    t.equal(processesNaming(named).length, 2, 'kas and agentk')
-    const { observability } = parse(readFileSync(join(project, folder, 'kas.yaml'), 'utf8'))
+    t.equal(processesNaming(named).length, 4, 'three replicas and agentk')
+    const { observability } = parse(readFileSync(join(project, folder, 'kas-1.yaml'), 'utf8'))
     const agentkOps = /--observability-listen-address=\S+:(\d+)/.exec(processesNaming(named).join('\n'))?.[1]
     const kas = await listenerAt(t, Number(observability.listen.address.split(':')[1]))
     const agentk = await listenerAt(t, Number(agentkOps))

@@ -24,6 +24,8 @@ export interface Running {
   /** as printed, for instance `.run/1` */
   readonly folder: string
   readonly exited: Promise<number | null>
+  /** a `change` event with each piece of output */
+  readonly changed: EventTarget
   output(): string
 }
 
@@ -61,7 +63,16 @@ export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv =
   slow.catch(() => undefined) // likewise
   await Promise.race([printed, ended, slow]).finally(() => limit.abort())
   const folder = /^ {2}files {4}(\S+)\/:/m.exec(output())?.[1] ?? ''
-  return { child, exited, screen: output(), lines: linesOf(output()), folder, output }
+  return { child, exited, changed, screen: output(), lines: linesOf(output()), folder, output }
+}
+
+/** Resolves once it has said so. @throws when it ends without, or takes too long */
+export async function said({ changed, output, exited }: Pick<Running, 'changed' | 'output' | 'exited'>, text: RegExp) {
+  const limit = AbortSignal.timeout(startTimeoutMs)
+  const fail = () => Promise.reject(new Error(`no ${text} in: ${output()}`))
+  const ended = exited.then(() => (text.test(output()) ? undefined : fail()))
+  ended.catch(() => undefined) // of no interest once it has said it
+  while (!text.test(output())) await Promise.race([once(changed, 'change', { signal: limit }).catch(fail), ended])
 }
 
 function linesOf(output: string): string[] {

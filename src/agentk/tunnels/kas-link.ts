@@ -20,6 +20,8 @@ const reconnect = {
 }
 /** A connection that ends sooner than this counts as a failed attempt. */
 const shortLifeMs = 1000
+/** kas says its SETTINGS at once: without a byte by then it is frozen, though its machine took the connection. */
+const firstBytesMs = 10_000
 
 export interface KasLinkComponents {
   /** a connected duplex that carries HTTP/2 */
@@ -27,6 +29,11 @@ export interface KasLinkComponents {
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
+  /**
+   * Given: a dial that fails and a connection that is lost end this link, which is told here once; another way is the
+   * caller's choice. Absent: it is dialled again for ever.
+   */
+  readonly onOver?: () => void
 }
 
 export interface KasLinkOptions {
@@ -48,6 +55,7 @@ export class KasLink implements Service {
   readonly #backoff: Backoff
   #current: ClientSession | undefined
   #connecting: Promise<ClientSession> | undefined
+  #over = false
 
   constructor(components: KasLinkComponents, options: KasLinkOptions) {
     this.#components = components
@@ -65,9 +73,15 @@ export class KasLink implements Service {
   }
 
   /** The connection to open calls on, waiting for it. @throws the signal's reason */
-  session(signal: AbortSignal): Promise<ClientSession> {
-    if (this.#current && !this.#current.draining) return Promise.resolve(this.#current)
-    return abortable(this.#connect(), signal)
+  async session(signal: AbortSignal): Promise<ClientSession> {
+    if (this.#current && !this.#current.draining) return this.#current
+    try {
+      if (!this.#over) return await abortable(this.#connect(), signal)
+    } catch (error) {
+      if (signal.aborted || !this.#over) throw error
+    }
+    // the owner of this link, who has been told, stops it; nobody is asked again and again meanwhile
+    return abortable(new Promise<never>(() => undefined), AbortSignal.any([signal, this.#stopping.signal]))
   }
 
   /** kas has announced that it answers PINGs this often (design 10). */
@@ -108,6 +122,11 @@ export class KasLink implements Service {
         return await this.#dial(signal)
       } catch (error) {
         signal.throwIfAborted()
+        if (this.#components.onOver) {
+          log.info({ error, net_address: this.#options.authority }, 'Cannot connect to a replica of kas')
+          this.#end()
+          throw error
+        }
         const waitMs = Math.round(this.#backoff.next())
         log.warn(
           { error, net_address: this.#options.authority, wait_ms: waitMs },
@@ -141,8 +160,10 @@ export class KasLink implements Service {
     this.#sessions.set(session, keepAlive)
     this.#current = session
     keepAlive.start()
+    const silent = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
     session.onDraining(() => this.#leave(session, clock.now() - bornAt))
     void session.closed.then(() => {
+      silent()
       keepAlive.stop()
       this.#sessions.delete(session)
     })
@@ -157,10 +178,21 @@ export class KasLink implements Service {
     this.#current = undefined
     session.close() // it ends with its last call
     if (this.#stopping.signal.aborted) return
+    if (this.#components.onOver && session.destroyed) {
+      this.#end()
+      return
+    }
     const { log } = this.#components
     log.info({ net_address: this.#options.authority }, 'Leaving a connection to kas, opening another')
     if (livedMs >= shortLifeMs) this.#backoff.reset()
     const waitMs = livedMs >= shortLifeMs ? 0 : Math.round(this.#backoff.next())
     this.#connect(waitMs).catch(() => undefined) // only stopping rejects it
+  }
+
+  /** Nothing more is dialled. */
+  #end(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#components.onOver?.()
   }
 }

@@ -34,6 +34,8 @@ export interface TunnelPoolComponents {
   readonly methods: ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
+  /** hears what kas answers a Connect with, before its first message */
+  readonly onMetadata?: (session: TunnelSession, metadata: Metadata) => void
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -70,14 +72,17 @@ export class TunnelPool implements Service {
   readonly #descriptor: Uint8Array
   readonly #slots = new Set<Slot>()
   readonly #running = new Set<Promise<void>>()
+  #minIdle: number
   readonly #stopping = new AbortController()
   #idle = 0
   #active = 0
   #served = 0
+  #started = false
 
   constructor(components: TunnelPoolComponents, options: TunnelPoolOptions = stockPool) {
     this.#components = components
     this.#options = options
+    this.#minIdle = options.minIdle
     this.#descriptor = encodeDescriptor(components.methods.keys())
   }
 
@@ -87,7 +92,25 @@ export class TunnelPool implements Service {
 
   async start(): Promise<void> {
     this.#components.link.onSession((session) => session.onDraining(() => this.#replace(session)))
-    this.#grow(this.#options.minIdle)
+    this.#started = true
+    this.#grow(this.#minIdle)
+  }
+
+  /** Keeps `count` idle tunnels from now on; those above it end as they are found to be spare. */
+  keepIdle(count: number): void {
+    this.#minIdle = count
+    if (this.#started && this.#idle < count) this.#grow(count - this.#idle)
+  }
+
+  /** Opens one beyond those, so that kas hears the metadata of now. */
+  openOne(): void {
+    if (this.#started) this.#grow(1)
+  }
+
+  /** Opens no more tunnels. Resolves when those that there are have ended: when kas ends them, or with their calls. */
+  async retire(): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk uses another connection' }))
+    await Promise.all(this.#running)
   }
 
   /** Idle tunnels end at once: no more calls come. */
@@ -123,7 +146,7 @@ export class TunnelPool implements Service {
       slot.state = 'leaving'
       this.#idle -= 1
     }
-    if (this.#idle < this.#options.minIdle) this.#grow(this.#options.minIdle - this.#idle)
+    if (this.#idle < this.#minIdle) this.#grow(this.#minIdle - this.#idle)
   }
 
   async #run(slot: Slot): Promise<void> {
@@ -147,11 +170,12 @@ export class TunnelPool implements Service {
   }
 
   async #serveOne(slot: Slot): Promise<TunnelEnd> {
-    const { link, methods, metadata, log } = this.#components
+    const { link, methods, metadata, log, onMetadata } = this.#components
     try {
       const session = await link.session(this.#stopping.signal)
       slot.session = session
       const stream = session.open({ method: connectMethod, metadata: metadata() })
+      if (onMetadata) void stream.metadata.then((received) => onMetadata(session, received))
       slot.tunnel = new Tunnel({
         stream,
         dispatch: (call) => {
@@ -175,7 +199,7 @@ export class TunnelPool implements Service {
     slot.state = 'active'
     this.#active += 1
     this.#served += 1
-    if (this.#idle < this.#options.minIdle) this.#grow(this.#options.step)
+    if (this.#idle < this.#minIdle) this.#grow(this.#options.step)
   }
 
   #rest(slot: Slot): void {
@@ -186,7 +210,7 @@ export class TunnelPool implements Service {
 
   /** More are idle than needed, and this one was not used for a while. */
   #isSpare(usedAt: number): boolean {
-    return this.#idle > this.#options.minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
+    return this.#idle > this.#minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
   }
 }
 

@@ -4,11 +4,17 @@ import { agentCreate } from './agent.ts'
 import type { CliIo, Command } from './command.ts'
 import { DirectoryDocument } from './directory-document.ts'
 import { kubeconfig } from './kubeconfig.ts'
+import { route } from './route.ts'
+import { status } from './status.ts'
+import { runStatusCommand, type StatusCommand, statusUsage } from './status-command.ts'
 import { tokenCreate, tokenRevoke } from './token.ts'
 import { UsageError } from './usage-error.ts'
 import { userCreate } from './user.ts'
 
-/** By the words after `kas`. */
+/** By the word after `kas`: these ask a running replica. */
+const statusCommands: Readonly<Record<string, StatusCommand>> = { status, route }
+
+/** By the words after `kas`: these edit the directory file. */
 const commands: Readonly<Record<string, Command>> = {
   'agent create': agentCreate,
   'token create': tokenCreate,
@@ -28,26 +34,41 @@ const commonUsage = `  --directory FILE   the directory file (default: KAS_DIREC
 `
 
 /**
- * Runs a subcommand that edits the directory file.
+ * Runs a subcommand: one that edits the directory file, or asks a running replica.
  *
  * @param argv - without the program: `['agent', 'create', ...]`
  * @returns the exit code: 0, 1 if it failed, 2 if the command line is wrong
  */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
-  const name = Object.keys(commands).find((one) => one.split(' ').every((word, i) => argv[i] === word))
+  const [word = ''] = argv
+  const statusCommand = Object.hasOwn(statusCommands, word) ? statusCommands[word] : undefined
+  if (statusCommand) {
+    return guarded({ name: word, usage: statusCommand.usage, io }, async () => {
+      io.stdout.write(await runStatusCommand(statusCommand, argv.slice(1), io))
+      return 0
+    })
+  }
+  const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
-    const wantsHelp = argv.some((word) => word === '--help' || word === '-h')
+    const wantsHelp = argv.some((one) => one === '--help' || one === '-h')
     const unknown = wantsHelp ? '' : unknownCommand(argv)
-    io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${overview(argv[0])}`)
+    io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${overview(word)}`)
     return wantsHelp ? 0 : 2
   }
+  return guarded({ name, usage: command.usage, io }, () => run(command, argv.slice(name.split(' ').length), io))
+}
+
+async function guarded(
+  { name, usage, io }: { name: string; usage: string; io: CliIo },
+  action: () => Promise<number>,
+): Promise<number> {
   try {
-    return await run(command, argv.slice(name.split(' ').length), io)
+    return await action()
   } catch (error) {
     const isUsage = error instanceof UsageError
     const text = error instanceof Error ? error.message : String(error)
-    io.stderr.write(`kas ${name}: ${text}\n${isUsage ? `usage: kas ${command.usage}\n` : ''}`)
+    io.stderr.write(`kas ${name}: ${text}\n${isUsage ? `usage: kas ${usage}\n` : ''}`)
     return isUsage ? 2 : 1
   }
 }
@@ -87,8 +108,12 @@ function parse(command: Command, args: readonly string[]) {
   }
 }
 
-function overview(word: string | undefined): string {
+function overview(word: string): string {
   const own = Object.entries(commands).filter(([name]) => name.split(' ')[0] === word)
-  const shown = own.length > 0 ? own : Object.entries(commands)
-  return `${shown.map(([, { usage, summary }]) => `usage: kas ${usage}\n  ${summary}\n`).join('')}${commonUsage}`
+  if (own.length > 0) return `${usages(own.map(([, command]) => command))}${commonUsage}`
+  return [usages(Object.values(commands)), commonUsage, usages(Object.values(statusCommands)), statusUsage].join('')
+}
+
+function usages(shown: readonly { readonly usage: string; readonly summary: string }[]): string {
+  return shown.map(({ usage, summary }) => `usage: kas ${usage}\n  ${summary}\n`).join('')
 }

@@ -1,5 +1,5 @@
 import { type DiscoveryFromEnvironment, discoveryFromEnvironment } from './discovery-environment.ts'
-import { addressForms, parseListenAddress } from './listen-address.ts'
+import { addressForms, isSocketPath, parseListenAddress, socketPathForm } from './listen-address.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -19,6 +19,8 @@ export interface EnvironmentSettings {
     readonly discovery?: DiscoveryFromEnvironment
     readonly listen?: { address: string }
   }
+  /** `ops.socket`, unless the file has it */
+  readonly opsSocket?: string
   readonly ownPrivateApi: OwnPrivateApi
   readonly problems: readonly string[]
   readonly warnings: readonly string[]
@@ -26,7 +28,7 @@ export interface EnvironmentSettings {
 
 /**
  * What the environment sets: `KAS_CLUSTER_*` for packages whose template takes no extra keys, `POD_NAME`,
- * `POD_NAMESPACE`, `OWN_PRIVATE_API_*`. An empty variable counts as absent.
+ * `POD_NAMESPACE`, `KAS_OPS_SOCKET`, `OWN_PRIVATE_API_*`. An empty variable counts as absent.
  *
  * @see doc/configuration.md "Environment"
  */
@@ -36,8 +38,12 @@ export function environmentSettings(env: Environment): EnvironmentSettings {
   const name = textOf(env, 'KAS_CLUSTER_NAME') ?? textOf(env, 'POD_NAME')
   const listen = textOf(env, 'KAS_CLUSTER_LISTEN')
   const discovery = discoveryFromEnvironment(env, problems)
+  const opsSocket = textOf(env, 'KAS_OPS_SOCKET')
   if (listen && !parseListenAddress('tcp', listen)) {
     problems.push(`KAS_CLUSTER_LISTEN: found "${listen}", allowed: ${addressForms}`)
+  }
+  if (opsSocket && !isSocketPath(opsSocket)) {
+    problems.push(`KAS_OPS_SOCKET: found "${opsSocket}", allowed: ${socketPathForm}`)
   }
   return {
     cluster: {
@@ -45,6 +51,7 @@ export function environmentSettings(env: Environment): EnvironmentSettings {
       ...(discovery ? { discovery } : {}),
       ...(listen ? { listen: { address: listen } } : {}),
     },
+    ...(opsSocket ? { opsSocket } : {}),
     ownPrivateApi: ownPrivateApi(env, { problems, warnings }),
     problems,
     warnings,

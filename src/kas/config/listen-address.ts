@@ -22,3 +22,14 @@ export function parseListenAddress(network: Network, address: string): ListenOpt
   if (network === 'tcp4') return { host: '0.0.0.0', port }
   return network === 'tcp6' ? { host: '::', port, ipv6Only: true } : { port }
 }
+
+/** What fits in a socket's address, with its end. */
+const maxSocketPathBytes = 107
+
+/** What `isSocketPath` takes, for error texts. */
+export const socketPathForm = `a path that begins with /, of ${maxSocketPathBytes} bytes at most`
+
+/** A place for a Unix socket that does not depend on the working folder. */
+export function isSocketPath(path: string): boolean {
+  return path.startsWith('/') && Buffer.byteLength(path) <= maxSocketPathBytes
+}

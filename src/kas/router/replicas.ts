@@ -32,7 +32,7 @@ export class Replicas implements Service {
   readonly #components: ReplicasComponents
   readonly #options: ReplicaLinkOptions
   readonly #links = new Map<InstanceId, { readonly link: ReplicaLink; readonly address: string }>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Map<AgentId, Set<() => void>>()
   #unsubscribe: (() => void) | undefined
 
   constructor(components: ReplicasComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
@@ -42,8 +42,10 @@ export class Replicas implements Service {
 
   async start(): Promise<void> {
     this.#unsubscribe = this.#components.membership.onChange(({ agentIds }) => {
-      if (agentIds === 'members') this.#update()
-      this.#changed()
+      if (agentIds === 'members') {
+        this.#update()
+        this.#changed()
+      } else for (const agentId of agentIds) this.#tell(agentId)
     })
     this.#update()
   }
@@ -54,10 +56,14 @@ export class Replicas implements Service {
     this.#links.clear()
   }
 
-  /** Calls `listener` when another replica may hold an agent, or be reached, that was not; until the function is called. */
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+  /** Calls `listener` when another replica may hold the agent, or be reached, that was not; until the function is called. */
+  onChange(agentId: AgentId, listener: () => void): () => void {
+    const listeners = this.#listeners.get(agentId) ?? new Set()
+    this.#listeners.set(agentId, listeners.add(listener))
+    return () => {
+      listeners.delete(listener)
+      if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
+    }
   }
 
   /** The link to a replica, whatever it holds. */
@@ -67,7 +73,8 @@ export class Replicas implements Service {
 
   /** Other replicas that hold a connection of the agent. */
   holds(agentId: AgentId): boolean {
-    return this.#components.membership.holders(agentId).length > 0
+    const { membership } = this.#components
+    return membership.holders(agentId).some(({ connections }) => connections.some(({ methods }) => methods.length > 0))
   }
 
   /**
@@ -126,8 +133,13 @@ export class Replicas implements Service {
     return link
   }
 
+  /** A link is another one, or reaches its replica again: that may concern every agent. */
   #changed(): void {
-    for (const listener of [...this.#listeners]) listener()
+    for (const agentId of [...this.#listeners.keys()]) this.#tell(agentId)
+  }
+
+  #tell(agentId: AgentId): void {
+    for (const listener of [...(this.#listeners.get(agentId) ?? [])]) listener()
   }
 }
 

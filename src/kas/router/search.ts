@@ -86,7 +86,7 @@ export class Search {
     const hedge = setTimeout(() => {
       if (call.safety === 'safe' && race.size > 0 && hedges.spend()) next()
     }, this.#options.hedgeMs)
-    const stopWatching = replicas.onChange(() => {
+    const stopWatching = replicas.onChange(call.agentId, () => {
       for (const way of asked.values()) {
         if (!race.has(way) || isWorthAsking(way.link.reach)) continue
         race.drop(way)
@@ -130,7 +130,7 @@ export class Search {
       }
     }
     look()
-    const stopWatching = replicas.onChange(look)
+    const stopWatching = replicas.onChange(agentId, look)
     const late = setTimeout(() => race.fail(this.#notFound()), remainingMs())
     return () => {
       clearTimeout(unreachable)

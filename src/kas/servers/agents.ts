@@ -1,6 +1,7 @@
 import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { CertificateFiles } from '../../lib/certificate-files.ts'
+import { systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
@@ -16,11 +17,13 @@ import {
 import { connectMethod } from '../../proto/reverse-tunnel.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
-import { serveConnect } from '../tunnels/connect.ts'
+import { type ConnectComponents, serveConnect } from '../tunnels/connect.ts'
 import type { HeldConnections } from '../tunnels/held-connections.ts'
+import type { Placement } from '../tunnels/placement.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './agents/authenticator.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
+import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './agents/home-hints.ts'
 import { Listener } from './agents/listener.ts'
 import { PingPolicy } from './agents/ping-policy.ts'
 import { type RefusalReason, refusalReason } from './agents/refusals.ts'
@@ -46,6 +49,8 @@ export interface AgentsServerComponents {
   readonly onRateExceeded: () => void
   /** hears what each connection serves; absent: this replica is alone */
   readonly held?: HeldConnections
+  /** where agents' pods should be; absent: this replica is alone */
+  readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
   readonly events?: ServerSessionEvents
 }
@@ -60,6 +65,7 @@ export interface AgentsServerOptions {
   readonly authenticator?: Partial<AuthenticatorOptions>
   readonly liveness?: Partial<LivenessOptions>
   readonly limits?: Partial<SessionLimits>
+  readonly hints?: Partial<HomeHintsOptions>
 }
 
 /** ms */
@@ -73,6 +79,8 @@ export class AgentsServer implements Service {
   #listener: Listener | undefined
   readonly #authenticator: Authenticator
   readonly #liveness: LivenessOptions
+  readonly #hints: HomeHints
+  readonly #connectComponents: ConnectComponents
   readonly #connections = new Set<AgentConnection>()
   #checks: NodeJS.Timeout | undefined
   #unsubscribe: (() => void) | undefined
@@ -83,6 +91,12 @@ export class AgentsServer implements Service {
     this.#components = components
     this.#options = options
     this.#liveness = { ...defaultLiveness, ...options.liveness }
+    const { placement } = components
+    this.#hints = new HomeHints(
+      { clock: systemClock, ...(placement ? { placement } : {}) },
+      { ...defaultHomeHints, ...options.hints },
+    )
+    this.#connectComponents = { ...components, hints: this.#hints }
     this.#authenticator = new Authenticator(
       { directory: components.directory, now: Date.now, onRateExceeded: components.onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
@@ -109,6 +123,7 @@ export class AgentsServer implements Service {
         resolve()
       })
     })
+    await this.#hints.start()
     // a token may have been revoked: idle tunnels are asked for theirs again
     this.#unsubscribe = this.#components.directory.onChange?.(() => {
       for (const connection of this.#connections) connection.renew()
@@ -131,6 +146,7 @@ export class AgentsServer implements Service {
   async #leave(patience: AbortSignal): Promise<void> {
     const listener = this.#listener
     if (!listener) return
+    await this.#hints.leave()
     await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
     this.#closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
     listener.closeUndecided()
@@ -147,6 +163,7 @@ export class AgentsServer implements Service {
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
     patience.removeEventListener('abort', cut)
     clearInterval(this.#checks)
+    await this.#hints.stop()
     this.#unsubscribe?.()
     await this.#closed
   }
@@ -185,6 +202,7 @@ export class AgentsServer implements Service {
       this.#refused('too_many_pings')
       session.reject(enhanceYourCalm, 'too_many_pings')
     })
+    session.onLeaving(() => connection.retire()) // what is idle ends with OK, so that no call is on its way there
     void session.closed.then(() => {
       age.stop()
       this.#connections.delete(connection)
@@ -209,7 +227,7 @@ export class AgentsServer implements Service {
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
     const agent = await this.#authenticate(stream, { patient: true, counted: !connection.spendReplacement() })
-    await serveConnect(this.#components, { agent, connection, stream })
+    await serveConnect(this.#connectComponents, { agent, connection, stream })
   }
 
   async #authenticate(stream: ServerStream, how: { patient: boolean; counted: boolean }): Promise<Agent> {

@@ -1,8 +1,10 @@
 import { KasError } from '../../lib/errors.ts'
+import type { AgentId, Metadata } from '../../proto/call.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { decodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'
+import { type AgentPod, readAgentPod } from './agent-pod.ts'
 import type { HeldConnections } from './held-connections.ts'
 import { Tunnel } from './tunnel.ts'
 import type { Tunnels } from './tunnels.ts'
@@ -11,11 +13,28 @@ import type { Tunnels } from './tunnels.ts'
 export const maxDescriptorBytes = 64 * 1024
 export const maxDescriptorMethods = 256
 
+/** What is told to agents that understand it, and again when it has changed. */
+export interface ConnectHints {
+  hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined
+  idle(connection: AgentConnection, agentId: AgentId, end: () => boolean): () => void
+}
+
+export interface ConnectComponents {
+  readonly tunnels: Tunnels
+  readonly held?: HeldConnections
+  readonly hints?: ConnectHints
+}
+
+interface ConnectCall {
+  readonly agent: Agent
+  readonly connection: AgentConnection
+  readonly stream: ServerStream
+}
+
 /** Serves one Connect stream (wire-protocol 3.1): reads its descriptor, registers it, and ends as the tunnel ends. */
-export async function serveConnect(
-  { tunnels, held }: { tunnels: Tunnels; held?: HeldConnections },
-  { agent, connection, stream }: { agent: Agent; connection: AgentConnection; stream: ServerStream },
-): Promise<void> {
+export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
+  const { tunnels, held } = components
+  const { agent, connection, stream } = call
   const first = await stream.messages.next()
   if (first.done) return
   const methods = connection.describe(first.value, readDescriptor)
@@ -24,13 +43,31 @@ export async function serveConnect(
   const stayed = connection.onRenew(() => {
     if (tunnel.state === 'idle') tunnel.retire()
   })
-  tunnels.add(agent.id, tunnel)
-  held?.described(agent, connection, methods)
+  const pod = readAgentPod(stream.metadata)
+  held?.described(agent, connection, methods, pod)
+  const told = pod && tellHints(components, call, { pod, tunnel })
+  tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
   try {
     await tunnel.ended
   } finally {
+    told?.()
     stayed()
   }
+}
+
+/** To a stock agent nothing is sent on an idle tunnel. @returns to be called at its end */
+function tellHints(
+  { hints }: ConnectComponents,
+  { agent, connection, stream }: ConnectCall,
+  { pod, tunnel }: { pod: AgentPod; tunnel: Tunnel },
+): (() => void) | undefined {
+  const metadata = hints?.hints(connection, agent.id, pod.name)
+  if (metadata) stream.sendMetadata(metadata)
+  return hints?.idle(connection, agent.id, () => {
+    if (tunnel.state !== 'idle') return false
+    tunnel.retire()
+    return true
+  })
 }
 
 /** @returns `/package.Service/Method` of all that the agent serves */

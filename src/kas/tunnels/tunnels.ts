@@ -47,6 +47,18 @@ export class Tunnels {
     return (this.#agents.get(agentId)?.count ?? 0) > 0
   }
 
+  /** Agents with at least one tunnel here, for people to look at. */
+  agentIds(): AgentId[] {
+    return [...this.#agents].flatMap(([agentId, { count }]) => (count > 0 ? [agentId] : []))
+  }
+
+  /** What a call of `method` would find here now, for people to look at. */
+  look(agentId: AgentId, method: string): { idle: number; waiting: number; living: number } {
+    const agent = this.#agents.get(agentId)
+    const idle = agent?.idle.filter(({ state, methods }) => state === 'idle' && methods.has(method)).length ?? 0
+    return { idle, waiting: agent?.waiters.size ?? 0, living: agent?.count ?? 0 }
+  }
+
   /** A new tunnel: it goes to the oldest waiter whose method it serves, else it is idle. */
   add(agentId: AgentId, tunnel: Tunnel): void {
     const agent = this.#of(agentId)

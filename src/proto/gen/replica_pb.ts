@@ -2,21 +2,48 @@
 // @generated from file replica.proto (package kas.replica.v1, syntax proto3)
 /* eslint-disable */
 
-// Between replicas: the table that they gossip. Ours to change, as long as a replica of the version before still reads
-// it: fields are added, never used anew; unknown fields, news and states are ignored.
+// Between replicas: the table that they gossip, and what they call one another for. Ours to change, as long as a replica
+// of the version before still reads it: fields are added, never used anew; unknown fields, news and states are ignored,
+// and a method that a replica does not know ends with UNIMPLEMENTED.
 
-import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
-import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file replica.proto.
  */
 export const file_replica: GenFile = /*@__PURE__*/
-  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSKtAQoKQ29ubmVjdGlvbhIKCgJpZBgBIAEoCRIQCghhZ2VudF9pZBgCIAEoAxISCgpwcm9qZWN0X2lkGAMgASgDEgsKA3BvZBgEIAEoCRIiCgRyb2xlGAUgASgOMhQua2FzLnJlcGxpY2EudjEuUm9sZRISCgphZ2VudF9tZXRhGAYgASgMEg8KB21ldGhvZHMYByADKAkSFwoPY29ubmVjdGVkX2F0X21zGAggASgDItcBCgRIZWFkEgwKBG5hbWUYASABKAkSJAoFc3RhdGUYAiABKA4yFS5rYXMucmVwbGljYS52MS5TdGF0ZRIUCgxyZXBsaWNhX2hvc3QYAyABKAkSFAoMcmVwbGljYV9wb3J0GAQgASgNEhcKD3B1YmxpY19rZXlfaGFzaBgFIAEoDBIVCg1hZ2VudF9hZGRyZXNzGAYgASgJEhMKC2thc192ZXJzaW9uGAcgASgJEhUKDXN0YXJ0ZWRfYXRfbXMYCCABKAMSEwoLZ29zc2lwX3BvcnQYCSABKA0igQEKBURlbHRhEgwKBGZyb20YASABKAQSCgoCdG8YAiABKAQSIgoEaGVhZBgDIAEoCzIULmthcy5yZXBsaWNhLnYxLkhlYWQSDwoHcmVtb3ZlZBgEIAMoCRIpCgVhZGRlZBgFIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iFwoEQmVhdBIPCgd2ZXJzaW9uGAEgASgEIgoKCEZhcmV3ZWxsIpwBCgROZXdzEhAKCGluc3RhbmNlGAEgASgJEiYKBWRlbHRhGAIgASgLMhUua2FzLnJlcGxpY2EudjEuRGVsdGFIABIkCgRiZWF0GAMgASgLMhQua2FzLnJlcGxpY2EudjEuQmVhdEgAEiwKCGZhcmV3ZWxsGAQgASgLMhgua2FzLnJlcGxpY2EudjEuRmFyZXdlbGxIAEIGCgRuZXdzIlEKCFJvd1N0YXJ0EhAKCGluc3RhbmNlGAEgASgJEg8KB3ZlcnNpb24YAiABKAQSIgoEaGVhZBgDIAEoCzIULmthcy5yZXBsaWNhLnYxLkhlYWQiPgoLQ29ubmVjdGlvbnMSLwoLY29ubmVjdGlvbnMYASADKAsyGi5rYXMucmVwbGljYS52MS5Db25uZWN0aW9uIh0KBlJvd0VuZBITCgtjb25uZWN0aW9ucxgBIAEoDSKXAQoHUm93UGFydBIpCgVzdGFydBgBIAEoCzIYLmthcy5yZXBsaWNhLnYxLlJvd1N0YXJ0SAASMgoLY29ubmVjdGlvbnMYAiABKAsyGy5rYXMucmVwbGljYS52MS5Db25uZWN0aW9uc0gAEiUKA2VuZBgDIAEoCzIWLmthcy5yZXBsaWNhLnYxLlJvd0VuZEgAQgYKBHBhcnQqRQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABILCgdKT0lOSU5HEAESCwoHU0VSVklORxACEgsKB0xFQVZJTkcQAyozCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIICgRIT01FEAESCwoHU1RBTkRCWRACYgZwcm90bzM");
+  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSIvCgxSZWdpc3RyYXRpb24SDgoGcG9kX2lkGAEgASgDEg8KB3JlbmV3ZWQYAiABKAgi4QEKCkNvbm5lY3Rpb24SCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAMSEgoKcHJvamVjdF9pZBgDIAEoAxILCgNwb2QYBCABKAkSIgoEcm9sZRgFIAEoDjIULmthcy5yZXBsaWNhLnYxLlJvbGUSEgoKYWdlbnRfbWV0YRgGIAEoDBIPCgdtZXRob2RzGAcgAygJEhcKD2Nvbm5lY3RlZF9hdF9tcxgIIAEoAxIyCgxyZWdpc3RyYXRpb24YCSABKAsyHC5rYXMucmVwbGljYS52MS5SZWdpc3RyYXRpb24i1wEKBEhlYWQSDAoEbmFtZRgBIAEoCRIkCgVzdGF0ZRgCIAEoDjIVLmthcy5yZXBsaWNhLnYxLlN0YXRlEhQKDHJlcGxpY2FfaG9zdBgDIAEoCRIUCgxyZXBsaWNhX3BvcnQYBCABKA0SFwoPcHVibGljX2tleV9oYXNoGAUgASgMEhUKDWFnZW50X2FkZHJlc3MYBiABKAkSEwoLa2FzX3ZlcnNpb24YByABKAkSFQoNc3RhcnRlZF9hdF9tcxgIIAEoAxITCgtnb3NzaXBfcG9ydBgJIAEoDSKBAQoFRGVsdGESDAoEZnJvbRgBIAEoBBIKCgJ0bxgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZBIPCgdyZW1vdmVkGAQgAygJEikKBWFkZGVkGAUgAygLMhoua2FzLnJlcGxpY2EudjEuQ29ubmVjdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCI+CgtDb25uZWN0aW9ucxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iHQoGUm93RW5kEhMKC2Nvbm5lY3Rpb25zGAEgASgNIpcBCgdSb3dQYXJ0EikKBXN0YXJ0GAEgASgLMhgua2FzLnJlcGxpY2EudjEuUm93U3RhcnRIABIyCgtjb25uZWN0aW9ucxgCIAEoCzIbLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb25zSAASJQoDZW5kGAMgASgLMhYua2FzLnJlcGxpY2EudjEuUm93RW5kSABCBgoEcGFydCI8ChBQdXNoRXZlbnRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMSFAoMcHJvamVjdF9wYXRoGAIgASgJIhMKEVB1c2hFdmVudFJlc3BvbnNlIjQKEEZvcmdldFBvZFJlcXVlc3QSEAoIYWdlbnRfaWQYASABKAMSDgoGcG9kX2lkGAIgASgDIhMKEUZvcmdldFBvZFJlc3BvbnNlKkUKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASCwoHSk9JTklORxABEgsKB1NFUlZJTkcQAhILCgdMRUFWSU5HEAMqMwoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASCAoESE9NRRABEgsKB1NUQU5EQlkQAjJjCg1Ob3RpZmljYXRpb25zElIKCVB1c2hFdmVudBIgLmthcy5yZXBsaWNhLnYxLlB1c2hFdmVudFJlcXVlc3QaIS5rYXMucmVwbGljYS52MS5QdXNoRXZlbnRSZXNwb25zZSIAMmMKDVJlZ2lzdHJhdGlvbnMSUgoJRm9yZ2V0UG9kEiAua2FzLnJlcGxpY2EudjEuRm9yZ2V0UG9kUmVxdWVzdBohLmthcy5yZXBsaWNhLnYxLkZvcmdldFBvZFJlc3BvbnNlIgBiBnByb3RvMw");
 
 /**
- * One connection of an agent's pod.
+ * That a pod said that it is there (gitlab.agent.agent_registrar.rpc).
+ *
+ * @generated from message kas.replica.v1.Registration
+ */
+export type Registration = Message<"kas.replica.v1.Registration"> & {
+  /**
+   * @generated from field: int64 pod_id = 1;
+   */
+  podId: bigint;
+
+  /**
+   * the pod says it again every five minutes: it holds on when the replica that has it is gone
+   *
+   * @generated from field: bool renewed = 2;
+   */
+  renewed: boolean;
+};
+
+/**
+ * Describes the message kas.replica.v1.Registration.
+ * Use `create(RegistrationSchema)` to create a new message.
+ */
+export const RegistrationSchema: GenMessage<Registration> = /*@__PURE__*/
+  messageDesc(file_replica, 0);
+
+/**
+ * One connection of an agent's pod, or its registration.
  *
  * @generated from message kas.replica.v1.Connection
  */
@@ -64,6 +91,13 @@ export type Connection = Message<"kas.replica.v1.Connection"> & {
    * @generated from field: int64 connected_at_ms = 8;
    */
   connectedAtMs: bigint;
+
+  /**
+   * present: no connection, and without methods. To a replica that does not know it, it is one that serves nothing
+   *
+   * @generated from field: kas.replica.v1.Registration registration = 9;
+   */
+  registration?: Registration | undefined;
 };
 
 /**
@@ -71,7 +105,7 @@ export type Connection = Message<"kas.replica.v1.Connection"> & {
  * Use `create(ConnectionSchema)` to create a new message.
  */
 export const ConnectionSchema: GenMessage<Connection> = /*@__PURE__*/
-  messageDesc(file_replica, 0);
+  messageDesc(file_replica, 1);
 
 /**
  * A row without its connections.
@@ -136,7 +170,7 @@ export type Head = Message<"kas.replica.v1.Head"> & {
  * Use `create(HeadSchema)` to create a new message.
  */
 export const HeadSchema: GenMessage<Head> = /*@__PURE__*/
-  messageDesc(file_replica, 1);
+  messageDesc(file_replica, 2);
 
 /**
  * What changed from one version to another; also right for a row in between.
@@ -179,7 +213,7 @@ export type Delta = Message<"kas.replica.v1.Delta"> & {
  * Use `create(DeltaSchema)` to create a new message.
  */
 export const DeltaSchema: GenMessage<Delta> = /*@__PURE__*/
-  messageDesc(file_replica, 2);
+  messageDesc(file_replica, 3);
 
 /**
  * "I am here, and at this version."
@@ -198,7 +232,7 @@ export type Beat = Message<"kas.replica.v1.Beat"> & {
  * Use `create(BeatSchema)` to create a new message.
  */
 export const BeatSchema: GenMessage<Beat> = /*@__PURE__*/
-  messageDesc(file_replica, 3);
+  messageDesc(file_replica, 4);
 
 /**
  * "I am gone."
@@ -213,7 +247,7 @@ export type Farewell = Message<"kas.replica.v1.Farewell"> & {
  * Use `create(FarewellSchema)` to create a new message.
  */
 export const FarewellSchema: GenMessage<Farewell> = /*@__PURE__*/
-  messageDesc(file_replica, 4);
+  messageDesc(file_replica, 5);
 
 /**
  * What is published on the topic.
@@ -257,7 +291,7 @@ export type News = Message<"kas.replica.v1.News"> & {
  * Use `create(NewsSchema)` to create a new message.
  */
 export const NewsSchema: GenMessage<News> = /*@__PURE__*/
-  messageDesc(file_replica, 5);
+  messageDesc(file_replica, 6);
 
 /**
  * @generated from message kas.replica.v1.RowStart
@@ -284,7 +318,7 @@ export type RowStart = Message<"kas.replica.v1.RowStart"> & {
  * Use `create(RowStartSchema)` to create a new message.
  */
 export const RowStartSchema: GenMessage<RowStart> = /*@__PURE__*/
-  messageDesc(file_replica, 6);
+  messageDesc(file_replica, 7);
 
 /**
  * @generated from message kas.replica.v1.Connections
@@ -301,7 +335,7 @@ export type Connections = Message<"kas.replica.v1.Connections"> & {
  * Use `create(ConnectionsSchema)` to create a new message.
  */
 export const ConnectionsSchema: GenMessage<Connections> = /*@__PURE__*/
-  messageDesc(file_replica, 7);
+  messageDesc(file_replica, 8);
 
 /**
  * @generated from message kas.replica.v1.RowEnd
@@ -320,7 +354,7 @@ export type RowEnd = Message<"kas.replica.v1.RowEnd"> & {
  * Use `create(RowEndSchema)` to create a new message.
  */
 export const RowEndSchema: GenMessage<RowEnd> = /*@__PURE__*/
-  messageDesc(file_replica, 8);
+  messageDesc(file_replica, 9);
 
 /**
  * Answer on a stream of /kas/row/1: start, connections, end; each after its length in 4 bytes, big-endian.
@@ -357,7 +391,77 @@ export type RowPart = Message<"kas.replica.v1.RowPart"> & {
  * Use `create(RowPartSchema)` to create a new message.
  */
 export const RowPartSchema: GenMessage<RowPart> = /*@__PURE__*/
-  messageDesc(file_replica, 9);
+  messageDesc(file_replica, 10);
+
+/**
+ * @generated from message kas.replica.v1.PushEventRequest
+ */
+export type PushEventRequest = Message<"kas.replica.v1.PushEventRequest"> & {
+  /**
+   * @generated from field: int64 project_id = 1;
+   */
+  projectId: bigint;
+
+  /**
+   * @generated from field: string project_path = 2;
+   */
+  projectPath: string;
+};
+
+/**
+ * Describes the message kas.replica.v1.PushEventRequest.
+ * Use `create(PushEventRequestSchema)` to create a new message.
+ */
+export const PushEventRequestSchema: GenMessage<PushEventRequest> = /*@__PURE__*/
+  messageDesc(file_replica, 11);
+
+/**
+ * @generated from message kas.replica.v1.PushEventResponse
+ */
+export type PushEventResponse = Message<"kas.replica.v1.PushEventResponse"> & {
+};
+
+/**
+ * Describes the message kas.replica.v1.PushEventResponse.
+ * Use `create(PushEventResponseSchema)` to create a new message.
+ */
+export const PushEventResponseSchema: GenMessage<PushEventResponse> = /*@__PURE__*/
+  messageDesc(file_replica, 12);
+
+/**
+ * @generated from message kas.replica.v1.ForgetPodRequest
+ */
+export type ForgetPodRequest = Message<"kas.replica.v1.ForgetPodRequest"> & {
+  /**
+   * @generated from field: int64 agent_id = 1;
+   */
+  agentId: bigint;
+
+  /**
+   * @generated from field: int64 pod_id = 2;
+   */
+  podId: bigint;
+};
+
+/**
+ * Describes the message kas.replica.v1.ForgetPodRequest.
+ * Use `create(ForgetPodRequestSchema)` to create a new message.
+ */
+export const ForgetPodRequestSchema: GenMessage<ForgetPodRequest> = /*@__PURE__*/
+  messageDesc(file_replica, 13);
+
+/**
+ * @generated from message kas.replica.v1.ForgetPodResponse
+ */
+export type ForgetPodResponse = Message<"kas.replica.v1.ForgetPodResponse"> & {
+};
+
+/**
+ * Describes the message kas.replica.v1.ForgetPodResponse.
+ * Use `create(ForgetPodResponseSchema)` to create a new message.
+ */
+export const ForgetPodResponseSchema: GenMessage<ForgetPodResponse> = /*@__PURE__*/
+  messageDesc(file_replica, 14);
 
 /**
  * @generated from enum kas.replica.v1.State
@@ -425,4 +529,38 @@ export type Role = (typeof Role)[keyof typeof Role] | UnknownEnum;
  */
 export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
   enumDesc(file_replica, 1);
+
+/**
+ * GitLab told one replica of a push: every other is to look at the project's repository.
+ *
+ * @generated from service kas.replica.v1.Notifications
+ */
+export const Notifications: GenService<{
+  /**
+   * @generated from rpc kas.replica.v1.Notifications.PushEvent
+   */
+  pushEvent: {
+    methodKind: "unary";
+    input: typeof PushEventRequestSchema;
+    output: typeof PushEventResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_replica, 0);
+
+/**
+ * A pod that registered with the callee registered with the caller, or told it that it goes.
+ *
+ * @generated from service kas.replica.v1.Registrations
+ */
+export const Registrations: GenService<{
+  /**
+   * @generated from rpc kas.replica.v1.Registrations.ForgetPod
+   */
+  forgetPod: {
+    methodKind: "unary";
+    input: typeof ForgetPodRequestSchema;
+    output: typeof ForgetPodResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_replica, 1);
 

@@ -124,6 +124,11 @@ export class ServerSession {
     })
   }
 
+  /** Calls `listener` once the other side says by GOAWAY that it leaves: it opens no more calls. */
+  onLeaving(listener: () => void): void {
+    this.#session.once('goaway', () => listener())
+  }
+
   /**
    * GOAWAY with the true last stream id: streams that cross it are refused at their sender, which may open them
    * elsewhere. Running calls go on; the connection ends with the last of them.

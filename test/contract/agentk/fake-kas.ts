@@ -75,6 +75,10 @@ export class FakeKas {
   readonly handlers = new Map<string, Handler>()
   readonly idle: KasTunnel[] = []
   connects = 0
+  /** told with each Connect from now on; absent: nothing is, as by a stock kas */
+  hints: Metadata | undefined
+  /** what agents have told with each Connect */
+  readonly told: Metadata[] = []
   /** what `listenAs` opened */
   readonly onClose: (() => void)[] = []
   readonly #waiting: ((tunnel: KasTunnel) => void)[] = []
@@ -84,6 +88,9 @@ export class FakeKas {
       method === connectMethod ? this.#connect : this.handlers.get(method),
     )
     this.sessions.push(session)
+    session.onLeaving(() => {
+      for (const tunnel of this.idle.filter(({ stream }) => stream.session === session)) tunnel.end()
+    })
     return session
   }
 
@@ -100,16 +107,21 @@ export class FakeKas {
 
   readonly #connect: Handler = async (stream) => {
     this.connects += 1
+    this.told.push(stream.metadata)
     const tunnel = new KasTunnel(stream)
     await tunnel.next()
+    if (this.hints) stream.sendMetadata(this.hints)
     const waiting = this.#waiting.shift()
     if (waiting) waiting(tunnel)
     else this.idle.push(tunnel)
     stream.signal.addEventListener('abort', () => {
-      if (this.idle.includes(tunnel)) this.idle.splice(this.idle.indexOf(tunnel), 1)
       tunnel.ended.reject(stream.signal.reason)
     })
-    await tunnel.ended.promise
+    try {
+      await tunnel.ended.promise
+    } finally {
+      if (this.idle.includes(tunnel)) this.idle.splice(this.idle.indexOf(tunnel), 1)
+    }
   }
 }
 

@@ -38,7 +38,12 @@ export class HandOvers {
       this.#tunnels.giveBack(agentId, tunnel)
       throw error
     }
-    if (tunnel.state !== 'taken') return none // lost while nothing had been sent
+    if (tunnel.state !== 'taken') {
+      // lost while nothing had been sent; after `ready` only an error says so
+      const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+      stream.addTrailers(writeError(error))
+      throw error
+    }
     return carry(stream, tunnel, agentId, first)
   }
 

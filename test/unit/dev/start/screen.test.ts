@@ -1,16 +1,19 @@
 import t from 'tap'
 import { linesToTry, screenOf } from '../../../../dev/start/screen.ts'
 
-const ports = { agents: 8250, ops: 8251, rails: 8253, kubernetes: 8254, replicas: 8255, gossip: 8256, agentkOps: 8259 }
+const ports = { agents: 8250, kubernetes: 8254, agentkOps: 8259, replicas: [] }
+const table = ['replica  is', 'kas-0    ready']
 const cluster = { kind: 'double', description: 'an embedded API double' } as const
-const inputs = { folder: '.run/2', number: 2, chosen: { ports, base: 8250, taken: 8154 }, cluster, proxied: false }
+const chosen = { ports, base: 8250, taken: 8154 }
+const inputs = { folder: '.run/2', number: 2, chosen, cluster, table, proxied: false }
 
 t.test('the screen says what runs where and which port was taken', async (t) => {
   const screen = screenOf(inputs)
   for (const text of [
     'wss://127.0.0.1:8250',
     'https://127.0.0.1:8254',
-    '.run/2/: kas.log',
+    '.run/2/: kas-0.log',
+    '  kas-0    ready\n',
     '8154 was taken',
     '--port-base',
   ]) {

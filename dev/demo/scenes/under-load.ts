@@ -1,0 +1,46 @@
+import type { Caller } from '../caller.ts'
+import { Load } from '../load.ts'
+import type { Stage } from '../stage.ts'
+
+export interface UnderLoad {
+  /** a word that no other scene has */
+  readonly scene: string
+  readonly callers: readonly Caller[]
+  /** an unsafe call may end with delivery `maybe`: it was at the holder when that was lost */
+  readonly mayLoseUnsafe?: boolean
+}
+
+/** in flight at each way in */
+const inFlight = { safe: 8, unsafe: 2 }
+/** before, so that connections are open and calls run. ms */
+const calmCalls = 50
+
+/**
+ * Plays `act` while calls run, and checks what became of each: none that could be repeated has failed, none is lost or
+ * doubled or wrong.
+ *
+ * @param act - resolves when things are calm again; gives the moment of the fault
+ */
+export async function underLoad(stage: Stage, options: UnderLoad, act: () => Promise<number>): Promise<void> {
+  const load = new Load({ ...options, ...inFlight })
+  load.start()
+  let at: number
+  try {
+    await load.more(calmCalls, stage.signal)
+    at = await act()
+    await load.more(calmCalls, stage.signal)
+  } finally {
+    await load.stop()
+  }
+  const reports = { safe: load.report(at, 'safe'), unsafe: load.report(at, 'unsafe') }
+  for (const [kind, { calls, firstMs, slowest, failures }] of Object.entries(reports)) {
+    stage.say(`${calls} ${kind} calls: first success ${Math.round(firstMs)} ms after it; the slowest ${slowest}`)
+    for (const line of failures) stage.say(`failed: ${line}`)
+  }
+  stage.check(reports.safe.failures.length === 0, 'no safe call fails or gets another answer than its own')
+  const { failures, repeatable } = reports.unsafe
+  if (options.mayLoseUnsafe) stage.check(repeatable === 0, 'no unsafe call fails that did not reach the cluster')
+  else stage.check(failures.length === 0, 'no unsafe call fails')
+  await stage.settle()
+  for (const line of await load.audit(stage.balancer)) stage.check(false, line)
+}

@@ -1,0 +1,67 @@
+import { join } from 'node:path'
+import type { BalancedReplica } from '../balancer.ts'
+import type { Program } from '../control-plane/program.ts'
+import type { Warden } from '../control-plane/warden.ts'
+import { kasProgram } from './local-programs.ts'
+import type { ReplicaPorts } from './ports.ts'
+import { untilOk } from './readiness.ts'
+import { replicaFiles } from './settings.ts'
+
+export interface LocalReplicaOptions {
+  readonly name: string
+  readonly folder: string
+  readonly ports: ReplicaPorts
+}
+
+/** One replica of kas as a process, which may be ended and started again under its name. */
+export class LocalReplica {
+  readonly name: string
+  readonly ports: ReplicaPorts
+  /** its output, of all its lives */
+  readonly log: string
+  readonly #warden: Warden
+  readonly #folder: string
+  #program: Program | undefined
+
+  constructor(components: { warden: Warden }, options: LocalReplicaOptions) {
+    this.#warden = components.warden
+    this.name = options.name
+    this.ports = options.ports
+    this.#folder = options.folder
+    this.log = join(options.folder, replicaFiles(options.name).log)
+  }
+
+  get pid(): number | undefined {
+    return this.#program?.pid
+  }
+
+  /** Resolves when the process of now is gone. */
+  get exited(): Promise<void> {
+    return this.#program?.exited ?? Promise.resolve()
+  }
+
+  /** as a balancer with the fronts `agents`, `kubernetes` wants it */
+  get balanced(): BalancedReplica {
+    const { agents, kubernetes, ops } = this.ports
+    return { name: this.name, opsPort: ops, ports: [agents, kubernetes] }
+  }
+
+  async start(): Promise<void> {
+    this.#program = kasProgram({ warden: this.#warden, folder: this.#folder }, this.name)
+    await this.#program.start()
+  }
+
+  /** Resolves once it says that it is ready. @throws the signal's reason */
+  ready(signal: AbortSignal): Promise<void> {
+    return untilOk({ url: `http://127.0.0.1:${this.ports.ops}/readiness` }, signal)
+  }
+
+  /** SIGTERM, and SIGKILL once `patience` aborts. */
+  async stop(patience: AbortSignal): Promise<void> {
+    await this.#program?.stop(patience)
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#program?.signal(signal)
+  }
+}

@@ -1,0 +1,41 @@
+import type { RouteReport } from '../servers/ops-socket/route-report.ts'
+import { textOption } from './command.ts'
+import { agentOption, type StatusCommand } from './status-command.ts'
+import { printable, textTable } from './text-table.ts'
+import { required } from './usage-error.ts'
+
+/** `kas route` */
+export const route: StatusCommand = {
+  usage: 'route --agent ID [--method /package.Service/Method]',
+  summary: 'says which way a call for the agent would go if it came in at the replica now, and why',
+  options: { agent: { type: 'string' }, method: { type: 'string' } },
+  path: (values) => {
+    const query = new URLSearchParams({ agent: required(agentOption(values), '--agent') })
+    const method = textOption(values, 'method')
+    if (method !== undefined) query.set('method', method)
+    return `/route?${query}`
+  },
+  print: (answer) => {
+    const { agentId, method, entry, rank, own, ways, verdict, by, why } = answer as RouteReport
+    const lines = [
+      `agent ${agentId}, ${method}, entering at ${entry}`,
+      `${verdicts[verdict]}${by === undefined ? '' : ` ${by}`}: ${why}`,
+      '',
+      `here: ${own.tunnels} tunnels, ${own.idle} idle that serve the method, ${own.waiting} calls waiting`,
+      `rank: ${rank.join(' ')}`,
+    ]
+    const rows = ways.map(({ name, state, reach, calls, serves }) => [name, state, reach, calls, serves ? 'yes' : 'no'])
+    const table =
+      rows.length === 0 ? '' : `\n${textTable([['OTHER HOLDER', 'STATE', 'REACH', 'CALLS', 'SERVES'], ...rows])}`
+    return `${lines.map((line) => `${printable(line)}\n`).join('')}${table}`
+  },
+}
+
+const verdicts: Readonly<Record<RouteReport['verdict'], string>> = {
+  own: 'a tunnel of',
+  'hand-over': 'handed over to',
+  wait: 'waits at',
+  unreachable: 'no way',
+  'not-served': 'no way',
+  'not-connected': 'no way',
+}

@@ -1,0 +1,89 @@
+import type { AgentReport, MemberReport, StatusReport } from '../servers/ops-socket/status-report.ts'
+import { agentOption, type StatusCommand } from './status-command.ts'
+import { printable, textTable } from './text-table.ts'
+
+/** `kas status` */
+export const status: StatusCommand = {
+  usage: 'status [--agent ID]',
+  summary: 'prints the replicas, and who holds which agent, as one replica knows it',
+  options: { agent: { type: 'string' } },
+  path: (values) => {
+    const agent = agentOption(values)
+    return agent === undefined ? '/status' : `/status?agent=${agent}`
+  },
+  print: (answer) => {
+    const { replica, members, agents, agentCount } = answer as StatusReport
+    const ready = replica.problem === undefined ? 'ready' : `not ready: ${printable(replica.problem)}`
+    const [first] = agents
+    return [
+      `${printable(replica.name)}, kas ${printable(replica.version)}, ${ready}\n\n`,
+      members ? memberTable(members) : 'alone: private_api.listen.authentication_secret_file is not set\n',
+      first?.entries ? entryTables(first) : agentTable(agents, agentCount),
+    ].join('')
+  },
+}
+
+function memberTable(members: readonly MemberReport[]): string {
+  const heads = [
+    'REPLICA',
+    'STATE',
+    'VERSION',
+    'ADDRESS',
+    'REACH',
+    'GOSSIP',
+    'CALLS',
+    'ROW',
+    'AGENTS',
+    'CONNECTIONS',
+    'PODS',
+  ]
+  return textTable([
+    heads,
+    ...members.map(({ name, state, version, address, reach, gossip, calls, row, instances }) => [
+      instances > 1 ? `${name} (${instances} instances)` : name,
+      state,
+      version,
+      address ?? '-',
+      reach,
+      gossip ? 'yes' : 'no',
+      calls,
+      row.version,
+      row.agents,
+      row.connections,
+      row.pods,
+    ]),
+  ])
+}
+
+function agentTable(agents: readonly AgentReport[], count: number): string {
+  if (count === 0) return '\nno agent is connected\n'
+  const rows = agents.map(({ agentId, holders, pods, rank }) => [agentId, holdersText(holders), pods, rank.join(' ')])
+  const more = count > agents.length ? `and ${count - agents.length} more: kas status --agent ID\n` : ''
+  return `\n${textTable([['AGENT', 'HELD BY (CONNECTIONS)', 'PODS', 'RANK'], ...rows])}${more}`
+}
+
+function entryTables({ agentId, holders, rank, entries = [] }: AgentReport): string {
+  const summary = `\nagent ${agentId}: held by ${holdersText(holders)}; rank ${printable(rank.join(' '))}\n`
+  if (entries.length === 0) return summary
+  const rows = entries.map(({ replica, kind, pod, role, version, methods, since }) => [
+    replica,
+    kind,
+    pod || '-',
+    kind === 'connection' ? role : '-',
+    version || '-',
+    kind === 'connection' ? methods.length : '-',
+    timeText(since),
+  ])
+  return `${summary}\n${textTable([['REPLICA', 'KIND', 'POD', 'ROLE', 'VERSION', 'METHODS', 'SINCE'], ...rows])}`
+}
+
+function holdersText(holders: AgentReport['holders']): string {
+  if (holders.length === 0) return 'nobody'
+  return printable(holders.map(({ name, connections }) => `${name} (${connections})`).join(', '))
+}
+
+/** Another replica's clock may say anything. */
+function timeText(ms: number): string {
+  const time = new Date(ms)
+  return Number.isNaN(time.getTime()) ? String(ms) : time.toISOString()
+}

@@ -1,0 +1,66 @@
+import { create, type DescMethodUnary, type MessageInitShape } from '@bufbuild/protobuf'
+import type { Logger } from '../lib/log.ts'
+import type { InstanceId, Membership } from '../membership/membership.ts'
+import type { AgentId } from '../proto/call.ts'
+import { Notifications, Registrations } from '../proto/gen/replica_pb.ts'
+import { callUnary } from '../proto/grpc/unary.ts'
+import type { PushEvent } from './modules/notifications/notifications.ts'
+import type { Replicas } from './router/replicas.ts'
+
+export interface ReplicaCallsComponents {
+  readonly membership: Pick<Membership, 'instance' | 'rows'>
+  readonly replicas: Pick<Replicas, 'link'>
+  readonly log: Logger
+}
+
+/** An answer takes a round trip and no work that waits. ms */
+const timeoutMs = 1000
+
+/** Calls of this replica to the others for its own purposes, on their links (design 4). */
+export class ReplicaCalls {
+  readonly #components: ReplicaCallsComponents
+
+  constructor(components: ReplicaCallsComponents) {
+    this.#components = components
+  }
+
+  /** Other replicas that answer. */
+  reachable(): InstanceId[] {
+    const { membership } = this.#components
+    const others = membership.rows().filter(({ instance }) => instance !== membership.instance)
+    return others.map(({ instance }) => instance).filter((instance) => this.isReachable(instance))
+  }
+
+  isReachable(instance: InstanceId): boolean {
+    const reach = this.#components.replicas.link(instance)?.reach
+    return reach === 'reachable' || reach === 'suspect'
+  }
+
+  /** @throws KasError if it has not been acknowledged within 1 s */
+  async pushEvent(instance: InstanceId, { projectId, projectPath }: PushEvent): Promise<void> {
+    await this.#call(instance, Notifications.method.pushEvent, { projectId, projectPath })
+  }
+
+  /** Never rejects: what the other keeps, it drops once it is not renewed. */
+  async forgetPod(instance: InstanceId, agentId: AgentId, podId: bigint): Promise<void> {
+    try {
+      await this.#call(instance, Registrations.method.forgetPod, { agentId, podId })
+    } catch (error) {
+      const fields = { error, instance, agent_id: String(agentId) }
+      this.#components.log.debug(fields, 'A replica could not be told that a pod is not there any more')
+    }
+  }
+
+  async #call<M extends DescMethodUnary>(
+    instance: InstanceId,
+    method: M,
+    request: MessageInitShape<M['input']>,
+  ): Promise<void> {
+    const session = this.#components.replicas.link(instance)?.session
+    if (!session) return // it is gone: what it held went with it
+    await callUnary(session, method.input, method.output, create(method.input, request), {
+      method: `/${method.parent.typeName}/${method.name}`,
+      timeoutMs,
+    })
+  }
+}

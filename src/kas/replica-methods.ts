@@ -1,0 +1,49 @@
+import { create } from '@bufbuild/protobuf'
+import { KasError } from '../lib/errors.ts'
+import type { AgentId } from '../proto/call.ts'
+import {
+  ForgetPodResponseSchema,
+  Notifications,
+  PushEventResponseSchema,
+  Registrations,
+} from '../proto/gen/replica_pb.ts'
+import type { Handler } from '../proto/grpc/server-session.ts'
+import { readOneMessage } from '../proto/grpc/unary.ts'
+import { type UnaryMethod, unaryService } from '../proto/unary-service.ts'
+import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import type { PushEvents } from './modules/notifications/notifications.ts'
+
+export interface ReplicaMethodsComponents {
+  /** this replica's alone: what another tells is not passed on */
+  readonly pushEvents: PushEvents
+  readonly connectedAgents: Pick<ConnectedAgents, 'forget'>
+}
+
+/** What other replicas may call on 8155 for their own purposes, by `/kas.replica.v1.Service/Method`. */
+export function replicaMethods({
+  pushEvents,
+  connectedAgents,
+}: ReplicaMethodsComponents): Readonly<Record<string, Handler>> {
+  const methods = new Map([
+    ...unaryService(Notifications, {
+      pushEvent: async ({ projectId, projectPath }) => {
+        if (projectId <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'project_id must be above 0' })
+        await pushEvents.publish({ projectId, projectPath })
+        return create(PushEventResponseSchema)
+      },
+    }),
+    ...unaryService(Registrations, {
+      forgetPod: async ({ agentId, podId }) => {
+        connectedAgents.forget(agentId as AgentId, podId)
+        return create(ForgetPodResponseSchema)
+      },
+    }),
+  ])
+  return Object.fromEntries(Array.from(methods, ([name, method]) => [name, handlerOf(method)]))
+}
+
+function handlerOf(method: UnaryMethod): Handler {
+  return async (stream) => {
+    await stream.send(await method(await readOneMessage(stream.messages)))
+  }
+}

@@ -1,0 +1,98 @@
+import { once } from 'node:events'
+import { lstat, unlink } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { connect } from 'node:net'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+
+export interface OpsSocketComponents {
+  /** by path; what they give is told as JSON. @throws KasError, whose text is told */
+  readonly answers: Readonly<Record<string, (query: URLSearchParams) => object>>
+  readonly log: Logger
+}
+
+export interface OpsSocketOptions {
+  /** `ops.socket` */
+  readonly path: string
+}
+
+/** A question is one line, and who asks is on this machine. ms */
+const requestTimeoutMs = 5000
+/** Nobody else than this user may ask. */
+const privateUmask = 0o177
+
+/** What `kas status` and `kas route` ask: HTTP on a Unix socket, with JSON inside (design 12). */
+export class OpsSocket implements Service {
+  readonly #components: OpsSocketComponents
+  readonly #options: OpsSocketOptions
+  #server: Server | undefined
+
+  constructor(components: OpsSocketComponents, options: OpsSocketOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** @throws Error when another process listens there, or the path cannot be made */
+  async start(): Promise<void> {
+    const { path } = this.#options
+    await removeStale(path)
+    const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
+    const server = createServer(options, (request, response) => this.#answer(request, response))
+    const before = process.umask(privateUmask)
+    try {
+      server.listen({ path }) // makes the file at once
+    } finally {
+      process.umask(before)
+    }
+    await once(server, 'listening')
+    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
+    this.#server = server
+    this.#components.log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')
+  }
+
+  async stop(): Promise<void> {
+    const server = this.#server
+    if (!server?.listening) return
+    const closed = once(server, 'close')
+    server.close()
+    server.closeAllConnections()
+    await closed
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const { answers, log } = this.#components
+    request.resume()
+    try {
+      const { pathname, searchParams } = new URL(request.url ?? '/', 'http://ops')
+      const answer = Object.hasOwn(answers, pathname) ? answers[pathname] : undefined
+      if (answer && request.method === 'GET') send(response, 200, answer(searchParams))
+      else send(response, 404, { error: 'not found' })
+    } catch (cause) {
+      const error = KasError.from(cause)
+      if (error.code === 'INTERNAL') log.error({ error }, 'The state could not be told')
+      send(response, error.httpStatus, { error: error.message })
+    }
+  }
+}
+
+function send(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'Content-Type': 'application/json' }).end(`${JSON.stringify(body)}\n`)
+}
+
+/** A socket that a killed process left: nobody accepts on it. */
+async function removeStale(path: string): Promise<void> {
+  const isSocket = await lstat(path).then(
+    (stats) => stats.isSocket(),
+    () => false,
+  )
+  if (!isSocket) return // listening tells what is wrong
+  const socket = connect(path)
+  try {
+    await once(socket, 'connect')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') await unlink(path)
+  } finally {
+    socket.destroy()
+  }
+}

@@ -1,0 +1,31 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import { kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
+import { type RouteComponents, routeReport } from './route-report.ts'
+import { type StatusComponents, statusReport } from './status-report.ts'
+
+const maxAgentId = 2n ** 63n - 1n
+const methodPattern = /^\/[^/\s]+\/[^/\s]+$/
+
+/** What the Unix socket answers: `/status[?agent=N]` and `/route?agent=N[&method=/package.Service/Method]`. */
+export function opsAnswers(known: StatusComponents & RouteComponents) {
+  return {
+    '/status': (query: URLSearchParams) => {
+      const agent = query.get('agent')
+      return statusReport(known, agent === null ? undefined : agentIdOf(agent))
+    },
+    '/route': (query: URLSearchParams) => {
+      const method = query.get('method') ?? kubernetesApiMethod
+      if (!methodPattern.test(method)) {
+        throw new KasError({ code: 'INVALID_MESSAGE', detail: `${method} is no method: /package.Service/Method` })
+      }
+      return routeReport(known, agentIdOf(query.get('agent') ?? ''), method)
+    },
+  }
+}
+
+function agentIdOf(text: string): AgentId {
+  const id = /^\d{1,19}$/.test(text) ? BigInt(text) : 0n
+  if (id > 0n && id <= maxAgentId) return id as AgentId
+  throw new KasError({ code: 'INVALID_MESSAGE', detail: `"${text}" is no id of an agent` })
+}

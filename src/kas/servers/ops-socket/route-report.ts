@@ -1,0 +1,124 @@
+import type { Membership } from '../../../membership/membership.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import type { Replicas } from '../../router/replicas.ts'
+import type { Tunnels } from '../../tunnels/tunnels.ts'
+
+/** One replica beside this one that holds the agent. */
+export interface WayReport {
+  readonly name: string
+  readonly state: string
+  readonly reach: 'reachable' | 'suspect' | 'unreachable' | 'down'
+  /** of this replica's, in flight there */
+  readonly calls: number
+  /** a pod there serves the method */
+  readonly serves: boolean
+}
+
+export interface RouteReport {
+  readonly agentId: string
+  readonly method: string
+  /** where the call would come in: the one that is asked */
+  readonly entry: string
+  /** names of replicas, best first */
+  readonly rank: readonly string[]
+  readonly own: {
+    readonly tunnels: number
+    /** that serve the method */
+    readonly idle: number
+    readonly waiting: number
+  }
+  /** in the order in which they would be asked; then those that do not serve the method */
+  readonly ways: readonly WayReport[]
+  /** `wait`: no tunnel is known to be idle, the first that becomes so gets the call */
+  readonly verdict: 'own' | 'hand-over' | 'wait' | 'unreachable' | 'not-served' | 'not-connected'
+  /** name of the replica whose tunnel it would be, or that is asked first */
+  readonly by?: string
+  /** a sentence */
+  readonly why: string
+}
+
+export interface RouteComponents {
+  readonly name: string
+  readonly tunnels: Pick<Tunnels, 'look'>
+  /** absent: this replica is alone */
+  readonly cluster?: {
+    readonly membership: Pick<Membership, 'instance' | 'row' | 'holders' | 'rank'>
+    readonly replicas: Pick<Replicas, 'ways' | 'link'>
+  }
+}
+
+/** Which way a call of the method would go if it came in here now (design 4, "Routing"). */
+export function routeReport(components: RouteComponents, agentId: AgentId, method: string): RouteReport {
+  const { name, tunnels, cluster } = components
+  const { idle, waiting, living } = tunnels.look(agentId, method)
+  const own = { tunnels: living, idle, waiting }
+  const ways = cluster ? waysOf(cluster, agentId, method) : []
+  const servesHere = living > 0 && (!cluster || servedHere(cluster, agentId, method))
+  return {
+    agentId: String(agentId),
+    method,
+    entry: name,
+    rank: cluster?.membership.rank(String(agentId)) ?? [name],
+    own,
+    ways,
+    ...decide(name, { ...own, servesHere }, ways),
+  }
+}
+
+type Decision = Pick<RouteReport, 'verdict' | 'by' | 'why'>
+
+/** As the router does: own tunnel, else the holders in their order, else the first that comes. */
+function decide(name: string, own: RouteReport['own'] & { servesHere: boolean }, ways: readonly WayReport[]): Decision {
+  if (own.idle > 0) return { verdict: 'own', by: name, why: 'an idle tunnel of this replica serves the method' }
+  const serving = ways.filter(({ serves }) => serves)
+  const inReach = serving.filter(({ reach }) => reach === 'reachable' || reach === 'suspect')
+  const [best] = inReach
+  if (best) {
+    const here = own.tunnels > 0 ? 'no tunnel here that serves the method is idle' : 'the agent has no tunnel here'
+    const many = inReach.length > 1 ? `the first of ${inReach.length} other holders` : 'the only other holder'
+    const why = `${here}; ${best.name} is ${many}: ${best.reach}, ${best.state}, ${best.calls} calls of ours there`
+    return { verdict: 'hand-over', by: best.name, why }
+  }
+  if (own.servesHere) return { verdict: 'wait', by: name, why: 'every tunnel here that serves the method is busy' }
+  if (serving.length > 0) {
+    const names = serving.map((way) => `${way.name} (${way.reach})`).join(', ')
+    return { verdict: 'unreachable', why: `the holders do not answer: ${names}; the call fails after 3 s` }
+  }
+  if (own.tunnels > 0 || ways.length > 0) {
+    return { verdict: 'not-served', why: 'the agent is connected, but no pod of it serves the method' }
+  }
+  return { verdict: 'not-connected', why: 'no replica holds the agent; the call waits for it, for 20 s' }
+}
+
+function waysOf(
+  { membership, replicas }: NonNullable<RouteComponents['cluster']>,
+  agentId: AgentId,
+  method: string,
+): WayReport[] {
+  const report = (instance: Parameters<typeof membership.row>[0], serves: boolean): WayReport => {
+    const { name = '', state = 'joining' } = membership.row(instance)?.head ?? {}
+    const link = replicas.link(instance)
+    return { name, state, reach: link?.reach ?? 'down', calls: link?.calls ?? 0, serves }
+  }
+  const served = replicas.ways(agentId, method).map(({ instance }) => instance)
+  const rest = membership.holders(agentId).filter(({ row }) => !served.includes(row.instance))
+  const holding = rest.filter(({ connections }) => connections.some(({ registration }) => !registration))
+  return [
+    ...served.map((instance) => report(instance, true)),
+    ...holding.map(({ row, connections }) =>
+      report(
+        row.instance,
+        connections.some(({ methods }) => methods.includes(method)),
+      ),
+    ),
+  ]
+}
+
+function servedHere(
+  { membership }: NonNullable<RouteComponents['cluster']>,
+  agentId: AgentId,
+  method: string,
+): boolean {
+  const entries = [...(membership.row(membership.instance)?.connections.values() ?? [])]
+  return entries.some((entry) => entry.agentId === agentId && entry.methods.includes(method))
+}

@@ -1,0 +1,183 @@
+import { fromBinary } from '@bufbuild/protobuf'
+import type { ConnectionEntry, Membership, Row } from '../../../membership/membership.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
+import type { Replicas } from '../../router/replicas.ts'
+import type { Tunnels } from '../../tunnels/tunnels.ts'
+
+/** One replica, as this one sees it. */
+export interface MemberReport {
+  readonly name: string
+  readonly instance: string
+  readonly state: string
+  readonly version: string
+  /** of its server `replicas`, if it is known */
+  readonly address?: string
+  /** for calls, by the link of this replica to it */
+  readonly reach: 'self' | 'reachable' | 'suspect' | 'unreachable' | 'down'
+  /** of this replica's, handed over to it, in flight */
+  readonly calls: number
+  /** it is in the table by gossip now */
+  readonly gossip: boolean
+  /** living instances that use the name */
+  readonly instances: number
+  readonly row: {
+    readonly version: number
+    readonly connections: number
+    readonly pods: number
+    readonly agents: number
+  }
+}
+
+export interface AgentReport {
+  readonly agentId: string
+  /** replicas with a connection of it, by name */
+  readonly holders: readonly { readonly name: string; readonly connections: number }[]
+  /** that registered, anywhere */
+  readonly pods: number
+  /** names of replicas, best first */
+  readonly rank: readonly string[]
+  /** for one agent alone: its entries of all rows */
+  readonly entries?: readonly EntryReport[]
+}
+
+export interface EntryReport {
+  readonly replica: string
+  readonly kind: 'connection' | 'registration'
+  /** as the pod told */
+  readonly pod: string
+  readonly role: string
+  readonly version: string
+  readonly methods: readonly string[]
+  /** ms since 1970 */
+  readonly since: number
+}
+
+export interface StatusReport {
+  readonly replica: { readonly name: string; readonly version: string; readonly problem?: string }
+  /** absent: this replica is alone, by its configuration */
+  readonly members?: readonly MemberReport[]
+  /** by id; of many, the first */
+  readonly agents: readonly AgentReport[]
+  readonly agentCount: number
+}
+
+export interface StatusComponents {
+  readonly name: string
+  readonly version: string
+  readonly readiness: { problem(): string | undefined }
+  readonly tunnels: Pick<Tunnels, 'agentIds' | 'look'>
+  /** absent: this replica is alone */
+  readonly cluster?: {
+    readonly membership: Pick<Membership, 'instance' | 'rows' | 'row' | 'members' | 'rank'>
+    readonly replicas: Pick<Replicas, 'link'>
+  }
+}
+
+/** What one answer names at the most; who looks for one agent asks for it. */
+const maxAgents = 200
+
+/** What this replica knows of itself, the others, and who holds whom: of all agents, or in full of one. */
+export function statusReport(components: StatusComponents, agentId?: AgentId): StatusReport {
+  const { name, version, readiness, cluster } = components
+  const problem = readiness.problem()
+  const byAgent = entriesByAgent(cluster?.membership.rows() ?? [])
+  const known = new Set([...components.tunnels.agentIds(), ...byAgent.keys()])
+  const ids = agentId === undefined ? [...known].sort((one, other) => (one < other ? -1 : 1)) : [agentId]
+  const inFull = agentId !== undefined
+  return {
+    replica: { name, version, ...(problem === undefined ? {} : { problem }) },
+    ...(cluster ? { members: memberReports(cluster) } : {}),
+    agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { placed: byAgent.get(id) ?? [], inFull })),
+    agentCount: ids.length,
+  }
+}
+
+/** An entry, and the replica in whose row it is. */
+interface Placed {
+  readonly replica: string
+  readonly entry: ConnectionEntry
+}
+
+/** Each row is gone through once: there may be thousands of agents, and calls wait meanwhile. */
+function entriesByAgent(rows: readonly Row[]): Map<AgentId, Placed[]> {
+  const byAgent = new Map<AgentId, Placed[]>()
+  for (const { head, connections } of rows) {
+    for (const entry of connections.values()) {
+      const placed = byAgent.get(entry.agentId)
+      if (placed) placed.push({ replica: head.name, entry })
+      else byAgent.set(entry.agentId, [{ replica: head.name, entry }])
+    }
+  }
+  return byAgent
+}
+
+function memberReports({ membership, replicas }: NonNullable<StatusComponents['cluster']>): MemberReport[] {
+  return membership.members().map(({ name, instance, state, address, self, connected, instances }) => {
+    const row = membership.row(instance)
+    const link = replicas.link(instance)
+    return {
+      name,
+      instance,
+      state,
+      version: row?.head.kasVersion ?? '',
+      ...(address === undefined ? {} : { address }),
+      reach: self ? 'self' : (link?.reach ?? 'down'),
+      calls: link?.calls ?? 0,
+      gossip: connected,
+      instances,
+      row: rowReport(row),
+    }
+  })
+}
+
+function rowReport(row: Row | undefined): MemberReport['row'] {
+  const entries = [...(row?.connections.values() ?? [])]
+  const pods = entries.filter(({ registration }) => registration).length
+  const agents = new Set(entries.map(({ agentId }) => agentId)).size
+  return { version: row?.version ?? 0, connections: entries.length - pods, pods, agents }
+}
+
+function agentReport(
+  { cluster, tunnels, name }: StatusComponents,
+  agentId: AgentId,
+  { placed, inFull }: { placed: readonly Placed[]; inFull: boolean },
+): AgentReport {
+  if (!cluster) {
+    const { living } = tunnels.look(agentId, '')
+    return {
+      agentId: String(agentId),
+      holders: living > 0 ? [{ name, connections: living }] : [],
+      pods: 0,
+      rank: [name],
+    }
+  }
+  const holders = new Map<string, number>()
+  const pods = new Set<bigint>()
+  for (const { replica, entry } of placed) {
+    if (entry.registration) pods.add(entry.registration.podId)
+    else holders.set(replica, (holders.get(replica) ?? 0) + 1)
+  }
+  return {
+    agentId: String(agentId),
+    holders: Array.from(holders, ([holder, connections]) => ({ name: holder, connections })),
+    pods: pods.size,
+    rank: cluster.membership.rank(String(agentId)),
+    ...(inFull ? { entries: placed.map(({ replica, entry }) => entryReport(replica, entry)) } : {}),
+  }
+}
+
+function entryReport(replica: string, entry: ConnectionEntry): EntryReport {
+  const { registration, pod, role, methods, connectedAt: since, agentMeta } = entry
+  const meta = metaOf(agentMeta)
+  const kind = registration ? ('registration' as const) : ('connection' as const)
+  return { replica, kind, pod: pod || (meta?.podName ?? ''), role, version: meta?.version ?? '', methods, since }
+}
+
+function metaOf(bytes: Uint8Array) {
+  try {
+    return fromBinary(AgentMetaSchema, bytes)
+  } catch {
+    return undefined // an agent may send anything
+  }
+}

@@ -1,0 +1,19 @@
+import type { Metadata } from '../../proto/call.ts'
+
+/** What our agentk tells of itself in the metadata of each Connect. */
+export interface AgentPod {
+  readonly name: string
+  readonly role: 'home' | 'standby'
+}
+
+/** a pod's name in Kubernetes */
+const podNamePattern = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
+
+/** @returns undefined for an agent that does not say that it understands where kas wants it: any stock agent */
+export function readAgentPod(metadata: Metadata): AgentPod | undefined {
+  const features = metadata['kas-features']?.[0]
+  if (features === undefined || !features.split(',').includes('home')) return undefined
+  const name = metadata['kas-pod']?.[0] ?? ''
+  if (!podNamePattern.test(name)) return undefined
+  return { name, role: metadata['kas-role']?.[0] === 'standby' ? 'standby' : 'home' }
+}

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { App } from '../../src/kas/app.ts'
+import { parseKasConfig } from '../../src/kas/config.ts'
+import { secret } from '../contract/rails-server/start-server.ts'
+import { capturedLog } from '../support/captured-log.ts'
+
+/** Whole replicas of kas in one process, with their servers on ports of their own, that list one another. */
+
+export const agentToken = 'agent-token'
+
+export interface KasApp {
+  readonly name: string
+  readonly app: App
+  readonly lines: Record<string, unknown>[]
+  readonly socket: string
+  /** of the server that says that it is up by this name, such as `API` */
+  port(endpoint: string): number
+}
+
+export interface KasAppsOptions {
+  /** of project 1 */
+  readonly gitUrl?: string
+}
+
+/** They serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with `agentToken` and a 3. */
+export async function startKasApps(t: Test, count: number, options: KasAppsOptions = {}): Promise<KasApp[]> {
+  const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')
+  const git = options.gitUrl === undefined ? '' : `, git: { url: ${options.gitUrl} }`
+  const folder = t.testdir({
+    secret: secret.toString('base64'),
+    'directory.yaml': `
+projects: [{ id: 1, path: platform/clusters${git} }, { id: 2, path: platform/others }]
+agents:
+  - { id: 42, name: prod, project: 1, tokens: [{ sha256: "${sha256(agentToken)}" }] }
+  - { id: 43, name: test, project: 2, tokens: [{ sha256: "${sha256(`${agentToken}3`)}" }] }
+`,
+  })
+  const gossipPorts = await freePorts(count)
+  const sockets = await mkdtemp(join(tmpdir(), 'kas-apps-')) // t.testdir's is too long for a socket
+  t.teardown(() => rm(sockets, { recursive: true }))
+  return Promise.all(gossipPorts.map((_, i) => startKasApp(t, { folder, sockets, gossipPorts, i })))
+}
+
+interface Place {
+  readonly folder: string
+  readonly sockets: string
+  readonly gossipPorts: readonly number[]
+  readonly i: number
+}
+
+async function startKasApp(t: Test, place: Place): Promise<KasApp> {
+  const { log, lines } = capturedLog()
+  const name = `kas-${place.i}`
+  const socket = join(place.sockets, name)
+  const { config } = parseKasConfig(`${name}.yaml`, configuration(place, { name, socket }))
+  const version = { version: '0.1.0', commit: 'test' }
+  const app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
+  t.teardown(() => app.stop(AbortSignal.abort()))
+  await app.start()
+  const port = (endpoint: string) => {
+    const line = lines.find(({ msg }) => msg === `${endpoint} endpoint is up`)
+    return Number(String(line?.net_address).split(':').at(-1))
+  }
+  return { name, app, lines, socket, port }
+}
+
+function configuration({ folder, gossipPorts, i }: Place, { name, socket }: { name: string; socket: string }): string {
+  const secretFile = `authentication_secret_file: ${join(folder, 'secret')}, listen_grace_period: 0s`
+  return `
+directory: { file: ${join(folder, 'directory.yaml')} }
+agent: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }
+api: { listen: { address: "127.0.0.1:0", ${secretFile} } }
+private_api: { listen: { address: "127.0.0.1:0", ${secretFile} } }
+observability: { listen: { address: "127.0.0.1:0" } }
+ops: { socket: ${socket} }
+cluster:
+  name: ${name}
+  listen: { address: "127.0.0.1:${gossipPorts[i]}" }
+  discovery: { static: [${gossipPorts.map((port) => `"127.0.0.1:${port}"`).join(', ')}] }
+`
+}

@@ -1,0 +1,55 @@
+import type { Test } from 'tap'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { deliver } from '../../src/kas/router/delivery.ts'
+import { Router } from '../../src/kas/router/router.ts'
+import { defaultSearch } from '../../src/kas/router/search.ts'
+import { AgentsServer } from '../../src/kas/servers/agents.ts'
+import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
+import { MemberPlacement } from '../../src/kas/tunnels/placement.ts'
+import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import type { Forward } from '../../src/proto/call.ts'
+import { oneAgent } from '../support/agents-server.ts'
+import { type Replica, startReplica } from './replicas.ts'
+
+/** What of a replica places agents: membership, the server for agents at an address of its own, and its own tunnels. */
+export interface PlacedReplica extends Replica {
+  readonly name: string
+  readonly agentAddress: string
+  readonly tunnels: Tunnels
+  readonly agents: AgentsServer
+  /** by its own tunnels alone */
+  readonly forward: Forward
+  /** as a process that is killed, as far as agents and members see it */
+  kill(): Promise<void>
+}
+
+export async function startPlacedReplica(t: Test, name: string, listed: readonly string[]): Promise<PlacedReplica> {
+  const [port] = (await freePorts(1)) as [number]
+  const agentAddress = `grpc://127.0.0.1:${port}`
+  const replica = await startReplica(t, name, { listed, agentAddress })
+  const { membership } = replica
+  const log = createLogger({ level: 'silent' })
+  const tunnels = new Tunnels({ now: () => performance.now() })
+  const held = new HeldConnections({ row: membership, log })
+  const placement = new MemberPlacement({ membership, held })
+  const agents = new AgentsServer(
+    { directory: oneAgent(), tunnels, methods: {}, log, onRateExceeded: () => undefined, held, placement },
+    {
+      listen: { port, host: '127.0.0.1' },
+      websocket: true,
+      product: 'gitlab-kas/v18.5.0/test',
+      listenGraceMs: 0,
+      age: { maxAgeMs: 7_200_000 },
+      hints: { settleMs: 20, spreadMs: 1 },
+    },
+  )
+  await agents.start()
+  t.teardown(() => agents.stop())
+  const observer = { routed: () => undefined, timedOut: () => undefined }
+  const forward = deliver(new Router({ tunnels, observer }, { ...defaultSearch, findTimeoutMs: 500 }).forward)
+  const kill = async () => {
+    await Promise.all([agents.stop(), membership.stop()])
+  }
+  return { ...replica, name, agentAddress, tunnels, agents, forward, kill }
+}

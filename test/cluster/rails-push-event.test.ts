@@ -1,0 +1,89 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import * as grpc from '@grpc/grpc-js'
+import t, { type Test } from 'tap'
+import { ConnectedAgents } from '../../src/kas/modules/agent-tracker/connected-agents.ts'
+import { ClusterPushEvents } from '../../src/kas/modules/notifications/cluster-push-events.ts'
+import { notificationsService, type PushEvent } from '../../src/kas/modules/notifications/notifications.ts'
+import { ReplicaCalls } from '../../src/kas/replica-calls.ts'
+import { replicaMethods } from '../../src/kas/replica-methods.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
+import { callUnary, connect, goodMetadata, startRailsServer } from '../contract/rails-server/start-server.ts'
+import { until } from './replicas.ts'
+import { startWholeReplicas, type WholeReplica } from './whole-replica.ts'
+
+/** GitLab tells one replica of a push: all that can be reached have acknowledged it before the answer. */
+
+const gitPushEvent = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
+const log = createLogger({ level: 'silent' })
+
+/** Three replicas; GitLab calls the first. `heard` acknowledges by its promise. */
+async function start(t: Test, heard: (name: string, event: PushEvent) => Promise<void>) {
+  const replicas = await startWholeReplicas(t, 3, {
+    methods: (name) =>
+      replicaMethods({
+        pushEvents: { publish: (event) => heard(name, event) },
+        connectedAgents: new ConnectedAgents({ clock: systemClock }),
+      }),
+  })
+  const { replica, links } = replicas[0] as WholeReplica
+  const others = new ReplicaCalls({ membership: replica.membership, replicas: links, log })
+  const local = { publish: (event: PushEvent) => heard('kas-0', event) }
+  const pushEvents = new ClusterPushEvents({ local, others, log })
+  const methods = notificationsService({ pushEvents, clock: systemClock })
+  const { port } = await startRailsServer(t, { components: { methods } })
+  const client = connect(t, port)
+  const event = { project: { id: 7n, fullPath: 'group/project' } }
+  const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
+  const push = async () => {
+    const began = performance.now()
+    const { code, details } = await callUnary(client, gitPushEvent, request, await goodMetadata())
+    return { code, details, ms: performance.now() - began }
+  }
+  return { replicas, push }
+}
+
+t.test('every replica has acknowledged a push before GitLab is answered', async (t) => {
+  const told: [string, bigint, string][] = []
+  const acknowledged: string[] = []
+  const { push } = await start(t, async (name, { projectId, projectPath }) => {
+    told.push([name, projectId, projectPath])
+    await new Promise(setImmediate)
+    acknowledged.push(name)
+  })
+  t.match(await push(), { code: grpc.status.OK })
+  t.strictSame(acknowledged.toSorted(), ['kas-0', 'kas-1', 'kas-2'], 'each once: what a replica hears it keeps')
+  t.strictSame(told[0]?.slice(1), [7n, 'group/project'])
+})
+
+t.test('a replica that does not acknowledge is waited for no longer than 1 s, one that fails not at all', async (t) => {
+  const told: string[] = []
+  let silent = true
+  const { push } = await start(t, async (name) => {
+    told.push(name)
+    if (name === 'kas-1' && silent) await new Promise(() => undefined)
+    if (name === 'kas-2') throw new Error('its disk is full')
+  })
+  const slow = await push()
+  t.equal(slow.code, grpc.status.OK)
+  t.ok(slow.ms > 900 && slow.ms < 3000, `after ${slow.ms.toFixed(0)} ms`)
+  t.strictSame(told.toSorted(), ['kas-0', 'kas-1', 'kas-2'])
+  silent = false
+  const quick = await push()
+  t.equal(quick.code, grpc.status.OK)
+  t.ok(quick.ms < 900, `after ${quick.ms.toFixed(0)} ms`)
+})
+
+t.test('a replica that is gone is not waited for', async (t) => {
+  const told: string[] = []
+  const { replicas, push } = await start(t, async (name) => void told.push(name))
+  const [first, second] = replicas as [WholeReplica, WholeReplica]
+  const { instance } = second.replica.membership
+  await second.replica.membership.stop()
+  await until(first.replica, () => first.links.link(instance) === undefined)
+  const { code, ms } = await push()
+  t.equal(code, grpc.status.OK)
+  t.ok(ms < 900)
+  t.strictSame(told.toSorted(), ['kas-0', 'kas-2'])
+})

@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict'
+import t, { type Test } from 'tap'
+import type { Lanes } from '../../../src/agentk/tunnels/lanes.ts'
+import { eventually } from '../../support/eventually.ts'
+import { FreezableFront } from '../../support/freezable-front.ts'
+import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'
+import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
+import { echoMethod, startLanes } from './lanes-side.ts'
+
+/** Where agentk keeps its tunnels, by what kas tells it (doc/agentk-placement.md). */
+
+/** A replica with an address of its own. */
+interface FakeReplica {
+  readonly kas: FakeKas
+  readonly name: string
+  readonly address: string
+}
+
+async function startReplicas(t: Test, count: number): Promise<FakeReplica[]> {
+  const replicas: FakeReplica[] = []
+  for (let i = 0; i < count; i++) {
+    const kas = new FakeKas()
+    const address = `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`
+    replicas.push({ kas, name: `kas-${i}`, address })
+  }
+  return replicas
+}
+
+/** What all of them tell from now on. */
+function tell(replicas: FakeReplica[], home: FakeReplica, standby?: FakeReplica, more = {}): void {
+  for (const { kas, name } of replicas) {
+    kas.hints = {
+      'kas-replica': [name],
+      'kas-home': [home.name],
+      'kas-home-address': [home.address],
+      ...(standby ? { 'kas-standby': [standby.name], 'kas-standby-address': [standby.address] } : {}),
+      ...more,
+    }
+  }
+}
+
+/** As kas does after a change: ends an idle tunnel, whose slot hears the news with the next. */
+async function poke({ kas }: FakeReplica): Promise<void> {
+  const [tunnel] = kas.idle as [KasTunnel]
+  tunnel.end()
+  const { connects } = kas
+  await eventually(() => assert.ok(kas.connects > connects))
+}
+
+const at = (lanes: Lanes, home: string | undefined, standby: string | undefined) =>
+  eventually(() => assert.deepEqual(lanes.places, { home, standby }))
+
+const idleAre = (replicas: FakeReplica[], counts: number[]) =>
+  eventually(() =>
+    assert.deepEqual(
+      replicas.map(({ kas }) => kas.idle.length),
+      counts,
+    ),
+  )
+
+async function serves(t: Test, { kas }: FakeReplica): Promise<void> {
+  const tunnel = await kas.take()
+  tunnel.begin(echoMethod)
+  tunnel.message(Buffer.from('x'))
+  tunnel.closeSend()
+  const kinds: string[] = []
+  for (let message = await tunnel.next(); message; message = await tunnel.next()) kinds.push(message.kind)
+  t.strictSame(kinds, ['header', 'message', 'trailer'])
+  tunnel.end()
+}
+
+type Three = [FakeReplica, FakeReplica, FakeReplica]
+
+t.test('a kas that tells nothing: one connection, two idle tunnels', async (t) => {
+  const [replica] = (await startReplicas(t, 1)) as [FakeReplica]
+  const lanes = await startLanes(t, replica.address)
+  await idleAre([replica], [2])
+  await serves(t, replica)
+  t.strictSame(lanes.places, { home: undefined, standby: undefined })
+  t.equal(replica.kas.sessions.length, 1)
+  t.match(replica.kas.told[0], { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'], 'kas-role': ['home'] })
+})
+
+t.test('a standby: one idle tunnel at the replica that is named, which serves calls', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, standby] = all
+  tell(all, home, standby)
+  const lanes = await startLanes(t, home.address)
+  await at(lanes, 'kas-0', 'kas-1')
+  await idleAre(all, [2, 1, 0])
+  t.match(standby.kas.told[0], { 'kas-role': ['standby'] })
+  await serves(t, standby)
+})
+
+t.test('another standby: the new one is there before the old one goes', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, first, second] = all
+  tell(all, home, first)
+  const lanes = await startLanes(t, home.address)
+  await at(lanes, 'kas-0', 'kas-1')
+  const { ended } = await first.kas.take()
+  let left = false
+  void first.kas.sessions[0]?.closed.then(() => {
+    left = true
+  })
+  tell(all, home, second)
+  await poke(home)
+  await at(lanes, 'kas-0', 'kas-2')
+  t.notOk(left, 'it ends with what runs on it')
+  ended.resolve(undefined)
+  await first.kas.sessions[0]?.closed
+  tell(all, home)
+  await poke(home)
+  await at(lanes, 'kas-0', undefined)
+  await idleAre([home], [2])
+  await second.kas.sessions[0]?.closed
+})
+
+t.test('home is elsewhere: it moves there, and a call that runs at the old place goes on', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [old, home] = all
+  tell(all, old)
+  const lanes = await startLanes(t, old.address)
+  await at(lanes, 'kas-0', undefined)
+  const sessions: unknown[] = []
+  lanes.onSession((session) => sessions.push(session))
+  const busy = await old.kas.take()
+  busy.begin(echoMethod)
+  busy.message(Buffer.from('x'))
+  t.equal((await busy.next())?.kind, 'header')
+  tell(all, home)
+  await poke(old)
+  await at(lanes, 'kas-1', undefined)
+  await idleAre(all, [0, 2])
+  t.strictSame(sessions, [await lanes.session(new AbortController().signal)], 'who needs home is told of it')
+  t.equal((await busy.next())?.kind, 'message')
+  busy.closeSend()
+  t.equal((await busy.next())?.kind, 'trailer')
+  busy.end()
+  await old.kas.sessions[0]?.closed
+  await serves(t, home)
+})
+
+t.test('home and standby change places: no connection is made for it', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [one, two] = all
+  tell(all, one, two)
+  const lanes = await startLanes(t, one.address)
+  await at(lanes, 'kas-0', 'kas-1')
+  tell(all, two, one)
+  await poke(one)
+  await at(lanes, 'kas-1', 'kas-0')
+  await eventually(() => assert.ok(two.kas.idle.length >= 2))
+  t.strictSame(
+    all.map(({ kas }) => kas.sessions.length),
+    [1, 1],
+  )
+  t.match(two.kas.told.at(-1), { 'kas-role': ['home'] })
+})
+
+t.test('a move that does not come out there is not tried again for ten minutes', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [here, wrong, right] = all
+  const clock = new MovingClock()
+  tell(all, { ...right, address: wrong.address })
+  const lanes = await startLanes(t, here.address, { clock })
+  await eventually(() => assert.equal(wrong.kas.sessions.length, 1))
+  await wrong.kas.sessions[0]?.closed
+  t.strictSame(lanes.places, { home: 'kas-0', standby: undefined })
+  await poke(here)
+  await clock.advance(599_000)
+  t.equal(wrong.kas.sessions.length, 1)
+  tell(all, right)
+  await poke(here)
+  await settle()
+  t.equal(right.kas.sessions.length, 0)
+  await clock.advance(1001)
+  await at(lanes, 'kas-2', undefined)
+})
+
+t.test('a replica that does not say who it is is left, and not tried again', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [here, mute] = all
+  tell(all, mute)
+  mute.kas.hints = undefined
+  const lanes = await startLanes(t, here.address, { lanes: { landMs: 50 } })
+  await eventually(() => assert.equal(mute.kas.sessions.length, 1))
+  await mute.kas.sessions[0]?.closed
+  await at(lanes, 'kas-0', undefined)
+  await poke(here)
+  await serves(t, here)
+  t.equal(mute.kas.sessions.length, 1)
+})
+
+t.test('an address that agentk may not follow is not dialled; the front is asked by header', async (t) => {
+  const upgrades: (string | undefined)[] = []
+  const front = new FakeKas()
+  const onUpgrade = (request: { headers: NodeJS.Dict<string | string[]> }) => {
+    const route = request.headers['gitlab-kas-route'] as string | undefined
+    upgrades.push(route)
+    front.hints = {
+      'kas-replica': [route ?? 'kas-0'],
+      'kas-home': ['kas-1'],
+      'kas-home-address': ['grpc://127.0.0.2:1'],
+      'kas-standby': ['kas-2'],
+    }
+  }
+  const port = await listenAs(t, front, 'ws', { onUpgrade })
+  const lanes = await startLanes(t, `ws://127.0.0.1:${port}`)
+  await at(lanes, 'kas-1', 'kas-2')
+  t.strictSame(upgrades, [undefined, 'kas-1', 'kas-2'])
+})
+
+t.test('home is lost: the front is dialled at once, and the standby serves meanwhile', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [entry, home, standby] = all
+  tell(all, home, standby)
+  const lanes = await startLanes(t, entry.address)
+  await at(lanes, 'kas-1', 'kas-2')
+  home.kas.close()
+  await serves(t, standby)
+  await at(lanes, 'kas-0', 'kas-2')
+  tell(all, standby, entry)
+  await poke(entry)
+  await at(lanes, 'kas-2', 'kas-0')
+  await serves(t, standby)
+})
+
+t.test('home is frozen: left after two PINGs without an answer; the standby serves meanwhile', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [home, standby] = all
+  const front = await FreezableFront.start(t, Number(home.address.split(':').at(-1)))
+  tell(all, home, standby, { 'kas-ping-interval-ms': ['1000'] })
+  const lanes = await startLanes(t, `grpc://127.0.0.1:${front.port}`)
+  await at(lanes, 'kas-0', 'kas-1')
+  const [frozen] = home.kas.sessions
+  const session = await lanes.session(new AbortController().signal)
+  front.freeze()
+  const frozenAt = performance.now()
+  await serves(t, standby)
+  await session.closed
+  const tookMs = performance.now() - frozenAt
+  t.ok(tookMs < 3000, `${Math.round(tookMs)} ms`)
+  await eventually(() => assert.notEqual(home.kas.sessions.at(-1), frozen))
+  await at(lanes, 'kas-0', 'kas-1')
+})
+
+t.test('stopped, nothing is left, also in the middle of a move', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [here, home] = all
+  tell(all, home)
+  home.kas.hints = undefined // it never says who it is
+  const lanes = await startLanes(t, here.address)
+  await eventually(() => assert.equal(home.kas.idle.length, 2))
+  await lanes.tunnels.stop()
+  await lanes.stop()
+  t.match(lanes.counts, { idle: 0, active: 0 })
+  await Promise.all([...here.kas.sessions, ...home.kas.sessions].map(({ closed }) => closed))
+  t.equal(lanes.connected, false)
+})

@@ -1,0 +1,62 @@
+import { pino } from 'pino'
+import type { Test } from 'tap'
+import type { Serve } from '../../../src/agentk/serve.ts'
+import { allowedAddress } from '../../../src/agentk/tunnels/allowed-address.ts'
+import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
+import { laneBuilder } from '../../../src/agentk/tunnels/lane-builder.ts'
+import { defaultLanes, Lanes, type LanesOptions } from '../../../src/agentk/tunnels/lanes.ts'
+import { type Clock, systemClock } from '../../../src/lib/clock.ts'
+import type { Forward } from '../../../src/proto/call.ts'
+
+export const echoMethod = '/test.Echo/Do'
+
+const echo: Forward = async (call) => ({
+  ready: Promise.resolve(),
+  metadata: Promise.resolve({ before: ['words'] }),
+  messages: call.messages,
+  done: Promise.resolve({ trailers: {} }),
+})
+
+export interface LanesSideOptions {
+  readonly methods?: Record<string, Serve>
+  readonly allowHome?: readonly string[]
+  /** of the lanes alone; the connections' is the real one */
+  readonly clock?: Clock
+  readonly lanes?: Partial<LanesOptions>
+  readonly pod?: string
+}
+
+/** All of agentk that faces kas, started. */
+export async function startLanes(t: Test, address: string, options: LanesSideOptions = {}): Promise<Lanes> {
+  const log = pino({ level: 'silent' })
+  const own = parseKasAddress(address)
+  const transport = {
+    address: own,
+    headers: [],
+    userAgent: 'gitlab-agent/v0.0.0/test',
+    authorization: () => 'Bearer good',
+    env: {},
+  }
+  const build = laneBuilder(
+    {
+      methods: new Map(Object.entries(options.methods ?? { [echoMethod]: echo })),
+      metadata: () => ({ authorization: ['Bearer good'] }),
+      logs: { link: log, tunnels: log },
+      clock: systemClock,
+      random: () => 0,
+    },
+    { transport, pod: options.pod ?? 'pod-a' },
+  )
+  const allowed = (named: string) => allowedAddress(named, { own, alsoAllowed: options.allowHome ?? [] })
+  const lanes = new Lanes(
+    { build, allowed, log, clock: options.clock ?? systemClock },
+    { ...defaultLanes, ...options.lanes },
+  )
+  t.teardown(async () => {
+    await lanes.tunnels.stop()
+    await lanes.stop()
+  })
+  await lanes.start()
+  await lanes.tunnels.start()
+  return lanes
+}

@@ -1,0 +1,157 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
+import { nodeFlags } from '../../dev/node-flags.ts'
+import { parseFlags } from '../../src/agentk/flags.ts'
+import { parseListenAddress } from '../../src/kas/config/listen-address.ts'
+import { parseKasConfig } from '../../src/kas/config.ts'
+import { gossipPortName } from '../../src/membership/discovery/kubernetes/endpoint-addresses.ts'
+import { findObject, readManifests } from '../support/manifests.ts'
+
+/** The shipped manifests agree with the programs and with one another; test/e2e/deploy.test.ts applies them. */
+
+const root = join(import.meta.dirname, '../..')
+const kas = readManifests('kas')
+const agentk = readManifests('agentk')
+const access = readManifests('agentk-access')
+const all = [...kas, ...agentk, ...access]
+
+const replicas = findObject(kas, 'StatefulSet', 'kas').spec
+const deployment = findObject(agentk, 'Deployment', 'agentk').spec
+const workloads = { kas: replicas.template.spec, agentk: deployment.template.spec }
+const { config, warnings } = parseKasConfig(
+  'config.yaml',
+  findObject(kas, 'ConfigMap', 'kas').data['config.yaml'],
+  Object.fromEntries(
+    workloads.kas.containers[0].env.map(({ name, value }: { name: string; value?: string }) => [
+      name,
+      value ?? 'kas-0',
+    ]),
+  ),
+)
+const kubernetesApi = config.agent.kubernetes_api as NonNullable<typeof config.agent.kubernetes_api>
+const listens = {
+  agents: config.agent.listen,
+  ops: config.observability.listen,
+  rails: config.api.listen,
+  kubernetes: kubernetesApi.listen,
+  replicas: config.private_api.listen,
+  gossip: config.cluster.listen,
+}
+
+/** What src/kas/app.ts and src/agentk/main.ts take beyond the graces of the configuration. ms */
+const kasStopMarginMs = 10_000
+const agentkStopMs = 25_000
+/** for what neither knows of, such as a slow node */
+const roomMs = 10_000
+
+t.test('the configuration is as kas wants it', async (t) => {
+  t.strictSame(warnings, [])
+  t.equal(config.cluster.name, 'kas-0', 'a name that survives restarts')
+})
+
+t.test('Kubernetes waits longer than the programs take to stop', async (t) => {
+  const { agent, api, private_api } = config
+  const graces = [agent.listen, api.listen, private_api.listen, kubernetesApi.listen]
+  const listenMs = Math.max(...graces.map(({ listen_grace_period }) => listen_grace_period))
+  const kasMs = listenMs + kubernetesApi.listen.shutdown_grace_period + kasStopMarginMs
+  t.ok(workloads.kas.terminationGracePeriodSeconds * 1000 >= kasMs + roomMs, `kas takes ${kasMs} ms`)
+  t.ok(workloads.agentk.terminationGracePeriodSeconds * 1000 >= agentkStopMs + roomMs, 'agentk')
+})
+
+t.test('ports are those of the configuration, under the names that discovery looks for', async (t) => {
+  const ports = Object.entries(listens).map(([name, { network, address }]) => {
+    const listen = parseListenAddress(network, address)
+    t.match(listen, { port: Number, host: undefined }, `${name} listens on all interfaces`)
+    return [name, (listen as { port: number }).port]
+  })
+  const [container] = workloads.kas.containers
+  t.strictSame(
+    container.ports.map((port: { name: string; containerPort: number }) => [port.name, port.containerPort]),
+    ports,
+  )
+  const servicePorts = (name: string) => findObject(kas, 'Service', name).spec.ports.map(withoutTarget)
+  const numbers = Object.fromEntries(ports)
+  t.strictSame(servicePorts('kas-private'), [
+    { name: gossipPortName, port: numbers.gossip },
+    { name: 'replicas', port: numbers.replicas },
+  ])
+  t.strictSame(servicePorts('kas'), [
+    { name: 'agents', port: numbers.agents },
+    { name: 'rails', port: numbers.rails },
+    { name: 'kubernetes', port: numbers.kubernetes },
+  ])
+  t.match(findObject(kas, 'Service', 'kas-private').spec, { clusterIP: 'None', publishNotReadyAddresses: true })
+  t.strictSame(config.cluster.discovery, { kubernetes: { service: 'kas-private' }, static: [] })
+  const opened = findObject(kas, 'NetworkPolicy', 'kas').spec.ingress.flatMap((rule: KubernetesObject) =>
+    rule.ports.map(({ port }: { port: number }) => port),
+  )
+  t.strictSame(opened.sort(), Object.values(numbers).sort(), 'each is opened to somebody')
+})
+
+t.test('8155 and 8156 are open to replicas alone', async (t) => {
+  const { podSelector, ingress } = findObject(kas, 'NetworkPolicy', 'kas').spec
+  const rules = ingress.filter((rule: KubernetesObject) =>
+    rule.ports.some(({ port }: { port: number }) => port === 8155 || port === 8156),
+  )
+  t.strictSame(
+    rules.map((rule: KubernetesObject) => rule.from),
+    [[{ podSelector }]],
+  )
+  t.strictSame(podSelector.matchLabels, replicas.template.metadata.labels)
+})
+
+t.test('probes ask what the programs answer', async (t) => {
+  const { liveness_probe, readiness_probe } = config.observability
+  for (const [name, spec] of Object.entries(workloads)) {
+    const [{ livenessProbe, readinessProbe }] = spec.containers
+    t.strictSame(livenessProbe.httpGet, { path: liveness_probe.url_path, port: 'ops' }, name)
+    t.strictSame(readinessProbe.httpGet, { path: readiness_probe.url_path, port: 'ops' }, name)
+  }
+})
+
+t.test('pods get the files and the environment that the programs read', async (t) => {
+  const [kasContainer] = workloads.kas.containers
+  t.strictSame(kasContainer.args, ['--configuration-file=/etc/kas/config.yaml'])
+  const files = JSON.stringify(config).match(/"\/etc\/[^"]+"/g) ?? []
+  t.ok(files.length > 5)
+  for (const file of files) t.match(file, /^"\/etc\/kas\/[^/]+"$/, 'in the one volume')
+  const [agentkContainer] = workloads.agentk.containers
+  const flags = parseFlags(agentkContainer.args)
+  t.match(flags, { 'kas-address': /^wss:/, 'token-file': '/etc/agentk/token' })
+  const namesOf = ({ env }: KubernetesObject) => env.map(({ name }: { name: string }) => name)
+  t.strictSame(namesOf(kasContainer), ['POD_NAME', 'POD_NAMESPACE', 'TMPDIR', 'KAS_OPS_SOCKET'])
+  t.strictSame(namesOf(agentkContainer), ['POD_NAME', 'POD_NAMESPACE', 'TMPDIR'])
+})
+
+t.test('nothing asks for more than it needs', async (t) => {
+  const roles = all.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
+  t.equal(roles.length, 5)
+  for (const { metadata, rules } of roles) t.notMatch(JSON.stringify(rules), /\*/, `${metadata.name} has no wildcard`)
+  for (const [name, { containers, securityContext }] of Object.entries(workloads)) {
+    t.match(securityContext, { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }, name)
+    t.strictSame(
+      containers[0].securityContext,
+      { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
+      name,
+    )
+  }
+})
+
+t.test('images start the programs as they are meant to be started', async (t) => {
+  const text = readFileSync(join(root, 'deploy/Containerfile'), 'utf8')
+  const entries = [...text.matchAll(/^ENTRYPOINT (.*)$/gm)].map(([, json = '']) => JSON.parse(json) as string[])
+  const installed = '/usr/local/lib/node_modules/kas/dist/'
+  t.strictSame(
+    entries.map((words) => words.slice(0, -1)),
+    [0, 1].map(() => ['tini', '--', 'node', ...nodeFlags]),
+  )
+  for (const words of entries) {
+    const program = words.at(-1) ?? ''
+    t.ok(program.startsWith(installed) && existsSync(join(root, 'src', sourceOf(program.slice(installed.length)))))
+  }
+})
+
+const sourceOf = (built: string): string => built.replace(/\.js$/, '.ts')
+const withoutTarget = ({ name, port }: { name: string; port: number }) => ({ name, port })

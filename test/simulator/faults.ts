@@ -1,0 +1,121 @@
+import { type Port, ports } from './simulated-network.ts'
+import type { World } from './world.ts'
+
+/** Each does its harm to a world that stands, and returns what ends it; undefined if there was nothing to harm. */
+export type Fault = (world: World) => (() => void) | undefined
+
+/** ms */
+const clockStepMs = 60_000
+const slownessOfABadNetwork = 100
+const agentHangMs = 6000
+
+function cutAll(world: World, ways: readonly { from: string; to: string; port?: Port }[]): () => void {
+  const undo = ways.map((way) => world.network.cut(way))
+  return () => {
+    for (const heal of undo) heal()
+  }
+}
+
+export const faults = {
+  split: (world) => {
+    const names = world.chance.shuffled(world.replicaNames)
+    const size = 1 + world.chance.int(names.length - 1)
+    const [ours, theirs] = [names.slice(0, size), names.slice(size)]
+    const ways = ours.flatMap((one) => theirs.flatMap((other) => [pair(one, other), pair(other, one)]))
+    return cutAll(world, ways)
+  },
+
+  'one way cut': (world) => {
+    const [from = '', to = ''] = world.chance.shuffled(world.replicaNames)
+    return cutAll(world, [pair(from, to)])
+  },
+
+  'one port cut': (world) => {
+    const [one = '', other = ''] = world.chance.shuffled(world.replicaNames)
+    const port = world.chance.pick([ports.gossip, ports.replicas])
+    return cutAll(world, [
+      { ...pair(one, other), port },
+      { ...pair(other, one), port },
+    ])
+  },
+
+  'agents cut': (world) => {
+    const { name } = world.chance.pick(world.replicas)
+    const agents = world.chance.shuffled(world.agents).slice(0, Math.ceil(world.agents.length / 10))
+    const ways = agents.map(({ machine }) =>
+      world.chance.chance(0.5) ? pair(machine.name, name) : pair(name, machine.name),
+    )
+    return cutAll(world, ways)
+  },
+
+  freeze: (world) => {
+    const { machine } = world.chance.pick(world.replicas)
+    if (machine.state !== 'running') return undefined
+    world.time.freeze(machine)
+    return () => world.time.thaw(machine)
+  },
+
+  'clock step': (world) => {
+    const { machine } = world.chance.pick(world.replicas)
+    machine.clockOffsetMs += Math.round((world.chance.fraction() * 2 - 1) * clockStepMs)
+    return () => undefined
+  },
+
+  'clock jumps to the past': (world) => {
+    const { machine } = world.chance.pick(world.replicas)
+    machine.clockOffsetMs -= clockStepMs
+    return () => undefined
+  },
+
+  crash: (world) => world.stopReplica('crash'),
+
+  'power loss': (world) => world.stopReplica('power'),
+
+  'rolling restart': (world) => world.stopReplica('leave'),
+
+  turbulence: (world) => {
+    const { loss, duplicates, late, maxLateMs } = world.turbulence
+    const { chance } = world
+    Object.assign(world.turbulence, {
+      loss: chance.fraction() * 0.6,
+      duplicates: chance.fraction() * 0.4,
+      late: chance.fraction() * 0.8,
+      maxLateMs: 3000,
+    })
+    return () => Object.assign(world.turbulence, { loss, duplicates, late, maxLateMs })
+  },
+
+  'slow network': (world) => {
+    world.network.slowness = slownessOfABadNetwork * world.chance.fraction()
+    return () => {
+      world.network.slowness = 1
+    }
+  },
+
+  'agents hang up': (world) => {
+    for (const agent of world.chance.shuffled(world.agents).slice(0, world.agents.length / 4)) {
+      world.time.post(agent.machine, 0, () => agent.hangUp())
+    }
+    return () => undefined
+  },
+
+  'agents freeze': (world) => {
+    for (const { machine } of world.chance.shuffled(world.agents).slice(0, world.agents.length / 5)) {
+      world.time.freeze(machine)
+      world.time.post(world.operator, world.chance.fraction() * agentHangMs, () => world.time.thaw(machine))
+    }
+    return () => undefined
+  },
+
+  'an agent loses power': (world) => {
+    world.replaceAgent()
+    return () => undefined
+  },
+} as const satisfies Record<string, Fault>
+
+export type FaultKind = keyof typeof faults
+export const faultKinds = Object.keys(faults) as readonly FaultKind[]
+
+function pair(from: string, to: string): { from: string; to: string } {
+  return { from, to }
+}

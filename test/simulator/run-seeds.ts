@@ -1,0 +1,87 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { type SimulationOptions, type SimulationResult, simulate } from './simulation.ts'
+
+export interface SeedRange {
+  readonly from: number
+  readonly seeds: number
+  /** processes at once; 1: this one */
+  readonly jobs: number
+}
+
+export interface SeedTotals {
+  /** the lowest seed that breaks a rule: none below it does */
+  readonly failed: SimulationResult | undefined
+  /** that were run */
+  readonly seeds: number
+  readonly faults: number
+  readonly fewestFaults: number
+  readonly calls: number
+  readonly events: number
+}
+
+/** Runs seeds until the first that breaks a rule. Nothing is left running, also when `signal` aborts. */
+export async function runSeeds(
+  { from, seeds, jobs }: SeedRange,
+  size: SimulationOptions,
+  signal?: AbortSignal,
+): Promise<SeedTotals> {
+  const results: SimulationResult[] = []
+  let next = from
+  const take = () => (next < from + seeds && !signal?.aborted && !results.some(hasFailed) ? next++ : undefined)
+  const runners = jobs === 1 ? [{ run: simulate, stop: () => undefined }] : Array.from({ length: jobs }, startRunner)
+  const work = async ({ run }: Runner) => {
+    for (let seed = take(); seed !== undefined; seed = take()) results.push(await run(seed, size))
+  }
+  const stop = () => {
+    for (const runner of runners) runner.stop()
+  }
+  signal?.addEventListener('abort', stop, { once: true })
+  try {
+    await Promise.all(runners.map(work))
+  } finally {
+    stop()
+    signal?.removeEventListener('abort', stop)
+  }
+  return totalsOf(results)
+}
+
+function hasFailed({ violation }: SimulationResult): boolean {
+  return violation !== undefined
+}
+
+function totalsOf(results: readonly SimulationResult[]): SeedTotals {
+  const sum = (count: (result: SimulationResult) => number) => results.reduce((total, one) => total + count(one), 0)
+  return {
+    failed: results.filter(hasFailed).sort((a, b) => a.seed - b.seed)[0],
+    seeds: results.length,
+    faults: sum(({ faults }) => faults.length),
+    fewestFaults: Math.min(...results.filter((one) => !hasFailed(one)).map(({ faults }) => faults.length)),
+    calls: sum(({ outcomes }) => Object.values(outcomes).reduce((total, count) => total + count, 0)),
+    events: sum(({ events }) => events),
+  }
+}
+
+interface Runner {
+  run(seed: number, size: SimulationOptions): Promise<SimulationResult>
+  stop(): void
+}
+
+function startRunner(): Runner {
+  const { NODE_OPTIONS: _, ...env } = process.env // a test runner's hooks are not for it
+  const child: ChildProcess = fork(join(import.meta.dirname, 'seed-worker.ts'), [], { env, execArgv: [] })
+  const ended = once(child, 'exit').then(([code, signal]) => {
+    throw new Error(`a process that runs seeds ended with ${code ?? signal}`)
+  })
+  ended.catch(() => undefined) // who waits for a seed is told
+  return {
+    run: async (seed, size) => {
+      const answer = once(child, 'message')
+      child.send({ seed, size })
+      const [result] = await Promise.race([answer, ended])
+      return result as SimulationResult
+    },
+    stop: () => void child.kill(),
+  }
+}

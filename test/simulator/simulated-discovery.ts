@@ -1,0 +1,57 @@
+import type { DiscoverySource } from '../../src/membership/membership.ts'
+import type { Seeded } from '../support/seeded.ts'
+import { ports } from './simulated-network.ts'
+import type { Machine, VirtualTime } from './virtual-time.ts'
+
+/** until a replica hears of a change. ms */
+const newsMs = 3000
+/** until the first answer. ms */
+const firstAnswerMs = 1000
+
+/** Says where replicas may be, late and for each replica at its own time. */
+export class SimulatedDiscovery {
+  readonly #time: VirtualTime
+  readonly #chance: Seeded
+  readonly #sources = new Map<Machine, (addresses: readonly string[]) => void>()
+  readonly #hosts = new Map<string, string>()
+
+  constructor(components: { time: VirtualTime; chance: Seeded }) {
+    this.#time = components.time
+    this.#chance = components.chance
+  }
+
+  /** Where a replica is from now on; undefined: nowhere. */
+  place(name: string, host: string | undefined): void {
+    if (host === undefined) this.#hosts.delete(name)
+    else this.#hosts.set(name, host)
+    for (const [machine, tell] of this.#sources) {
+      this.#time.post(machine, this.#chance.fraction() * newsMs, () => tell(this.#addresses()))
+    }
+  }
+
+  sourceFor(machine: Machine): DiscoverySource {
+    const listeners = new Set<() => void>()
+    let current = { addresses: [] as readonly string[], stale: false, answered: false }
+    const tell = (addresses: readonly string[]) => {
+      current = { addresses, stale: false, answered: true }
+      for (const listener of [...listeners]) listener()
+    }
+    return {
+      name: 'static',
+      current: () => current,
+      onChange: (listener) => {
+        listeners.add(listener)
+        return () => void listeners.delete(listener)
+      },
+      start: async () => {
+        this.#sources.set(machine, tell)
+        this.#time.post(machine, this.#chance.fraction() * firstAnswerMs, () => tell(this.#addresses()))
+      },
+      stop: async () => void this.#sources.delete(machine),
+    }
+  }
+
+  #addresses(): readonly string[] {
+    return [...this.#hosts.values()].map((host) => `${host}:${ports.gossip}`).sort()
+  }
+}

@@ -1,0 +1,288 @@
+import { Registry } from 'prom-client'
+import { deliver } from '../../src/kas/router/delivery.ts'
+import type { dialReplica } from '../../src/kas/router/dial-replica.ts'
+import { tunnelKey, withoutOwnKeys } from '../../src/kas/router/hand-over.ts'
+import { Replicas } from '../../src/kas/router/replicas.ts'
+import { Router } from '../../src/kas/router/router.ts'
+import { HandOvers } from '../../src/kas/servers/replicas/hand-overs.ts'
+import { AgentConnection } from '../../src/kas/tunnels/agent-connection.ts'
+import { serveConnect } from '../../src/kas/tunnels/connect.ts'
+import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
+import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { KasError } from '../../src/lib/errors.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import { type InstanceId, Membership } from '../../src/membership/membership.ts'
+import type { AgentId, Call, Forward } from '../../src/proto/call.ts'
+import type { ClientSession } from '../../src/proto/grpc/client-session.ts'
+import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
+import type { Seeded } from '../support/seeded.ts'
+import type { Ledger } from './ledger.ts'
+import type { PlantedBug } from './planted-bugs.ts'
+import type { SimulatedDiscovery } from './simulated-discovery.ts'
+import { SimulatedGossip, type Turbulence } from './simulated-gossip.ts'
+import { ports, type SimulatedNetwork, type WireEnd } from './simulated-network.ts'
+import { SimulatedClientSession, SimulatedServerSession } from './simulated-session.ts'
+import type { Machine } from './virtual-time.ts'
+
+export interface SimulatedReplicaComponents {
+  readonly machine: Machine
+  readonly network: SimulatedNetwork
+  readonly discovery: SimulatedDiscovery
+  readonly ledger: Ledger
+  readonly chance: Seeded
+  readonly turbulence: Turbulence
+}
+
+export interface SimulatedReplicaOptions {
+  readonly name: string
+  readonly host: string
+  /** of all replicas that were ever started, this one's place */
+  readonly serial: number
+  readonly bug: PlantedBug | undefined
+}
+
+/** What a replica says first on a connection to 8155; the certificate's key stands for TLS. */
+interface ReplicaHello {
+  readonly session: SimulatedClientSession
+  readonly instance: InstanceId
+  readonly publicKeyHash: string
+  welcome(publicKeyHash: string): void
+}
+
+/** What an agent says first on a connection to 8150. */
+export interface AgentHello {
+  readonly session: SimulatedClientSession
+  readonly agentId: AgentId
+  readonly pod: string
+}
+
+/** as in src/kas/router/dial-replica.ts. ms */
+const dialTimeoutMs = 2000
+/** as in src/kas/servers/agents.ts. ms */
+const checkIntervalMs = 250
+/** calls are still taken for so long by a replica that leaves. ms */
+const leaveGraceMs = 1000
+
+export const callKey = 'x-call'
+const log = createLogger({ level: 'silent' })
+const observer = { routed: () => undefined, timedOut: () => undefined }
+
+/** One kas: its membership, router, hand-over and tunnels are the code itself, on a simulated network. */
+export class SimulatedReplica {
+  readonly name: string
+  readonly host: string
+  readonly machine: Machine
+  readonly membership: Membership
+  readonly tunnels = new Tunnels({ now: () => performance.now() })
+  /** as the servers `kubernetes` and `rails` call it */
+  readonly forward: Forward
+  isServing = false
+  readonly #components: SimulatedReplicaComponents
+  readonly #options: SimulatedReplicaOptions
+  readonly #publicKeyHash: string
+  readonly #links: Replicas
+  readonly #router: Router
+  readonly #handOvers: HandOvers
+  readonly #held: HeldConnections
+  readonly #agents = new Set<AgentConnection>()
+  readonly #checkedVersions = new Map<InstanceId, number>()
+
+  constructor(components: SimulatedReplicaComponents, options: SimulatedReplicaOptions) {
+    const { name, host, serial, bug } = options
+    this.name = name
+    this.host = host
+    this.machine = components.machine
+    this.#components = components
+    this.#options = options
+    this.#publicKeyHash = serial.toString(16).padStart(64, '0')
+    this.membership = this.#createMembership()
+    const identity = { certificatePem: '', keyPem: '', publicKeyHash: this.#publicKeyHash }
+    this.#links = new Replicas({ membership: this.membership, identity, log, dial: this.#dial })
+    this.#router = new Router({ tunnels: this.tunnels, observer, replicas: this.#links })
+    this.#handOvers = new HandOvers({ tunnels: this.tunnels })
+    this.#held = new HeldConnections({ row: this.membership, log })
+    const { forward } = this.#router
+    this.forward =
+      bug === 'unsafe-replayed' ? (call) => deliver(forward)({ ...call, safety: 'safe' }) : deliver(forward)
+  }
+
+  #createMembership(): Membership {
+    const { discovery, machine, network } = this.#components
+    const { name, host, serial, bug } = this.#options
+    const instance = (bug === 'instance-ignored' ? name : `${name}#${serial}`) as InstanceId
+    const gossipOptions = { instance, host, bug }
+    const knownRow = (other: InstanceId) => this.membership.row(other)
+    return new Membership(
+      {
+        log,
+        clock: systemClock,
+        sources: [discovery.sourceFor(machine)],
+        metrics: new Registry(),
+        createGossip: (components) =>
+          new SimulatedGossip({ ...this.#components, ...components, knownRow }, gossipOptions),
+      },
+      {
+        name,
+        secret: new Uint8Array(32),
+        listen: { host, port: ports.gossip },
+        replica: { port: 0 },
+        publicKeyHash: this.#publicKeyHash,
+        kasVersion: `v18.5.${network.time.now > 0 ? 1 : 0}`,
+      },
+    )
+  }
+
+  get agents(): ReadonlySet<AgentConnection> {
+    return this.#agents
+  }
+
+  /** As src/kas/cluster.ts does. */
+  async start(): Promise<void> {
+    const { network, machine } = this.#components
+    const listen = (port: number, accept: (wire: WireEnd) => (hello: unknown) => void) =>
+      network.listen(`${this.host}:${port}`, {
+        machine,
+        accept: (wire) => {
+          wire.onHello = accept(wire)
+        },
+      })
+    listen(ports.replicas, (wire) => (hello) => this.#acceptReplica(wire, hello as ReplicaHello))
+    this.membership.setReplicaPort(ports.replicas)
+    this.membership.onChange(() => this.#checkRows())
+    await this.membership.start()
+    await this.#links.start()
+    listen(ports.agents, (wire) => (hello) => this.#acceptAgent(wire, hello as AgentHello))
+    this.#checkAgents()
+    this.membership.setState('serving')
+    this.isServing = true
+  }
+
+  /** SIGTERM: resolves when nothing of it is left. */
+  async leave(): Promise<void> {
+    this.isServing = false
+    this.membership.setState('leaving')
+    for (const connection of this.#agents) connection.retire()
+    await new Promise<void>((resolve) => setTimeout(resolve, leaveGraceMs))
+    this.#handOvers.close()
+    await new Promise<void>((resolve) => setTimeout(resolve, leaveGraceMs))
+    await this.#links.stop()
+    await this.membership.stop()
+  }
+
+  #checkAgents(): void {
+    let expected = performance.now() + checkIntervalMs
+    setInterval(() => {
+      const now = performance.now()
+      const lateMs = Math.max(0, now - expected)
+      expected = now + checkIntervalMs
+      for (const connection of this.#agents) connection.check(now, lateMs)
+    }, checkIntervalMs)
+  }
+
+  /** What this replica believes is what the owners have said. */
+  #checkRows(): void {
+    const { membership } = this
+    for (const row of membership.rows()) {
+      if (row.instance === membership.instance || this.#checkedVersions.get(row.instance) === row.version) continue
+      this.#checkedVersions.set(row.instance, row.version)
+      this.#components.ledger.rowSeen(membership.instance, row)
+    }
+  }
+
+  // 8155
+
+  #dial: typeof dialReplica = async ({ address, publicKeyHash }, signal) => {
+    const { network, machine } = this.#components
+    const limit = new AbortController()
+    const abort = () => limit.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
+    const timer = setTimeout(abort, dialTimeoutMs)
+    signal.addEventListener('abort', abort, { once: true })
+    try {
+      const wire = await network.dial(machine, address, limit.signal)
+      const session = new SimulatedClientSession(wire)
+      const welcomed = Promise.withResolvers<string>()
+      limit.signal.addEventListener('abort', () => welcomed.reject(limit.signal.reason))
+      void session.closed.then(() => welcomed.reject(new Error('the connection ended')))
+      const hello: ReplicaHello = {
+        session,
+        instance: this.membership.instance,
+        publicKeyHash: this.#publicKeyHash,
+        welcome: welcomed.resolve,
+      }
+      wire.hello(hello)
+      try {
+        if ((await welcomed.promise) !== publicKeyHash) throw new Error('another key than the row says')
+      } catch (error) {
+        wire.close()
+        throw error
+      }
+      return session as unknown as ClientSession
+    } catch (cause) {
+      throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause })
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', abort)
+    }
+  }
+
+  #acceptReplica(wire: WireEnd, { session, instance, publicKeyHash, welcome }: ReplicaHello): void {
+    wire.send(() => welcome(this.#publicKeyHash))
+    const { ledger } = this.#components
+    const isKnown = () => this.membership.rows().some(({ head }) => head.publicKeyHash === publicKeyHash)
+    const serve = this.#options.bug === 'holder-forwards' ? this.#serveOrForward : this.#handOvers.serve
+    new SimulatedServerSession(wire, session, (_, metadata) => {
+      if (!isKnown()) return refuseStranger
+      ledger.handedOver(metadata[callKey]?.[0] ?? '', instance, this.membership.instance)
+      return serve
+    })
+  }
+
+  /** A planted bug: what is not here is looked for elsewhere. */
+  #serveOrForward: Handler = async (stream) => {
+    const agentId = BigInt(stream.metadata['kas-agent-id']?.[0] ?? '') as AgentId
+    if (this.tunnels.holds(agentId)) return await this.#handOvers.serve(stream)
+    const { method, messages, signal } = stream
+    const metadata = withoutOwnKeys(stream.metadata)
+    const reply = await this.#router.forward({ agentId, method, metadata, messages, safety: 'unsafe', signal })
+    stream.sendInterim({ [tunnelKey]: ['ready'] })
+    stream.sendMetadata(await reply.metadata)
+    for await (const message of reply.messages) void stream.send(message)
+    const { error, trailers } = await reply.done
+    if (error) throw error
+    return trailers
+  }
+
+  // 8150
+
+  #acceptAgent(wire: WireEnd, { session: client, agentId, pod }: AgentHello): void {
+    const agent = { id: agentId, name: pod, project: { id: 1n, path: 'platform/clusters' } }
+    const components = { tunnels: this.tunnels, held: this.#held }
+    const session = new SimulatedServerSession(
+      wire,
+      client,
+      () => (stream: ServerStream) => serveConnect(components, { agent, connection, stream }),
+    )
+    const connection = new AgentConnection(session as never, pod, performance.now())
+    this.#agents.add(connection)
+    void session.closed.then(() => this.#agents.delete(connection))
+  }
+}
+
+const refuseStranger: Handler = async (stream) => {
+  stream.addTrailers({ [tunnelKey]: ['unknown'] })
+  throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
+}
+
+/** Reads a reply to its end. */
+export async function readAnswer(forward: Forward, call: Call): Promise<{ error?: KasError; messages: string[] }> {
+  const messages: string[] = []
+  try {
+    const reply = await forward(call)
+    for await (const message of reply.messages) messages.push(Buffer.from(message).toString())
+    const { error } = await reply.done
+    return { ...(error ? { error } : {}), messages }
+  } catch (error) {
+    return { error: KasError.from(error), messages }
+  }
+}

@@ -1,0 +1,220 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
+/**
+ * Time that moves only when nothing is left to do. What the code under test calls for time, timers and chance
+ * (`setTimeout`, `performance.now`, `Date.now`, `Math.random`) asks the simulation while it runs in one, and the
+ * system everywhere else: so the code itself needs no other clock.
+ */
+
+/** One computer with one process: frozen, it does nothing and misses nothing; dead, it never does anything again. */
+export class Machine {
+  readonly name: string
+  state: 'running' | 'frozen' | 'dead' = 'running'
+  /** of its wall clock to that of the others. ms */
+  clockOffsetMs = 0
+  /** what came while it was frozen, in order */
+  readonly held: Event[] = []
+  /** calls a function as this machine */
+  run: ((action: () => void) => void) | undefined
+
+  constructor(name: string) {
+    this.name = name
+  }
+}
+
+interface Event {
+  at: number
+  /** the order of events of one moment */
+  turn: number
+  readonly machine: Machine
+  readonly action: () => void
+  cancelled: boolean
+}
+
+/** A date like any other, that wall clocks show at the start. */
+const startOfTime = Date.parse('2026-06-01T00:00:00Z')
+
+const running = new AsyncLocalStorage<{ time: VirtualTime; machine: Machine }>()
+const nextMacrotask = setImmediate
+
+export class VirtualTime {
+  /** ms since the start */
+  now = 0
+  /** that were run */
+  events = 0
+  readonly random: () => number
+  readonly #heap: Event[] = []
+  #turns = 0
+
+  /** @param random - 0 to 1, for the code under test */
+  constructor(random: () => number) {
+    this.random = random
+  }
+
+  /** Runs `action` on `machine` after `ms`, unless the returned function is called before. */
+  post(machine: Machine, ms: number, action: () => void): () => void {
+    const event = { at: this.now + Math.max(0, ms), turn: this.#turns++, machine, action, cancelled: false }
+    this.#push(event)
+    return () => {
+      event.cancelled = true
+    }
+  }
+
+  freeze(machine: Machine): void {
+    if (machine.state === 'running') machine.state = 'frozen'
+  }
+
+  thaw(machine: Machine): void {
+    if (machine.state !== 'frozen') return
+    machine.state = 'running'
+    for (const event of machine.held.splice(0)) {
+      event.at = this.now
+      event.turn = this.#turns++
+      this.#push(event)
+    }
+  }
+
+  kill(machine: Machine): void {
+    machine.state = 'dead'
+    machine.held.length = 0
+  }
+
+  /** Runs what is due until `end`. Between two events, all that promises lead to has happened. */
+  run(end: number, stopped: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const step = () => {
+        try {
+          if (!stopped() && this.#runNext(end)) return void nextMacrotask(step)
+          resolve()
+        } catch (error) {
+          reject(error)
+        }
+      }
+      step()
+    })
+  }
+
+  /** @returns false: nothing is due until `end` */
+  #runNext(end: number): boolean {
+    for (let event = this.#heap[0]; event && event.at <= end; event = this.#heap[0]) {
+      this.#pop()
+      const { machine } = event
+      if (event.cancelled || machine.state === 'dead') continue
+      this.now = event.at
+      if (machine.state === 'frozen') {
+        machine.held.push(event)
+        continue
+      }
+      this.events++
+      machine.run ??= running.run({ time: this, machine }, () => AsyncLocalStorage.snapshot())
+      machine.run(event.action)
+      return true
+    }
+    this.now = end
+    return false
+  }
+
+  #push(event: Event): void {
+    const heap = this.#heap
+    let at = heap.push(event) - 1
+    while (at > 0) {
+      const parent = (at - 1) >> 1
+      if (isBefore(heap[parent] as Event, event)) break
+      heap[at] = heap[parent] as Event
+      at = parent
+    }
+    heap[at] = event
+  }
+
+  #pop(): void {
+    const heap = this.#heap
+    const last = heap.pop() as Event
+    if (heap.length === 0) return
+    let at = 0
+    for (;;) {
+      let child = 2 * at + 1
+      if (child >= heap.length) break
+      if (child + 1 < heap.length && isBefore(heap[child + 1] as Event, heap[child] as Event)) child++
+      if (isBefore(last, heap[child] as Event)) break
+      heap[at] = heap[child] as Event
+      at = child
+    }
+    heap[at] = last
+  }
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.at < b.at || (a.at === b.at && a.turn < b.turn)
+}
+
+/** The machine that runs now. */
+export function currentMachine(): Machine {
+  const current = running.getStore()
+  if (!current) throw new Error('nothing of the simulation runs')
+  return current.machine
+}
+
+class VirtualTimer {
+  cancel: () => void = () => undefined
+  ref = () => this
+  unref = () => this
+}
+
+const system = {
+  setTimeout: globalThis.setTimeout,
+  clearTimeout: globalThis.clearTimeout,
+  setInterval: globalThis.setInterval,
+  clearInterval: globalThis.clearInterval,
+  dateNow: Date.now,
+  performanceNow: performance.now.bind(performance),
+  random: Math.random,
+}
+
+type Timers = Pick<typeof globalThis, 'setTimeout' | 'setInterval'>
+
+function startTimer(kind: keyof Timers) {
+  return (action: (...args: unknown[]) => void, ms = 0, ...args: unknown[]) => {
+    const current = running.getStore()
+    if (!current) return system[kind](action, ms, ...args)
+    const { time, machine } = current
+    const timer = new VirtualTimer()
+    const fire = () => {
+      if (kind === 'setInterval') timer.cancel = time.post(machine, ms, fire)
+      action(...args)
+    }
+    timer.cancel = time.post(machine, Math.max(1, ms), fire)
+    return timer
+  }
+}
+
+function stopTimer(kind: 'clearTimeout' | 'clearInterval') {
+  return (timer: unknown) => {
+    if (timer instanceof VirtualTimer) timer.cancel()
+    else system[kind](timer as undefined)
+  }
+}
+
+/** From here on the simulation's code gets its time; @returns undoes it */
+export function replaceTime(): () => void {
+  const replaced = {
+    setTimeout: startTimer('setTimeout'),
+    setInterval: startTimer('setInterval'),
+    clearTimeout: stopTimer('clearTimeout'),
+    clearInterval: stopTimer('clearInterval'),
+  }
+  Object.assign(globalThis, replaced)
+  Date.now = () => {
+    const current = running.getStore()
+    if (!current) return system.dateNow()
+    return startOfTime + Math.floor(current.time.now) + current.machine.clockOffsetMs
+  }
+  performance.now = () => running.getStore()?.time.now ?? system.performanceNow()
+  Math.random = () => (running.getStore()?.time.random ?? system.random)()
+  return () => {
+    const { setTimeout, setInterval, clearTimeout, clearInterval } = system
+    Object.assign(globalThis, { setTimeout, setInterval, clearTimeout, clearInterval })
+    Date.now = system.dateNow
+    performance.now = system.performanceNow
+    Math.random = system.random
+  }
+}
