@@ -17,6 +17,8 @@ export interface Report {
   readonly firstMs: number
   /** of those that ended after it */
   readonly slowest: string
+  /** of those that could not have been under way in the cluster: safe ones, which go another way, and later ones */
+  readonly slowestMs: number
   /** a line for each kind */
   readonly failures: readonly string[]
   /** failed, though they did not reach the cluster */
@@ -92,6 +94,10 @@ export class Load {
       calls: called.length,
       firstMs,
       slowest: slowest ? timesOf([slowest], at) : 'none',
+      slowestMs: Math.max(
+        0,
+        ...over.filter((call) => kind === 'safe' || call.beganAt >= at).map(({ answer }) => answer.tookMs),
+      ),
       failures: summary(failed, at),
       repeatable: failed.filter(({ answer }) => answer.delivery === 'none').length,
     }

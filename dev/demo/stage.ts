@@ -76,7 +76,7 @@ export class Stage {
     for (const line of lines) this.#options.print(`          ${line}`)
   }
 
-  /** A replica that holds the agent, and those that run beside it. */
+  /** The agent's home, else another replica that holds it, and those that run beside it. */
   async holder(): Promise<{ holder: LocalReplica; others: LocalReplica[] }> {
     const views = await this.until('one replica holds the agent', (views) => holdersOf(views).length > 0)
     const [name] = holdersOf(views)

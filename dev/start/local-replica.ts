@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { BalancedReplica } from '../balancer.ts'
 import type { Program } from '../control-plane/program.ts'
 import type { Warden } from '../control-plane/warden.ts'
@@ -19,6 +19,8 @@ export class LocalReplica {
   readonly ports: ReplicaPorts
   /** its output, of all its lives */
   readonly log: string
+  /** where `kas status` asks */
+  readonly socket: string
   readonly #warden: Warden
   readonly #folder: string
   #program: Program | undefined
@@ -28,7 +30,9 @@ export class LocalReplica {
     this.name = options.name
     this.ports = options.ports
     this.#folder = options.folder
-    this.log = join(options.folder, replicaFiles(options.name).log)
+    const { log, socket } = replicaFiles(options.name)
+    this.log = join(options.folder, log)
+    this.socket = resolve(options.folder, socket)
   }
 
   get pid(): number | undefined {

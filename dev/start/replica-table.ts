@@ -1,89 +1,93 @@
-import { get } from 'node:http'
+import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { Ring } from '../../src/ring/ring.ts'
+import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import type { ReplicaPorts } from './ports.ts'
 import { agent } from './settings.ts'
 
-/** What one replica is, and what it says of itself. */
-export interface ReplicaView {
+/** A replica as this machine sees it. */
+interface Asked {
   readonly name: string
   /** undefined: it does not run */
   readonly pid: number | undefined
   readonly ports: ReplicaPorts
+  /** path of its Unix socket */
+  readonly socket: string
+}
+
+/** What one replica is, and what it says of itself. */
+export interface ReplicaView extends Omit<Asked, 'socket'> {
   readonly ready: boolean
-  /** agents that are connected to it */
-  readonly agents: number
+  /** of the connections that the agent has to it: `home`, `standby` */
+  readonly roles: readonly string[]
+  /** for the agent, from 1; undefined: none */
+  readonly rank: number | undefined
   /** replicas that it knows to live, itself included */
   readonly members: number
 }
 
-interface Asked {
-  readonly name: string
-  readonly pid: number | undefined
-  readonly ports: ReplicaPorts
-}
-
-/** a frozen replica does not answer */
-const answerTimeoutMs = 500
+/** a frozen replica does not answer. ms */
+const answerTimeoutMs = 1000
 
 /** Asks each replica; one that does not answer is not ready, and holds nothing that it could tell. */
 export async function viewReplicas(replicas: readonly Asked[]): Promise<ReplicaView[]> {
-  return Promise.all(
-    replicas.map(async ({ name, pid, ports }) => {
-      const at = `http://127.0.0.1:${ports.ops}`
-      const [ready, metrics] = await Promise.all([ask(`${at}/readiness`), ask(`${at}/metrics`)])
-      const value = (metric: string) => Number(new RegExp(`^${metric} (\\d+)$`, 'm').exec(metrics ?? '')?.[1] ?? 0)
-      return {
-        name,
-        pid,
-        ports,
-        ready: ready !== undefined,
-        agents: value('connected_agents_count'),
-        members: value('kas_members'),
-      }
-    }),
-  )
+  return Promise.all(replicas.map(async (asked) => viewOf(asked, await statusOf(asked.socket))))
 }
 
-/** Names of those that hold a connection of the agent. */
+/** @param status - undefined: it does not answer */
+export function viewOf({ name, pid, ports }: Omit<Asked, 'socket'>, status: StatusReport | undefined): ReplicaView {
+  const [held] = status?.agents ?? []
+  const own = held?.entries?.filter(({ replica, kind }) => replica === name && kind === 'connection') ?? []
+  const place = held?.rank.indexOf(name) ?? -1
+  return {
+    name,
+    pid,
+    ports,
+    ready: status !== undefined && status.replica.problem === undefined,
+    roles: [...new Set(own.map(({ role }) => role))].sort(),
+    rank: place < 0 ? undefined : place + 1,
+    members: status?.members?.length ?? 0,
+  }
+}
+
+/** Names of those that hold a connection of the agent, those that are its home first. */
 export function holdersOf(views: readonly ReplicaView[]): string[] {
-  return views.filter(({ ready, agents }) => ready && agents > 0).map(({ name }) => name)
+  const holders = views.filter(({ ready, roles }) => ready && roles.length > 0)
+  const [homes, others] = [true, false].map((home) => holders.filter(({ roles }) => roles.includes('home') === home))
+  return [...(homes ?? []), ...(others ?? [])].map(({ name }) => name)
 }
 
-/** A line for each replica under one of headings: where it is, who holds the agent, its rank for it, whom it knows. */
+/** A line for each replica under one of headings: where it is, what the agent has there, its rank, whom it knows. */
 export function tableOf(views: readonly ReplicaView[]): string[] {
-  const rank = Ring.of(views.filter(({ ready }) => ready).map(({ name }) => name)).rank(String(agent.id))
-  const rows = views.map((view) => [
-    view.name,
-    view.ready ? 'ready' : view.pid === undefined ? 'gone' : 'not ready',
-    view.pid === undefined ? '-' : String(view.pid),
-    `https://127.0.0.1:${view.ports.kubernetes}`,
-    `http://127.0.0.1:${view.ports.ops}/metrics`,
-    view.agents > 0 ? 'holder' : '-',
-    rank.includes(view.name) ? String(rank.indexOf(view.name) + 1) : '-',
-    view.ready ? String(view.members) : '-',
+  const rows = views.map(({ name, pid, ports, ready, roles, rank, members }) => [
+    name,
+    ready ? 'ready' : pid === undefined ? 'gone' : 'not ready',
+    String(pid ?? '-'),
+    `https://127.0.0.1:${ports.kubernetes}`,
+    `http://127.0.0.1:${ports.ops}/metrics`,
+    roles.join(', ') || '-',
+    String(rank ?? '-'),
+    String(members || '-'),
   ])
-  const head = ['replica', 'is', 'pid', 'Kubernetes API', 'metrics', `agent ${agent.id}`, 'rank', 'knows']
-  const widths = head.map((title, column) =>
-    Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0), title.length),
-  )
-  const line = (row: readonly string[]) =>
+  const all = [['replica', 'is', 'pid', 'Kubernetes API', 'metrics', `agent ${agent.id}`, 'rank', 'knows'], ...rows]
+  const width = (column: number) => Math.max(...all.map((row) => row[column]?.length ?? 0))
+  return all.map((row) =>
     row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .map((cell, column) => cell.padEnd(width(column)))
       .join('  ')
-      .trimEnd()
-  return [head, ...rows].map(line)
+      .trimEnd(),
+  )
 }
 
-/** @returns the body of an answer 200 */
-function ask(url: string): Promise<string | undefined> {
+function statusOf(socketPath: string): Promise<StatusReport | undefined> {
   return new Promise((resolve) => {
-    const asked = get(url, { agent: false, signal: AbortSignal.timeout(answerTimeoutMs) }, (response) => {
+    const signal = AbortSignal.timeout(answerTimeoutMs)
+    const asked = request({ socketPath, path: `/status?agent=${agent.id}`, agent: false, signal }, (response) => {
       text(response).then(
-        (body) => resolve(response.statusCode === 200 ? body : undefined),
+        (body) => resolve(response.statusCode === 200 ? (JSON.parse(body) as StatusReport) : undefined),
         () => resolve(undefined),
       )
     })
     asked.on('error', () => resolve(undefined))
+    asked.end()
   })
 }

@@ -1,13 +1,18 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { App } from '../../src/kas/app.ts'
 import { parseKasConfig } from '../../src/kas/config.ts'
+import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { secret } from '../contract/rails-server/start-server.ts'
 import { capturedLog } from '../support/captured-log.ts'
+import { eventually } from '../support/eventually.ts'
 
 /** Whole replicas of kas in one process, with their servers on ports of their own, that list one another. */
 
@@ -22,19 +27,13 @@ export interface KasApp {
   port(endpoint: string): number
 }
 
-export interface KasAppsOptions {
-  /** of project 1 */
-  readonly gitUrl?: string
-}
-
-/** They serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with `agentToken` and a 3. */
-export async function startKasApps(t: Test, count: number, options: KasAppsOptions = {}): Promise<KasApp[]> {
+/** They reach one another, and serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with `agentToken` and a 3. */
+export async function startKasApps(t: Test, count: number): Promise<KasApp[]> {
   const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')
-  const git = options.gitUrl === undefined ? '' : `, git: { url: ${options.gitUrl} }`
   const folder = t.testdir({
     secret: secret.toString('base64'),
     'directory.yaml': `
-projects: [{ id: 1, path: platform/clusters${git} }, { id: 2, path: platform/others }]
+projects: [{ id: 1, path: platform/clusters }, { id: 2, path: platform/others }]
 agents:
   - { id: 42, name: prod, project: 1, tokens: [{ sha256: "${sha256(agentToken)}" }] }
   - { id: 43, name: test, project: 2, tokens: [{ sha256: "${sha256(`${agentToken}3`)}" }] }
@@ -43,7 +42,21 @@ agents:
   const gossipPorts = await freePorts(count)
   const sockets = await mkdtemp(join(tmpdir(), 'kas-apps-')) // t.testdir's is too long for a socket
   t.teardown(() => rm(sockets, { recursive: true }))
-  return Promise.all(gossipPorts.map((_, i) => startKasApp(t, { folder, sockets, gossipPorts, i })))
+  const replicas = await Promise.all(gossipPorts.map((_, i) => startKasApp(t, { folder, sockets, gossipPorts, i })))
+  await eventually(async () => {
+    for (const { socket } of replicas) {
+      const { members = [] } = (await askSocket(socket, '/status')) as StatusReport
+      const inReach = members.filter(({ reach, state }) => state === 'serving' && /^(self|reachable)$/.test(reach))
+      if (inReach.length < count) throw new Error(`${socket} reaches ${inReach.length} of ${count}`)
+    }
+  })
+  return replicas
+}
+
+/** What the replica's Unix socket answers. */
+export async function askSocket(socketPath: string, path: string): Promise<unknown> {
+  const [response] = (await once(request({ socketPath, path }).end(), 'response')) as [IncomingMessage]
+  return JSON.parse(await text(response))
 }
 
 interface Place {

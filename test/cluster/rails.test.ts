@@ -3,6 +3,7 @@ import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import { RegisterRequestSchema, UnregisterRequestSchema } from '../../src/proto/gen/agent_registrar_pb.ts'
 import { GetConnectedAgentsResponseSchema } from '../../src/proto/gen/agent_tracker_rpc_pb.ts'
+import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
 import { callUnary, connect, goodMetadata, metadataOf, openBidi } from '../contract/rails-server/start-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
@@ -86,6 +87,21 @@ t.test('AgentTracker: each replica knows the pods of all, each pod once', async 
   await left.agree('a replica that left: its pods tell only every five minutes', [8n], [9n])
 })
 
+t.test('a push event is at every replica before GitLab is answered', async (t) => {
+  const replicas = (await startKasApps(t, 3)) as [KasApp, KasApp, KasApp]
+  for (const [i, replica] of replicas.entries()) {
+    const event = { project: { id: BigInt(100 + i), fullPath: 'group/project' } }
+    const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
+    const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
+    const { code } = await callUnary(connect(t, replica.port('API')), method, request, await goodMetadata())
+    t.equal(code, grpc.status.OK)
+    for (const { name, lines } of replicas) {
+      const told = lines.filter((line) => line.msg === 'A push was told' && line.project_id === String(100 + i))
+      t.equal(told.length, 1, `told to ${replica.name}, heard by ${name} once`)
+    }
+  }
+})
+
 t.test('calls of an agent, through each of three replicas of which one holds it', async (t) => {
   const replicas = (await startKasApps(t, 3)) as [KasApp, KasApp, KasApp]
   const agent = await FakeAgent.dial(replicas[1].port('Agentk API'), agentToken)
@@ -112,7 +128,7 @@ t.test('calls of an agent, through each of three replicas of which one holds it'
     await served
 
     const late = agent.open()
-    const deadline = openBidi(client, echoMethod, await goodMetadata(for42), { deadline: Date.now() + 300 })
+    const deadline = openBidi(client, echoMethod, await goodMetadata(for42), { deadline: Date.now() + 1500 })
     deadline.stream.write(Buffer.from('x'))
     t.match(await late.next(), { kind: 'requestInfo' })
     t.equal((await deadline.status).code, grpc.status.DEADLINE_EXCEEDED)

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { launch, plainEnv, processesNaming, project, signalGroup } from '../support/local-start.ts'
@@ -30,6 +30,7 @@ t.test('a scene that does not exist; Ctrl-C', async (t) => {
   t.equal(await exited, 1)
   const folder = /Logs: (\S+)/.exec(output())?.[1] ?? ''
   t.match(folder, `${project}/.run/demo/`)
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   t.ok(existsSync(join(folder, 'kas-0.log')), 'the logs of a demo that did not hold stay')
   t.same(processesNaming(`${folder}/`), [], 'the frozen replica too has ended')
 })

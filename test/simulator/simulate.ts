@@ -39,13 +39,14 @@ const size = {
   ...(bug ? { bug } : {}),
 }
 const began = performance.now()
-const totals = await runSeeds({ from: number('from'), seeds, jobs: seeds === 1 ? 1 : number('jobs') }, size)
+const jobs = seeds === 1 ? 1 : number('jobs')
+const totals = await runSeeds({ from: number('from'), seeds, jobs }, size)
 const seconds = ((performance.now() - began) / 1000).toFixed(1)
 const { failed } = totals
 if (failed) printFailure(failed)
 const end = bug ? `${bug} ${failed ? 'found' : 'NOT FOUND'}` : failed ? 'FAILED' : 'no rule broken'
 console.log(
-  `${totals.seeds} seeds in ${seconds} s (${values.jobs} at once): ${size.replicas} replicas, ${size.agents} agents, ` +
+  `${totals.seeds} seeds in ${seconds} s (${jobs} at once): ${size.replicas} replicas, ${size.agents} agents, ` +
     `${totals.faults} faults, ${totals.calls} calls, ${totals.events} events: ${end}`,
 )
 process.exitCode = Boolean(failed) === Boolean(bug) ? 0 : 1

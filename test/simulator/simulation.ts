@@ -16,7 +16,7 @@ export interface SimulationOptions {
   readonly stacks?: boolean
 }
 
-export const fullSize: SimulationOptions = { replicas: 5, agents: 200, faults: 25, callsPerSecond: 5 }
+export const fullSize: SimulationOptions = { replicas: 5, agents: 200, faults: 25, callsPerSecond: 3 }
 
 export interface SimulationResult {
   readonly seed: number
@@ -39,8 +39,8 @@ const calmMs = 6000
 const trouble = { fromMs: calmMs, toMs: 60_000 }
 const longestFaultMs = 15_000
 /** by then all is well again, and calls to agents that are connected must succeed */
-const probeAtMs = 78_000
-const endMs = 90_000
+const probeAtMs = 76_000
+const endMs = 95_000
 const probesPerReplica = 8
 
 /** Runs one world of 60 seconds of trouble, then quiet, and says what went wrong. */

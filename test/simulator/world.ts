@@ -42,6 +42,7 @@ export class World {
   readonly operator = new Machine('operator')
   readonly replicaNames: readonly string[]
   readonly agents: SimulatedAgent[] = []
+  readonly agentIds: AgentId[] = []
   readonly #options: WorldOptions
   readonly #replicas = new Map<string, SimulatedReplica>()
   readonly #codeChance: Seeded
@@ -69,11 +70,6 @@ export class World {
   get replicas(): readonly [SimulatedReplica, ...SimulatedReplica[]] {
     const living = this.replicaNames.flatMap((name) => this.#replicas.get(name) ?? [])
     return living as [SimulatedReplica, ...SimulatedReplica[]]
-  }
-
-  /** Agents that have a pod. */
-  get agentIds(): readonly AgentId[] {
-    return [...new Set(this.agents.map(({ agentId }) => agentId))]
   }
 
   start(): void {
@@ -171,6 +167,7 @@ export class World {
       { agentId, pod, methods: served, pings: this.chance.chance(pingingPods) },
     )
     this.agents.push(agent)
+    if (!this.agentIds.includes(agentId)) this.agentIds.push(agentId)
     this.time.post(machine, this.chance.fraction() * startMs, () => agent.start())
   }
 }

@@ -21,8 +21,8 @@ export interface LanesOptions {
   readonly landMs: number
   /** a move that did not come out where it should is not tried again for this long. ms */
   readonly retryMs: number
-  /** the same while there is no standby at all. ms */
-  readonly standbyRetryMs: number
+  /** a replica that did not answer, and any while there is no standby at all, is tried again after this long. ms */
+  readonly unansweredMs: number
   /** a replica whose connection was lost is not gone back to before. ms */
   readonly lostMs: number
   /** idle tunnels that kas has not ended by then are cancelled. ms */
@@ -32,7 +32,7 @@ export interface LanesOptions {
 export const defaultLanes: LanesOptions = {
   landMs: 10_000,
   retryMs: 600_000,
-  standbyRetryMs: 60_000,
+  unansweredMs: 60_000,
   lostMs: 10_000,
   drainMs: 5000,
 }
@@ -160,7 +160,9 @@ export class Lanes implements Service {
 
   #over(lane: Lane): void {
     if (this.#stopping.signal.aborted || (lane !== this.#home && lane !== this.#standby)) return
-    if (lane.target) this.#avoid(lane.target.name, this.#options.lostMs)
+    if (lane.target) {
+      for (const role of ['home', 'standby'] as const) this.#avoid(role, lane.target.name, this.#options.lostMs)
+    }
     if (lane === this.#home) {
       this.#home = this.#create('home')
       this.#begin(this.#home)
@@ -195,8 +197,14 @@ export class Lanes implements Service {
     while (this.#again && !this.#stopping.signal.aborted) {
       this.#again = false
       if (this.#wanted?.home) await this.#goHome(this.#wanted.home)
-      if (!this.#stopping.signal.aborted) await this.#keepStandby(this.#wanted?.standby)
+      if (!this.#stopping.signal.aborted) await this.#keepStandby(this.#secondPlace())
     }
+  }
+
+  /** Where home could not be reached, and its standby is home meanwhile, the two are the other way round. */
+  #secondPlace(): Place | undefined {
+    const { home, standby } = this.#wanted ?? {}
+    return standby && standby.name === this.#home.place ? home : standby
   }
 
   async #goHome(place: Place): Promise<void> {
@@ -205,13 +213,14 @@ export class Lanes implements Service {
       this.#settle(this.#standby)
       return
     }
-    if (this.#failed.has(place.name)) return
+    if (this.#failed.has(`home ${place.name}`)) return
     const lane = await this.#open('home', place)
     if (lane.place === place.name) {
       this.#settle(lane)
       return
     }
-    this.#avoid(place.name, this.#options.retryMs)
+    const { retryMs, unansweredMs } = this.#options
+    this.#avoid('home', place.name, lane.place === undefined ? unansweredMs : retryMs)
     this.#retire(lane)
   }
 
@@ -241,7 +250,7 @@ export class Lanes implements Service {
       this.#retire(current)
     }
     if (!place || place.name === this.#home.place || this.#standby?.place === place.name) return
-    if (this.#failed.has(place.name)) return
+    if (this.#failed.has(`standby ${place.name}`)) return
     const lane = await this.#open('standby', place)
     const old = this.#standby
     const landed = lane.place
@@ -251,12 +260,12 @@ export class Lanes implements Service {
       this.#again = true
       if (old) this.#retire(old)
     } else this.#retire(lane)
-    const { retryMs, standbyRetryMs } = this.#options
-    if (landed !== place.name) this.#avoid(place.name, this.#standby ? retryMs : standbyRetryMs)
+    const { retryMs, unansweredMs } = this.#options
+    if (landed !== place.name) this.#avoid('standby', place.name, this.#standby ? retryMs : unansweredMs)
   }
 
-  #avoid(name: string, ms: number): void {
-    if (!this.#stopping.signal.aborted) this.#failed.add(name, ms)
+  #avoid(role: Role, name: string, ms: number): void {
+    if (!this.#stopping.signal.aborted) this.#failed.add(`${role} ${name}`, ms)
   }
 
   /** @returns a fresh lane once it has landed; its place is undefined if it has not */

@@ -44,6 +44,8 @@ export class ReplicaLink {
   readonly #closing = new AbortController()
   #reachability: Reachability
   #session: ClientSession | undefined
+  /** of safe calls, handed over, of whose replies nothing has come */
+  readonly #unanswered = new Set<ClientStream>()
   #bytesRead = 0
   #calls = 0
   #rounds: NodeJS.Timeout | undefined
@@ -115,6 +117,7 @@ export class ReplicaLink {
     return {
       forward: (theCall) => {
         if (!eager) void send(stream, theCall)
+        if (theCall.safety === 'safe') this.#untilAnswered(stream)
         return reply(stream, theCall)
       },
       giveBack: () => stream.cancel(),
@@ -156,7 +159,19 @@ export class ReplicaLink {
         () => undefined, // the connection ended, which `#run` sees
       )
     }
-    if (was !== this.#reachability.isUnreachable) this.#components.onChange()
+    if (was === this.#reachability.isUnreachable) return
+    this.#components.onChange()
+    if (!was) this.#loseUnanswered()
+  }
+
+  #untilAnswered(stream: ClientStream): void {
+    this.#unanswered.add(stream)
+    void stream.metadata.then(() => this.#unanswered.delete(stream))
+  }
+
+  /** Safe calls need not wait until a silent replica speaks again, or its connection ends: they go another way. */
+  #loseUnanswered(): void {
+    for (const stream of this.#unanswered) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
   }
 
   #heard(): void {

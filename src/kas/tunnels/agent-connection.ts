@@ -137,12 +137,14 @@ export class AgentConnection {
       this.#ping = undefined // any byte proves life; the answer to the PING is then of no interest
       return
     }
+    const { busySilenceMs, idleSilenceMs, busyPingTimeoutMs, idlePingTimeoutMs } = this.#options
     if (this.#ping) {
       this.#ping.sentAt += lateMs
-      if (now - this.#ping.sentAt >= this.#ping.timeoutMs) this.session.destroy()
+      // a call does not wait for the patience of a PING that was sent before it came
+      const patienceMs = this.#running > 0 ? busyPingTimeoutMs : idlePingTimeoutMs
+      if (now - this.#ping.sentAt >= Math.min(this.#ping.timeoutMs, patienceMs)) this.session.destroy()
       return
     }
-    const { busySilenceMs, idleSilenceMs, busyPingTimeoutMs, idlePingTimeoutMs } = this.#options
     const silence = now - this.#heardAt
     if (this.#running > 0 && silence >= busySilenceMs) this.#sendPing(now, busyPingTimeoutMs)
     else if (silence >= idleSilenceMs) this.#sendPing(now, idlePingTimeoutMs)

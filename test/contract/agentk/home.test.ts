@@ -192,6 +192,21 @@ t.test('a replica that does not say who it is is left, and not tried again', asy
   t.equal(mute.kas.sessions.length, 1)
 })
 
+t.test('home does not answer, and it is at the standby: home is tried as standby, and changes places', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [here, home] = all
+  const clock = new MovingClock()
+  const real = home.address
+  tell(all, { ...home, address: 'grpc://127.0.0.1:1' }, here)
+  const lanes = await startLanes(t, here.address, { clock })
+  await eventually(() => assert.equal(clock.pending.length, 2)) // both ways failed
+  tell(all, { ...home, address: real }, here)
+  await poke(here)
+  await at(lanes, 'kas-0', undefined)
+  await clock.advance(60_000)
+  await at(lanes, 'kas-1', 'kas-0')
+})
+
 t.test('an address that agentk may not follow is not dialled; the front is asked by header', async (t) => {
   const upgrades: (string | undefined)[] = []
   const front = new FakeKas()
@@ -209,6 +224,25 @@ t.test('an address that agentk may not follow is not dialled; the front is asked
   const lanes = await startLanes(t, `ws://127.0.0.1:${port}`)
   await at(lanes, 'kas-1', 'kas-2')
   t.strictSame(upgrades, [undefined, 'kas-1', 'kas-2'])
+})
+
+t.test('a front that leads anywhere: no move, and a standby wherever it is another replica', async (t) => {
+  const front = new FakeKas()
+  const comesOutAt = ['kas-0', 'kas-0', 'kas-0', 'kas-2']
+  let upgrades = 0
+  const onUpgrade = () => {
+    front.hints = { 'kas-replica': [comesOutAt[upgrades] ?? ''], 'kas-home': ['kas-1'], 'kas-standby': ['kas-3'] }
+    upgrades += 1
+  }
+  const port = await listenAs(t, front, 'ws', { onUpgrade })
+  const clock = new MovingClock()
+  const lanes = await startLanes(t, `ws://127.0.0.1:${port}`, { clock })
+  await eventually(() => assert.equal(clock.pending.length, 2)) // home and standby both came out at kas-0
+  t.strictSame([lanes.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
+  await clock.advance(60_000)
+  await at(lanes, 'kas-0', 'kas-2')
+  await clock.advance(400_000)
+  t.equal(upgrades, 4)
 })
 
 t.test('home is lost: the front is dialled at once, and the standby serves meanwhile', async (t) => {

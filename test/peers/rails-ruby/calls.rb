@@ -54,7 +54,7 @@ end
 tell('bidi', answers: answers)
 
 begin
-  STUB.request_response(method, 'late', BYTES, BYTES, deadline: in_time(0.5), metadata: METADATA)
+  STUB.request_response(method, 'late', BYTES, BYTES, deadline: in_time(2), metadata: METADATA)
 rescue GRPC::BadStatus => e
   tell('deadline', code: e.code)
 end

@@ -24,6 +24,10 @@ export interface ClusterAgentsComponents {
 
 /** until the others have the own row, so that a pod that moved is always in one. ms */
 const moveMs = 1000
+/** Calls are brought elsewhere first, and pods that notice register elsewhere themselves. ms */
+const adoptMs = 500
+/** until one has taken over the pods of a replica that is gone, and has told so: nobody misses them meanwhile. ms */
+const orphanMs = 2000
 /** The others hear this late that a pod has been silent for too long. ms */
 const sweepMs = 5000
 
@@ -35,9 +39,11 @@ const sweepMs = 5000
 export class ClusterAgents implements ConnectedAgentsSource, RegistrationListener, Service {
   readonly #components: ClusterAgentsComponents
   readonly #moves = new Map<string, () => void>()
+  /** pods whose row is gone */
+  readonly #orphans = new Map<string, ConnectedAgent>()
+  readonly #timers = new Set<() => void>()
   #rows = new Map<InstanceId, Row>()
   #unsubscribe: (() => void) | undefined
-  #cancelSweep: (() => void) | undefined
 
   constructor(components: ClusterAgentsComponents) {
     this.#components = components
@@ -47,23 +53,25 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
     const { own, membership } = this.#components
     own.listen(this)
     for (const pod of own.all()) this.registered(pod)
-    this.#unsubscribe = membership.onChange(() => this.#adoptOrphans())
-    this.#adoptOrphans()
+    this.#unsubscribe = membership.onChange(() => this.#noteOrphans())
+    this.#noteOrphans()
     this.#sweep()
   }
 
   async stop(): Promise<void> {
     this.#components.own.listen(undefined)
     this.#unsubscribe?.()
-    this.#cancelSweep?.()
-    for (const cancel of this.#moves.values()) cancel()
+    for (const cancel of this.#timers) cancel()
+    this.#timers.clear()
     this.#moves.clear()
+    this.#orphans.clear()
   }
 
   ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
     const { own, membership } = this.#components
     const entries = [...ids].flatMap((id) => membership.holders(id).flatMap(({ connections }) => connections))
-    return merged([...own.ofAgents(ids), ...podsOf(entries)])
+    const orphans = [...this.#orphans.values()].filter(({ agentId }) => ids.has(agentId))
+    return merged([...own.ofAgents(ids), ...podsOf(entries), ...orphans])
   }
 
   ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[] {
@@ -72,7 +80,7 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
 
   all(): readonly ConnectedAgent[] {
     const elsewhere = this.#others().flatMap(({ connections }) => podsOf(connections.values()))
-    return merged([...this.#components.own.all(), ...elsewhere])
+    return merged([...this.#components.own.all(), ...elsewhere, ...this.#orphans.values()])
   }
 
   registered(pod: ConnectedAgent): void {
@@ -98,15 +106,16 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   }
 
   unregistered(agentId: AgentId, connectionId: bigint): void {
-    this.#forgetElsewhere({ agentId, connectionId })
+    const pod = { agentId, connectionId }
+    this.#forgetElsewhere(pod)
+    if (this.#orphans.delete(idOf(pod))) this.#later(moveMs, () => this.#forgetElsewhere(pod)) // who took it over
   }
 
   /** The other replica lets go of the pod once it is in the own row everywhere. */
   #move(pod: ConnectedAgent): void {
-    const { clock } = this.#components
     const id = idOf(pod)
     this.#moves.get(id)?.()
-    const cancel = clock.after(moveMs, () => {
+    const cancel = this.#later(moveMs, () => {
       this.#moves.delete(id)
       this.#forgetElsewhere(pod)
     })
@@ -136,35 +145,60 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
     return membership.rows().filter(({ instance }) => instance !== membership.instance)
   }
 
-  /** Two that do so for a moment are harmless: a pod counts once. */
-  #adoptOrphans(): void {
-    const { own } = this.#components
+  #noteOrphans(): void {
     const before = this.#rows
     this.#rows = new Map(this.#others().map((row) => [row.instance, row]))
     for (const [instance, row] of before) {
       if (this.#rows.has(instance)) continue
-      for (const pod of podsOf(row.connections.values())) {
-        if (!pod.renewed || !this.#isLead(pod.agentId) || this.#elsewhere(pod).length > 0) continue
-        const isHere = own.ofAgents(new Set([pod.agentId])).some((one) => one.connectionId === pod.connectionId)
-        if (!isHere) own.put(pod)
-      }
+      const pods = podsOf(row.connections.values()).filter(({ renewed }) => renewed)
+      if (pods.length === 0) continue
+      for (const pod of pods) this.#orphans.set(idOf(pod), pod)
+      this.#later(adoptMs, () => this.#adopt(pods))
+      this.#later(orphanMs, () => {
+        for (const pod of pods) this.#orphans.delete(idOf(pod))
+      })
+    }
+  }
+
+  /** Two that do so for a moment are harmless: a pod counts once. */
+  #adopt(pods: readonly ConnectedAgent[]): void {
+    const { own } = this.#components
+    const isUp = this.#upNow()
+    for (const pod of pods) {
+      const { agentId, connectionId } = pod
+      if (!this.#orphans.has(idOf(pod)) || own.has(agentId, connectionId)) continue
+      if (this.#isLead(agentId, isUp) && this.#elsewhere(pod).length === 0) own.put(pod)
     }
   }
 
   /** The first in rank that can be reached. */
-  #isLead(agentId: AgentId): boolean {
+  #isLead(agentId: AgentId, isUp: ReadonlySet<string>): boolean {
+    const { membership } = this.#components
+    return membership.rank(String(agentId)).find((name) => isUp.has(name)) === membership.name
+  }
+
+  #upNow(): ReadonlySet<string> {
     const { membership, others } = this.#components
-    const members = new Map(membership.members().map((member) => [member.name, member]))
-    const isUp = (name: string) => {
-      const member = members.get(name)
-      return member !== undefined && (member.self || others.isReachable(member.instance))
-    }
-    return membership.rank(String(agentId)).find(isUp) === membership.name
+    const up = membership.members().filter(({ self, instance }) => self || others.isReachable(instance))
+    return new Set(up.map(({ name }) => name))
   }
 
   #sweep(): void {
     this.#components.own.dropOld()
-    this.#cancelSweep = this.#components.clock.after(sweepMs, () => this.#sweep())
+    this.#later(sweepMs, () => this.#sweep())
+  }
+
+  /** @returns calls it off, as `stop` does */
+  #later(ms: number, action: () => void): () => void {
+    const cancel = this.#components.clock.after(ms, () => {
+      this.#timers.delete(cancel)
+      action()
+    })
+    this.#timers.add(cancel)
+    return () => {
+      this.#timers.delete(cancel)
+      cancel()
+    }
   }
 }
 

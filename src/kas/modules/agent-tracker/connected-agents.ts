@@ -102,6 +102,10 @@ export class ConnectedAgents {
     if (row) this.#remove(row.pod)
   }
 
+  has(agentId: AgentId, connectionId: bigint): boolean {
+    return this.#rows.get(agentId)?.has(connectionId) ?? false
+  }
+
   ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
     this.dropOld()
     return [...ids].flatMap((id) => Array.from(this.#rows.get(id)?.values() ?? [], ({ pod }) => pod))

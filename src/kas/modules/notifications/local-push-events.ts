@@ -17,6 +17,7 @@ export class LocalPushEvents implements PushEvents {
   }
 
   async publish({ projectId }: PushEvent): Promise<void> {
+    this.#log.debug({ project_id: String(projectId) }, 'A push was told')
     this.#repositories
       .poke(projectId)
       .catch((error: unknown) =>

@@ -159,6 +159,13 @@ t.test('the environment goes over the cluster block', async (t) => {
   t.strictSame(config.cluster.discovery, { static: [], dns: 'kas.gitlab.svc' })
   t.strictSame(ownPrivateApi, { host: 'kas.svc' })
   await t.rejects(loadKasConfig(file, { KAS_CLUSTER_LISTEN: 'x' }), KasError)
+  t.strictSame(config.ops, {})
+  const socketOf = async (env: Record<string, string>) => (await loadKasConfig(file, env)).config.ops.socket
+  t.equal(await socketOf({ KAS_OPS_SOCKET: '/run/kas.sock' }), '/run/kas.sock')
+  await t.rejects(socketOf({ KAS_OPS_SOCKET: 'kas.sock' }), {
+    message: /KAS_OPS_SOCKET: .* a path that begins with \//,
+  })
+  await t.rejects(socketOf({ KAS_OPS_SOCKET: `/${'x'.repeat(107)}` }), { message: /107 bytes/ })
 })
 
 /** Dotted paths of the keys without keys below. */

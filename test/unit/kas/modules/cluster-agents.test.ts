@@ -24,6 +24,7 @@ class World {
   readonly rows = new Map<InstanceId, Row & { connections: Map<string, ConnectionEntry> }>()
   readonly listeners = new Map<InstanceId, (change: MembershipChange) => void>()
   readonly unreachable = new Set<InstanceId>()
+  rank: readonly string[] = names
   readonly replicas = names.map((name) => this.#create(name))
 
   #create(name: string) {
@@ -61,7 +62,7 @@ class World {
           const of = { name: one.head.name, instance: one.instance, state: 'serving' as const, address: undefined }
           return { ...of, self: one.instance === id, connected: true, instances: 1 }
         }),
-      rank: () => [...this.rows.values()].map((one) => one.head.name).sort(),
+      rank: () => this.rank,
       onChange: (listener: (change: MembershipChange) => void) => {
         this.listeners.set(id, listener)
         return () => this.listeners.delete(id)
@@ -152,6 +153,7 @@ t.test('pods of a replica that is gone are taken over by one, unless they end wi
   third.own.register(agent, 9n, meta)
   second.own.register(agent, 9n, meta) // it has moved already
   world.kill(third)
+  world.clock.advance(500)
   t.strictSame([inRow(first), inRow(second)], [[7n], [9n]])
   t.strictSame(
     [podIds(first), podIds(second)].map((ids) => ids.toSorted()),
@@ -162,6 +164,7 @@ t.test('pods of a replica that is gone are taken over by one, unless they end wi
   )
   world.unreachable.add(first.id)
   world.kill(first)
+  world.clock.advance(500)
   t.strictSame(inRow(second).toSorted(), [7n, 9n], 'and again')
   world.clock.advance(335_000)
   t.strictSame(podIds(second), [], 'but not for ever')
@@ -174,7 +177,34 @@ t.test('what does not answer takes nothing over: the next in rank does', async (
   world.unreachable.add(first.id)
   world.listeners.delete(first.id) // frozen: it hears nothing
   world.kill(third)
+  world.clock.advance(500)
   t.strictSame([inRow(first), inRow(second)], [[], [7n]])
+})
+
+t.test('while nobody has taken over a pod yet it is not missed, and not for long', async (t) => {
+  const world = new World()
+  const [first, second, third] = await world.start()
+  third.own.register(agent, 7n, meta)
+  world.rank = ['kas-2'] // that of a moment ago
+  world.kill(third)
+  t.strictSame([inRow(first), inRow(second)], [[], []])
+  t.strictSame([podIds(first), podIds(second)], [[7n], [7n]])
+  t.strictSame(first.agents.all(), second.agents.ofProjects(new Set([1n])))
+  world.clock.advance(2000)
+  t.strictSame([podIds(first), podIds(second)], [[], []])
+})
+
+t.test('a pod that goes just after its replica is gone for good', async (t) => {
+  const world = new World()
+  const [first, second, third] = await world.start()
+  third.own.register(agent, 7n, meta)
+  world.kill(third)
+  second.own.unregister(agent, 7n)
+  t.strictSame(podIds(second), [])
+  world.clock.advance(500)
+  t.strictSame(inRow(first), [7n], 'the first did not hear of it')
+  world.clock.advance(1500)
+  t.strictSame([podIds(first), podIds(second)], [[], []])
 })
 
 t.test('what was registered before the start is told at the start; what does not fit stays here', async (t) => {

@@ -1,0 +1,76 @@
+import t from 'tap'
+import { HomeHints } from '../../../../../src/kas/servers/agents/home-hints.ts'
+import type { AgentConnection } from '../../../../../src/kas/tunnels/agent-connection.ts'
+import type { Placement } from '../../../../../src/kas/tunnels/placement.ts'
+import type { AgentId } from '../../../../../src/proto/call.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const agentId = 42n as AgentId
+
+/** Connections with one idle tunnel each, at a replica whose pods all have the same home. */
+async function start(count: number) {
+  const clock = new ManualClock()
+  let home = 'kas-0'
+  let tell: (agentIds: ReadonlySet<AgentId> | 'all') => void = () => undefined
+  const placement: Placement = {
+    here: 'kas-0',
+    homeOf: () => ({ home: { name: home } }),
+    onChange: (listener) => {
+      tell = listener
+      return () => undefined
+    },
+  }
+  const hints = new HomeHints({ placement, clock }, { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200 })
+  await hints.start()
+  const closed = Promise.withResolvers<void>()
+  const asked: number[] = []
+  for (let i = 0; i < count; i++) {
+    const connection = { session: { closed: closed.promise } } as unknown as AgentConnection
+    hints.hints(connection, agentId, `pod-${i}`)
+    hints.idle(connection, agentId, () => asked.push(clock.now()) > 0)
+  }
+  const began = clock.now()
+  const change = (to: string) => {
+    home = to
+    tell('all')
+  }
+  return { clock, hints, closed, change, times: () => asked.splice(0).map((at) => at - began) }
+}
+
+t.test('a change settles, then one connection after another is asked', async (t) => {
+  const { clock, hints, change, times } = await start(3)
+  change('kas-1')
+  clock.advance(1000)
+  change('kas-2')
+  clock.advance(999)
+  t.strictSame(times(), [])
+  clock.advance(60_000)
+  t.strictSame(times(), [2000, 2200, 2400])
+  t.equal(clock.pending, 0)
+  await hints.stop()
+})
+
+t.test('leaving, all are asked at once: those that waited, and at each change from then on', async (t) => {
+  const { clock, hints, change, times } = await start(3)
+  change('kas-1')
+  await hints.leave()
+  t.strictSame(times(), [0, 0, 0])
+  change('kas-2')
+  t.strictSame(times(), [0, 0, 0])
+  t.equal(clock.pending, 0)
+})
+
+t.test('what is gone is not asked, and stop leaves nothing behind', async (t) => {
+  const { clock, hints, closed, change, times } = await start(2)
+  change('kas-1')
+  closed.resolve()
+  await closed.promise
+  clock.advance(60_000)
+  t.strictSame(times(), [])
+  const other = await start(2)
+  other.change('kas-1')
+  t.equal(other.clock.pending, 1)
+  await other.hints.stop()
+  t.equal(other.clock.pending, 0)
+  await hints.stop()
+})

@@ -1,0 +1,50 @@
+import t from 'tap'
+import { AgentConnection, defaultLiveness } from '../../../../src/kas/tunnels/agent-connection.ts'
+import type { ServerSession } from '../../../../src/proto/grpc/server-session.ts'
+
+const { busySilenceMs, busyPingTimeoutMs, idleSilenceMs, idlePingTimeoutMs } = defaultLiveness
+
+/** A connection whose other end says nothing from 0 on. */
+function silentConnection() {
+  const told = { pings: 0, destroyed: false }
+  const session = {
+    bytesRead: 0,
+    ping: () => {
+      told.pings++
+      return new Promise<number>(() => undefined)
+    },
+    destroy: () => {
+      told.destroyed = true
+    },
+  }
+  return { told, connection: new AgentConnection(session as unknown as ServerSession, 'agent:1', 0) }
+}
+
+t.test('a silent connection is asked after, and given up: sooner while a call runs on it', async (t) => {
+  for (const [running, silenceMs, timeoutMs] of [
+    [false, idleSilenceMs, idlePingTimeoutMs],
+    [true, busySilenceMs, busyPingTimeoutMs],
+  ] as const) {
+    const { told, connection } = silentConnection()
+    if (running) connection.callStarted()
+    connection.check(silenceMs - 1, 0)
+    t.equal(told.pings, 0)
+    connection.check(silenceMs, 0)
+    t.equal(told.pings, 1)
+    connection.check(silenceMs + timeoutMs - 1, 0)
+    t.equal(told.destroyed, false)
+    connection.check(silenceMs + timeoutMs, 0)
+    t.equal(told.destroyed, true)
+  }
+})
+
+t.test('a call that comes after the PING of an idle connection does not wait for that one', async (t) => {
+  const { told, connection } = silentConnection()
+  connection.check(idleSilenceMs, 0)
+  t.equal(told.pings, 1)
+  connection.callStarted()
+  connection.check(idleSilenceMs + busyPingTimeoutMs - 1, 0)
+  t.equal(told.destroyed, false)
+  connection.check(idleSilenceMs + busyPingTimeoutMs, 0)
+  t.equal(told.destroyed, true)
+})
