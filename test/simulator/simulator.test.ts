@@ -8,6 +8,10 @@ const size: SimulationOptions = { replicas: 5, agents: 10, faults: 20, callsPerS
 const fewestFaults = 20
 const jobs = 2
 const seedsPerBug = 500
+/** on a machine that does much else */
+const timeoutMs = 200_000
+
+t.setTimeout(timeoutMs)
 
 function ending(t: Test): AbortSignal {
   const controller = new AbortController()
@@ -15,14 +19,14 @@ function ending(t: Test): AbortSignal {
   return controller.signal
 }
 
-t.test('a seed is the same world each time, and another seed another one', async (t) => {
+t.test('a seed is the same world each time, and another seed another one', { timeout: timeoutMs }, async (t) => {
   const [first, again, other] = [await simulate(7, size), await simulate(7, size), await simulate(8, size)]
   t.equal(first.trace, again.trace)
   t.same(first.faults, again.faults)
   t.not(first.trace, other.trace)
 })
 
-t.test('200 worlds break no rule', async (t) => {
+t.test('200 worlds break no rule', { timeout: timeoutMs }, async (t) => {
   const totals = await runSeeds({ from: 1, seeds: 200, jobs }, size, ending(t))
   const { failed } = totals
   if (failed) t.comment(`npm run simulate -- --seeds 1 --from ${failed.seed} --agents 10 --faults 20 --calls 2`)
@@ -39,7 +43,7 @@ for (const [bug, rules] of Object.entries({
   'holder-forwards': ['no second hop'],
   'unsafe-replayed': ['no unsafe call delivered twice'],
 } satisfies Record<PlantedBug, string[]>)) {
-  t.test(`${plantedBugs[bug as PlantedBug]}: ${bug} is found`, async (t) => {
+  t.test(`${plantedBugs[bug as PlantedBug]}: ${bug} is found`, { timeout: timeoutMs }, async (t) => {
     const range = { from: 1, seeds: seedsPerBug, jobs: 1 }
     const { failed } = await runSeeds(range, { ...size, bug: bug as PlantedBug }, ending(t))
     t.comment(`seed ${failed?.seed}: ${failed?.violation?.detail}`)

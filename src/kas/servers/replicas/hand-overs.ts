@@ -55,7 +55,7 @@ export class HandOvers {
     const { method, signal } = stream
     if (this.#closing.signal.aborted) return undefined
     const tunnel = this.#tunnels.take(agentId, method)
-    if (tunnel || waitMs === 0 || !this.#tunnels.holds(agentId)) return tunnel
+    if (tunnel || waitMs === 0) return tunnel // an agent between two tunnels, or two connections, is not gone
     const controller = linkedController(signal, this.#closing.signal)
     const timer = setTimeout(() => controller.abort(), waitMs)
     try {
