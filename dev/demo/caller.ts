@@ -25,6 +25,8 @@ export interface Answer {
   readonly body: string
   /** of kas' own errors: whether the request may have reached the cluster */
   readonly delivery: 'none' | 'maybe' | undefined
+  /** its beginning came and its end did not, which the caller sees: only it can repeat the call then */
+  readonly cut?: boolean
   /** from the call to the last byte. ms */
   readonly tookMs: number
 }
@@ -51,15 +53,23 @@ export class Caller {
   async ask(path: string, request: Request = {}): Promise<Answer> {
     const began = performance.now()
     const limit = AbortSignal.timeout(answerTimeoutMs)
+    let cut = false
     const signal = request.signal ? AbortSignal.any([request.signal, limit]) : limit
     try {
       const answer = await this.open(path, { ...request, signal })
+      cut = true
       const body = await answer.body.text()
       const delivery = answer.headers['kas-delivery'] as Answer['delivery']
       return { status: answer.statusCode, body, delivery, tookMs: performance.now() - began }
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException
-      return { status: 0, body: code ?? message, delivery: undefined, tookMs: performance.now() - began }
+      return {
+        status: 0,
+        body: `${cut ? 'cut: ' : ''}${code ?? message}`,
+        delivery: undefined,
+        cut,
+        tookMs: performance.now() - began,
+      }
     }
   }
 

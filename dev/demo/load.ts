@@ -21,6 +21,8 @@ export interface Report {
   readonly slowestMs: number
   /** a line for each kind */
   readonly failures: readonly string[]
+  /** failed, and not by an answer that was cut */
+  readonly uncut: number
   /** failed, though they did not reach the cluster */
   readonly repeatable: number
 }
@@ -99,6 +101,7 @@ export class Load {
         ...over.filter((call) => kind === 'safe' || call.beganAt >= at).map(({ answer }) => answer.tookMs),
       ),
       failures: summary(failed, at),
+      uncut: failed.filter(({ answer }) => !answer.cut).length,
       repeatable: failed.filter(({ answer }) => answer.delivery === 'none').length,
     }
   }
