@@ -1,6 +1,7 @@
 /**
  * What does a hop cost? A GET of 1 KiB and a body of 64 MiB: direct, through bare bytes (the shortest program over the
- * same hops), through the replica of kas that holds the agent, and through another one; alternating in one run.
+ * same hops), through the replica of kas that holds the agent, and through another one, which bare bytes do too;
+ * alternating in one run.
  * Options: `--rounds N`, `--requests N`.
  */
 import { execFileSync } from 'node:child_process'
@@ -21,7 +22,7 @@ if (!assets) refuse('hop needs KUBEBUILDER_ASSETS, a folder with kube-apiserver 
 
 type Row = Record<string, number[]>
 interface Way {
-  readonly name: 'direct' | 'bare' | 'holder' | 'other'
+  readonly name: 'direct' | 'bare' | 'holder' | 'bare other' | 'other'
   readonly target: (path: string) => Target
   /** of the programs on the way; several replicas count as one */
   readonly pids: Record<string, number[]>
@@ -31,8 +32,9 @@ interface Way {
 /** Compared pair by pair, of one round each. */
 const ratios = [
   ['holder', 'bare'],
-  ['other', 'bare'],
+  ['other', 'bare other'],
   ['other', 'holder'],
+  ['bare other', 'bare'],
   ['holder', 'direct'],
 ] as const
 
@@ -86,21 +88,32 @@ async function waysTo(
   name: string,
 ) {
   const here = (file: string) => join(import.meta.dirname, 'hop', file)
-  const bareKas = await programs.start<{ agentsPort: number; httpPort: number }>(here('bare-kas.ts'), [])
+  type Ports = { agentsPort: number; replicasPort: number; httpPort: number }
+  const bareKas = await programs.start<Ports>(here('bare-kas.ts'), [])
   const settings = JSON.stringify({ agentsPort: bareKas.said.agentsPort, apiServer: server, ...tls })
   const bareAgent = await programs.start(here('bare-agent.ts'), [settings])
+  const link = JSON.stringify({ replicasPort: bareKas.said.replicasPort })
+  const bareEntry = await programs.start<{ httpPort: number }>(here('bare-entry.ts'), [link])
   const ours = await startOurs(programs, join(folder, name), kubeconfig)
   const agentk = [ours.agentkPid]
-  const origin = `http://127.0.0.1:${bareKas.said.httpPort}`
+  const bareTarget =
+    ({ httpPort }: { httpPort: number }) =>
+    (path: string): Target => ({ origin: `http://127.0.0.1:${httpPort}`, path, headers: {} })
   const ways: Way[] = [
     { name: 'direct', target: (path) => ({ origin: server, path, headers: {}, tls }), pids: {}, row: {} },
     {
       name: 'bare',
-      target: (path) => ({ origin, path, headers: {} }),
+      target: bareTarget(bareKas.said),
       pids: { kas: [bareKas.pid], agentk: [bareAgent.pid] },
       row: {},
     },
     { name: 'holder', target: ours.holder.target, pids: { kas: [ours.holder.pid], agentk }, row: {} },
+    {
+      name: 'bare other',
+      target: bareTarget(bareEntry.said),
+      pids: { kas: [bareKas.pid, bareEntry.pid], agentk: [bareAgent.pid] },
+      row: {},
+    },
     { name: 'other', target: ours.other.target, pids: { kas: [ours.holder.pid, ours.other.pid], agentk }, row: {} },
   ]
   return ways
@@ -128,8 +141,8 @@ function add(row: Row, name: string, value: number): void {
 function report(...groups: Way[][]): void {
   const results: Record<string, Record<string, number>> = {}
   const print = (cells: string[]) =>
-    process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i === 0 ? 34 : i < 5 ? 24 : 16)).join('')}\n`)
-  const names = ['direct', 'bare', 'holder', 'other'] as const
+    process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i === 0 ? 34 : i < 6 ? 24 : 20)).join('')}\n`)
+  const names = ['direct', 'bare', 'holder', 'bare other', 'other'] as const
   print(['median [min to max]', ...names, ...ratios.map((pair) => pair.join(' / '))])
   for (const ways of groups) {
     const rowOf = (name: Way['name']) => ways.find((way) => way.name === name)?.row ?? {}

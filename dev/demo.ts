@@ -1,7 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { freePorts } from './control-plane/free-ports.ts'
 import { freeze } from './demo/scenes/freeze.ts'
 import { join } from './demo/scenes/join.ts'
 import { kill } from './demo/scenes/kill.ts'
@@ -11,7 +10,7 @@ import { sigterm } from './demo/scenes/sigterm.ts'
 import { watch } from './demo/scenes/watch.ts'
 import { type Scene, Stage } from './demo/stage.ts'
 import { LocalStack } from './start/local-stack.ts'
-import { type Ports, type ReplicaPorts, replicaCount } from './start/ports.ts'
+import { anyPorts, replicaCount } from './start/ports.ts'
 import { claimStateFolder } from './start/state-folder.ts'
 
 /** `npm run demo`: plays scenes on three replicas of its own, and says what it sees. */
@@ -50,7 +49,8 @@ async function main(): Promise<number> {
 
 async function play(chosen: readonly Scene[], signal: AbortSignal): Promise<number> {
   const { path } = await claimStateFolder(resolve(project, '.run/demo'))
-  const ports = await choosePorts()
+  print(`files in ${path}`)
+  const ports = await anyPorts(written)
   const stack = new LocalStack({
     folder: path,
     ports,
@@ -71,7 +71,7 @@ async function play(chosen: readonly Scene[], signal: AbortSignal): Promise<numb
     print(`NOT SO: ${failures[0]}`)
   }
   const failed = failures.length > 0
-  await stack.stop(undefined, { keepFolder: failed })
+  await stack.stop(AbortSignal.abort(), { keepFolder: failed }) // how a replica leaves, a scene has shown
   print(failed ? `demo: FAILED: ${failures.join('; ')}. Logs: ${path}` : `demo: ok, ${chosen.length} scenes`)
   if (!failed) await rm(path, { recursive: true, force: true })
   return failed ? 1 : 0
@@ -98,20 +98,6 @@ async function playOn(
     await stage.close()
   }
   return stage.failures
-}
-
-async function choosePorts(): Promise<Ports> {
-  const free = await freePorts(3 + 6 * written)
-  const next = () => free.pop() as number
-  const replicas: ReplicaPorts[] = Array.from({ length: written }, () => ({
-    agents: next(),
-    ops: next(),
-    rails: next(),
-    kubernetes: next(),
-    replicas: next(),
-    gossip: next(),
-  }))
-  return { agents: next(), kubernetes: next(), agentkOps: next(), replicas }
 }
 
 function print(line: string): void {

@@ -1,14 +1,14 @@
 /**
- * Bare bytes, the server's side: the shortest program on node:http2 that carries an HTTP request over the same hops.
- * The agent dials in and serves HTTP/2 on its own connection; each request is one stream on it. No authentication,
- * no protobuf, no log: the limit that kas is held against.
+ * Bare bytes, the replica that has the agent: the shortest program on node:http2 that carries an HTTP request over the
+ * same hops. The agent dials in and serves HTTP/2 on its own connection; each request is one stream on it. No
+ * authentication, no protobuf, no log, no TLS between replicas: the limit that kas is held against.
  */
-import { createServer } from 'node:http'
-import { type ClientHttp2Session, connect } from 'node:http2'
+import { type ClientHttp2Session, connect, createServer } from 'node:http2'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { startBareHttp, windowBytes } from './bare-http.ts'
 
-const windowBytes = 16 * 1024 * 1024
 let agent: ClientHttp2Session | undefined
+const toAgent = () => agent as ClientHttp2Session
 
 const agents = createTcpServer({ noDelay: true }, (socket) => {
   const session = connect('http://agent', {
@@ -20,22 +20,27 @@ const agents = createTcpServer({ noDelay: true }, (socket) => {
   agent = session
 })
 
-const http = createServer({ noDelay: true }, (request, response) => {
-  const stream = (agent as ClientHttp2Session).request({ ':method': request.method, ':path': request.url })
+const replicas = createServer({ settings: { initialWindowSize: windowBytes } })
+replicas.on('session', (session) => session.setLocalWindowSize(windowBytes))
+replicas.on('stream', (caller, { ':method': method, ':path': path }) => {
+  const stream = toAgent().request({ ':method': method, ':path': path })
   stream.on('response', ({ ':status': status, 'content-type': type, 'content-length': length }) => {
-    response.writeHead(status as number, {
+    caller.respond({
+      ':status': status,
       ...(type ? { 'content-type': type } : {}),
       ...(length ? { 'content-length': length } : {}),
     })
-    stream.pipe(response)
+    stream.pipe(caller)
   })
-  request.pipe(stream)
+  caller.pipe(stream)
 })
 
+const port = (server: { address(): unknown }) => (server.address() as AddressInfo).port
 agents.listen(0, '127.0.0.1', () =>
-  http.listen(0, '127.0.0.1', () => {
-    const port = (server: { address(): unknown }) => (server.address() as AddressInfo).port
-    process.send?.({ agentsPort: port(agents), httpPort: port(http) })
-  }),
+  replicas.listen(0, '127.0.0.1', () =>
+    startBareHttp(toAgent, (httpPort) =>
+      process.send?.({ agentsPort: port(agents), replicasPort: port(replicas), httpPort }),
+    ),
+  ),
 )
 process.on('disconnect', () => process.exit())

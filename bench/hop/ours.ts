@@ -18,7 +18,7 @@ const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 export async function startOurs(programs: Programs, folder: string, kubeconfig: string) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
-  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', file('clusters.git')])
+  createRepository(file('clusters.git'))
   writeFileSync(file('directory.yaml'), JSON.stringify(directory(file('clusters.git'))), { mode: 0o600 })
   writeFileSync(file('token'), agentToken, { mode: 0o600 })
   writeFileSync(file('secret'), randomBytes(32).toString('base64'), { mode: 0o600 })
@@ -55,6 +55,15 @@ export async function startOurs(programs: Programs, folder: string, kubeconfig: 
   const agentk = programs.spawn(main('agentk'), args, { flags: nodeFlags, env })
   for (const { target } of all) await connected(target('/version'))
   return { holder, other, agentkPid: agentk.pid as number }
+}
+
+/** With one commit, of nothing: agents without a configuration file. */
+function createRepository(folder: string): void {
+  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', folder])
+  const git = (args: string[]) => execFileSync('git', ['-C', folder, ...args], { input: '', encoding: 'utf8' }).trim()
+  const author = ['-c', 'user.name=bench', '-c', 'user.email=bench@kas.test']
+  const tree = git(['hash-object', '-t', 'tree', '-w', '--stdin'])
+  git(['update-ref', 'refs/heads/main', git([...author, 'commit-tree', tree])])
 }
 
 function directory(repository: string) {

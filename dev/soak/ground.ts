@@ -1,19 +1,18 @@
 import { mkdtemp, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { Authority } from '../certificates.ts'
 import { freePorts } from '../control-plane/free-ports.ts'
-import { Program } from '../control-plane/program.ts'
+import type { Program } from '../control-plane/program.ts'
 import { Warden } from '../control-plane/warden.ts'
-import { nodeFlags } from '../node-flags.ts'
 import { kasProgram } from '../start/local-programs.ts'
 import type { Ports } from '../start/ports.ts'
 import { untilOk } from '../start/readiness.ts'
 import { files, replicaName, type Settings, writeSettings } from '../start/settings.ts'
+import { agentkProgram } from './agentk-program.ts'
 import { Kube } from './kube.ts'
 import type { Scheme } from './soak-options.ts'
 
-const project = resolve(import.meta.dirname, '../..')
 const readyTimeoutMs = 60_000
 
 export interface GroundOptions {
@@ -111,22 +110,11 @@ export class Ground {
   }
 
   #agentkProgram(): Program {
-    const { PATH, HOME } = process.env
-    const folder = this.#folder
-    const args = [
-      ...nodeFlags,
-      'src/agentk/main.ts',
-      `--kas-address=${this.#options.scheme ?? 'wss'}://127.0.0.1:${this.#ports.agents}`,
-      `--ca-cert-file=${join(folder, files.authority)}`,
-      `--token-file=${join(folder, files.agentToken)}`,
-      `--kubeconfig=${this.#options.kubeconfig}`,
-      `--observability-listen-address=127.0.0.1:${this.#ports.agentkOps}`,
-    ]
-    const environment = { PATH: PATH ?? '', HOME: HOME ?? folder, POD_NAMESPACE: 'default', POD_NAME: 'agentk-soak' }
-    const logFile = join(folder, files.agentkLog)
-    return new Program(
+    const { kubeconfig, scheme = 'wss' } = this.#options
+    const { agents: kasPort, agentkOps: opsPort } = this.#ports
+    return agentkProgram(
       { warden: this.#warden },
-      { command: process.execPath, args, folder: project, logFile, environment },
+      { folder: this.#folder, kubeconfig, scheme, kasPort, opsPort, podName: 'agentk-soak', logFile: files.agentkLog },
     )
   }
 

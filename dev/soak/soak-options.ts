@@ -6,6 +6,9 @@ export const sceneDefaults = {
   crowd: { watches: 200, execs: 50 },
   burst: { calls: 500 },
   readers: { readers: 100, pairs: 10, calls: 300 },
+  rolling: { calls: 100, watches: 50, execs: 20, grace: 30 },
+  'exactly-once': { times: 200, seed: 1 },
+  namespaces: {},
 } as const
 
 export type SceneName = keyof typeof sceneDefaults
@@ -41,13 +44,17 @@ export function soakOptions(args: readonly string[]): SoakOptions {
     throw new Error(`${scene ? `no scene ${scene}` : 'a scene is missing'}: one of ${names.join(', ')}`)
   if (more.length > 0) throw new Error(`${more.join(' ')}: one scene at a time, and nothing else`)
   const defaults: Readonly<Record<string, number>> = sceneDefaults[scene]
-  const allowed = [...Object.keys(defaults), 'scheme']
+  const allowed = [...Object.keys(defaults), ...(withoutScheme.has(scene) ? [] : ['scheme'])]
   const foreign = Object.keys(values).find((name) => !allowed.includes(name))
-  if (foreign) throw new Error(`--${foreign}: ${scene} has ${allowed.map((name) => `--${name}`).join(', ')}`)
+  if (foreign)
+    throw new Error(`--${foreign}: ${scene} has ${allowed.map((name) => `--${name}`).join(', ') || 'no options'}`)
   const given = values as Readonly<Record<string, string | undefined>>
   const chosen = Object.entries(defaults).map(([name, value]) => [name, numberOf(name, given[name], value)])
   return { scene, scheme: schemeOf(given.scheme), ...Object.fromEntries(chosen) }
 }
+
+/** one way alone, or no agentk */
+const withoutScheme: ReadonlySet<SceneName> = new Set(['exactly-once', 'namespaces'])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)
 

@@ -1,12 +1,16 @@
 /** `npm run soak -- SCENE [OPTIONS]`: the real kas and agentk under load that lasts, or that comes at once. */
 
-import { missingAssets } from '../control-plane/assets.ts'
+import { missingAssets, type Parts } from '../control-plane/assets.ts'
 import { ControlPlane } from '../control-plane/control-plane.ts'
 import { burst } from './burst.ts'
 import { crowd } from './crowd.ts'
 import { EndlessCluster } from './endless-cluster.ts'
+import { exactlyOnce } from './exactly-once/exactly-once.ts'
 import { Ground } from './ground.ts'
+import { namespaces } from './namespaces.ts'
 import { readers } from './readers.ts'
+import { RollingGround, twoPods } from './rolling/rolling-ground.ts'
+import { rolling } from './rolling.ts'
 import type { Findings } from './scene.ts'
 import { type SceneName, type Scheme, type SoakOptions, sceneDefaults, schemes, soakOptions } from './soak-options.ts'
 import { watch } from './watch.ts'
@@ -18,19 +22,28 @@ const defaultsOf = (scene: SceneName) =>
 
 const usage = `npm run soak -- SCENE [OPTIONS]
 
-  watch    a watch on which nothing happens still delivers      ${defaultsOf('watch')}
-  crowd    many watches and execs at once                       ${defaultsOf('crowd')}
-  burst    many calls at once against the idle tunnels          ${defaultsOf('burst')}
-  readers  readers that stop reading an endless log             ${defaultsOf('readers')}
+  watch         a watch on which nothing happens still delivers      ${defaultsOf('watch')}
+  crowd         many watches and execs at once                       ${defaultsOf('crowd')}
+  burst         many calls at once against the idle tunnels          ${defaultsOf('burst')}
+  readers       readers that stop reading an endless log             ${defaultsOf('readers')}
+  exactly-once  kubectl through replicas that are killed and frozen  ${defaultsOf('exactly-once')}
+  rolling       three replicas are restarted under load              ${defaultsOf('rolling')}
+  namespaces    replicas with addresses of their own, whose discovery fails in each way
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, namespaces none
 
-watch, crowd and burst need the programs of KUBEBUILDER_ASSETS; readers has an API double with an endless log.
+All but readers need the programs of KUBEBUILDER_ASSETS; readers has an API double with an endless log; rolling takes a
+plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
 Figures, then one line: ok, or what failed. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
 
 /** upstream's least number of idle tunnels, and ours */
 const leastIdleTunnels = 2
+
+/** of rolling: longer than a balancer takes to hear that a replica leaves. ms */
+const listenGraceMs = 5000
+/** of rolling: agents come back before the next replica leaves. ms */
+const calmMs = 5000
 
 type Playable = Exclude<SoakOptions, { help: true }>
 
@@ -38,14 +51,26 @@ const stageOf = (ground: Ground, signal: AbortSignal) => ({ kube: ground.kube, s
 
 function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   if (options.scene === 'readers') return runReaders(options, signal)
+  if (options.scene === 'rolling') return runRolling(options, signal)
+  if (options.scene === 'namespaces') return namespaces({ say, signal })
+  if (options.scene === 'exactly-once') return exactlyOnce({ say, signal }, { assets: assetsWith('all') }, options)
   return runOnCluster(options, signal)
 }
 
-async function runOnCluster(options: Exclude<Playable, { scene: 'readers' }>, signal: AbortSignal): Promise<Findings> {
+/** @throws Error that names what is missing */
+function assetsWith(parts: Parts): string {
   const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-  const parts = options.scene === 'burst' ? 'api' : 'all'
   const missing = missingAssets(assets, parts)
   if (missing.length > 0) throw new Error(`needs ${missing.join(', ')} in KUBEBUILDER_ASSETS`)
+  return assets
+}
+
+async function runOnCluster(
+  options: Exclude<Playable, { scene: 'readers' | 'rolling' | 'exactly-once' | 'namespaces' }>,
+  signal: AbortSignal,
+): Promise<Findings> {
+  const parts = options.scene === 'burst' ? 'api' : 'all'
+  const assets = assetsWith(parts)
   const controlPlane = new ControlPlane({ assets, parts })
   say('a control plane starts')
   try {
@@ -71,6 +96,25 @@ async function runReaders(options: Extract<Playable, { scene: 'readers' }>, sign
     )
   } finally {
     await cluster.stop()
+  }
+}
+
+async function runRolling(options: Extract<Playable, { scene: 'rolling' }>, signal: AbortSignal): Promise<Findings> {
+  const graces = { listenMs: listenGraceMs, shutdownMs: options.grace * 1000 }
+  say(`a cluster, three replicas of kas behind a balancer and two pods of agentk start (${options.scheme})`)
+  const ground = await RollingGround.start(
+    {
+      assets: process.env.KUBEBUILDER_ASSETS,
+      graces: { listen: `${graces.listenMs}ms`, shutdown: `${graces.shutdownMs}ms` },
+      startAgents: twoPods(options.scheme),
+    },
+    signal,
+  )
+  say(`the cluster is ${ground.cluster.description}`)
+  try {
+    return await rolling({ ground, say, signal }, { ...options, graces, calmMs })
+  } finally {
+    await ground.stop()
   }
 }
 

@@ -1,4 +1,5 @@
 import { createServer } from 'node:net'
+import { freePorts } from '../control-plane/free-ports.ts'
 
 /** What listens where in a replica, as distances from its own base; with base 8150 these are the standard ports. */
 const offsets = { agents: 0, ops: 1, rails: 3, kubernetes: 4, replicas: 5, gossip: 6 } as const
@@ -51,6 +52,18 @@ export async function choosePorts(given: number | undefined, first = 0): Promise
   throw new Error(
     `Port ${firstTaken} is taken, and so are others. Choose: npm start -- --port-base N uses N to N + ${lastOffset}`,
   )
+}
+
+/** Ports for `count` replicas and what they share, wherever some are free. */
+export async function anyPorts(count: number): Promise<Ports> {
+  const names = Object.keys(offsets) as (keyof typeof offsets)[]
+  const free = await freePorts(Object.keys(shared).length + names.length * count)
+  const next = () => free.pop() as number
+  const replicas = Array.from(
+    { length: count },
+    () => Object.fromEntries(names.map((name) => [name, next()])) as unknown as ReplicaPorts,
+  )
+  return { agents: next(), kubernetes: next(), agentkOps: next(), replicas }
 }
 
 function portsOf(base: number): Ports {

@@ -78,7 +78,8 @@ export function tableOf(views: readonly ReplicaView[]): string[] {
   )
 }
 
-function statusOf(socketPath: string): Promise<StatusReport | undefined> {
+/** What it says of itself and of the agent; undefined: it does not answer. */
+export function statusOf(socketPath: string): Promise<StatusReport | undefined> {
   return new Promise((resolve) => {
     const signal = AbortSignal.timeout(answerTimeoutMs)
     const asked = request({ socketPath, path: `/status?agent=${agent.id}`, agent: false, signal }, (response) => {

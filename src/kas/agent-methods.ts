@@ -2,8 +2,8 @@ import type { Logger } from '../lib/log.ts'
 import type { GrpcType } from '../lib/metrics.ts'
 import { positiveInt63 } from '../lib/positive-int63.ts'
 import { connectMethod } from '../proto/reverse-tunnel.ts'
-import type { Agent } from './directory/directory.ts'
-import type { FileDirectory } from './directory/file.ts'
+import type { Agent, Directory } from './directory/directory.ts'
+import type { Usage } from './directory/usage.ts'
 import { agentTrackerHandlers } from './modules/agent-tracker/agent-tracker.ts'
 import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import {
@@ -16,10 +16,11 @@ import { bearerToken } from './servers/agents/authenticator.ts'
 import type { AgentMethod } from './servers/agents.ts'
 
 export interface AgentMethodsComponents {
-  readonly directory: Pick<FileDirectory, 'agentByToken' | 'onChange'>
+  readonly directory: Pick<Directory, 'agentByToken' | 'watchToken' | 'onChange'>
   readonly configurations: AgentConfigurations
   /** told who registers */
   readonly connectedAgents: ConnectedAgents
+  readonly usage: Usage
   readonly log: Logger
 }
 
@@ -28,25 +29,30 @@ const registrationRenewalMs = 300_000
 
 /** What agents may call on 8150 beside Connect: the modules, each under its methods. */
 export function agentMethods(
-  { directory, configurations, connectedAgents, log }: AgentMethodsComponents,
+  { directory, configurations, connectedAgents, usage, log }: AgentMethodsComponents,
   options: ConfigurationOptions,
 ): Readonly<Record<string, AgentMethod>> {
-  const serve: AgentMethod['serve'] = (agent, stream, retired) => {
+  const serve: AgentMethod['serve'] = async (agent, stream, retired) => {
     const handle = configurationHandler<typeof stream>(
       {
         configurations,
         authenticate: ({ metadata, signal }) => directory.agentByToken(bearerToken(metadata), signal),
         retired: () => retired,
-        onDirectoryChange: (listener) => directory.onChange(listener),
+        onDirectoryChange: (listener) => directory.onChange?.(listener) ?? (() => undefined),
         connected: (pod, meta) => keepRegistered(connectedAgents, pod, meta),
         log,
       },
       options,
     )
-    return handle(agent, stream)
+    const release = directory.watchToken?.(bearerToken(stream.metadata))
+    try {
+      await handle(agent, stream)
+    } finally {
+      release?.()
+    }
   }
   const methods: Record<string, AgentMethod> = { [getConfigurationMethod]: { streaming: true, serve } }
-  for (const [name, handler] of agentTrackerHandlers({ connectedAgents }))
+  for (const [name, handler] of agentTrackerHandlers({ connectedAgents, usage }))
     methods[name] = { streaming: false, serve: handler }
   return methods
 }

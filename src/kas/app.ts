@@ -1,6 +1,5 @@
 import { hostname } from 'node:os'
 import { systemClock } from '../lib/clock.ts'
-import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import {
   createAgentMetrics,
@@ -16,21 +15,14 @@ import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
 import { Cluster } from './cluster.ts'
 import type { KasConfig } from './config.ts'
-import { DirectoryFile } from './directory/directory-file.ts'
-import { createDirectoryMetrics } from './directory/directory-metrics.ts'
-import { FileDirectory } from './directory/file.ts'
+import { createIdentity, type Identity } from './identity.ts'
 import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
 import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
-import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
-import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
 import { railsMethods, railsMethodTypes } from './rails-methods.ts'
 import { ReplicaCalls } from './replica-calls.ts'
 import { replicaMethods } from './replica-methods.ts'
-import { AgentConfigurations } from './repositories/agent-configurations.ts'
-import { GitRepositories } from './repositories/git.ts'
-import { TemporaryFolder } from './repositories/temporary-folder.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
@@ -42,6 +34,7 @@ import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket.ts'
 import { RailsServer } from './servers/rails.ts'
 import { Readiness } from './servers/readiness.ts'
+import { stopPatienceMs } from './stop-patience.ts'
 import { HeldConnections } from './tunnels/held-connections.ts'
 import { MemberPlacement } from './tunnels/placement.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
@@ -55,23 +48,11 @@ export interface AppOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Who is who, and the services that this needs. */
-interface Identity {
-  readonly directory: FileDirectory
-  readonly configurations: AgentConfigurations
-  readonly connectedAgents: ConnectedAgents
-  readonly pushEvents: PushEvents
-  readonly services: readonly Service[]
-}
-
 /** What GitLab asks and tells, over all replicas. */
 interface Told {
   readonly connectedAgents: ConnectedAgentsSource
   readonly pushEvents: PushEvents
 }
-
-/** Room beyond the graces of the configuration for what runs to end in order. ms */
-const stopMarginMs = 10_000
 
 /** kas as a whole: builds its parts, starts them in order and stops them in reverse (design 8). */
 export class App implements Service {
@@ -94,17 +75,16 @@ export class App implements Service {
 
   /** Without `patience`: the graces of the configuration. */
   async stop(patience?: AbortSignal): Promise<void> {
-    const { agent, api } = this.#options.config
-    const kubernetes = agent.kubernetes_api?.listen
-    const listens = [agent.listen, api.listen, kubernetes]
-    const listenMs = Math.max(...listens.map((listen) => listen?.listen_grace_period ?? 0))
-    const graceMs = listenMs + (kubernetes?.shutdown_grace_period ?? 0) + stopMarginMs
-    await this.#stages?.stop(patience ?? AbortSignal.timeout(graceMs))
+    await this.#stages?.stop(patience ?? AbortSignal.timeout(stopPatienceMs(this.#options.config)))
   }
 
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
-    const identity = this.#identity()
+    const { config, env } = this.#options
+    const identity = createIdentity(
+      { log: this.#log, register: this.#register },
+      { config, product: this.#product, env },
+    )
     const tunnels = new Tunnels({ now: () => performance.now() })
     const grpcMetrics = createGrpcServerMetrics(this.#register)
     const cluster = await this.#cluster(tunnels, replicaMethods(identity))
@@ -184,31 +164,11 @@ export class App implements Service {
     return [new OpsSocket({ answers: opsAnswers(known), log }, { path: socket })]
   }
 
-  #identity(): Identity {
-    const { config, configurationFile, env } = this.#options
-    const { file } = config.directory
-    if (file === undefined) {
-      const problem = 'directory.file: found nothing, allowed: a file, because GitLab itself cannot be asked yet'
-      throw new KasError({ code: 'SETTINGS_INVALID', file: configurationFile, problems: [problem] })
-    }
-    const log = this.#log
-    const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(this.#register) }, { file })
-    const folder = new TemporaryFolder({ log })
-    const repositories = new GitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
-    const maxFileBytes = config.agent.configuration.max_configuration_file_size
-    const configurations = new AgentConfigurations({ repositories, log }, { maxFileBytes })
-    const directory = new FileDirectory({ directoryFile, configurations, log })
-    const connectedAgents = new ConnectedAgents({ clock: systemClock })
-    const pushEvents = new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) })
-    const services = [folder, directoryFile, repositories, configurations]
-    return { directory, configurations, connectedAgents, pushEvents, services }
-  }
-
   #agents(
     identity: Identity,
     { tunnels, cluster, metrics }: { tunnels: Tunnels; cluster: Cluster | undefined; metrics: GrpcServerMetrics },
   ): Service[] {
-    const { listen } = this.#options.config.agent
+    const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
     const { gitlab, agent } = this.#options.config
     const methods = agentMethods(
@@ -234,6 +194,7 @@ export class App implements Service {
         websocket: listen.websocket,
         product: this.#product,
         listenGraceMs: listen.listen_grace_period,
+        ...(kubernetes ? { shutdownGraceMs: kubernetes.listen.shutdown_grace_period } : {}),
         age: { maxAgeMs: listen.max_connection_age },
         authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
       },
@@ -242,7 +203,7 @@ export class App implements Service {
     return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
   }
 
-  #kubernetes({ directory }: Identity, router: Router): Service[] {
+  #kubernetes({ directory, usage }: Identity, router: Router): Service[] {
     const { config } = this.#options
     const block = config.agent.kubernetes_api
     if (!block) return []
@@ -250,7 +211,7 @@ export class App implements Service {
     const certificate = certificateOf(this.#log, listen)
     const log = this.#log.child({ mod_name: 'kubernetes_api' })
     const server = new KubernetesServer(
-      { forward: deliver(router.forward), directory, register: this.#register, log, ...certificate },
+      { forward: deliver(router.forward), directory, usage, register: this.#register, log, ...certificate },
       {
         listen: listenOptions(listen),
         urlPathPrefix: block.url_path_prefix,

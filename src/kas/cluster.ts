@@ -8,6 +8,7 @@ import { createDiscovery, Membership, runsInCluster } from '../membership/member
 import type { Handler, ServerSessionEvents } from '../proto/grpc/server-session.ts'
 import { readPrivateApiSecret } from './config/secret-file.ts'
 import type { KasConfig } from './config.ts'
+import { createLinkMetrics } from './router/link-metrics.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './router/replica-identity.ts'
 import { Replicas } from './router/replicas.ts'
 import { announced, listenOptions } from './servers/listening.ts'
@@ -32,6 +33,12 @@ export interface ClusterOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
+interface Secrets {
+  readonly secret: Uint8Array
+  readonly previousSecret?: Uint8Array
+  readonly identity: ReplicaIdentity
+}
+
 /** This replica among the others: who they are, the links to them, and the server that they call. */
 export class Cluster implements Service {
   readonly membership: Membership
@@ -44,17 +51,16 @@ export class Cluster implements Service {
   static async create(components: ClusterComponents, options: ClusterOptions): Promise<Cluster> {
     const { secret, short } = await readPrivateApiSecret(options.secretFile)
     if (short) components.log.warn('The secret of the private API has fewer than 32 bytes')
-    return new Cluster(components, { ...options, secret, identity: await createReplicaIdentity() })
+    const previous = await readPreviousSecret(options.config.cluster.previous_authentication_secret_file)
+    return new Cluster(components, { ...options, secret, ...previous, identity: await createReplicaIdentity() })
   }
 
-  private constructor(
-    components: ClusterComponents,
-    options: ClusterOptions & { secret: Uint8Array; identity: ReplicaIdentity },
-  ) {
+  private constructor(components: ClusterComponents, options: ClusterOptions & Secrets) {
     const { identity } = options
     const log = components.log.child({ mod_name: 'cluster' })
     this.membership = createMembership({ ...components, log }, options)
     this.replicas = new Replicas({ membership: this.membership, identity, log })
+    createLinkMetrics(components.register, this.replicas)
     const { listen } = options.config.private_api
     const onStranger = createStrangersMetric(components.register)
     this.#server = new ReplicasServer(
@@ -76,7 +82,7 @@ export class Cluster implements Service {
     await this.replicas.start()
   }
 
-  /** The others choose this replica for new calls no more; those that come all the same are served for the grace. */
+  /** The others choose this replica last for new calls; those that come all the same are served. */
   async leave(patience?: AbortSignal): Promise<void> {
     this.membership.setState('leaving')
     await this.#server.leave(patience)
@@ -99,11 +105,18 @@ export class Cluster implements Service {
   }
 }
 
+/** @throws KasError SETTINGS_INVALID: a replica that cannot read it would be alone while the secret is changed */
+async function readPreviousSecret(file: string | undefined): Promise<{ previousSecret?: Uint8Array }> {
+  if (file === undefined) return {}
+  const { secret } = await readPrivateApiSecret(file, 'cluster.previous_authentication_secret_file')
+  return { previousSecret: secret }
+}
+
 function createMembership(
   { log, clock, register }: Pick<ClusterComponents, 'log' | 'clock' | 'register'>,
-  options: ClusterOptions & { secret: Uint8Array; identity: ReplicaIdentity },
+  options: ClusterOptions & Secrets,
 ): Membership {
-  const { config, env, secret, identity, kasVersion } = options
+  const { config, env, secret, previousSecret, identity, kasVersion } = options
   const { cluster, private_api } = config
   const gossip = listenOptions(cluster.listen)
   const replica = listenOptions(private_api.listen)
@@ -123,6 +136,7 @@ function createMembership(
     {
       name: cluster.name ?? hostname(),
       secret,
+      ...(previousSecret ? { previousSecret } : {}),
       listen: gossip,
       replica: { port: replica.port, ...(isWildcard(replica.host) ? {} : { host: replica.host as string }) },
       publicKeyHash: identity.publicKeyHash,

@@ -26,6 +26,11 @@ const url = (...protocols: string[]) => {
   const isUrl = (value: string) => protocols.some((one) => value.startsWith(`${one}://`)) && URL.canParse(value)
   return z.string({ error }).refine(isUrl, { error })
 }
+const addressForm = 'a URL that begins with http:// or https://, without user, query and fragment'
+const gitlabAddress = url('http', 'https').refine(
+  (value) => !/[?#]/.test(value) && URL.canParse(value) && new URL(value).username + new URL(value).password === '',
+  { error: addressForm },
+)
 const urlPath = (defaultPath: string) => {
   const error = 'a path that begins with /'
   return z.string({ error }).startsWith('/', { error }).prefault(defaultPath)
@@ -81,7 +86,7 @@ const logLevel = (level: 'debug' | 'info' | 'warn' | 'error') =>
 
 export const kasConfigSchema = blockSchema({
   gitlab: blockSchema({
-    address: url('http', 'https').optional(),
+    address: gitlabAddress.optional(),
     authentication_secret_file: text.optional(),
     ca_certificate_file: text.optional(),
     api_rate_limit: rateLimit(50, 250),
@@ -139,6 +144,7 @@ export const kasConfigSchema = blockSchema({
     name: text.min(1, { error: 'a name' }).optional(),
     discovery: discoverySchema,
     listen: listenSchema(':8156', {}),
+    previous_authentication_secret_file: text.optional(),
     agent_address: url('ws', 'wss', 'grpc', 'grpcs').optional(),
     advertised_version: z
       .string()

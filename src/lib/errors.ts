@@ -40,13 +40,17 @@ const row = <Data = Record<never, never>>(
   text: typeof text === 'string' ? () => text : text,
 })
 
+/** Upstream's word, and why: agentk logs it. */
+const withReason = (word: string) => (d: { reason?: string }) =>
+  d.reason === undefined ? word : `${word}: ${d.reason}`
+
 const table = {
   // who is calling
-  UNAUTHENTICATED: row<{ detail?: string }>(Code.UNAUTHENTICATED, 401, 'unauthenticated'),
-  FORBIDDEN: row(Code.PERMISSION_DENIED, 403, 'forbidden'),
+  UNAUTHENTICATED: row<{ detail?: string; reason?: string }>(Code.UNAUTHENTICATED, 401, withReason('unauthenticated')),
+  FORBIDDEN: row<{ reason?: string }>(Code.PERMISSION_DENIED, 403, withReason('forbidden')),
   JWT_INVALID: row(Code.UNAUTHENTICATED, 401, 'JWT validation failed'),
-  AGENT_NOT_FOUND: row(Code.NOT_FOUND, 404, 'agent not found'),
-  DIRECTORY_UNAVAILABLE: row(Code.UNAVAILABLE, 503, 'unavailable'),
+  AGENT_NOT_FOUND: row<{ reason?: string }>(Code.NOT_FOUND, 404, withReason('agent not found')),
+  DIRECTORY_UNAVAILABLE: row<{ reason?: string }>(Code.UNAVAILABLE, 503, withReason('unavailable')),
   CREDENTIALS_INVALID: row<{ detail: string }>(Code.UNAUTHENTICATED, 401, (d) => `Unauthorized: ${d.detail}`),
   JOB_TOKEN_UNAUTHORIZED: row(Code.UNAUTHENTICATED, 401, 'Unauthorized: CI job token'),
   JOB_TOKEN_FORBIDDEN: row(Code.PERMISSION_DENIED, 403, 'Forbidden: CI job token'),
@@ -64,6 +68,29 @@ const table = {
     Code.RESOURCE_EXHAUSTED,
     429,
     'New connection rate limit for this agent is exhausted. Please try again later',
+  ),
+  // what GitLab says of them, or why it says nothing
+  /** `told`: GitLab's own message, for the log */
+  GITLAB_STATUS: row<{ status: number; path: string; retryAfterMs?: number; told?: string }>(
+    Code.UNAVAILABLE,
+    502,
+    (d) => `HTTP status code: ${d.status} for path ${d.path}`,
+  ),
+  /** `headArrived`: GitLab had begun to answer */
+  GITLAB_UNREACHABLE: row<{ path: string; detail: string; headArrived: boolean }>(
+    Code.UNAVAILABLE,
+    502,
+    (d) => `GitLab did not answer for path ${d.path}: ${d.detail}`,
+  ),
+  GITLAB_ANSWER_INVALID: row<{ path: string; detail: string }>(
+    Code.UNAVAILABLE,
+    502,
+    (d) => `The answer of GitLab for path ${d.path} cannot be used: ${d.detail}`,
+  ),
+  GITLAB_BUSY: row<{ waitedMs: number }>(
+    Code.UNAVAILABLE,
+    502,
+    (d) => `Too many calls wait for GitLab: no turn after ${d.waitedMs} ms`,
   ),
   // what is being called
   PREFIX_MISSING: row<{ prefix: string }>(

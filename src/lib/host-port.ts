@@ -34,7 +34,25 @@ export function formatHostPort({ host, port }: HostPort): string {
   return isIP(host) === 6 ? `[${canonicalAddress(host)}]:${port}` : `${host}:${port}`
 }
 
+/** Whether `host` leads nowhere but to this machine. */
+export function isLoopbackHost(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'))
+}
+
+/**
+ * An address as others write it: the short form of IPv6, and IPv4 where an IPv6 socket says `::ffff:a00:7` or
+ * `::ffff:10.0.0.7`. Anything else is given back as it is.
+ */
+export function plainAddress(host: string): string {
+  const address = canonicalAddress(host)
+  const [, high, low] = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(address) ?? []
+  if (high === undefined || low === undefined) return address
+  const halves = [high, low].map((digits) => Number.parseInt(digits, 16))
+  return halves.flatMap((half) => [half >> 8, half & 0xff]).join('.')
+}
+
 /** IPv6 has many spellings; this gives the short one of RFC 5952. */
 function canonicalAddress(address: string): string {
-  return isIPv6(address) ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
+  const isPlain = isIPv6(address) && !address.includes('%') // a link's address means nothing elsewhere
+  return isPlain ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
 }

@@ -1,18 +1,11 @@
-import { generateKeyPairSync } from 'node:crypto'
-import { privateKeyFromRaw } from '@libp2p/crypto/keys'
-import { type GossipSub, gossipsub, type Message, StrictSign, TopicValidatorResult } from '@libp2p/gossipsub'
-import { type Identify, identify } from '@libp2p/identify'
-import type { Connection, Libp2p, MultiaddrConnection, PeerId, PrivateKey, Stream } from '@libp2p/interface'
+import { type Message, TopicValidatorResult } from '@libp2p/gossipsub'
+import type { Connection, MultiaddrConnection, PrivateKey, Stream } from '@libp2p/interface'
 import { peerIdFromPrivateKey, peerIdFromString } from '@libp2p/peer-id'
-import { tcp } from '@libp2p/tcp'
-import { yamux } from '@libp2p/yamux'
-import { createLibp2p } from 'libp2p'
 import type { Clock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import { abortable } from '../lib/signals.ts'
-import { noiseOf } from './admission.ts'
-import { maxNewsBytes } from './announcer.ts'
-import { hostOf, type ListenAddress, listenMultiaddr, toMultiaddr } from './gossip-address.ts'
+import { hostOf, type ListenAddress, toMultiaddr } from './gossip-address.ts'
+import { createGossipNode, createPrivateKey, type GossipNode, instanceOf, tableTopic } from './gossip-node.ts'
 import type { Network } from './gossip-rules.ts'
 import { InboundLimit } from './inbound-limit.ts'
 import type { MembershipMetrics } from './metrics.ts'
@@ -21,14 +14,6 @@ import type { InstanceId, RowSnapshot } from './row.ts'
 import { readRow, rowProtocol, sendRow } from './row-stream.ts'
 import type { MembershipTimers } from './timers.ts'
 
-export const tableTopic = '/kas/table/1'
-
-/** one frame may carry some messages, each with its signature; a larger one ends the stream */
-const maxFrameBytes = 4 * maxNewsBytes
-/** what a peer that does not read may leave in our memory; beyond it, its stream is reset */
-const maxOutboundBytes = 8 * 1024 * 1024
-/** two a pair where both dialled at once, of an installation as large as `bounds.instances` */
-const maxConnections = 1024
 /** pulls that one member may have under way here, on a connection */
 const maxRowStreams = 4
 /** a second connection of the same pair within this is a dial of both sides at once, and both stay */
@@ -55,12 +40,10 @@ export interface GossipOptions {
   readonly listen: ListenAddress
 }
 
-type Node = Libp2p<{ identify: Identify; pubsub: GossipSub }>
-
 /** The gossip's network as the membership sees it. */
 export type GossipNetwork = Pick<Gossip, keyof Gossip>
 
-/** The gossip's network on libp2p: TCP, noise, yamux, gossipsub with signed messages. Design 6. */
+/** The gossip's network on libp2p: who is connected, who may be, and what passes. Design 6. */
 export class Gossip implements Network {
   readonly instance: InstanceId
   readonly #components: GossipComponents
@@ -70,7 +53,9 @@ export class Gossip implements Network {
   readonly #limit: InboundLimit
   readonly #pending = new Map<MultiaddrConnection, () => void>()
   readonly #banned = new Map<InstanceId, () => void>()
-  #node: Node | undefined
+  /** ms of `performance.now`: libp2p's own times are of the wall clock, which may be set meanwhile */
+  readonly #openedAt = new WeakMap<Connection, number>()
+  #node: GossipNode | undefined
   #publishing: Promise<unknown> = Promise.resolve()
 
   constructor(components: GossipComponents, options: GossipOptions, timers: MembershipTimers) {
@@ -78,7 +63,7 @@ export class Gossip implements Network {
     this.#options = options
     this.#timers = timers
     this.#limit = new InboundLimit(components.clock)
-    this.#privateKey = newPrivateKey()
+    this.#privateKey = createPrivateKey()
     this.instance = peerIdFromPrivateKey(this.#privateKey).toString() as InstanceId
   }
 
@@ -95,6 +80,7 @@ export class Gossip implements Network {
     })
     node.addEventListener('peer:connect', ({ detail }) => this.#components.connected(instanceOf(detail)))
     node.addEventListener('peer:disconnect', ({ detail }) => this.#components.disconnected(instanceOf(detail)))
+    node.addEventListener('connection:open', ({ detail }) => void this.#openedAt.set(detail, performance.now()))
     node.addEventListener('connection:close', ({ detail }) => this.#closed(detail))
     await node.handle(rowProtocol, (stream) => this.#serveRow(stream), {
       maxInboundStreams: maxRowStreams,
@@ -203,9 +189,16 @@ export class Gossip implements Network {
    * gossipsub's streams may have been on this one of two connections, and would not be opened on the other: the pair
    * begins anew.
    */
-  #closed({ remotePeer, timeline }: Connection): void {
-    if (Date.now() - timeline.open < simultaneousMs) return
-    for (const other of this.#connections(instanceOf(remotePeer))) other.abort(new Error('its twin has ended'))
+  #closed(connection: Connection): void {
+    if (this.#isFresh(connection)) return
+    const others = this.#connections(instanceOf(connection.remotePeer))
+    for (const other of others) other.abort(new Error('its twin has ended'))
+  }
+
+  /** It may be one of two that were dialled at once. */
+  #isFresh(connection: Connection): boolean {
+    const now = performance.now()
+    return now - (this.#openedAt.get(connection) ?? now) < simultaneousMs
   }
 
   #admit(connection: MultiaddrConnection): boolean {
@@ -228,75 +221,28 @@ export class Gossip implements Network {
     return this.#pending.delete(connection)
   }
 
-  #admitMember(peer: PeerId): boolean {
-    const instance = instanceOf(peer)
+  #admitMember(instance: InstanceId, connection: MultiaddrConnection): boolean {
+    this.#proven(connection)
     if (this.#banned.has(instance)) {
       this.#components.metrics.refused('banned')
       return false
     }
     // it dials again: it has lost the connection that still looks open here
     for (const old of this.#connections(instance)) {
-      if (Date.now() - old.timeline.open > simultaneousMs) old.abort(new Error('the peer has connected anew'))
+      if (!this.#isFresh(old)) old.abort(new Error('the peer has connected anew'))
     }
     return true
   }
 
-  async #createNode(): Promise<Node> {
-    const { secret, previousSecret, listen } = this.#options
-    const { handshakeMs } = this.#timers
-    return await createLibp2p({
-      start: false,
-      privateKey: this.#privateKey,
-      nodeInfo: { name: 'kas', version: '1', userAgent: 'kas' },
-      addresses: { listen: [listenMultiaddr(listen)] },
-      transports: [tcp({ listenOpts: bothFamilies })],
-      connectionEncrypters: noiseOf(secret, previousSecret),
-      streamMuxers: [yamux()],
-      connectionGater: {
-        denyDialMultiaddr: () => false,
-        denyInboundConnection: (connection) => !this.#admit(connection),
-        denyInboundEncryptedConnection: (peer, connection) => {
-          this.#proven(connection)
-          return !this.#admitMember(peer)
-        },
-        denyOutboundEncryptedConnection: (peer) => this.#banned.has(instanceOf(peer)),
+  #createNode(): Promise<GossipNode> {
+    return createGossipNode(
+      {
+        privateKey: this.#privateKey,
+        admit: (connection) => this.#admit(connection),
+        admitMember: (instance, connection) => this.#admitMember(instance, connection),
+        isBanned: (instance) => this.#banned.has(instance),
       },
-      // our own limits are by address, and know who is listed
-      connectionManager: {
-        maxConnections,
-        inboundConnectionThreshold: Number.MAX_SAFE_INTEGER,
-        maxIncomingPendingConnections: Number.MAX_SAFE_INTEGER,
-        inboundUpgradeTimeout: handshakeMs,
-        dialTimeout: handshakeMs,
-        addressDialTimeout: handshakeMs,
-      },
-      // its pings would end connections of a busy machine; beats tell who is silent
-      connectionMonitor: { enabled: false },
-      services: { identify: identify(), pubsub: gossipsub(pubsubOptions) },
-    })
+      { ...this.#options, handshakeMs: this.#timers.handshakeMs },
+    )
   }
-}
-
-/** libp2p hands them on to node:net, which would listen on IPv6 alone */
-const bothFamilies = { keepAlive: true, ipv6Only: false }
-
-const pubsubOptions: Parameters<typeof gossipsub>[0] = {
-  globalSignaturePolicy: StrictSign,
-  allowPublishToZeroTopicPeers: true,
-  allowedTopics: [tableTopic],
-  fallbackToFloodsub: false,
-  tagMeshPeers: false,
-  maxInboundDataLength: maxFrameBytes,
-  maxOutboundBufferSize: maxOutboundBytes,
-  // peers are members: neither many on one address nor a slow machine is a fault
-  scoreParams: { IPColocationFactorWeight: 0, behaviourPenaltyWeight: 0 },
-}
-
-function newPrivateKey(): PrivateKey {
-  const { d, x } = generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' })
-  return privateKeyFromRaw(Buffer.concat([Buffer.from(d ?? '', 'base64url'), Buffer.from(x ?? '', 'base64url')]))
-}
-
-function instanceOf(peer: PeerId): InstanceId {
-  return peer.toString() as InstanceId
 }

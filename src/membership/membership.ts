@@ -1,18 +1,19 @@
-import { networkInterfaces } from 'node:os'
-import { parseHostPort } from '../lib/host-port.ts'
 import type { Service } from '../lib/service.ts'
 import type { AgentId } from '../proto/call.ts'
 import { Ring } from '../ring/ring.ts'
+import { firstHead } from './first-head.ts'
 import { Gossip, type GossipNetwork } from './gossip.ts'
+import { isOwnAddress } from './gossip-address.ts'
 import { GossipRules } from './gossip-rules.ts'
 import { Join } from './join.ts'
+import { ListedAddresses } from './listed-addresses.ts'
 import { type Holder, type Member, Members } from './members.ts'
 import type { MembershipComponents, MembershipOptions } from './membership-options.ts'
 import { MembershipWarnings } from './membership-warnings.ts'
 import { createMembershipMetrics, type MembershipMetrics } from './metrics.ts'
 import { OwnRow } from './own-row.ts'
 import { Reconciler } from './reconciler.ts'
-import type { ConnectionEntry, InstanceId, Row } from './row.ts'
+import { type ConnectionEntry, connectionsOf, type InstanceId, type Row } from './row.ts'
 import { Table, type TableChange } from './table.ts'
 import { defaultTimers, type MembershipTimers } from './timers.ts'
 
@@ -42,10 +43,9 @@ export class Membership implements Service {
   readonly #join: Join
   readonly #members: Members
   readonly #warnings: MembershipWarnings
+  readonly #listed: ListedAddresses
   readonly #listeners = new Set<(change: MembershipChange) => void>()
-  #listedHosts: ReadonlySet<string> = new Set()
   #ring = Ring.of([])
-  #unsubscribe: (() => void)[] = []
 
   constructor(components: MembershipComponents, options: MembershipOptions) {
     const { clock, log, sources } = components
@@ -56,6 +56,7 @@ export class Membership implements Service {
     const table = this.#table
     this.#components = components
     this.#warnings = warnings
+    this.#listed = new ListedAddresses({ sources })
     const gossip = this.#createGossip(metrics, options, timers)
     const own = new OwnRow(gossip.instance, firstHead(options, clock.now()))
     this.#gossip = gossip
@@ -80,7 +81,7 @@ export class Membership implements Service {
         random,
         isConnected,
         dial: (address, signal) => gossip.dial(address, signal),
-        isSelf: (address) => isLocal(address, gossip.port),
+        isSelf: (address) => isOwnAddress(address, gossip.port),
         whoIsAt: (address) => this.#members.at(address),
         lost: (instance) => this.#rules.lost(instance),
         dialled: (address, result) => {
@@ -111,7 +112,7 @@ export class Membership implements Service {
       connected: (instance: InstanceId) => this.#connected(instance),
       disconnected: (instance: InstanceId) => this.#disconnected(instance),
       subscribed: () => this.#rules.subscribed(),
-      isListed: (host: string) => this.#listedHosts.has(host),
+      isListed: (host: string) => this.#listed.hosts.has(host),
     }
     const { createGossip } = this.#components
     return createGossip ? createGossip(components, options, timers) : new Gossip(components, options, timers)
@@ -121,7 +122,7 @@ export class Membership implements Service {
     return createMembershipMetrics(metrics, {
       members: () => this.#table.size + 1,
       rows: () => this.#table.size,
-      connections: () => this.#table.rows().reduce((sum, row) => sum + row.connections.size, 0),
+      connections: () => this.#table.rows().reduce((sum, row) => sum + connectionsOf(row).length, 0),
       staleSources: () => sources.filter((source) => source.current().stale).length,
       silentSources: () => sources.filter((source) => !source.current().answered).length,
     })
@@ -136,8 +137,7 @@ export class Membership implements Service {
     await this.#gossip.start()
     this.#own.setHead({ ...this.#own.head, gossipPort: this.#gossip.port })
     this.#rules.start()
-    this.#unsubscribe = this.#components.sources.map((source) => source.onChange(() => this.#discovered()))
-    this.#discovered()
+    this.#listed.start(() => this.#discovered())
     this.#reconciler.start()
     this.#join.start()
     for (const source of this.#components.sources) {
@@ -149,8 +149,7 @@ export class Membership implements Service {
   /** Tells the others that this instance is gone, and ends its connections. */
   async stop(): Promise<void> {
     this.#join.stop()
-    for (const undo of this.#unsubscribe) undo()
-    this.#unsubscribe = []
+    this.#listed.stop()
     this.#reconciler.stop()
     this.#rules.stop()
     await Promise.all([this.#gossip.stop(), ...this.#components.sources.map((source) => source.stop())])
@@ -241,6 +240,7 @@ export class Membership implements Service {
 
   #connected(instance: InstanceId): void {
     this.#members.connected(instance)
+    this.#warnings.reachedFrom(this.#gossip.hostOf(instance), this.#own.head)
     this.#rules.connected(instance)
     this.#membersChanged() // of two instances of a name, it may count now
   }
@@ -276,31 +276,9 @@ export class Membership implements Service {
   }
 
   #discovered(): void {
-    const addresses = new Set(this.#components.sources.flatMap((source) => source.current().addresses))
-    this.#listedHosts = new Set(Array.from(addresses, (address) => parseHostPort(address)?.host ?? ''))
-    this.#warnings.listed(addresses)
-    this.#reconciler.set([...addresses].sort())
+    const { all } = this.#listed
+    this.#warnings.listed(all)
+    this.#reconciler.set(all)
     this.#join.update()
   }
-}
-
-function firstHead({ name, replica, listen, publicKeyHash, kasVersion, agentAddress }: MembershipOptions, now: number) {
-  return {
-    name,
-    state: 'joining' as const,
-    replicaPort: replica.port,
-    publicKeyHash,
-    kasVersion,
-    startedAt: now,
-    gossipPort: listen.port,
-    ...(replica.host !== undefined && { replicaHost: replica.host }),
-    ...(agentAddress !== undefined && { agentAddress }),
-  }
-}
-
-/** Whether the address is one of this machine's, at the port on which this replica listens. */
-function isLocal(address: string, ownPort: number): boolean {
-  const place = parseHostPort(address)
-  if (place?.port !== ownPort) return false
-  return Object.values(networkInterfaces()).some((list) => list?.some((own) => own.address === place.host))
 }

@@ -139,7 +139,7 @@ export class Reconciler {
     place.dial = controller
     this.#dials++
     const { clock, dial } = this.#components
-    const cancel = clock.after(this.#timers.handshakeMs, () => controller.abort(new Error('no answer in time')))
+    const cancel = clock.after(this.#timers.handshakeMs, () => controller.abort(late()))
     void dial(address, controller.signal)
       .catch((error: unknown): DialResult => ({ kind: 'failed', error }))
       .then((result) => {
@@ -167,4 +167,8 @@ export class Reconciler {
   #lose(instance: InstanceId): void {
     if (![...this.#places.values()].some((place) => place.instance === instance)) this.#components.lost(instance)
   }
+}
+
+function late(): Error {
+  return Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })
 }

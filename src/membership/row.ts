@@ -101,6 +101,11 @@ const entryOverheadBytes = 64
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 const hashPattern = /^[0-9a-f]{64}$/
 
+/** Entries of the row that are connections, and no registrations. */
+export function connectionsOf({ connections }: Row): ConnectionEntry[] {
+  return [...connections.values()].filter(({ registration }) => registration === undefined)
+}
+
 /** About what the entry takes on the wire, for `rowBytes`. */
 export function entryBytes(entry: ConnectionEntry): number {
   const methods = entry.methods.reduce((sum, method) => sum + method.length + 2, 0)

@@ -37,11 +37,24 @@ export const connectRequestOrder = {
   error: ['EOF'],
 } as const satisfies OrderTable
 
+/** Of an agent that goes on with its tunnel: a second descriptor, empty, says that it waits for the next call. */
+export const reusedConnectRequestOrder = {
+  ...connectRequestOrder,
+  trailer: ['error', 'descriptor', 'EOF'],
+  error: ['descriptor', 'EOF'],
+} as const satisfies OrderTable
+
 export const connectResponseOrder = {
   start: ['requestInfo', 'EOF'],
   requestInfo: ['message', 'closeSend', 'EOF'],
   message: ['message', 'closeSend', 'EOF'],
   closeSend: ['EOF'],
+} as const satisfies OrderTable
+
+/** Of a kas that goes on with the tunnel. */
+export const reusedConnectResponseOrder = {
+  ...connectResponseOrder,
+  closeSend: ['requestInfo', 'EOF'],
 } as const satisfies OrderTable
 
 const writer = new BackwardWriter()

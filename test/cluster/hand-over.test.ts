@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { KnownMessages } from '../../src/proto/known-messages.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
-import { callOf, callThrough, readReply } from '../support/agents-server.ts'
+import { agentId, callOf, callThrough, readReply } from '../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
@@ -110,27 +110,63 @@ t.test('a method goes to a pod that serves it', async (t) => {
 })
 
 t.test(
-  'a caller that leaves frees the tunnel; one that gives up before it said anything leaves it unused',
+  'a caller that says nothing at first is told to the agent all the same, and frees the tunnel by leaving',
   async (t) => {
     const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]
     const agent = await agentAt(t, holder)
     const tunnel = agent.open()
     await knows(entry, holder)
     const controller = new AbortController()
-    const { promise: asked, resolve } = Promise.withResolvers<void>()
     const messages = (async function* () {
-      resolve()
       await new Promise(() => undefined)
       yield new Uint8Array(0)
     })()
-    const reply = await entry.forward(callOf([], { messages, signal: controller.signal }))
-    await asked
+    const reply = entry.forward(callOf([], { messages, signal: controller.signal }))
+    t.match(await tunnel.next(), { kind: 'requestInfo', methodName: echoMethod })
     controller.abort()
-    t.match((await readReply(reply)).error, { code: 'CANCELLED' })
-    void tunnel.serveEcho()
-    t.same((await callThrough(entry.forward, ['again'])).messages, ['again'])
+    t.match((await readReply(await reply)).error, { code: 'CANCELLED' })
+    t.equal(await tunnel.next(), undefined)
   },
 )
+
+t.test('of two tunnels that come at once for one call the other stays unused', async (t) => {
+  const [entry, one, two] = (await startWholeReplicas(t, 3)) as [WholeReplica, WholeReplica, WholeReplica]
+  const agents = [await agentAt(t, one), await agentAt(t, two)]
+  const busy = agents.map((agent) => agent.open())
+  for (const holder of [one, two]) await knows(entry, holder)
+  const running = busy.map(() => entry.forward(callOf([])))
+  await Promise.all(busy.map((tunnel) => tunnel.next()))
+  const waiting = callThrough(entry.forward, ['first'])
+  while (one.tunnels.look(agentId, echoMethod).waiting + two.tunnels.look(agentId, echoMethod).waiting < 2) {
+    await new Promise(setImmediate)
+  }
+  for (const agent of agents) void agent.open().serveEcho()
+  t.same((await waiting).messages, ['first'])
+  t.same((await callThrough(entry.forward, ['second'])).messages, ['second'])
+  for (const agent of agents) agent.close()
+  for (const reply of running) await readReply(await reply)
+})
+
+t.test('a tunnel that is lost between `ready` and its use: the call goes another way, whatever it does', async (t) => {
+  const [entry, one, two] = (await startWholeReplicas(t, 3)) as [WholeReplica, WholeReplica, WholeReplica]
+  const infos: unknown[] = []
+  let losses = 0
+  for (const holder of [one, two]) {
+    const agent = await agentAt(t, holder)
+    for (let i = 0; i < 2; i++) void agent.open().serveEcho((info) => infos.push(info))
+    await knows(entry, holder)
+    const { tunnels } = holder
+    const take = tunnels.take.bind(tunnels)
+    tunnels.take = (...asked) => {
+      const tunnel = take(...asked)
+      if (tunnel && losses++ === 0) tunnel.connection.session.destroy()
+      return tunnel
+    }
+  }
+  t.match(await callThrough(entry.forward, ['a', 'b']), { messages: ['a', 'b'], error: undefined })
+  t.equal(losses, 2)
+  t.equal(infos.length, 1)
+})
 
 t.test('an agent that comes while a call waits gets it, wherever it comes', async (t) => {
   const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]

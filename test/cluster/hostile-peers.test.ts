@@ -37,6 +37,9 @@ t.test('a replica with another secret learns nothing, and is told in millisecond
   const b = await startReplica(t, 'kas-1', { secret: other, listed: [a.address], timers: { handshakeMs: 60_000 } })
   t.equal(b.membership.rows().length, 1)
   t.equal(a.membership.rows().length, 1)
+  await eventually(() => {
+    if (b.lines.length === 0) throw new Error('not told')
+  })
   t.match(b.lines, [{ level: 'warn', net_address: a.address, error: { type: 'EncryptionFailedError' } }])
   t.notOk(JSON.stringify([a.lines, b.lines]).includes(secret.toString('hex')))
   await eventually(async () => {

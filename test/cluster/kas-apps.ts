@@ -1,16 +1,14 @@
 import { createHash } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { App } from '../../src/kas/app.ts'
 import { parseKasConfig } from '../../src/kas/config.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { secret } from '../contract/rails-server/start-server.ts'
+import { askSocket } from '../support/ask-socket.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -51,12 +49,6 @@ agents:
     }
   })
   return replicas
-}
-
-/** What the replica's Unix socket answers. */
-export async function askSocket(socketPath: string, path: string): Promise<unknown> {
-  const [response] = (await once(request({ socketPath, path }).end(), 'response')) as [IncomingMessage]
-  return JSON.parse(await text(response))
 }
 
 interface Place {

@@ -34,8 +34,10 @@ t.test('replicas find one another, say who holds what, and agree on ranks', asyn
   a.membership.removeConnection('1')
   await until(c, () => !holds(c, a))
   t.ok(holds(c, b))
+  b.membership.addConnection(entry('pod', 42, { methods: [], registration: { podId: 7n, renewed: true } }))
+  await until(c, () => c.membership.row(b.membership.instance)?.connections.has('pod') === true)
   t.equal(await c.metric('kas_members'), 3)
-  t.equal(await c.metric('kas_row_connections'), 1)
+  t.equal(await c.metric('kas_row_connections'), 1, 'a pod that registered is no connection')
 })
 
 t.test('a joiner knows all rows when its start resolves', async (t) => {

@@ -1,7 +1,8 @@
 import type { Test } from 'tap'
+import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
+import { defaultReachability, type ReachabilityOptions } from '../../src/kas/router/reachability.ts'
 import { createReplicaIdentity } from '../../src/kas/router/replica-identity.ts'
-import { defaultReplicaLink } from '../../src/kas/router/replica-link.ts'
 import { Replicas } from '../../src/kas/router/replicas.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { defaultSearch, type SearchOptions } from '../../src/kas/router/search.ts'
@@ -10,6 +11,7 @@ import { ReplicasServer } from '../../src/kas/servers/replicas.ts'
 import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import type { MembershipTimers } from '../../src/membership/timers.ts'
 import type { AgentId, Forward } from '../../src/proto/call.ts'
 import type { Handler } from '../../src/proto/grpc/server-session.ts'
 import { agentId, oneAgent } from '../support/agents-server.ts'
@@ -29,6 +31,10 @@ export interface WholeReplica {
 export interface WholeReplicaOptions {
   readonly listed?: readonly string[]
   readonly search?: Partial<SearchOptions>
+  readonly reachability?: Partial<ReachabilityOptions>
+  readonly timers?: Partial<MembershipTimers>
+  /** default: `oneAgent` */
+  readonly directory?: Directory
   /** calls between replicas themselves, of the replica of this name */
   readonly methods?: (name: string) => Readonly<Record<string, Handler>>
 }
@@ -43,7 +49,8 @@ export async function startWholeReplica(
   const tunnels = new Tunnels({ now: () => performance.now() })
   const strangers = { count: 0 }
   const { publicKeyHash } = identity
-  const replica = await startReplica(t, name, { listed: options.listed ?? [], publicKeyHash, replica: { port: 0 } })
+  const { listed = [], timers = {} } = options
+  const replica = await startReplica(t, name, { listed, timers, publicKeyHash, replica: { port: 0 } })
   const { membership } = replica
   const replicasServer = new ReplicasServer(
     {
@@ -59,14 +66,15 @@ export async function startWholeReplica(
   await replicasServer.start()
   t.teardown(() => replicasServer.stop())
   membership.setReplicaPort(replicasServer.address.port)
-  const links = new Replicas({ membership, identity, log }, { ...defaultReplicaLink, redialMs: [5, 50] })
+  const reachability = { ...defaultReachability, ...options.reachability }
+  const links = new Replicas({ membership, identity, log }, { reachability, redialMs: [5, 50] })
   await links.start()
   t.teardown(() => links.stop())
   const observer = { routed: () => undefined, timedOut: () => undefined }
   const router = new Router({ tunnels, observer, replicas: links }, { ...defaultSearch, ...options.search })
   const agents = new AgentsServer(
     {
-      directory: oneAgent(),
+      directory: options.directory ?? oneAgent(),
       tunnels,
       methods: {},
       log,

@@ -1,9 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
+import { EntryReplica } from '../support/entry-replica.ts'
 import { httpsGet } from '../support/https-get.ts'
 import { bindReader, identityOperations } from '../support/kubectl-identities.ts'
 import { deleteOperation, objectOperations } from '../support/kubectl-operations.ts'
@@ -21,52 +22,69 @@ import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { bearerOf, impersonated } from '../support/stack-directory.ts'
 
-/** What kubectl does with an API server directly, it does through kas and tunnel, and sees the same. */
+/**
+ * What kubectl does with an API server directly, it does through the replica that holds the agent, and through one that
+ * does not, and sees the same.
+ */
 
-t.test('kubectl, direct and through kas', { skip, timeout: 240_000 }, async (t) => {
+/** rows that need nothing of one another, side by side: each mostly waits */
+const rowsAtOnce = 3
+
+t.test('kubectl, direct and through each way of kas', { skip, timeout: 240_000 }, async (t) => {
   const processes = await Processes.start(t)
   const controlPlane = new ControlPlane({ assets, parts: 'all' })
   t.teardown(() => controlPlane.stop())
   await controlPlane.start()
   const direct = await directKubeconfigs(controlPlane, processes)
-  const stack = await Stack.start(processes, { agentKubeconfig: direct.agent })
-  await stack.startAgentk()
-  await stack.connected()
-  const sides = [
-    await createSide('direct', direct, { processes, controlPlane }),
-    await throughStack('through-kas', stack, { processes, controlPlane }),
-  ] as const
-  const version = await httpsGet(`${stack.kubernetesUrl}/version`, {
-    ca: await readFile(stack.caFile, 'utf8'),
-    token: bearerOf('agent'),
-  })
-  t.match(version.headers.via, /gitlab-agent\/.*gitlab-kas\//, 'one side goes through kas and tunnel')
+  const { holder, entry } = await startWays(t, processes, direct.agent)
+  const components = { processes, controlPlane }
+  const sides = await Promise.all([
+    createSide('direct', direct, components),
+    throughStack('through-holder', holder, components),
+    createSide('through-entry', entry.kubeconfigs, components),
+  ])
   const account = 'system:serviceaccount:default:agentk'
   const { ci_job, user, impersonate } = impersonated
   const users = { agent: account, ci_job: ci_job.username, user: user.username, impersonate: impersonate.username }
-  for (const { kubectl } of sides) {
-    await bindReader(kubectl, [users.ci_job, users.user, users.impersonate])
-  }
-  const operations = [
-    ...objectOperations,
-    ...logOperations,
-    ...streamOperations,
-    ...identityOperations(users),
-    deleteOperation,
-  ]
-  const rows: string[][] = [['operation', 'carried by', ...sides.map(({ name }) => name)]]
-  for (const operation of operations) {
+  const readers = [users.ci_job, users.user, users.impersonate]
+  await Promise.all(sides.map(({ kubectl }) => bindReader(kubectl, readers)))
+  const rows: string[][] = []
+  const play = async (operation: KubectlOperation) => {
+    const row = [operation.name, operation.form ?? '', ...sides.map(() => 'skipped')]
+    rows.push(row)
     const skip = skipOf(operation)
-    if (skip) rows.push([operation.name, operation.form ?? '', ...sides.map(() => 'skipped')])
-    await t.test(titleOf(operation), { skip }, async (t) => {
+    await t.test(titleOf(operation), { skip, buffered: true }, async (t) => {
       const results = await Promise.all(sides.map((side) => attempt(operation, side)))
-      rows.push([operation.name, operation.form ?? '', ...results.map(({ error }) => (error ? 'FAILED' : 'ok'))])
-      for (const [index, { error }] of results.entries()) t.error(error, sides[index]?.name ?? '')
-      t.equal(results[1]?.seen, results[0]?.seen, 'both see the same')
+      row.splice(2, sides.length, ...results.map(({ error }) => (error ? 'FAILED' : 'ok')))
+      for (const [index, { error, seen }] of results.entries()) {
+        const name = sides[index]?.name ?? ''
+        t.error(error, name)
+        t.equal(seen, results[0]?.seen, `${name} sees what is seen directly`)
+      }
     })
   }
-  t.comment(table(rows))
+  for (const operation of objectOperations) await play(operation)
+  t.jobs = rowsAtOnce
+  await Promise.all([...logOperations, ...streamOperations, ...identityOperations(users)].map(play))
+  await play(deleteOperation)
+  t.same(await entry.holders(), ['kas-0'], 'the agent has been where it was all the while')
+  t.comment(table([['operation', 'carried by', ...sides.map(({ name }) => name)], ...rows]))
 })
+
+/** One replica that holds the agent, and one that does not. */
+async function startWays(t: Test, processes: Processes, agentKubeconfig: string) {
+  const holder = await Stack.start(processes, { agentKubeconfig })
+  await holder.startAgentk()
+  const entry = await EntryReplica.start(processes, holder)
+  await holder.connected()
+  for (const url of [holder.kubernetesUrl, entry.kubernetesUrl]) {
+    const ca = await readFile(holder.caFile, 'utf8')
+    const version = await httpsGet(`${url}/version`, { ca, token: bearerOf('agent') })
+    t.equal(version.status, 200)
+    t.match(version.headers.via, /gitlab-agent\/.*gitlab-kas\//, 'it goes through kas and tunnel')
+  }
+  return { holder, entry }
+}
 
 async function attempt(operation: KubectlOperation, side: KubectlSide): Promise<{ seen?: string; error?: unknown }> {
   try {

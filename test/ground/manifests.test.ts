@@ -6,6 +6,7 @@ import { nodeFlags } from '../../dev/node-flags.ts'
 import { parseFlags } from '../../src/agentk/flags.ts'
 import { parseListenAddress } from '../../src/kas/config/listen-address.ts'
 import { parseKasConfig } from '../../src/kas/config.ts'
+import { stopPatienceMs } from '../../src/kas/stop-patience.ts'
 import { gossipPortName } from '../../src/membership/discovery/kubernetes/endpoint-addresses.ts'
 import { findObject, readManifests } from '../support/manifests.ts'
 
@@ -40,8 +41,7 @@ const listens = {
   gossip: config.cluster.listen,
 }
 
-/** What src/kas/app.ts and src/agentk/main.ts take beyond the graces of the configuration. ms */
-const kasStopMarginMs = 10_000
+/** What src/agentk/main.ts takes. ms */
 const agentkStopMs = 25_000
 /** for what neither knows of, such as a slow node */
 const roomMs = 10_000
@@ -52,10 +52,7 @@ t.test('the configuration is as kas wants it', async (t) => {
 })
 
 t.test('Kubernetes waits longer than the programs take to stop', async (t) => {
-  const { agent, api, private_api } = config
-  const graces = [agent.listen, api.listen, private_api.listen, kubernetesApi.listen]
-  const listenMs = Math.max(...graces.map(({ listen_grace_period }) => listen_grace_period))
-  const kasMs = listenMs + kubernetesApi.listen.shutdown_grace_period + kasStopMarginMs
+  const kasMs = stopPatienceMs(config)
   t.ok(workloads.kas.terminationGracePeriodSeconds * 1000 >= kasMs + roomMs, `kas takes ${kasMs} ms`)
   t.ok(workloads.agentk.terminationGracePeriodSeconds * 1000 >= agentkStopMs + roomMs, 'agentk')
 })

@@ -1,5 +1,6 @@
 import type { ConnectionEntry, InstanceId, Row, RowSnapshot } from '../../src/membership/row.ts'
 import type { AgentId, Safety } from '../../src/proto/call.ts'
+import { contentOf, isAsTold } from './row-content.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
 /** What must hold, whatever happens. */
@@ -42,8 +43,8 @@ export class Ledger {
   readonly calls = new Map<string, CallRecord>()
   violation: Violation | undefined
   readonly #time: VirtualTime
-  /** by instance and version: what the owner said */
-  readonly #written = new Map<string, string>()
+  /** what each owner said, by version */
+  readonly #written = new Map<InstanceId, Map<number, RowSnapshot>>()
 
   constructor(time: VirtualTime) {
     this.#time = time
@@ -57,21 +58,25 @@ export class Ledger {
 
   /** The owner lets its row out. */
   rowWritten(row: RowSnapshot): void {
-    const key = `${row.instance} ${row.version}`
-    const content = contentOf(row.head, row.connections)
-    const known = this.#written.get(key)
-    if (known === undefined) this.#written.set(key, content)
-    else if (known !== content) this.violated('one writer per row', `${key} was written twice: ${known} and ${content}`)
+    const { instance, version } = row
+    const versions = this.#written.get(instance) ?? new Map<number, RowSnapshot>()
+    this.#written.set(instance, versions)
+    const known = versions.get(version)
+    Object.freeze(row.head) // heads are replaced, never changed: what readers have may be this one itself
+    if (!known) versions.set(version, row)
+    else if (!isAsTold(known, { head: row.head, connections: byId(row) })) {
+      const detail = `${instance} ${version} was written twice: ${textOf(known)} and ${textOf(row)}`
+      this.violated('one writer per row', detail)
+    }
   }
 
   /** `reader` has the row of another instance. */
   rowSeen(reader: string, row: Row): void {
-    const key = `${row.instance} ${row.version}`
-    const content = contentOf(row.head, row.connections.values())
-    const written = this.#written.get(key)
-    if (written === content) return
-    const detail = `${reader} has ${key} as ${content}, its owner ${written ?? 'never told that version'}`
-    this.violated('one writer per row', detail)
+    const { instance, version, head, connections } = row
+    const told = this.#written.get(instance)?.get(version)
+    if (told && isAsTold(told, row)) return
+    const has = `${reader} has ${instance} ${version} as ${contentOf(head, connections.values())}`
+    this.violated('one writer per row', `${has}, its owner ${told ? textOf(told) : 'never told that version'}`)
   }
 
   // calls
@@ -130,20 +135,10 @@ export function describe({ id, story }: CallRecord): string {
   return `call ${id}: ${story.join('; ')}`
 }
 
-/** All of a row that others may see, as text. */
-export function contentOf(head: Row['head'], connections: Iterable<ConnectionEntry>): string {
-  const { name, state, replicaPort, gossipPort, publicKeyHash } = head
-  return `${name} ${state} ${replicaPort} ${gossipPort} ${publicKeyHash} ${Array.from(connections, textOf).sort().join(' ')}`
+function textOf({ head, connections }: RowSnapshot): string {
+  return contentOf(head, connections)
 }
 
-/** entries never change */
-const texts = new WeakMap<ConnectionEntry, string>()
-
-function textOf(entry: ConnectionEntry): string {
-  const known = texts.get(entry)
-  if (known !== undefined) return known
-  const { id, agentId, pod, role, methods } = entry
-  const text = `${id}=${agentId}/${pod}/${role}/${methods.join('+')}`
-  texts.set(entry, text)
-  return text
+function byId({ connections }: RowSnapshot): Map<string, ConnectionEntry> {
+  return new Map(connections.map((entry) => [entry.id, entry]))
 }

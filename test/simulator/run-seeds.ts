@@ -17,22 +17,37 @@ export interface SeedTotals {
   readonly seeds: number
   readonly faults: number
   readonly fewestFaults: number
+  /** of the worlds that broke no rule: the shortest. Virtual ms */
+  readonly shortestMs: number
   readonly calls: number
   readonly events: number
+  /** of the processes that ran them. ms */
+  readonly userMs: number
+  readonly systemMs: number
+}
+
+export interface RunOptions {
+  readonly signal?: AbortSignal
+  /** a seed has been run */
+  readonly onResult?: (result: SimulationResult) => void
 }
 
 /** Runs seeds until the first that breaks a rule. Nothing is left running, also when `signal` aborts. */
 export async function runSeeds(
   { from, seeds, jobs }: SeedRange,
   size: SimulationOptions,
-  signal?: AbortSignal,
+  { signal, onResult }: RunOptions = {},
 ): Promise<SeedTotals> {
   const results: SimulationResult[] = []
   let next = from
   const take = () => (next < from + seeds && !signal?.aborted && !results.some(hasFailed) ? next++ : undefined)
   const runners = jobs === 1 ? [{ run: simulate, stop: () => undefined }] : Array.from({ length: jobs }, startRunner)
   const work = async ({ run }: Runner) => {
-    for (let seed = take(); seed !== undefined; seed = take()) results.push(await run(seed, size))
+    for (let seed = take(); seed !== undefined; seed = take()) {
+      const result = await run(seed, size)
+      results.push(result)
+      onResult?.(result)
+    }
   }
   const stop = () => {
     for (const runner of runners) runner.stop()
@@ -53,18 +68,22 @@ function hasFailed({ violation }: SimulationResult): boolean {
 
 function totalsOf(results: readonly SimulationResult[]): SeedTotals {
   const sum = (count: (result: SimulationResult) => number) => results.reduce((total, one) => total + count(one), 0)
+  const whole = results.filter((one) => !hasFailed(one))
   return {
     failed: results.filter(hasFailed).sort((a, b) => a.seed - b.seed)[0],
     seeds: results.length,
     faults: sum(({ faults }) => faults.length),
-    fewestFaults: Math.min(...results.filter((one) => !hasFailed(one)).map(({ faults }) => faults.length)),
+    fewestFaults: Math.min(...whole.map(({ faults }) => faults.length)),
+    shortestMs: Math.min(...whole.map(({ virtualMs }) => virtualMs)),
     calls: sum(({ outcomes }) => Object.values(outcomes).reduce((total, count) => total + count, 0)),
     events: sum(({ events }) => events),
+    userMs: sum(({ cpu }) => cpu.userMs),
+    systemMs: sum(({ cpu }) => cpu.systemMs),
   }
 }
 
 /** A world is young until it ends: a quarter of the time went into moving it out of a small young generation. MiB */
-const youngGeneration = ['--max-semi-space-size=64']
+const youngGeneration = ['--min-semi-space-size=128', '--max-semi-space-size=128']
 
 interface Runner {
   run(seed: number, size: SimulationOptions): Promise<SimulationResult>

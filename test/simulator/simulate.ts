@@ -8,6 +8,9 @@ import { isPlantedBug, plantedBugs } from './planted-bugs.ts'
 import { runSeeds } from './run-seeds.ts'
 import { fullSize, type SimulationResult } from './simulation.ts'
 
+/** a line to stderr after as many */
+const saidEverySeeds = 100
+
 const { values } = parseArgs({
   options: {
     seeds: { type: 'string', default: '200' },
@@ -40,16 +43,34 @@ const size = {
 }
 const began = performance.now()
 const jobs = seeds === 1 ? 1 : number('jobs')
-const totals = await runSeeds({ from: number('from'), seeds, jobs }, size)
-const seconds = ((performance.now() - began) / 1000).toFixed(1)
+let done = 0
+const onResult = () => {
+  if (++done % saidEverySeeds === 0) process.stderr.write(`${done} seeds, ${secondsSince(began)} s\n`)
+}
+const totals = await runSeeds({ from: number('from'), seeds, jobs }, size, { onResult })
+const seconds = secondsSince(began)
 const { failed } = totals
 if (failed) printFailure(failed)
 const end = bug ? `${bug} ${failed ? 'found' : 'NOT FOUND'}` : failed ? 'FAILED' : 'no rule broken'
 console.log(
-  `${totals.seeds} seeds in ${seconds} s (${jobs} at once): ${size.replicas} replicas, ${size.agents} agents, ` +
-    `${totals.faults} faults, ${totals.calls} calls, ${totals.events} events: ${end}`,
+  `${totals.seeds} seeds in ${seconds} s (${jobs} at once; CPU of each: ${perSeed(totals.userMs)} s user, ` +
+    `${perSeed(totals.systemMs)} s system): ${end}`,
 )
+if (Number.isFinite(totals.shortestMs)) {
+  console.log(
+    `each: ${size.replicas} replicas, ${size.agents} agents, ${(totals.shortestMs / 1000).toFixed(0)} virtual seconds, ` +
+      `at least ${totals.fewestFaults} faults; all: ${totals.faults} faults, ${totals.calls} calls, ${totals.events} events`,
+  )
+}
 process.exitCode = Boolean(failed) === Boolean(bug) ? 0 : 1
+
+function secondsSince(began: number): string {
+  return ((performance.now() - began) / 1000).toFixed(1)
+}
+
+function perSeed(ms: number): string {
+  return (ms / 1000 / totals.seeds).toFixed(2)
+}
 
 function printFailure({ seed, violation, faults }: SimulationResult): void {
   console.log(`seed ${seed}: "${violation?.rule}" is broken at ${violation?.atMs.toFixed(1)} ms`)

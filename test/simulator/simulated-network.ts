@@ -56,6 +56,7 @@ export class SimulatedNetwork {
   }
 
   isCut(from: Machine, to: Machine, port: Port): boolean {
+    if (this.#cuts.size === 0) return false
     for (const cut of this.#cuts) {
       if (cut.from === from.name && cut.to === to.name && (cut.port ?? port) === port) return true
     }

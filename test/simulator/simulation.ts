@@ -1,8 +1,9 @@
 import { Ring } from '../../src/ring/ring.ts'
 import { Callers } from './callers.ts'
 import { type FaultKind, faultKinds, faults } from './faults.ts'
-import { type CallRecord, contentOf, describe, type Violation } from './ledger.ts'
+import { type CallRecord, describe, type Violation } from './ledger.ts'
 import type { PlantedBug } from './planted-bugs.ts'
+import { contentOf } from './row-content.ts'
 import { replaceTime } from './virtual-time.ts'
 import { World } from './world.ts'
 
@@ -24,6 +25,10 @@ export interface SimulationResult {
   /** what was done to the replicas, in order */
   readonly faults: readonly { readonly atMs: number; readonly kind: FaultKind; readonly forMs: number }[]
   readonly events: number
+  /** of this process, for this world. ms */
+  readonly cpu: { readonly userMs: number; readonly systemMs: number }
+  /** that passed in it */
+  readonly virtualMs: number
   /** how calls ended, and how many */
   readonly outcomes: Readonly<Record<string, number>>
   /** the same for the same seed and size, if the code is the same */
@@ -47,6 +52,7 @@ const probesPerReplica = 8
 export async function simulate(seed: number, options: SimulationOptions): Promise<SimulationResult> {
   const world = new World({ ...options, seed, bug: options.bug })
   const { time, ledger, operator } = world
+  const cpu = process.cpuUsage()
   const onUnhandled = (error: unknown) => {
     const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
     ledger.violated('no failure that nobody handles', detail)
@@ -68,10 +74,10 @@ export async function simulate(seed: number, options: SimulationOptions): Promis
     })
     await time.run(endMs, () => ledger.violation !== undefined)
     if (!ledger.violation) checkQuiet(world, probes)
-    return { seed, violation: ledger.violation, faults: done, events: time.events, ...summary(world) }
+    return { seed, violation: ledger.violation, faults: done, ...used(cpu), ...summary(world) }
   } catch (error) {
     onUnhandled(error)
-    return { seed, violation: ledger.violation, faults: [], events: time.events, ...summary(world) }
+    return { seed, violation: ledger.violation, faults: [], ...used(cpu), ...summary(world) }
   } finally {
     process.off('unhandledRejection', onUnhandled)
     restoreTime()
@@ -156,12 +162,17 @@ function checkQuiet({ ledger, replicas, replicaNames }: World, probes: readonly 
   ledger.checkAnswers()
 }
 
-function summary({ ledger, time }: World): Pick<SimulationResult, 'outcomes' | 'trace'> {
+function used(since: NodeJS.CpuUsage): Pick<SimulationResult, 'cpu'> {
+  const { user, system } = process.cpuUsage(since)
+  return { cpu: { userMs: user / 1000, systemMs: system / 1000 } }
+}
+
+function summary({ ledger, time }: World): Pick<SimulationResult, 'events' | 'virtualMs' | 'outcomes' | 'trace'> {
   const outcomes: Record<string, number> = {}
   let trace = `${time.events}`
   for (const { id, outcome = 'none', deliveredTo } of ledger.calls.values()) {
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
     trace += ` ${id}:${outcome}:${deliveredTo.join('+')}`
   }
-  return { outcomes, trace }
+  return { events: time.events, virtualMs: time.now, outcomes, trace }
 }

@@ -13,10 +13,10 @@ const timeoutMs = 200_000
 
 t.setTimeout(timeoutMs)
 
-function ending(t: Test): AbortSignal {
+function ending(t: Test): { signal: AbortSignal } {
   const controller = new AbortController()
   t.teardown(() => controller.abort())
-  return controller.signal
+  return { signal: controller.signal }
 }
 
 t.test('a seed is the same world each time, and another seed another one', { timeout: timeoutMs }, async (t) => {

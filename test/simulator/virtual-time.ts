@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
+import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 
 /**
  * Time that moves only when nothing is left to do. What the code under test calls for time, timers and chance
@@ -14,8 +14,8 @@ export class Machine {
   clockOffsetMs = 0
   /** what came while it was frozen, in order */
   readonly held: Event[] = []
-  /** calls a function as this machine */
-  run: ((action: () => void) => void) | undefined
+  /** what runs in it runs as this machine */
+  scope: AsyncResource | undefined
 
   constructor(name: string) {
     this.name = name
@@ -36,6 +36,8 @@ const startOfTime = Date.parse('2026-06-01T00:00:00Z')
 
 const running = new AsyncLocalStorage<{ time: VirtualTime; machine: Machine }>()
 const nextMacrotask = setImmediate
+/** that share one turn of the process's event loop */
+const eventsPerTurn = 256
 
 export class VirtualTime {
   /** ms since the start */
@@ -82,15 +84,23 @@ export class VirtualTime {
   /** Runs what is due until `end`. Between two events, all that promises lead to has happened. */
   run(end: number, stopped: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
+      let over = false
       const step = () => {
+        if (over) return
         try {
-          if (!stopped() && this.#runNext(end)) return void nextMacrotask(step)
-          resolve()
+          over = stopped() || !this.#runNext(end)
+          if (over) resolve()
         } catch (error) {
+          over = true
           reject(error)
         }
       }
-      step()
+      // after each of them node runs what promises lead to, and tells of rejections, without a turn of its loop
+      const turn = () => {
+        for (let i = 0; i < eventsPerTurn; i++) nextMacrotask(step)
+        nextMacrotask(() => over || turn())
+      }
+      turn()
     })
   }
 
@@ -106,8 +116,8 @@ export class VirtualTime {
         continue
       }
       this.events++
-      machine.run ??= running.run({ time: this, machine }, () => AsyncLocalStorage.snapshot())
-      machine.run(event.action)
+      machine.scope ??= running.run({ time: this, machine }, () => new AsyncResource('machine'))
+      machine.scope.runInAsyncScope(event.action)
       return true
     }
     this.now = end

@@ -17,6 +17,8 @@ export interface Hints {
   readonly standby?: Place
   /** how often it may be sent PINGs. ms */
   readonly pingIntervalMs?: number
+  /** a tunnel may carry one call after another */
+  readonly reuse?: true
 }
 
 /** What agentk takes for an interval between PINGs. ms */
@@ -32,12 +34,14 @@ export function readHints(metadata: Metadata): Hints | undefined {
   const standby = readPlace(metadata, 'kas-standby')
   const interval = Number(metadata['kas-ping-interval-ms']?.[0])
   const pings = interval >= pingIntervalMs.min && interval <= pingIntervalMs.max
-  if (replica === undefined && !pings) return undefined
+  const reuse = metadata['kas-features']?.[0]?.split(',').includes('reuse') ?? false
+  if (replica === undefined && !pings && !reuse) return undefined
   return {
     ...(replica === undefined ? {} : { replica }),
     ...(home ? { home } : {}),
     ...(standby ? { standby } : {}),
     ...(pings ? { pingIntervalMs: interval } : {}),
+    ...(reuse ? { reuse } : {}),
   }
 }
 

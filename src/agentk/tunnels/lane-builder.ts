@@ -30,7 +30,7 @@ export interface LaneBuilderOptions {
 /** Builds connections to kas, with their tunnels: to the front, to one replica through it, or to a replica's own address. */
 export function laneBuilder(components: LaneBuilderComponents, { transport, pod }: LaneBuilderOptions): BuildLane {
   const { methods, logs, clock, random } = components
-  return ({ target, role, onMetadata, onOver }) => {
+  return ({ target, role, onMetadata, isReused, onOver }) => {
     const address = target?.address ?? transport.address
     // at an address of its own there is nobody to ask
     const route = target && !target.address ? target.name : undefined
@@ -48,10 +48,11 @@ export function laneBuilder(components: LaneBuilderComponents, { transport, pod 
     const metadata = () => ({
       ...components.metadata(),
       ...(route === undefined || address.webSocket ? {} : { [routeHeader.toLowerCase()]: [route] }),
-      'kas-features': ['home,ping'],
+      'kas-features': ['home,ping,reuse'],
       'kas-pod': [pod],
       'kas-role': [role()],
     })
-    return { link, pool: new TunnelPool({ link, methods, metadata, onMetadata, log: logs.tunnels, clock, random }) }
+    const parts = { link, methods, metadata, onMetadata, isReused, log: logs.tunnels, clock, random }
+    return { link, pool: new TunnelPool(parts) }
   }
 }

@@ -23,6 +23,8 @@ export interface LaneParts {
   /** asked at each Connect */
   readonly role: () => Role
   readonly onMetadata: (session: TunnelSession, metadata: Metadata) => void
+  /** kas goes on with a tunnel after its call */
+  readonly isReused: (session: TunnelSession) => boolean
   /** absent: it is dialled again for ever */
   readonly onOver?: () => void
 }
@@ -49,6 +51,8 @@ export class Lane {
   /** the last that was heard on the present connection */
   hints: Hints | undefined
   #role: Role
+  /** connections on which kas has said that tunnels carry one call after another */
+  readonly #reused = new WeakSet<TunnelSession>()
   /** aborts when it has landed, or never will */
   readonly #landing = new AbortController()
 
@@ -62,6 +66,7 @@ export class Lane {
       ...(target ? { target, onOver: () => this.#end(events) } : {}),
       role: () => this.#role,
       onMetadata: (session, metadata) => this.#read(events, session, metadata),
+      isReused: (session) => this.#reused.has(session),
     })
     this.link = link
     this.pool = pool
@@ -118,6 +123,7 @@ export class Lane {
   #read(events: LaneEvents, session: TunnelSession, metadata: Metadata): void {
     const hints = readHints(metadata)
     if (!hints || session.draining) return
+    if (hints.reuse) this.#reused.add(session)
     if (hints.pingIntervalMs !== undefined) this.link.pingEvery(session as ClientSession, hints.pingIntervalMs)
     if (hints.replica === undefined) return
     this.hints = hints

@@ -36,6 +36,8 @@ export interface TunnelPoolComponents {
   readonly metadata: () => Metadata
   /** hears what kas answers a Connect with, before its first message */
   readonly onMetadata?: (session: TunnelSession, metadata: Metadata) => void
+  /** kas goes on with a tunnel after its call; absent: it does not */
+  readonly isReused?: (session: TunnelSession) => boolean
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -63,6 +65,8 @@ interface Slot {
   state: 'idle' | 'active' | 'leaving'
   session: TunnelSession | undefined
   tunnel: Tunnel | undefined
+  /** the end of its last call; before, its beginning */
+  usedAt: number
 }
 
 /** Keeps enough idle tunnels open to kas. */
@@ -131,7 +135,7 @@ export class TunnelPool implements Service {
   #grow(count: number): void {
     if (this.#stopping.signal.aborted) return
     for (let i = Math.min(count, this.#options.max - this.#slots.size); i > 0; i--) {
-      const slot: Slot = { state: 'idle', session: undefined, tunnel: undefined }
+      const slot: Slot = { state: 'idle', session: undefined, tunnel: undefined, usedAt: this.#components.clock.now() }
       this.#slots.add(slot)
       this.#idle += 1
       const run = this.#run(slot).finally(() => this.#running.delete(run))
@@ -150,15 +154,13 @@ export class TunnelPool implements Service {
   }
 
   async #run(slot: Slot): Promise<void> {
-    const { clock, log } = this.#components
+    const { log } = this.#components
     const backoff = new Backoff(this.#components, refusedBackoff)
-    let usedAt = clock.now()
     try {
       while (slot.state === 'idle' && !this.#stopping.signal.aborted) {
         const { used, error } = await this.#serveOne(slot)
-        if (used) usedAt = clock.now()
-        else if (this.#isSpare(usedAt)) break
-        else if (error && !immediate.has(error.grpcCode) && !slot.session?.draining) {
+        if (!used && this.#isSpare(slot)) break
+        if (error && !immediate.has(error.grpcCode) && !slot.session?.draining) {
           log.warn({ error }, 'kas ended a tunnel')
           await backoff.wait(this.#stopping.signal)
         }
@@ -185,7 +187,10 @@ export class TunnelPool implements Service {
         },
         onFault: (error, method) => log.error({ error, grpc_method: method }, 'A call failed by a fault of agentk'),
       })
-      return await slot.tunnel.serve(this.#descriptor, () => this.#activate(slot))
+      return await slot.tunnel.serve(this.#descriptor, {
+        active: () => this.#activate(slot),
+        idle: () => this.#goesOn(slot, session),
+      })
     } catch (error) {
       return { used: false, error: KasError.from(error) }
     } finally {
@@ -202,14 +207,24 @@ export class TunnelPool implements Service {
     if (this.#idle < this.#minIdle) this.#grow(this.#options.step)
   }
 
+  /** The slot's tunnel has carried a call. @returns whether it waits for another one, which kas has to know of */
+  #goesOn(slot: Slot, session: TunnelSession): boolean {
+    const { isReused } = this.#components
+    if (slot.state !== 'active' || !isReused?.(session) || session.draining || this.#stopping.signal.aborted)
+      return false
+    this.#rest(slot)
+    return true
+  }
+
   #rest(slot: Slot): void {
+    slot.usedAt = this.#components.clock.now()
     this.#active -= 1
     this.#idle += 1
     slot.state = 'idle'
   }
 
   /** More are idle than needed, and this one was not used for a while. */
-  #isSpare(usedAt: number): boolean {
+  #isSpare({ usedAt }: Slot): boolean {
     return this.#idle > this.#minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
   }
 }

@@ -2,13 +2,14 @@ import { create } from '@bufbuild/protobuf'
 import { KasError } from '../../lib/errors.ts'
 import { type AgentId, type Call, type Metadata, noMetadata, type Outcome } from '../../proto/call.ts'
 import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
+import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
 import { MessageOrder } from '../../proto/message-order.ts'
 import {
   type ConnectResponse,
-  connectResponseOrder,
   decodeConnectResponse,
   encodeConnectRequest,
+  reusedConnectResponseOrder,
 } from '../../proto/reverse-tunnel.ts'
 import { type Serve, type ServeReply, SplitMessage } from '../serve.ts'
 
@@ -18,11 +19,12 @@ type Message = Uint8Array | SplitMessage
 const ownAgent = 0n as AgentId
 
 const emptyHeader = encodeConnectRequest.header(noMetadata)
+const emptyDescriptor = encodeConnectRequest.descriptor(create(AgentDescriptorSchema))
 const emptyTrailer = encodeConnectRequest.trailer(noMetadata)
 
 /** How a tunnel ended; `error` as kas told it, absent for OK. */
 export interface TunnelEnd {
-  /** it carried a call */
+  /** with its call; else while it waited for one */
   readonly used: boolean
   readonly error?: KasError
 }
@@ -36,8 +38,17 @@ export interface TunnelComponents {
   readonly onFault: (error: unknown, method: string) => void
 }
 
+/** The owner of a tunnel, as its call comes and goes. */
+export interface TunnelEvents {
+  /** kas has given the tunnel a call */
+  active(): void
+  /** The call is over. @returns whether the tunnel waits for another one */
+  idle(): boolean
+}
+
 /**
- * The agent's side of one Connect stream, which carries one call (wire-protocol 3.2).
+ * The agent's side of one Connect stream, which carries one call (wire-protocol 3.2), or with a kas that knows it one
+ * after another (doc/decisions/0011).
  *
  * idle: kas owns the next step, request_info. active: the call owns the stream. over: the slot is free again, while
  * kas ends the stream.
@@ -46,33 +57,49 @@ export class Tunnel {
   readonly #stream: ClientStream
   readonly #components: TunnelComponents
   readonly #messages: AsyncIterator<Uint8Array>
-  readonly #order = new MessageOrder(connectResponseOrder)
+  readonly #order = new MessageOrder(reusedConnectResponseOrder)
+  #call: TunnelCall | undefined
+  #ended = false
 
   constructor(components: TunnelComponents) {
     this.#components = components
     this.#stream = components.stream
     this.#messages = components.stream.messages[Symbol.asyncIterator]()
+    void this.#stream.done.then(({ error }) => {
+      this.#ended = true
+      this.#call?.end(error)
+    })
   }
 
-  /**
-   * Announces what is served, waits for a call and serves it. Never rejects.
-   *
-   * @param onActive - kas has given the tunnel its call
-   */
-  async serve(descriptor: Uint8Array, onActive: () => void): Promise<TunnelEnd> {
+  /** Announces what is served, waits for a call and serves it, and the next one if it may. Never rejects. */
+  async serve(descriptor: Uint8Array, events: TunnelEvents): Promise<TunnelEnd> {
     void this.#stream.send(descriptor)
-    const info = await this.#requestInfo()
-    if (!info) {
-      const { error } = await this.#stream.done
-      return { used: false, ...(error ? { error } : {}) }
-    }
-    onActive()
-    const call = new TunnelCall(info.methodName, info.meta, () => this.#next())
-    void this.#stream.done.then(({ error }) => call.end(error))
-    await this.#answer(call)
-    call.finished = true
+    do {
+      const info = await this.#requestInfo()
+      if (!info) {
+        const { error } = await this.#stream.done
+        return { used: false, ...(error ? { error } : {}) }
+      }
+      events.active()
+      const call = new TunnelCall(info.methodName, info.meta, () => this.#next())
+      this.#call = call
+      await this.#answer(call)
+      call.finished = true
+    } while (this.#isWhole() && events.idle() && this.#goOn())
+    this.#stream.end()
     void this.#discard()
     return { used: true }
+  }
+
+  /** Both sides have said all of the call, and the stream goes on. */
+  #isWhole(): boolean {
+    return this.#order.last === 'closeSend' && !this.#ended
+  }
+
+  /** Tells kas that this tunnel waits for the next call. */
+  #goOn(): true {
+    void this.#stream.send(emptyDescriptor)
+    return true
   }
 
   /** Ends an idle tunnel, and cuts the call of an active one. */
@@ -123,7 +150,6 @@ export class Tunnel {
       if (error.code === 'INTERNAL') this.#components.onFault(thrown, call.method)
     }
     if (error) void this.#stream.send(encodeStatus(error))
-    this.#stream.end()
   }
 
   /**

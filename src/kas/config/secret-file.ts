@@ -15,9 +15,16 @@ export function readApiSecret(file: string, key: string): Promise<Uint8Array> {
   return readSecret(file, { key, minBytes: 32, maxBytes: 32 })
 }
 
-/** The secret of all replicas: any length; `short` tells that it has fewer than 32 bytes (gitlab-contract 9 no. 26). */
-export async function readPrivateApiSecret(file: string): Promise<{ secret: Uint8Array; short: boolean }> {
-  const secret = await readSecret(file, { key: 'private_api.listen.authentication_secret_file', minBytes: 1 })
+/**
+ * The secret of all replicas: any length; `short` tells that it has fewer than 32 bytes (gitlab-contract 9 no. 26).
+ *
+ * @param key - the configuration key that names the file, if it is not the usual one
+ */
+export async function readPrivateApiSecret(
+  file: string,
+  key = 'private_api.listen.authentication_secret_file',
+): Promise<{ secret: Uint8Array; short: boolean }> {
+  const secret = await readSecret(file, { key, minBytes: 1 })
   return { secret, short: secret.length < 32 }
 }
 

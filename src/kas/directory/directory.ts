@@ -49,10 +49,34 @@ export type UserCredential =
 export interface Directory {
   /** @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE (try again) */
   agentByToken(token: string, signal: AbortSignal): Promise<Agent>
+  /**
+   * The agent of this token is connected, until the returned function is called: the answer is asked for anew whenever
+   * it is old, and `onChange` tells when it is a refusal. Absent: nobody has to ask.
+   */
+  watchToken?(token: string): () => void
   /** @throws KasError JOB_TOKEN_UNAUTHORIZED, JOB_TOKEN_FORBIDDEN, JOB_TOKEN_NOT_FOUND, JOB_AGENTS_FAILED, AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN */
   grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant>
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN */
   grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant>
+  /**
+   * Whether the agent of this token may read a project: its notices of pushes depend on it (wire-protocol 5.3). Absent:
+   * there are no such notices.
+   *
+   * @param projectPath - full path
+   * @throws KasError DIRECTORY_UNAVAILABLE (try again)
+   */
+  readsProject?(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean>
+  /**
+   * Takes the configuration of an agent, the whole file as JSON with its keys as they stand there; never after a read
+   * that failed (gitlab-contract 9.1 no. 9 and 10). Absent: nobody wants it.
+   *
+   * @throws KasError DIRECTORY_UNAVAILABLE (try again)
+   */
+  takeConfiguration?(
+    agentId: AgentId,
+    configuration: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<'taken' | 'agent_gone'>
   /** Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell. */
   onChange?(listener: () => void): () => void
 }

@@ -75,6 +75,12 @@ export class FileDirectory implements Directory {
     return userGrant(agent, user, decision)
   }
 
+  /** An agent's own project alone: the file knows no public ones. */
+  async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {
+    const { project } = await this.agentByToken(agentToken, signal)
+    return project.path.toLowerCase() === projectPath.toLowerCase()
+  }
+
   /** Calls `listener` after other contents came into force: who was known may be unknown now. */
   onChange(listener: () => void): () => void {
     return this.#components.directoryFile.onChange(listener)

@@ -5,9 +5,15 @@ import type { AgentId, Metadata, Outcome } from '../../proto/call.ts'
  * What replicas tell one another about a call that one hands to the other, in metadata (design 4).
  *
  * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
- * the trailer `kas-tunnel: none`; then the agent's reply follows as it is.
+ * the trailer `kas-tunnel: none`; then the agent's reply follows as it is. The entry sends `go`, and then the messages
+ * of the call.
  */
 export const tunnelKey = 'kas-tunnel'
+/**
+ * The first message of every hand-over: the entry uses the tunnel. Without it a call whose caller is silent at first
+ * could not be told from one that is given up.
+ */
+export const go = new Uint8Array(0)
 const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
 const errorKey = 'kas-error-bin'

@@ -1,55 +1,71 @@
 export interface ReachabilityOptions {
-  /** between rounds. ms */
+  /** between looks while nothing is urgent. ms */
   readonly roundMs: number
+  /** between looks while a safe call waits for its reply, which is then to go another way soon. ms */
+  readonly hurryMs: number
   /** an unanswered PING makes the replica suspect: other ways are tried first. ms */
   readonly suspectMs: number
-  /** rounds without a sign of life, after which it is unreachable */
-  readonly silentRounds: number
+  /** and then unreachable: other ways are tried alone. ms */
+  readonly unreachableMs: number
+  /** and then its connection is given up, and with it what has no other way. ms */
+  readonly lostMs: number
 }
 
-/** About 1 s for a frozen process; what is shorter would take a long garbage collection for a death. */
-export const defaultReachability: ReachabilityOptions = { roundMs: 250, suspectMs: 300, silentRounds: 3 }
+/**
+ * Unreachable: three rounds, of timers that may fire early, so about 1 s for a frozen process; what is shorter would
+ * take a long garbage collection for a death. Lost: longer than machines pause that are moved, and as long as an agent of ours, and the table, wait for a replica.
+ */
+export const defaultReachability: ReachabilityOptions = {
+  roundMs: 250,
+  hurryMs: 50,
+  suspectMs: 300,
+  unreachableMs: 700,
+  lostMs: 10_000,
+}
 
 /** Whether the other end of a connection lives, by HTTP/2 PING. Pure: its owner sends, and says what time it is. */
 export class Reachability {
   readonly #options: ReachabilityOptions
-  #pingSentAt: number | undefined
-  #lastRoundAt: number | undefined
-  #silent = 0
+  #isPinged = false
+  /** of silence since the PING, without what this process itself was late */
+  #silentMs = 0
+  #lookedAt: number | undefined
 
   constructor(options: ReachabilityOptions = defaultReachability) {
     this.#options = options
   }
 
   get isUnreachable(): boolean {
-    return this.#silent >= this.#options.silentRounds
+    return this.#silentMs >= this.#options.unreachableMs
+  }
+
+  get isLost(): boolean {
+    return this.#silentMs >= this.#options.lostMs
   }
 
   isSuspect(now: number): boolean {
-    return this.isUnreachable || (this.#pingSentAt !== undefined && now - this.#pingSentAt >= this.#options.suspectMs)
+    if (!this.#isPinged || this.#lookedAt === undefined) return false
+    return this.#silentMs + now - this.#lookedAt >= this.#options.suspectMs
   }
 
   /** Anything came from the other end. */
   heard(): void {
-    this.#pingSentAt = undefined
-    this.#silent = 0
+    this.#isPinged = false
+    this.#silentMs = 0
   }
 
   /**
-   * To be called every `roundMs`. A round in which this process itself was late says nothing about the other one.
+   * To be called again and again. A look for which this process itself was late says nothing about the other one.
    *
+   * @param dueAt - when it should have been called
    * @returns whether a PING is to be sent now; one is outstanding at the most
    */
-  round(now: number): boolean {
-    const { roundMs } = this.#options
-    const lateMs = this.#lastRoundAt === undefined ? 0 : now - this.#lastRoundAt - roundMs
-    this.#lastRoundAt = now
-    if (this.#pingSentAt === undefined) {
-      this.#pingSentAt = now
-      return true
-    }
-    if (lateMs > roundMs / 2) this.#pingSentAt += lateMs
-    else this.#silent++
-    return false
+  look(now: number, dueAt: number): boolean {
+    const isLate = now - dueAt > this.#options.roundMs / 2
+    if (this.#isPinged && !isLate) this.#silentMs += now - (this.#lookedAt ?? now)
+    this.#lookedAt = now
+    if (this.#isPinged) return false
+    this.#isPinged = true
+    return true
   }
 }

@@ -1,10 +1,9 @@
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import { delay } from '../../lib/signals.ts'
-import { type Call, noMetadata, type Reply } from '../../proto/call.ts'
-import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
-import { KnownMessages } from '../../proto/known-messages.ts'
-import { readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
+import type { Call } from '../../proto/call.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { HandOverStream } from './hand-over-stream.ts'
 import type { Offer } from './offer.ts'
 import { defaultReachability, Reachability, type ReachabilityOptions } from './reachability.ts'
 
@@ -28,11 +27,22 @@ export interface ReplicaLinkOptions {
 
 export const defaultReplicaLink: ReplicaLinkOptions = { reachability: defaultReachability, redialMs: [50, 1000] }
 
+/**
+ * `suspect`: a PING is unanswered for a moment; `unreachable`: for longer; `down`: there is no connection. The first
+ * two can be used.
+ */
+export const reaches = ['reachable', 'suspect', 'unreachable', 'down'] as const
+export type Reach = (typeof reaches)[number]
+
+export const isUsable = (reach: Reach): boolean => reach === 'reachable' || reach === 'suspect'
+
 export interface AskOptions {
   /** how long the holder may wait for a tunnel; 0: it says at once. ms */
   readonly waitMs: number
   /** the messages follow at once: for safe calls alone, which two replicas may get */
   readonly eager: boolean
+  /** asked of a safe call that waits for its reply when the replica falls silent: it can, and may, go another way */
+  readonly tryElsewhere: () => boolean
   /** the answer is not wanted any more */
   readonly signal: AbortSignal
 }
@@ -44,11 +54,12 @@ export class ReplicaLink {
   readonly #closing = new AbortController()
   #reachability: Reachability
   #session: ClientSession | undefined
-  /** of safe calls, handed over, of whose replies nothing has come */
-  readonly #unanswered = new Set<ClientStream>()
+  /** safe calls, handed over, of whose replies nothing has come; may each go another way? */
+  readonly #unanswered = new Map<HandOverStream, AskOptions['tryElsewhere']>()
   #bytesRead = 0
   #calls = 0
-  #rounds: NodeJS.Timeout | undefined
+  #look: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined
+  #failure: unknown
 
   constructor(components: ReplicaLinkComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
     this.#components = components
@@ -66,22 +77,27 @@ export class ReplicaLink {
     return session && !session.draining ? session : undefined
   }
 
-  /** `down`: not connected. */
-  get reach(): 'reachable' | 'suspect' | 'unreachable' | 'down' {
+  get reach(): Reach {
     if (!this.session) return 'down'
     if (this.#reachability.isUnreachable) return 'unreachable'
     return this.#reachability.isSuspect(this.#components.now()) ? 'suspect' : 'reachable'
   }
 
+  /** Why the last try to connect has failed; undefined if it has not. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
   /** Connects, and again whenever the connection ends, until `close`. */
   open(): void {
     void this.#run()
-    this.#rounds = setInterval(() => this.#round(), this.#options.reachability.roundMs)
+    this.#lookIn(this.#options.reachability.roundMs)
   }
 
   /** Ends the connection and the calls on it. */
   close(): void {
-    clearInterval(this.#rounds)
+    clearTimeout(this.#look?.timer)
+    this.#look = undefined
     this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
     this.#session?.destroy()
   }
@@ -91,34 +107,24 @@ export class ReplicaLink {
    *
    * @returns undefined: it has none, or cannot be asked; never rejects
    */
-  async ask(call: Call, { waitMs, eager, signal }: AskOptions): Promise<Offer | undefined> {
+  async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
     const { session } = this
     if (!session || signal.aborted) return undefined
-    const ready = Promise.withResolvers<boolean>()
-    const stream = session.open({
-      method: call.method,
-      metadata: writeHandOver({ agentId: call.agentId, waitMs }, call.metadata),
-      onInterim: (metadata) => {
-        if (metadata[tunnelKey]?.[0] === 'ready') ready.resolve(true)
-      },
-    })
+    const stream = new HandOverStream(session, call, { agentId: call.agentId, waitMs })
     this.#calls++
+    void stream.done.then(() => this.#calls--)
     const giveUp = () => stream.cancel(KasError.from(signal.reason))
     signal.addEventListener('abort', giveUp, { once: true })
-    void stream.done.then(({ trailers }) => {
-      this.#calls--
-      if (trailers[tunnelKey]?.[0] === 'unknown') this.#components.onUnknown()
-      ready.resolve(false)
-    })
-    if (eager) void send(stream, call)
-    const isReady = await ready.promise
+    if (eager) void stream.send(call)
+    const answer = await stream.answer
     signal.removeEventListener('abort', giveUp)
-    if (!isReady) return undefined
+    if (answer === 'unknown') this.#components.onUnknown()
+    if (answer !== 'ready') return undefined
     return {
       forward: (theCall) => {
-        if (!eager) void send(stream, theCall)
-        if (theCall.safety === 'safe') this.#untilAnswered(stream)
-        return reply(stream, theCall)
+        if (!eager) void stream.send(theCall)
+        if (theCall.safety === 'safe') this.#untilAnswered(stream, tryElsewhere)
+        return stream.reply(theCall)
       },
       giveBack: () => stream.cancel(),
     }
@@ -132,6 +138,7 @@ export class ReplicaLink {
     while (!signal.aborted) {
       try {
         this.#session = await dial(signal)
+        this.#failure = undefined
         this.#reachability = new Reachability(this.#options.reachability)
         this.#bytesRead = 0
         pauseMs = firstMs
@@ -140,6 +147,7 @@ export class ReplicaLink {
         this.#session = undefined
         onChange()
       } catch (error) {
+        this.#failure = error
         if (!signal.aborted) log.debug({ error }, 'A replica could not be reached')
       }
       await delay(pauseMs * (0.5 + random()), signal).catch(() => undefined) // closing ends the loop
@@ -147,31 +155,53 @@ export class ReplicaLink {
     }
   }
 
-  #round(): void {
+  #lookIn(ms: number): void {
+    clearTimeout(this.#look?.timer)
+    const dueAt = this.#components.now() + ms
+    const timer = setTimeout(() => {
+      this.#lookNow(dueAt)
+      const { hurryMs, roundMs } = this.#options.reachability
+      if (this.#look?.timer === timer) this.#lookIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
+    }, ms)
+    this.#look = { timer, dueAt }
+  }
+
+  #lookNow(dueAt: number): void {
     const session = this.#session
     if (!session) return
-    const was = this.#reachability.isUnreachable
-    if (session.bytesRead !== this.#bytesRead) this.#reachability.heard()
+    const { log, now, onChange } = this.#components
+    if (session.bytesRead !== this.#bytesRead) this.#heard()
     this.#bytesRead = session.bytesRead
-    if (this.#reachability.round(this.#components.now())) {
+    const reachability = this.#reachability
+    const was = reachability.isUnreachable
+    if (reachability.look(now(), dueAt)) {
       session.ping().then(
         () => this.#heard(),
         () => undefined, // the connection ended, which `#run` sees
       )
     }
-    if (was === this.#reachability.isUnreachable) return
-    this.#components.onChange()
-    if (!was) this.#loseUnanswered()
+    if (reachability.isLost) {
+      log.info('A replica is silent: its connection is given up, and with it the calls that wait for it')
+      this.#session = undefined
+      session.destroy()
+    } else if (reachability.isUnreachable) {
+      this.#loseUnanswered(() => true)
+      if (!was) onChange()
+    } else if (reachability.isSuspect(now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
   }
 
-  #untilAnswered(stream: ClientStream): void {
-    this.#unanswered.add(stream)
+  #untilAnswered(stream: HandOverStream, tryElsewhere: AskOptions['tryElsewhere']): void {
+    this.#unanswered.set(stream, tryElsewhere)
     void stream.metadata.then(() => this.#unanswered.delete(stream))
+    const { hurryMs } = this.#options.reachability
+    if (this.#look && this.#look.dueAt > this.#components.now() + hurryMs) this.#lookIn(hurryMs)
   }
 
   /** Safe calls need not wait until a silent replica speaks again, or its connection ends: they go another way. */
-  #loseUnanswered(): void {
-    for (const stream of this.#unanswered) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+  #loseUnanswered(isLost: (tryElsewhere: () => boolean) => boolean): void {
+    for (const [stream, tryElsewhere] of this.#unanswered) {
+      if (isLost(tryElsewhere)) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+    }
   }
 
   #heard(): void {
@@ -179,34 +209,4 @@ export class ReplicaLink {
     this.#reachability.heard()
     if (was) this.#components.onChange()
   }
-}
-
-/** Caller to holder. */
-async function send(stream: ClientStream, { messages }: Call): Promise<void> {
-  try {
-    if (messages instanceof KnownMessages) for (const message of messages.all) void stream.send(message)
-    else {
-      for await (const message of messages) {
-        const full = stream.send(message)
-        if (full) await full
-      }
-    }
-    stream.end()
-  } catch (cause) {
-    stream.cancel(new KasError({ code: 'CANCELLED', detail: 'read from incoming stream' }, { cause }))
-  }
-}
-
-const ready = Promise.resolve()
-
-function reply(stream: ClientStream, { signal }: Call): Reply {
-  const leave = () => stream.cancel(KasError.from(signal.reason))
-  if (signal.aborted) leave()
-  else signal.addEventListener('abort', leave, { once: true })
-  const done = stream.done.then((outcome) => {
-    signal.removeEventListener('abort', leave)
-    return readOutcome(outcome)
-  })
-  const metadata = stream.metadata.then((own) => (own === noMetadata ? own : withoutOwnKeys(own)))
-  return { ready, metadata, messages: stream.messages, done }
 }

@@ -1,10 +1,12 @@
+import { systemClock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import type { Holder, InstanceId, Membership } from '../../membership/membership.ts'
 import type { AgentId } from '../../proto/call.ts'
 import { dialReplica } from './dial-replica.ts'
+import { LinkWarnings } from './link-warnings.ts'
 import type { ReplicaIdentity } from './replica-identity.ts'
-import { defaultReplicaLink, ReplicaLink, type ReplicaLinkOptions } from './replica-link.ts'
+import { defaultReplicaLink, type Reach, ReplicaLink, type ReplicaLinkOptions } from './replica-link.ts'
 
 /** One replica that holds an agent, and the link to it. */
 export interface Way {
@@ -25,7 +27,7 @@ export interface ReplicasComponents {
   readonly dial?: typeof dialReplica
 }
 
-const reachOrder = { reachable: 0, suspect: 1, unreachable: 2, down: 3 } as const
+const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
 
 /** Links to all other replicas, and which of them hold an agent. */
 export class Replicas implements Service {
@@ -33,11 +35,13 @@ export class Replicas implements Service {
   readonly #options: ReplicaLinkOptions
   readonly #links = new Map<InstanceId, { readonly link: ReplicaLink; readonly address: string }>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
+  readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
   constructor(components: ReplicasComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
     this.#components = components
     this.#options = options
+    this.#warnings = new LinkWarnings({ clock: systemClock, log: components.log })
   }
 
   async start(): Promise<void> {
@@ -52,6 +56,7 @@ export class Replicas implements Service {
 
   async stop(): Promise<void> {
     this.#unsubscribe?.()
+    this.#warnings.stop()
     for (const { link } of this.#links.values()) link.close()
     this.#links.clear()
   }
@@ -69,6 +74,11 @@ export class Replicas implements Service {
   /** The link to a replica, whatever it holds. */
   link(instance: InstanceId): ReplicaLink | undefined {
     return this.#links.get(instance)?.link
+  }
+
+  /** Of each link. */
+  reaches(): Reach[] {
+    return Array.from(this.#links.values(), ({ link }) => link.reach)
   }
 
   /** Other replicas that hold a connection of the agent. */
@@ -135,7 +145,18 @@ export class Replicas implements Service {
 
   /** A link is another one, or reaches its replica again: that may concern every agent. */
   #changed(): void {
+    this.#warn()
     for (const agentId of [...this.#listeners.keys()]) this.#tell(agentId)
+  }
+
+  /** Those that join or leave may well be out of reach. */
+  #warn(): void {
+    const serving = this.#components.membership.rows().filter(({ head }) => head.state === 'serving')
+    const watched = serving.flatMap(({ instance, head: { name } }) => {
+      const known = this.#links.get(instance)
+      return known ? [{ instance, name, ...known }] : []
+    })
+    this.#warnings.look(watched)
   }
 
   #tell(agentId: AgentId): void {

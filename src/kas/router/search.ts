@@ -4,8 +4,10 @@ import { KnownMessages } from '../../proto/known-messages.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import type { HedgeBudget } from './hedge-budget.ts'
+import { lostReply } from './lost-reply.ts'
 import type { Offer } from './offer.ts'
 import { Race } from './race.ts'
+import type { AskOptions } from './replica-link.ts'
 import type { Replicas, Way } from './replicas.ts'
 
 export interface SearchOptions {
@@ -68,25 +70,20 @@ export class Search {
 
   /** Each holder says at once whether it has an idle tunnel; a slow one is passed by. */
   #take = (race: Race): (() => void) => {
-    const { replicas, hedges } = this.#components
     const call = this.#call
     const eager = call.safety === 'safe' && call.messages instanceof KnownMessages
     const asked = new Map<Way['instance'], Way>()
     const next = () => {
       const way = this.#ways().find(({ instance, link }) => !asked.has(instance) && isWorthAsking(link.reach))
-      if (!way) {
-        if (race.size === 0) race.close()
-        return false
-      }
-      asked.set(way.instance, way)
-      race.enter(way, (signal) => way.link.ask(call, { waitMs: 0, eager, signal }), next)
-      return true
+      if (way) {
+        asked.set(way.instance, way)
+        race.enter(way, (signal) => this.#ask(way, { waitMs: 0, eager, signal }), next)
+      } else if (race.size === 0) race.close()
+      return way !== undefined
     }
     next()
-    const hedge = setTimeout(() => {
-      if (call.safety === 'safe' && race.size > 0 && hedges.spend()) next()
-    }, this.#options.hedgeMs)
-    const stopWatching = replicas.onChange(call.agentId, () => {
+    const patience = this.#onPatienceOver(race, asked, next)
+    const stopWatching = this.#components.replicas.onChange(call.agentId, () => {
       for (const way of asked.values()) {
         if (!race.has(way) || isWorthAsking(way.link.reach)) continue
         race.drop(way)
@@ -94,9 +91,28 @@ export class Search {
       }
     })
     return () => {
-      clearTimeout(hedge)
+      patience.end()
       stopWatching()
     }
+  }
+
+  /**
+   * No answer for `hedgeMs`: suspects are passed by, and a safe call may be tried a second way beside, once. If there is
+   * no further way, what is asked so far is asked again to wait, with all others.
+   */
+  #onPatienceOver(race: Race, asked: ReadonlyMap<unknown, Way>, next: () => boolean): { end(): void } {
+    const { hedges } = this.#components
+    const { hedgeMs } = this.#options
+    let mayHedge = this.#call.safety === 'safe'
+    const look = () => {
+      const areSuspect = [...asked.values()].every((way) => !race.has(way) || way.link.reach !== 'reachable')
+      const isHedge = !areSuspect && mayHedge && hedges.spend()
+      if (isHedge) mayHedge = false
+      if ((areSuspect || isHedge) && !next()) race.close()
+      timer = setTimeout(look, hedgeMs / 2)
+    }
+    let timer = setTimeout(look, hedgeMs)
+    return { end: () => clearTimeout(timer) }
   }
 
   /** All holders, this replica included, give the next tunnel that they have; what changes is seen at once. */
@@ -116,7 +132,7 @@ export class Search {
         if (before) race.drop(before)
         if (way.link.reach === 'down') continue
         asked.set(way.instance, way)
-        const ask = (signal: AbortSignal) => way.link.ask(this.#call, { waitMs: remainingMs(), eager: false, signal })
+        const ask = (signal: AbortSignal) => this.#ask(way, { waitMs: remainingMs(), eager: false, signal })
         race.enter(way, ask, () => this.#lostWay(asked, way))
       }
       const isOutOfReach = ways.length > 0 && !ways.some(({ link }) => isWorthAsking(link.reach))
@@ -154,6 +170,13 @@ export class Search {
     }
   }
 
+  #ask({ link }: Way, options: Omit<AskOptions, 'tryElsewhere'>): Promise<Offer | undefined> {
+    const { tunnels, hedges } = this.#components
+    const isElsewhere = (way: Way) => way.link !== link && way.link.reach === 'reachable'
+    const tryElsewhere = () => (tunnels.holds(this.#call.agentId) || this.#ways().some(isElsewhere)) && hedges.spend()
+    return link.ask(this.#call, { ...options, tryElsewhere })
+  }
+
   #ways(): Way[] {
     return this.#components.replicas.ways(this.#call.agentId, this.#call.method)
   }
@@ -167,7 +190,8 @@ export class Search {
 }
 
 function offerOf(tunnel: Tunnel, giveBack: () => void): Offer {
-  return { forward: (call) => tunnel.forward(call), giveBack }
+  const forward = (call: Call) => (tunnel.state === 'taken' ? tunnel.forward(call) : lostReply())
+  return { forward, giveBack }
 }
 
 function isWorthAsking(reach: Way['link']['reach']): boolean {

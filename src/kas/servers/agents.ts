@@ -23,6 +23,7 @@ import type { Placement } from '../tunnels/placement.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './agents/authenticator.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
+import { Departure } from './agents/departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './agents/home-hints.ts'
 import { Listener } from './agents/listener.ts'
 import { PingPolicy } from './agents/ping-policy.ts'
@@ -61,6 +62,8 @@ export interface AgentsServerOptions {
   /** the Server header: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly listenGraceMs: number
+  /** after that: how long calls that run may still take; absent: as long as `stop` has patience. ms */
+  readonly shutdownGraceMs?: number
   readonly age: ConnectionAgeOptions
   readonly authenticator?: Partial<AuthenticatorOptions>
   readonly liveness?: Partial<LivenessOptions>
@@ -70,6 +73,10 @@ export interface AgentsServerOptions {
 
 /** ms */
 const firstBytesTimeoutMs = 10_000
+/** Of agents that are sent to another replica. They dial within it, also far away. ms */
+const dialMs = 1000
+/** Our agents dial first and then leave by themselves. ms */
+const moveMs = 2000
 const checkIntervalMs = 250
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
@@ -82,9 +89,13 @@ export class AgentsServer implements Service {
   readonly #hints: HomeHints
   readonly #connectComponents: ConnectComponents
   readonly #connections = new Set<AgentConnection>()
+  /** absent: this replica is alone */
+  readonly #departure: Departure | undefined
   #checks: NodeJS.Timeout | undefined
   #unsubscribe: (() => void) | undefined
   #left: Promise<void> | undefined
+  /** when the listen grace was over */
+  #leftAt = 0
   #closed: Promise<void> | undefined
 
   constructor(components: AgentsServerComponents, options: AgentsServerOptions) {
@@ -96,6 +107,12 @@ export class AgentsServer implements Service {
       { clock: systemClock, ...(placement ? { placement } : {}) },
       { ...defaultHomeHints, ...options.hints },
     )
+    if (placement) {
+      this.#departure = new Departure(
+        { connections: this.#connections, placement, clock: systemClock, random: Math.random },
+        { spreadMs: Math.max(0, options.listenGraceMs - dialMs), dialMs, moveMs },
+      )
+    }
     this.#connectComponents = { ...components, hints: this.#hints }
     this.#authenticator = new Authenticator(
       { directory: components.directory, now: Date.now, onRateExceeded: components.onRateExceeded },
@@ -137,7 +154,10 @@ export class AgentsServer implements Service {
     }, checkIntervalMs)
   }
 
-  /** New connections are sent elsewhere at once, and not taken after the grace; those that stand go on as they were. */
+  /**
+   * Agents are sent to the other replicas, those that still come too; after the grace none is taken. A replica that is
+   * alone keeps those that it has, since nobody else could take them.
+   */
   leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
     this.#left ??= this.#leave(patience)
     return this.#left
@@ -147,20 +167,28 @@ export class AgentsServer implements Service {
     const listener = this.#listener
     if (!listener) return
     await this.#hints.leave()
+    this.#departure?.begin()
     await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
+    this.#leftAt = performance.now()
     this.#closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
     listener.closeUndecided()
   }
 
+  /** Calls that run end by themselves, up to the shutdown grace; `patience` cuts. */
   async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
     await this.leave(patience)
+    this.#departure?.stop()
     for (const connection of this.#connections) connection.retire()
     const cut = () => {
       for (const connection of this.#connections) connection.session.destroy()
     }
     if (patience.aborted) cut()
     else patience.addEventListener('abort', cut, { once: true })
+    const { shutdownGraceMs } = this.#options
+    const leftMs = performance.now() - this.#leftAt
+    const grace = shutdownGraceMs === undefined ? undefined : setTimeout(cut, Math.max(0, shutdownGraceMs - leftMs))
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
+    clearTimeout(grace)
     patience.removeEventListener('abort', cut)
     clearInterval(this.#checks)
     await this.#hints.stop()
@@ -202,12 +230,18 @@ export class AgentsServer implements Service {
       this.#refused('too_many_pings')
       session.reject(enhanceYourCalm, 'too_many_pings')
     })
-    session.onLeaving(() => connection.retire()) // what is idle ends with OK, so that no call is on its way there
+    session.onLeaving(() => {
+      // what is idle ends with OK, so that no call is on its way there; if kas asked for it, the agent has to dial first
+      if (connection.wentAway) setTimeout(() => connection.retire(), dialMs).unref()
+      else connection.retire()
+    })
     void session.closed.then(() => {
       age.stop()
       this.#connections.delete(connection)
     })
-    if (this.#left) connection.retire()
+    if (!this.#left) return
+    if (this.#departure) this.#departure.arrived(connection)
+    else connection.retire()
   }
 
   #handlerFor(method: string, connection: AgentConnection): Handler | undefined {

@@ -11,9 +11,11 @@ import { delay } from '../../lib/signals.ts'
 import type { Forward } from '../../proto/call.ts'
 import type { ListenOptions } from '../config/listen-address.ts'
 import type { Directory } from '../directory/directory.ts'
+import type { Usage } from '../directory/usage.ts'
 import { Connection, maxPipelinedRequests } from './kubernetes/connection.ts'
 import { createOriginCheck } from './kubernetes/cors.ts'
 import { Exchange } from './kubernetes/exchange.ts'
+import { defaultKubernetesLimits, type KubernetesLimits } from './kubernetes/kubernetes-limits.ts'
 import { KubernetesProxy } from './kubernetes/kubernetes-proxy.ts'
 import { malformed, type ParserError, refuseMalformed } from './kubernetes/malformed-request.ts'
 import { createKubernetesMetrics, type KubernetesMetrics } from './kubernetes/metrics.ts'
@@ -24,6 +26,8 @@ export interface KubernetesServerComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly register: Registry
+  /** hears who was let through; absent: nobody wants to know */
+  readonly usage?: Usage
   readonly log: Logger
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
@@ -42,31 +46,16 @@ export interface KubernetesServerOptions {
   /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly limits?: Partial<KubernetesLimits>
-}
-
-/** Wire-protocol 6.5 and 6.7. There is no limit on bodies, nor on the time that one request takes. */
-export interface KubernetesLimits {
-  /** bytes of a request's head */
-  readonly maxHeadBytes: number
-  /** for a request's head to come, in ms */
-  readonly headTimeoutMs: number
-  /** a connection may be idle between requests, in ms */
-  readonly keepAliveMs: number
-  /** a client on an upgraded connection may take nothing, in ms */
-  readonly upgradedWriteTimeoutMs: number
-}
-
-const defaultKubernetesLimits: KubernetesLimits = {
-  maxHeadBytes: 64 * 1024,
-  headTimeoutMs: 10_000,
-  keepAliveMs: 60_000,
-  upgradedWriteTimeoutMs: 20_000,
+  /** from one look at whether the caller of a long request still may to the next, in ms */
+  readonly accessCheckMs?: number
 }
 
 /** node looks for late heads at an interval; a tenth of the time-out keeps it sharp */
 const headChecksPerTimeout = 10
 const tcpKeepAliveMs = 15_000 // as Go's listener: a client that vanished is noticed while a watch is silent
 const tlsHandshakeTimeoutMs = 10_000
+/** At the end: what was ended in order may take so long to be sent. ms */
+const lingerMs = 1000
 
 /**
  * - `serving`
@@ -93,7 +82,7 @@ export class KubernetesServer implements Service {
   #drained: Promise<void> | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
-    const { urlPathPrefix, externalUrl, product } = options
+    const { urlPathPrefix, externalUrl, product, accessCheckMs } = options
     this.#components = components
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
@@ -104,6 +93,7 @@ export class KubernetesServer implements Service {
         urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
         product,
         allowsOrigin: createOriginCheck(externalUrl),
+        ...(accessCheckMs === undefined ? {} : { accessCheckMs }),
       },
     )
   }
@@ -180,13 +170,21 @@ export class KubernetesServer implements Service {
       connection.closeIfIdle()
     }
     this.#destroyHandshakes()
-    const grace = setTimeout(() => this.#cut.abort(), this.#options.shutdownGraceMs)
+    const over = new AbortController()
+    void this.#cutAfterGrace(over.signal).catch(ignore) // all has ended before
     const onCut = () => this.#destroyAll()
     signal.addEventListener('abort', onCut, { once: true })
     if (signal.aborted) onCut()
     await closed
-    clearTimeout(grace)
+    over.abort()
     server.close() // its timers
+  }
+
+  async #cutAfterGrace(signal: AbortSignal): Promise<void> {
+    await delay(this.#options.shutdownGraceMs, signal)
+    for (const { exchanges } of this.#connections.values()) for (const each of exchanges) each.endStream()
+    await delay(lingerMs, signal)
+    this.#cut.abort()
   }
 
   #createServer(): Server {

@@ -32,7 +32,7 @@ export interface ReplicasServerComponents {
 
 export interface ReplicasServerOptions {
   readonly listen: ListenOptions
-  /** after `leave`: how long new calls are still taken. ms */
+  /** after `leave`: how long new calls are taken at least. ms */
   readonly listenGraceMs: number
 }
 
@@ -101,11 +101,9 @@ export class ReplicasServer implements Service {
     this.#server = server
   }
 
-  /** Calls are still taken for the grace; then holders elsewhere are asked alone. */
+  /** Waits for the grace. Calls are taken until `stop`: as long as agents are here, they are to be reached. */
   leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    this.#left ??= delay(this.#options.listenGraceMs, patience)
-      .catch(() => undefined) // cut short: go on leaving
-      .then(() => this.#handOvers.close())
+    this.#left ??= delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
     return this.#left
   }
 
@@ -113,6 +111,7 @@ export class ReplicasServer implements Service {
     const server = this.#server
     if (!server) return
     await this.leave(patience)
+    this.#handOvers.close()
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
     for (const session of this.#sessions) session.close()
     const cut = () => {

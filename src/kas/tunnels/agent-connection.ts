@@ -32,8 +32,13 @@ export class AgentConnection {
   readonly remoteAddress: string
   /** aborts when idle tunnels and polling streams should end with OK, to be opened again elsewhere */
   readonly retired: AbortSignal
+  /** its agent goes where kas tells it to be (doc/agentk-placement.md) */
+  movesByItself = false
+  #wentAway = false
+  /** how often idle tunnels were to end: one that carried a call meanwhile ends after it */
+  renewals = 0
   readonly #retire = new AbortController()
-  readonly #idle = new Set<() => void>()
+  readonly #idle = new Set<() => boolean>()
   readonly #options: LivenessOptions
   #running = 0
   #replacements = 0
@@ -60,9 +65,10 @@ export class AgentConnection {
     this.#running++
   }
 
-  callEnded(): void {
+  /** @param usedUp - the agent opens another tunnel in place of the call's */
+  callEnded(usedUp: boolean): void {
     this.#running--
-    this.#replacements++
+    if (usedUp) this.#replacements++
   }
 
   /**
@@ -101,15 +107,21 @@ export class AgentConnection {
     return this.#ping !== undefined && now - this.#ping.sentAt >= this.#options.suspectMs
   }
 
-  /** Calls `listener` when idle tunnels should end, until the returned function is called. */
-  onRenew(listener: () => void): () => void {
+  /** Calls `listener` when an idle tunnel should end, until the returned function is called; it says whether it did. */
+  onRenew(listener: () => boolean): () => void {
     this.#idle.add(listener)
     return () => void this.#idle.delete(listener)
   }
 
   /** Ends idle tunnels with OK: the agent opens others at once, and shows its token again. */
   renew(): void {
+    this.renewals++
     for (const listener of this.#idle) listener()
+  }
+
+  /** As `renew`, of one: the others stay usable meanwhile. */
+  renewOne(): void {
+    for (const listener of this.#idle) if (listener()) return
   }
 
   /** Ends what is idle with OK, and lets no new streams in: running calls go on. */
@@ -121,7 +133,13 @@ export class AgentConnection {
 
   /** GOAWAY alone: the agent opens new streams on another connection; idle ones stay usable until `retire`. */
   goAway(): void {
+    this.#wentAway = true
     this.session.close()
+  }
+
+  /** `goAway` was called: that the agent says GOAWAY too is its answer. */
+  get wentAway(): boolean {
+    return this.#wentAway
   }
 
   /**

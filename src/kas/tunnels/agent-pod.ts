@@ -11,9 +11,17 @@ const podNamePattern = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
 
 /** @returns undefined for an agent that does not say that it understands where kas wants it: any stock agent */
 export function readAgentPod(metadata: Metadata): AgentPod | undefined {
-  const features = metadata['kas-features']?.[0]
-  if (features === undefined || !features.split(',').includes('home')) return undefined
+  if (!hasFeature(metadata, 'home')) return undefined
   const name = metadata['kas-pod']?.[0] ?? ''
   if (!podNamePattern.test(name)) return undefined
   return { name, role: metadata['kas-role']?.[0] === 'standby' ? 'standby' : 'home' }
+}
+
+/** The agent goes on with a tunnel after its call, if kas says that it does too. */
+export function reusesTunnels(metadata: Metadata): boolean {
+  return hasFeature(metadata, 'reuse')
+}
+
+function hasFeature(metadata: Metadata, feature: string): boolean {
+  return metadata['kas-features']?.[0]?.split(',').includes(feature) ?? false
 }

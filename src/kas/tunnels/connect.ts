@@ -4,7 +4,7 @@ import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { decodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'
-import { type AgentPod, readAgentPod } from './agent-pod.ts'
+import { type AgentPod, readAgentPod, reusesTunnels } from './agent-pod.ts'
 import type { HeldConnections } from './held-connections.ts'
 import { Tunnel } from './tunnel.ts'
 import type { Tunnels } from './tunnels.ts'
@@ -39,13 +39,22 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   if (first.done) return
   const methods = connection.describe(first.value, readDescriptor)
   if (connection.retired.aborted) return
-  const tunnel = new Tunnel(stream, connection, methods)
-  const stayed = connection.onRenew(() => {
-    if (tunnel.state === 'idle') tunnel.retire()
-  })
+  const { renewals } = connection
+  const onIdle = () => {
+    if (connection.renewals === renewals) tunnels.offer(agent.id, tunnel)
+    else tunnel.retire()
+  }
+  const tunnel = new Tunnel(stream, connection, { methods, ...(reusesTunnels(stream.metadata) ? { onIdle } : {}) })
+  const end = () => {
+    if (tunnel.state !== 'idle') return false
+    tunnel.retire()
+    return true
+  }
+  const stayed = connection.onRenew(end)
   const pod = readAgentPod(stream.metadata)
+  if (pod) connection.movesByItself = true
   held?.described(agent, connection, methods, pod)
-  const told = pod && tellHints(components, call, { pod, tunnel })
+  const told = pod && tellHints(components, call, { pod, end })
   tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
   try {
     await tunnel.ended
@@ -59,15 +68,11 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
 function tellHints(
   { hints }: ConnectComponents,
   { agent, connection, stream }: ConnectCall,
-  { pod, tunnel }: { pod: AgentPod; tunnel: Tunnel },
+  { pod, end }: { pod: AgentPod; end: () => boolean },
 ): (() => void) | undefined {
   const metadata = hints?.hints(connection, agent.id, pod.name)
   if (metadata) stream.sendMetadata(metadata)
-  return hints?.idle(connection, agent.id, () => {
-    if (tunnel.state !== 'idle') return false
-    tunnel.retire()
-    return true
-  })
+  return hints?.idle(connection, agent.id, end)
 }
 
 /** @returns `/package.Service/Method` of all that the agent serves */

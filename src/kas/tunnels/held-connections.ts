@@ -85,6 +85,7 @@ export class HeldConnections {
     if (known) return known
     const entries = new Map<AgentId, Held>()
     this.#entries.set(connection, entries)
+    connection.retired.addEventListener('abort', () => this.#retired(entries), { once: true })
     void connection.session.closed.then(() => {
       this.#entries.delete(connection)
       for (const { entry } of entries.values()) {
@@ -94,6 +95,14 @@ export class HeldConnections {
       }
     })
     return entries
+  }
+
+  /** What runs there goes on, but nobody needs to ask for a tunnel any more: it serves no method. */
+  #retired(entries: ReadonlyMap<AgentId, Held>): void {
+    for (const held of entries.values()) {
+      held.entry = { ...held.entry, methods: [] }
+      this.#components.row.addConnection(held.entry)
+    }
   }
 
   #countPod({ agentId, pod }: ConnectionEntry, change: 1 | -1): void {

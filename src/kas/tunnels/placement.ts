@@ -19,6 +19,8 @@ export interface Placed {
 export interface Placement {
   /** name of this replica */
   readonly here: string
+  /** another replica takes agents */
+  readonly othersServe: boolean
   /** undefined while no replica serves */
   homeOf(agentId: AgentId, pod: string): Placed | undefined
   /** Calls `listener` with those whose answer may have changed, until the returned function is called. */
@@ -42,6 +44,11 @@ export class MemberPlacement implements Placement {
   constructor(components: MemberPlacementComponents) {
     this.here = components.membership.name
     this.#components = components
+  }
+
+  get othersServe(): boolean {
+    const members = this.#components.membership.members()
+    return members.some(({ self, connected, state }) => !self && connected && state === 'serving')
   }
 
   homeOf(agentId: AgentId, pod: string): Placed | undefined {

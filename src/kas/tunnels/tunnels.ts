@@ -100,6 +100,13 @@ export class Tunnels {
   giveBack(agentId: AgentId, tunnel: Tunnel): void {
     if (tunnel.state !== 'taken') return
     tunnel.giveBack()
+    if (tunnel.connection.retired.aborted)
+      tunnel.retire() // it would keep a connection that is to end
+    else this.offer(agentId, tunnel)
+  }
+
+  /** One that was added, and has become idle again: as `add`. */
+  offer(agentId: AgentId, tunnel: Tunnel): void {
     this.#offer(this.#of(agentId), tunnel)
   }
 

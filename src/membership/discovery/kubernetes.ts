@@ -61,8 +61,8 @@ export class KubernetesDiscovery implements DiscoverySource {
   #watch: AddressWatch | undefined
   /** what was used last */
   #kind: Kind = 'EndpointSlices'
-  /** before this time EndpointSlices are not asked for */
-  #slicesAgainAt = 0
+  /** EndpointSlices were denied a moment ago; ends that */
+  #slicesAgain: (() => void) | undefined
 
   constructor(components: KubernetesDiscoveryComponents, options: KubernetesDiscoveryOptions) {
     this.#components = components
@@ -89,15 +89,16 @@ export class KubernetesDiscovery implements DiscoverySource {
     this.#known.forgetListeners()
     this.#stop.abort()
     await this.#running
+    this.#trySlices()
   }
 
   async #run(asked: () => void): Promise<void> {
     const { clock, random } = this.#components
-    const { healthyMs, maxRetryMs } = this.#options
+    const { maxRetryMs } = this.#options
     const { signal } = this.#stop
     let failures = 0
     while (!signal.aborted) {
-      const { failure, heldMs } = await this.#watchOnce(asked, signal)
+      const { failure, hasHeld } = await this.#watchOnce(asked, signal)
       if (signal.aborted) break
       if (failure === undefined) {
         failures = 0
@@ -105,7 +106,7 @@ export class KubernetesDiscovery implements DiscoverySource {
       }
       this.#known.failed(failureText(failure))
       asked()
-      failures = heldMs >= healthyMs ? 1 : failures + 1
+      failures = hasHeld ? 1 : failures + 1
       const askedToWaitMs = Math.min(retryAfterMs(failure), maxRetryMs)
       await pause(Math.max(retryPauseMs(failures, this.#options, random), askedToWaitMs), clock, signal)
     }
@@ -113,30 +114,34 @@ export class KubernetesDiscovery implements DiscoverySource {
   }
 
   /** A watch in place of the one before, until it is due to be replaced (no failure) or fails. */
-  async #watchOnce(asked: () => void, signal: AbortSignal): Promise<{ failure?: unknown; heldMs: number }> {
+  async #watchOnce(asked: () => void, signal: AbortSignal): Promise<{ failure?: unknown; hasHeld: boolean }> {
     const { clock, random } = this.#components
+    const { relistMs, healthyMs } = this.#options
     let watch: AddressWatch
     try {
       watch = await this.#begin(signal)
     } catch (failure) {
-      return { failure, heldMs: 0 }
+      return { failure, hasHeld: false }
     }
     asked()
-    const since = clock.now()
+    let hasHeld = false
+    const cancelHeld = clock.after(healthyMs, () => {
+      hasHeld = true
+    })
     const due = linkedController(signal)
-    const failure = await Promise.race([pause(jittered(this.#options.relistMs, random), clock, due.signal), watch.lost])
+    const failure = await Promise.race([pause(jittered(relistMs, random), clock, due.signal), watch.lost])
     due.abort()
     due.dispose()
-    const heldMs = clock.now() - since
-    if (failure === undefined) return { heldMs }
+    cancelHeld()
+    if (failure === undefined) return { hasHeld }
     void watch.close()
     if (watch.kind === 'EndpointSlices' && isDenied(failure)) this.#avoidSlices()
-    return { failure, heldMs }
+    return { failure, hasHeld }
   }
 
   async #begin(signal: AbortSignal): Promise<AddressWatch> {
     let denied: unknown
-    if (this.#components.clock.now() >= this.#slicesAgainAt) {
+    if (!this.#slicesAgain) {
       try {
         return await this.#open('EndpointSlices', signal)
       } catch (error) {
@@ -149,14 +154,20 @@ export class KubernetesDiscovery implements DiscoverySource {
       return await this.#open('Endpoints', signal)
     } catch (error) {
       if (!isDenied(error)) throw error
-      this.#slicesAgainAt = 0 // neither is allowed: whichever will be first
+      this.#trySlices() // neither is allowed: whichever will be first
       if (denied === undefined) throw error
       throw new Error(`${failureText(denied)}; ${failureText(error)}`, { cause: error })
     }
   }
 
   #avoidSlices(): void {
-    this.#slicesAgainAt = this.#components.clock.now() + this.#options.slicesRetryMs
+    this.#slicesAgain?.()
+    this.#slicesAgain = this.#components.clock.after(this.#options.slicesRetryMs, () => this.#trySlices())
+  }
+
+  #trySlices(): void {
+    this.#slicesAgain?.()
+    this.#slicesAgain = undefined
   }
 
   async #open(kind: Kind, signal: AbortSignal): Promise<AddressWatch> {
@@ -171,7 +182,9 @@ export class KubernetesDiscovery implements DiscoverySource {
     const watch = new AddressWatch({ ...this.#components, client, onChange }, { ...this.#options, kind, namespace })
     try {
       await watch.start()
-      this.#take(watch, watch.addresses())
+      const addresses = watch.addresses()
+      this.#checkFallback(kind, addresses)
+      this.#take(watch, addresses)
       return watch
     } catch (error) {
       close()
@@ -179,6 +192,14 @@ export class KubernetesDiscovery implements DiscoverySource {
     } finally {
       signal.removeEventListener('abort', close)
     }
+  }
+
+  /** An API server that denies for a moment what it allowed must not turn all that was found into nobody. */
+  #checkFallback(kind: Kind, addresses: readonly string[]): void {
+    if (kind === this.#kind || kind === 'EndpointSlices') return
+    if (addresses.length > 0 || this.current().addresses.length === 0) return
+    this.#trySlices()
+    throw new Error('EndpointSlices are not allowed any more, and Endpoints are empty')
   }
 
   #take(watch: AddressWatch, addresses: readonly string[]): void {

@@ -3,7 +3,12 @@ import type { Test } from 'tap'
 import type { Serve } from '../../../src/agentk/serve.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { KasLink } from '../../../src/agentk/tunnels/kas-link.ts'
-import { stockPool, TunnelPool, type TunnelPoolOptions } from '../../../src/agentk/tunnels/pool.ts'
+import {
+  stockPool,
+  TunnelPool,
+  type TunnelPoolComponents,
+  type TunnelPoolOptions,
+} from '../../../src/agentk/tunnels/pool.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 
@@ -40,6 +45,7 @@ export async function startPool(
   link: KasLink,
   methods: Record<string, Serve>,
   options: Partial<TunnelPoolOptions> = {},
+  components: Partial<TunnelPoolComponents> = {},
 ): Promise<TunnelPool> {
   const pool = new TunnelPool(
     {
@@ -48,6 +54,7 @@ export async function startPool(
       metadata: () => ({ authorization: ['Bearer token'] }),
       log: silentLog,
       ...time,
+      ...components,
     },
     { ...stockPool, ...options },
   )

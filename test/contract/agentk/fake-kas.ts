@@ -20,18 +20,22 @@ import {
   connectRequestOrder,
   decodeConnectRequest,
   encodeConnectResponse,
+  reusedConnectRequestOrder,
 } from '../../../src/proto/reverse-tunnel.ts'
 import { listen } from './api-server.ts'
 
 /** kas' side of one Connect stream. */
 export class KasTunnel {
   readonly stream: ServerStream
-  readonly #order = new MessageOrder(connectRequestOrder)
+  #order: MessageOrder
+  readonly #reuse: boolean
   readonly #messages: AsyncIterator<Uint8Array>
   readonly ended = Promise.withResolvers<Metadata | undefined>()
 
-  constructor(stream: ServerStream) {
+  constructor(stream: ServerStream, reuse: boolean) {
     this.stream = stream
+    this.#reuse = reuse
+    this.#order = this.#newOrder()
     this.#messages = stream.messages[Symbol.asyncIterator]()
   }
 
@@ -44,7 +48,15 @@ export class KasTunnel {
     }
     const message = decodeConnectRequest(value)
     this.#order.accept(message.kind)
+    if (message.kind === 'descriptor' && this.#order.last === 'descriptor') {
+      this.#order = this.#newOrder()
+      this.#order.accept('descriptor')
+    }
     return message
+  }
+
+  #newOrder(): MessageOrder {
+    return new MessageOrder(this.#reuse ? reusedConnectRequestOrder : connectRequestOrder)
   }
 
   begin(method: string, meta: Metadata = {}): void {
@@ -82,6 +94,12 @@ export class FakeKas {
   /** what `listenAs` opened */
   readonly onClose: (() => void)[] = []
   readonly #waiting: ((tunnel: KasTunnel) => void)[] = []
+  /** tunnels may carry one call after another */
+  readonly #reuse: boolean
+
+  constructor({ reuse = false } = {}) {
+    this.#reuse = reuse
+  }
 
   readonly serve = (duplex: Duplex): ServerSession => {
     const session = serveSession(duplex, (method) =>
@@ -108,7 +126,7 @@ export class FakeKas {
   readonly #connect: Handler = async (stream) => {
     this.connects += 1
     this.told.push(stream.metadata)
-    const tunnel = new KasTunnel(stream)
+    const tunnel = new KasTunnel(stream, this.#reuse)
     await tunnel.next()
     if (this.hints) stream.sendMetadata(this.hints)
     const waiting = this.#waiting.shift()

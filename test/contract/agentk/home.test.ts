@@ -78,7 +78,7 @@ t.test('a kas that tells nothing: one connection, two idle tunnels', async (t) =
   await serves(t, replica)
   t.strictSame(lanes.places, { home: undefined, standby: undefined })
   t.equal(replica.kas.sessions.length, 1)
-  t.match(replica.kas.told[0], { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'], 'kas-role': ['home'] })
+  t.match(replica.kas.told[0], { 'kas-features': ['home,ping,reuse'], 'kas-pod': ['pod-a'], 'kas-role': ['home'] })
 })
 
 t.test('a standby: one idle tunnel at the replica that is named, which serves calls', async (t) => {

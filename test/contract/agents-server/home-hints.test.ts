@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
 import { HeldConnections } from '../../../src/kas/tunnels/held-connections.ts'
-import type { Placed, Placement } from '../../../src/kas/tunnels/placement.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import type { ConnectionEntry } from '../../../src/membership/membership.ts'
 import type { AgentId, Metadata } from '../../../src/proto/call.ts'
@@ -9,33 +8,11 @@ import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
+import { FakePlacement } from '../../support/fake-placement.ts'
 
 /** What kas tells agents of where they should be (doc/agentk-placement.md). */
 
 const announced = { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'] }
-
-/** Says what the test says. */
-class FakePlacement implements Placement {
-  readonly here = 'kas-0'
-  /** of pod-a */
-  placed: Placed | undefined = { home: { name: 'kas-0' } }
-  others: Placed | undefined
-  readonly #listeners = new Set<(agentIds: ReadonlySet<AgentId> | 'all') => void>()
-
-  homeOf(_agentId: AgentId, pod: string): Placed | undefined {
-    return pod === 'pod-a' ? this.placed : this.others
-  }
-
-  onChange(listener: (agentIds: ReadonlySet<AgentId> | 'all') => void): () => void {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
-  }
-
-  change(placed: Placed | undefined, agentIds: ReadonlySet<AgentId> | 'all' = 'all'): void {
-    this.placed = placed
-    for (const listener of this.#listeners) listener(agentIds)
-  }
-}
 
 async function start(t: Test, settleMs = 1) {
   const placement = new FakePlacement()
@@ -81,6 +58,7 @@ t.test('an agent that understands it is told at once: home, standby, addresses, 
   const agent = await dial()
   t.strictSame(ours(await agent.open().stream.metadata), {
     'kas-ping-interval-ms': ['5000'],
+    'kas-features': ['reuse'],
     'kas-replica': ['kas-0'],
     'kas-home': ['kas-1'],
     'kas-home-address': ['wss://kas-1.example.com'],
@@ -95,6 +73,7 @@ t.test('once a connection; what is told does not end the tunnel, which carries i
   const first = agent.open()
   t.strictSame(ours(await first.stream.metadata), {
     'kas-ping-interval-ms': ['5000'],
+    'kas-features': ['reuse'],
     'kas-replica': ['kas-0'],
     'kas-home': ['kas-0'],
   })

@@ -15,18 +15,19 @@ const types: Readonly<Record<number, DnsQuestion['type']>> = { 1: 'A', 28: 'AAAA
 const headBytes = 12
 const responseCodes = { nxdomain: 3, servfail: 2 }
 
-/** A DNS server on UDP at loopback that answers A and AAAA as it is told. RFC 1035, without compression in questions. */
+/** A DNS server on UDP, at loopback unless told otherwise, that answers A and AAAA as it is told. RFC 1035, without compression in questions. */
 export class DnsServer {
   readonly questions: DnsQuestion[] = []
   readonly #waiting: { count: number; resolve: () => void }[] = []
   answer: (question: DnsQuestion) => DnsAnswer = () => 'nxdomain'
   readonly #socket: Socket = createSocket('udp4')
 
-  static async start(t: TornDown): Promise<DnsServer> {
+  /** @param at - default: any port of loopback */
+  static async start(t: TornDown, at: { host: string; port: number } = { host: '127.0.0.1', port: 0 }) {
     const server = new DnsServer()
     const socket = server.#socket
     socket.on('message', (query, from) => server.#onQuery(query, from))
-    socket.bind(0, '127.0.0.1')
+    socket.bind(at.port, at.host)
     await once(socket, 'listening')
     t.teardown(() => new Promise<void>((resolve) => socket.close(resolve)))
     return server
@@ -34,7 +35,8 @@ export class DnsServer {
 
   /** as node:dns' `setServers` takes it */
   get address(): string {
-    return `127.0.0.1:${this.#socket.address().port}`
+    const { address, port } = this.#socket.address()
+    return `${address}:${port}`
   }
 
   /** Resolves once `more` questions have come from now on. */

@@ -77,6 +77,22 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
     await until(source, finds('10.3.0.3:8156'))
   })
 
+  await t.test('403 to slices that had answered, and Endpoints that are empty', async (t) => {
+    const { ground, source } = await begin(t, { slicesRetryMs: 60_000 })
+    ground.front.fault = ({ kind }) => (kind === 'endpointslices' ? { status: 403 } : undefined)
+    ground.front.cut()
+    const { addresses, error } = await until(source, (found) => found.error?.includes('Endpoints are empty') ?? false)
+    t.strictSame(addresses, [one, two], 'what was found is kept')
+    t.equal(error, 'EndpointSlices are not allowed any more, and Endpoints are empty')
+    ground.front.fault = () => undefined
+    await ground.changeSlice('one', ['10.3.0.1'])
+    await until(source, finds(one))
+    t.strictSame(
+      source.lines.filter(({ msg }) => String(msg).includes('uses Endpoints')),
+      [],
+    )
+  })
+
   await t.test('a server that asks to be left alone for a while', async (t) => {
     const { ground, source } = await begin(t, { firstRetryMs: 1, maxRetryMs: 300 })
     ground.front.fault = () => ({ status: 429, headers: { 'retry-after': '3600' } })

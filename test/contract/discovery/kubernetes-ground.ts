@@ -89,6 +89,11 @@ export class KubernetesGround {
     return ground
   }
 
+  /** the account's */
+  get token(): string {
+    return this.#token
+  }
+
   /** @param way - `front`: through it, without TLS; `direct`: as in a cluster */
   async source(options: Partial<KubernetesDiscoveryOptions> = {}, way: 'front' | 'direct' = 'front') {
     const { log, lines } = capturedLog()

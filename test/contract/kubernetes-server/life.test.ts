@@ -115,6 +115,47 @@ t.test('after the shutdown grace, or without patience, what still runs is cut', 
   }
 })
 
+t.test(
+  'at the end of the shutdown grace a watch and an upgraded connection end in order, all else is cut',
+  async (t) => {
+    const shutdownGraceMs = 300
+    const { server, open, port } = await setUp(
+      t,
+      async function* ({ header }) {
+        if (!header.header.some(([name]) => name === 'Upgrade')) {
+          yield head(200)
+          yield data('{"type":"ADDED"}\n')
+        } else {
+          yield head(101, [['Upgrade', ['x']]])
+          yield trailer
+          yield encodeHttpResponse.upgradeData(Buffer.from('prompt$ '))
+        }
+        await new Promise(() => undefined)
+      },
+      { listenGraceMs: 0, shutdownGraceMs },
+    )
+    const [watch, list, exec] = [await open(), await open(), await open()]
+    watch.request('GET /k8s-proxy/api/v1/pods?limit=5&watch=true', good)
+    list.request('GET /k8s-proxy/api/v1/pods?stopwatch=true', good)
+    exec.request('GET /k8s-proxy/exec', good, 'Connection: upgrade', 'Upgrade: x')
+    await Promise.all([watch, list].map((client) => client.until(/ADDED"}\n\r\n$/)))
+    await exec.until(/prompt\$ $/)
+    const began = performance.now()
+    const stopped = server.stop()
+    await refusesConnections(port)
+    const ends = [watch, list, exec].map(async (client) => {
+      const text = await client.toEnd()
+      t.ok(performance.now() - began >= shutdownGraceMs, 'nothing ends before')
+      return text
+    })
+    const [watched, listed] = await Promise.all(ends)
+    t.match(watched, /ADDED"}\n\r\n0\r\n\r\n$/, 'the last chunk')
+    t.notMatch(listed, /\r\n0\r\n\r\n$/, 'a list that is not whole does not look so')
+    t.same([watch.ended, exec.ended], ['end', 'end'])
+    await stopped
+  },
+)
+
 t.test('answers behind one another are all sent while draining', async (t) => {
   const { cluster, finish } = twoParts()
   const { server, open, port } = await setUp(t, cluster, { listenGraceMs: 0, shutdownGraceMs: long })

@@ -200,11 +200,22 @@ t.test('failures after the upgrade cut the connection', async (t) => {
   t.match(await client.request(exec, good, ...websocket).toEnd(), /^HTTP\/1\.1 101 /)
   t.equal(await count('cut'), 1)
   const wrong = await open()
-  t.match(
-    await wrong.request(`${exec}&data`, good, ...websocket).toEnd(),
-    /^HTTP\/1\.1 502 /,
-    'before the 101 was sent',
-  )
+  t.match(await wrong.request(`${exec}&data`, good, ...spdy).toEnd(), /^HTTP\/1\.1 502 /, 'before the 101 was sent')
+})
+
+t.test('a command that may have run is not answered with an error where kubectl would run it again', async (t) => {
+  const { open, count } = await setUp(t, async function* ({ header }) {
+    yield* []
+    const delivery = header.query.some(([name]) => name === 'unsent') ? 'none' : 'maybe'
+    throw new KasError({ code: 'TUNNEL_LOST', delivery })
+  })
+  const lost = await open()
+  t.equal(await lost.request(exec, good, ...websocket).toEnd(), '', 'kubectl falls back to SPDY for any other answer')
+  t.equal(await count('cut'), 1)
+  const unsent = await open()
+  t.match(await unsent.request(`${exec}&unsent`, good, ...websocket).toEnd(), /^HTTP\/1\.1 502 /)
+  const bySpdy = await open()
+  t.match(await bySpdy.request(exec, good, ...spdy).toEnd(), /^HTTP\/1\.1 502 (?:.+\r\n)*Kas-Delivery: maybe\r\n/)
 })
 
 t.test('an upgrade behind a request that runs', async (t) => {

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
+import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/metrics.ts'
 import { createStrangersMetric } from '../../../src/kas/servers/replicas/strangers.ts'
@@ -31,6 +32,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createRouterMetrics(register)
   createGrpcServerMetrics(register)
   createDirectoryMetrics(register)
+  createGitlabMetrics(register, { refillPerSecond: 50 })
   createKubernetesMetrics(register, () => 0)
   createRefusalMetrics(register)
   createStrangersMetric(register)

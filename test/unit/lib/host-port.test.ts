@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatHostPort, isHostName, parseHostPort } from '../../../src/lib/host-port.ts'
+import { formatHostPort, isHostName, isLoopbackHost, parseHostPort, plainAddress } from '../../../src/lib/host-port.ts'
 
 t.test('what is a host and a port', async (t) => {
   const taken: [text: string, host: string, port: number, written?: string][] = [
@@ -21,4 +21,23 @@ t.test('what is none', async (t) => {
   const names = ['256.0.0.1:1', '-a:1', 'a-:1', 'a..b:1', '.a:1', 'a/b:1', 'a@b:1', `${'a'.repeat(64)}:1`]
   for (const text of [...refused, ...addresses, ...names]) t.equal(parseHostPort(text), undefined, text)
   t.notOk(isHostName(`${'a.'.repeat(126)}ab`), 'longer than a name may be')
+})
+
+t.test('addresses as others write them', async (t) => {
+  const forms = [
+    ['::ffff:a2c:a', '10.44.0.10'],
+    ['::ffff:10.44.0.10', '10.44.0.10'],
+    ['::FFFF:0:1', '0.0.0.1'],
+    ['FD00:0::1', 'fd00::1'],
+    ['fe80::1%eth0', 'fe80::1%eth0'],
+    ['10.0.0.7', '10.0.0.7'],
+    ['kas-1.internal', 'kas-1.internal'],
+    ['', ''],
+  ] as const
+  for (const [from, to] of forms) t.equal(plainAddress(from), to)
+})
+
+t.test('what leads nowhere but to this machine', async (t) => {
+  for (const host of ['localhost', '127.0.0.1', '127.8.8.8', '::1']) t.ok(isLoopbackHost(host), host)
+  for (const host of ['10.0.0.7', '::2', 'kas-1', '0.0.0.0', '127.example.com']) t.notOk(isLoopbackHost(host), host)
 })

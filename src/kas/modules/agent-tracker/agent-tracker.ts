@@ -9,7 +9,9 @@ import {
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { decodeMessage, readOne, readOneMessage } from '../../../proto/grpc/unary.ts'
 import type { Agent } from '../../directory/directory.ts'
+import type { Usage } from '../../directory/usage.ts'
 import type { ConnectedAgents } from './connected-agents.ts'
+import { registerEvent } from './register-event.ts'
 
 const service = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar'
 
@@ -28,18 +30,22 @@ type AgentHandler = (agent: Agent, stream: UnaryStream) => Promise<void>
  */
 export function agentTrackerHandlers({
   connectedAgents,
+  usage,
 }: {
   connectedAgents: ConnectedAgents
+  /** hears of each registration */
+  usage: Pick<Usage, 'event'>
 }): ReadonlyMap<string, AgentHandler> {
   return new Map<string, AgentHandler>([
     [
       `${service}/Register`,
       async (agent, stream) => {
         const bytes = await readOneMessage(stream.messages)
-        const { podId } = decodeMessage(RegisterRequestSchema, bytes)
+        const { podId, agentMeta } = decodeMessage(RegisterRequestSchema, bytes)
         const meta = fieldBytes(bytes, 1)
-        if (!meta) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'agent_meta is required' })
+        if (!meta || !agentMeta) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'agent_meta is required' })
         connectedAgents.register(agent, podId, meta)
+        usage.event('register_agent_at_kas', registerEvent(agent, agentMeta))
         await respond(stream, RegisterResponseSchema)
       },
     ],

@@ -94,7 +94,10 @@ export class HomeHints implements Service {
 
   #compute({ agentId, pod }: Told): Metadata {
     const { placement } = this.#components
-    const hints: Record<string, string[]> = { 'kas-ping-interval-ms': [String(this.#options.pingIntervalMs)] }
+    const hints: Record<string, string[]> = {
+      'kas-ping-interval-ms': [String(this.#options.pingIntervalMs)],
+      'kas-features': ['reuse'],
+    }
     if (!placement) return hints
     hints['kas-replica'] = [placement.here]
     const placed = placement.homeOf(agentId, pod)

@@ -1,10 +1,17 @@
 import { KasError } from '../../../lib/errors.ts'
 import type { Directory, Impersonation, UserCredential, UserGrant } from '../../directory/directory.ts'
+import type { Access } from './count-access.ts'
 import type { Credentials } from './credentials.ts'
 import { jobImpersonation, userImpersonation } from './impersonation.ts'
 
+export interface Authorized {
+  /** as whom; undefined: as the agent itself */
+  readonly impersonation: Impersonation | undefined
+  readonly access: Access
+}
+
 /**
- * Asks the directory whether the caller may use the agent, and as whom; undefined: as the agent itself.
+ * Asks the directory whether the caller may use the agent, and as whom.
  *
  * @throws KasError of Directory.grantJob or grantUser
  */
@@ -12,13 +19,17 @@ export async function authorize(
   directory: Pick<Directory, 'grantJob' | 'grantUser'>,
   credentials: Credentials,
   signal: AbortSignal,
-): Promise<Impersonation | undefined> {
+): Promise<Authorized> {
   const { agentId } = credentials
   if (credentials.kind === 'job') {
-    return jobImpersonation(agentId, await directory.grantJob(agentId, credentials.token, signal))
+    const grant = await directory.grantJob(agentId, credentials.token, signal)
+    const access: Access = { via: 'ci', agentId, userId: grant.user.id, projectId: grant.project.id }
+    return { impersonation: jobImpersonation(agentId, grant), access }
   }
   const { grant, type } = await firstGrant(directory, credentials, signal)
-  return userImpersonation(agentId, grant, type)
+  const via = type === 'session_cookie' ? 'user' : 'pat'
+  const access: Access = { via, agentId, userId: grant.user.id, projectId: grant.configProjectId }
+  return { impersonation: userImpersonation(agentId, grant, type), access }
 }
 
 /** The first candidate that is accepted wins; a failure to find out outweighs a refusal. */

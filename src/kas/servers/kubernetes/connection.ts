@@ -12,6 +12,8 @@ export interface Running {
   readonly isRequestRead: boolean
   /** the client has left, or its request turned out malformed */
   leave(reason: KasError): void
+  /** Ends it in order if it has no end of its own. */
+  endStream(): void
 }
 
 /**

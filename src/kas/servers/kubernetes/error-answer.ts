@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Delivery, KasError } from '../../../lib/errors.ts'
+import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { goCodeName } from '../../../lib/go-code-name.ts'
 import { encodeStatus, mediaTypes, negotiate } from './status.ts'
 
@@ -9,6 +9,8 @@ export interface ErrorAnswer {
   /** name, value, name, value */
   readonly headers: string[]
   readonly body: string | Uint8Array
+  /** whether the call may have reached the cluster */
+  readonly delivery: Delivery
   /** stands in the message too; only with failures that the caller is not told */
   readonly traceId?: string
 }
@@ -23,9 +25,15 @@ const retryAfterSeconds = '1'
 /** Refusals to carry the call at all; anything else on the way is a 502, as from upstream. */
 const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED'])
 
-/** What a directory was told is for the caller too: upstream shows it, and users search for it. */
-const shownCause = /^HTTP status code: \d{3} for path \/[\w/]*$/
-const withCause = new Set(['JOB_TOKEN_UNAUTHORIZED', 'JOB_TOKEN_FORBIDDEN', 'JOB_TOKEN_NOT_FOUND', 'JOB_AGENTS_FAILED'])
+/** What GitLab said, or how it failed, is for the caller too: upstream shows it, and users search for it. */
+const withCause = new Set([
+  'JOB_TOKEN_UNAUTHORIZED',
+  'JOB_TOKEN_FORBIDDEN',
+  'JOB_TOKEN_NOT_FOUND',
+  'JOB_AGENTS_FAILED',
+  'USER_FAILED',
+])
+const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSWER_INVALID', 'GITLAB_BUSY'])
 
 /**
  * @param accept - of the request, all its headers
@@ -43,10 +51,15 @@ export function errorAnswer(error: KasError, at: FailedAt, accept: readonly stri
   // kubectl repeats by itself what comes with this header, so only what never left may have it
   if (at === 'tunnel' && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
   if (code === 405) headers.push('Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS')
-  return { ...encode(code, message, accept, headers), ...traceId }
+  return { ...encode(code, message, accept, headers), delivery: reached, ...traceId }
 }
 
-function encode(code: number, message: string, accept: readonly string[], headers: string[]): ErrorAnswer {
+function encode(
+  code: number,
+  message: string,
+  accept: readonly string[],
+  headers: string[],
+): Omit<ErrorAnswer, 'delivery'> {
   const mediaType = negotiate(accept)
   if (mediaType === undefined) {
     headers.push('Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff')
@@ -59,7 +72,7 @@ function encode(code: number, message: string, accept: readonly string[], header
 
 function ownText(error: KasError): string {
   const { cause } = error
-  const shown = withCause.has(error.code) && cause instanceof Error && shownCause.test(cause.message)
+  const shown = withCause.has(error.code) && cause instanceof KasError && shownCauses.has(cause.code)
   return shown ? `${error.message}: ${cause.message}` : error.message
 }
 

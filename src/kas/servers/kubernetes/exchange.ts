@@ -32,6 +32,7 @@ export class Exchange {
   #resume: (() => void) | undefined
   #listensForDrain = false
   #headFlushed = false
+  /** answered with 101: the connection carries bytes */
   #switched = false
   /** of the answer's body; undefined: not told, or there is none */
   #expectedBytes: number | undefined
@@ -143,6 +144,18 @@ export class Exchange {
     this.upgrade?.switched()
   }
 
+  /**
+   * Ends a watch as an API server ends it after a time, and an upgraded connection: the client sees no fault, and may
+   * begin it anew. All else would look whole, and is not.
+   */
+  endStream(): void {
+    const isWatch = this.begun && this.#expectedBytes === undefined && isWatchRequest(this.request)
+    if (!isWatch && !this.#switched) return
+    this.leave(new KasError({ code: 'CANCELLED' }))
+    if (this.#switched) this.connection.socket.destroySoon()
+    else this.#response.end()
+  }
+
   /** Breaks an answer that was begun off, so that the client sees that it is not whole. */
   cut(): void {
     const { socket } = this.connection
@@ -153,7 +166,7 @@ export class Exchange {
 
   /** Nothing will be done with it any more; it counts as running until its answer has been sent. */
   finish(): void {
-    if (this.#switched) this.connection.delete(this)
+    if (this.#switched || this.#response.closed) this.connection.delete(this)
     else this.#response.once('close', () => this.connection.delete(this))
   }
 
@@ -188,6 +201,10 @@ export class Exchange {
     this.#headFlushed = true
     this.#response.flushHeaders()
   }
+}
+
+function isWatchRequest({ method, url = '' }: IncomingMessage): boolean {
+  return method === 'GET' && /[?&]watch=(?:1|t|true)(?:&|$)/i.test(url)
 }
 
 function flushHead(exchange: Exchange): void {

@@ -1,6 +1,7 @@
+import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { type Forward, noMetadata, type Reply } from '../../../proto/call.ts'
+import { type Call, type Forward, noMetadata, type Reply } from '../../../proto/call.ts'
 import {
   decodeHttpResponse,
   encodeHttpRequest,
@@ -10,8 +11,11 @@ import {
 } from '../../../proto/http-over-grpc.ts'
 import { MessageOrder } from '../../../proto/message-order.ts'
 import type { Directory, Impersonation } from '../../directory/directory.ts'
+import { noUsage, type Usage } from '../../directory/usage.ts'
+import { accessCheckMs, type CheckedAccess, checkAccess, isJson, isWatch } from './access-check.ts'
 import { authorize } from './authorize.ts'
 import { originHeaders, preflightHeaders } from './cors.ts'
+import { countAccess } from './count-access.ts'
 import { readCredentials } from './credentials.ts'
 import { errorAnswer, type FailedAt } from './error-answer.ts'
 import type { Exchange } from './exchange.ts'
@@ -26,6 +30,9 @@ export interface KubernetesProxyComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
+  /** hears who was let through; absent: nobody wants to know */
+  readonly usage?: Usage
+  readonly clock?: Clock
   readonly log: Logger
 }
 
@@ -35,6 +42,8 @@ export interface KubernetesProxyOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly allowsOrigin: (origin: string) => boolean
+  /** from one look at whether the caller of a long request still may to the next, in ms */
+  readonly accessCheckMs?: number
 }
 
 /** What is known of a request so far: how a failure is told depends on it. */
@@ -43,7 +52,14 @@ interface Progress {
   origin: string | undefined
   failedAt: FailedAt
   delivery: Delivery
+  isWebSocket: boolean
+  /** of a watch in JSON whose answer has begun: whether an event could follow now */
+  begunWatch?: 'at_line_end' | 'in_line'
+  /** why the caller may no longer, found while its request ran */
+  withdrawn?: KasError
 }
+
+const newline = 10
 
 /** Carries one request at a time to its agent and the answer back (wire-protocol 6). */
 export class KubernetesProxy {
@@ -68,7 +84,13 @@ export class KubernetesProxy {
   }
 
   async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
-    const progress: Progress = { accept: [], origin: undefined, failedAt: 'entry', delivery: 'none' }
+    const progress: Progress = {
+      accept: [],
+      origin: undefined,
+      failedAt: 'entry',
+      delivery: 'none',
+      isWebSocket: false,
+    }
     let outcome: RequestOutcome = 'cut'
     try {
       outcome = await action(progress).catch((error: unknown) => this.#fail(exchange, progress, error))
@@ -85,6 +107,7 @@ export class KubernetesProxy {
     const { request } = exchange
     const head = readRequestHead(request, exchange.upgrade !== undefined)
     progress.accept = head.accept
+    progress.isWebSocket = head.upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
     if (head.origins.length > 0) {
       const origin = head.origins.join(', ')
       if (!this.#options.allowsOrigin(origin)) {
@@ -103,7 +126,10 @@ export class KubernetesProxy {
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
     const credentials = readCredentials(head, target)
-    const impersonation = await authorize(this.#components.directory, credentials, exchange.signal)
+    const { directory, usage } = this.#components
+    const { impersonation, access } = await authorize(directory, credentials, exchange.signal)
+    exchange.signal.throwIfAborted()
+    countAccess(usage ?? noUsage, access)
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,
@@ -112,13 +138,32 @@ export class KubernetesProxy {
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
       signal: exchange.signal,
     }
-    exchange.signal.throwIfAborted()
+    const ask = async (signal: AbortSignal) => (await authorize(directory, credentials, signal)).impersonation
+    const stopChecking = this.#checkAccess(exchange, progress, { ask, first: impersonation })
+    try {
+      return await this.#carry(exchange, progress, call)
+    } finally {
+      stopChecking()
+    }
+  }
+
+  async #carry(exchange: Exchange, progress: Progress, call: Call): Promise<RequestOutcome> {
     progress.failedAt = 'tunnel'
     const reply = await this.#components.forward(call)
     reply.ready.then(() => {
       progress.delivery = 'maybe'
     }, ignore)
     return await this.#relay(exchange, progress, reply)
+  }
+
+  /** A caller that may no longer ends as if it had left; how it is told depends on what was answered by then. */
+  #checkAccess(exchange: Exchange, progress: Progress, access: Omit<CheckedAccess, 'withdraw'>): () => void {
+    const withdraw = (reason: KasError) => {
+      progress.withdrawn = reason
+      exchange.leave(reason)
+    }
+    const { clock = systemClock } = this.#components
+    return checkAccess({ ...access, withdraw }, clock, this.#options.accessCheckMs ?? accessCheckMs)
   }
 
   #messages(exchange: Exchange, head: RequestHead, target: Target, impersonation: Impersonation | undefined) {
@@ -147,6 +192,7 @@ export class KubernetesProxy {
       let full: Promise<void> | undefined
       if (message.kind === 'data') {
         if (switching) throw invalid('data in the answer to an upgrade')
+        if (progress.begunWatch) progress.begunWatch = message.data.at(-1) === newline ? 'at_line_end' : 'in_line'
         full = exchange.write(message.data)
       } else if (message.kind === 'header') {
         switching = this.#begin(exchange, progress, message.header)
@@ -175,6 +221,7 @@ export class KubernetesProxy {
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
     const head = readResponseHead(header, { via: this.#via, origin: progress.origin, upgrade })
     if (upgrade) return head
+    if (isWatch(exchange.request) && isJson(header)) progress.begunWatch = 'at_line_end'
     exchange.upgrade?.refused()
     try {
       exchange.begin(statusCode, head)
@@ -187,6 +234,7 @@ export class KubernetesProxy {
   async #fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
     const error = KasError.from(cause)
     exchange.upgrade?.refused()
+    if (progress.withdrawn) return await this.#withdraw(exchange, progress, progress.withdrawn)
     if (exchange.signal.aborted) return 'left'
     if (exchange.begun) {
       this.#log(error, 'An answer was cut')
@@ -196,7 +244,31 @@ export class KubernetesProxy {
     const answer = errorAnswer(error, progress.failedAt, progress.accept, progress.delivery)
     this.#log(error, 'A request failed', answer.traceId)
     this.#components.metrics.failed(error.code)
+    // kubectl takes any answer to a WebSocket but 101 for a server without them, and runs the command again by SPDY
+    if (progress.isWebSocket && answer.delivery === 'maybe' && error.code !== 'STATUS') {
+      exchange.cut()
+      return 'cut'
+    }
     await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
+    return 'failed'
+  }
+
+  /** The reason is the answer, or the last event of a watch; all else that was begun can only be cut. */
+  async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
+    const { log, metrics } = this.#components
+    log.info({ error }, 'A request was ended: its caller may no longer')
+    metrics.failed(error.code)
+    const answer = errorAnswer(error, 'entry', progress.begunWatch ? [] : progress.accept, progress.delivery)
+    if (!exchange.begun && !progress.isWebSocket) {
+      await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
+      return 'failed'
+    }
+    if (progress.begunWatch !== 'at_line_end') {
+      exchange.cut()
+      return 'cut'
+    }
+    void exchange.write(Buffer.from(`{"type":"ERROR","object":${String(answer.body).trimEnd()}}\n`))
+    await exchange.end()
     return 'failed'
   }
 

@@ -14,7 +14,7 @@ export const outcomes = [
   'foreign_origin',
   /** answered by kas with an error */
   'failed',
-  /** failed after the status line: the connection was cut */
+  /** failed after the status line, or where an error would make kubectl repeat a command: the connection was cut */
   'cut',
   /** the caller left first */
   'left',
@@ -23,7 +23,7 @@ export type RequestOutcome = (typeof outcomes)[number]
 
 export interface KubernetesMetrics {
   ended(outcome: RequestOutcome): void
-  /** an error that kas answered with, malformed requests included */
+  /** an error that kas answered with, or cut a WebSocket for, malformed requests included */
   failed(code: ErrorCode): void
 }
 

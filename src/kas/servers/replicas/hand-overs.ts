@@ -31,20 +31,16 @@ export class HandOvers {
     const tunnel = await this.#find(stream, agentId, waitMs)
     if (!tunnel) return none
     stream.sendInterim(readySign)
-    let first: IteratorResult<Uint8Array>
     try {
-      first = await firstMessage(stream)
+      await decided(stream)
+      stream.signal.throwIfAborted()
+      if (tunnel.state !== 'taken') throw notUsed() // lost meanwhile; after `ready` only an error says so
     } catch (error) {
       this.#tunnels.giveBack(agentId, tunnel)
+      if (error instanceof KasError) stream.addTrailers(writeError(error))
       throw error
     }
-    if (tunnel.state !== 'taken') {
-      // lost while nothing had been sent; after `ready` only an error says so
-      const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
-      stream.addTrailers(writeError(error))
-      throw error
-    }
-    return carry(stream, tunnel, agentId, first)
+    return carry(stream, tunnel, agentId)
   }
 
   async #find(
@@ -74,30 +70,35 @@ export class HandOvers {
   }
 }
 
-/** Until it comes the agent has heard nothing, and the tunnel can go back unused. */
-async function firstMessage(stream: ServerStream): Promise<IteratorResult<Uint8Array>> {
-  const message = stream.messages.take()
-  if (message) return { value: message, done: false }
+/** Until `go` comes the agent has heard nothing, and the tunnel can go back unused. */
+async function decided({ messages }: ServerStream): Promise<void> {
+  const message = messages.take() ?? (await nextInTime(messages))
+  if (message?.length !== 0)
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a hand-over that begins without go' })
+}
+
+/** @returns undefined: the caller says no more */
+async function nextInTime(messages: ServerStream['messages']): Promise<Uint8Array | undefined> {
   const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new KasError({ code: 'DEADLINE_EXCEEDED' })), decisionTimeoutMs)
+  const timer = setTimeout(() => reject(notUsed()), decisionTimeoutMs)
   try {
-    return await Promise.race([stream.messages.next(), late])
+    return (await Promise.race([messages.next(), late])).value
   } finally {
     clearTimeout(timer)
   }
 }
 
-async function carry(
-  stream: ServerStream,
-  tunnel: Tunnel,
-  agentId: Parameters<Tunnels['take']>[0],
-  first: IteratorResult<Uint8Array>,
-): Promise<Metadata> {
+/** Nothing has been sent to the agent. */
+function notUsed(): KasError {
+  return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+}
+
+async function carry(stream: ServerStream, tunnel: Tunnel, agentId: Parameters<Tunnels['take']>[0]): Promise<Metadata> {
   const reply = tunnel.forward({
     agentId,
     method: stream.method,
     metadata: withoutOwnKeys(stream.metadata),
-    messages: from(first, stream.messages),
+    messages: stream.messages,
     safety: 'unsafe', // what may be repeated, the entry decides
     signal: stream.signal,
   })
@@ -112,15 +113,4 @@ async function carry(
   if (!error) return noMetadata
   stream.addTrailers(writeError(error))
   throw error
-}
-
-/** Messages of which the first has been read. */
-function from(first: IteratorResult<Uint8Array>, rest: AsyncIterator<Uint8Array>): AsyncIterable<Uint8Array> {
-  let isFirst = true
-  const next = () => {
-    if (!isFirst) return rest.next()
-    isFirst = false
-    return Promise.resolve(first)
-  }
-  return { [Symbol.asyncIterator]: () => ({ next }) }
 }

@@ -11,12 +11,13 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('--execs 5 crowd --scheme=grpcs'), { scene: 'crowd', scheme: 'grpcs', watches: 200, execs: 5 })
   t.same(read('burst'), { scene: 'burst', scheme: 'wss', calls: 500 })
   t.same(read('readers --pairs 2'), { scene: 'readers', scheme: 'wss', readers: 100, pairs: 2, calls: 300 })
+  t.same(read('exactly-once --times 4'), { scene: 'exactly-once', scheme: 'wss', times: 4, seed: 1 })
   t.same(read('--help'), { help: true })
 })
 
 for (const [line, message] of [
-  ['', 'a scene is missing: one of watch, crowd, burst, readers'],
-  ['toString', 'no scene toString: one of watch, crowd, burst, readers'],
+  ['', 'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces'],
+  ['toString', 'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces'],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
   ['readers --readers 0', '--readers 0: a whole number from 1 to 10000'],
@@ -27,6 +28,8 @@ for (const [line, message] of [
   ['watch --minutes 0', '--minutes 0: a number above 0, at most 1440'],
   ['watch --minutes Infinity', '--minutes Infinity: a number above 0, at most 1440'],
   ['watch --calls 3', '--calls: watch has --minutes, --scheme'],
+  ['exactly-once --scheme wss', '--scheme: exactly-once has --times, --seed'],
+  ['namespaces --scheme wss', '--scheme: namespaces has no options'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
 ] as const) {
   t.test(`${line || 'no argument'} is refused`, async (t) => {

@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { Agent } from '../../../../src/kas/directory/directory.ts'
+import { noUsage } from '../../../../src/kas/directory/usage.ts'
 import { agentTrackerHandlers } from '../../../../src/kas/modules/agent-tracker/agent-tracker.ts'
 import { ConnectedAgents } from '../../../../src/kas/modules/agent-tracker/connected-agents.ts'
 import type { AgentId } from '../../../../src/proto/call.ts'
@@ -28,7 +29,7 @@ async function call(handlers: ReturnType<typeof agentTrackerHandlers>, method: s
 t.test('a pod is known from Register to Unregister, its meta byte for byte', async (t) => {
   const clock = new ManualClock()
   const connectedAgents = new ConnectedAgents({ clock })
-  const handlers = agentTrackerHandlers({ connectedAgents })
+  const handlers = agentTrackerHandlers({ connectedAgents, usage: noUsage })
   t.same([...handlers.keys()], [`${service}/Register`, `${service}/Unregister`])
   t.same(await call(handlers, 'Register', register(7)), [new Uint8Array()])
   clock.advance(300_000)
@@ -67,6 +68,7 @@ t.test('a registration that is not renewed goes, and the oldest makes room', asy
 
 t.test('malformed and oversized requests are refused', async (t) => {
   const handlers = agentTrackerHandlers({
+    usage: noUsage,
     connectedAgents: new ConnectedAgents({ clock: new ManualClock() }, { maxMetaBytes: 20 }),
   })
   const refused: [string, Uint8Array[]][] = [

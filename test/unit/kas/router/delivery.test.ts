@@ -1,13 +1,15 @@
 import t from 'tap'
-import { deliver, maxKeptBytes, maxRepeats } from '../../../../src/kas/router/delivery.ts'
+import { deliver, maxKeptBytes, maxRepeats, maxUnsentRepeats } from '../../../../src/kas/router/delivery.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { type Call, type Forward, noMetadata, type Reply } from '../../../../src/proto/call.ts'
+import { type Call, type Forward, noMetadata, type Reply, type Safety } from '../../../../src/proto/call.ts'
+import { KnownMessages } from '../../../../src/proto/known-messages.ts'
 import { callOf, readReply } from '../../../support/agents-server.ts'
 
 const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+const unsent = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 
 /** A way that reads `count` messages of the call and is then lost. */
-function lostAfter(count: number, seen: string[][]): Forward {
+function lostAfter(count: number, seen: string[][], error = lost): Forward {
   return async (call) => {
     const read: string[] = []
     seen.push(read)
@@ -17,7 +19,7 @@ function lostAfter(count: number, seen: string[][]): Forward {
         if (read.length === count) break
       }
     }
-    return ended(lost)
+    return ended(error)
   }
 }
 
@@ -70,11 +72,62 @@ t.test('not more than maxRepeats times', async (t) => {
   t.equal(forward.calls, 1 + maxRepeats)
 })
 
-t.test('an unsafe call is not repeated', async (t) => {
+t.test('an unsafe call that may have arrived is not repeated', async (t) => {
   const forward = inTurn(lostAfter(0, []), echo)
   const reply = await deliver(forward)(callOf(['a']))
   t.equal((await reply.done).error, lost)
   t.equal(forward.calls, 1)
+})
+
+for (const safety of ['safe', 'unsafe'] satisfies Safety[]) {
+  t.test(`of a ${safety} call that was not delivered all messages go another way`, async (t) => {
+    const seen: string[][] = []
+    const notDelivered = [0, 1, 2].map((count) => lostAfter(count, seen, unsent))
+    const reply = await deliver(inTurn(...notDelivered, echo))(callOf(['a', 'b', 'c'], { safety }))
+    t.same((await readReply(reply)).messages, ['a', 'b', 'c'])
+    t.same(seen, [[], ['a'], ['a', 'b']])
+    const known = new KnownMessages([Buffer.from('x')])
+    const again = await deliver(inTurn(lostAfter(1, [], unsent), echo))(callOf([], { safety, messages: known }))
+    t.same((await readReply(again)).messages, ['x'])
+  })
+}
+
+t.test('an unsafe call is tried again as long as it was not delivered, and no further', async (t) => {
+  const ways = inTurn(lostAfter(1, [], unsent), lostAfter(1, []), echo)
+  const reply = await deliver(ways)(callOf(['a']))
+  t.equal((await reply.done).error, lost)
+  t.equal(ways.calls, 2)
+})
+
+t.test('what is never delivered ends', async (t) => {
+  const forward = inTurn(lostAfter(0, [], unsent))
+  const reply = await deliver(forward)(callOf(['a']))
+  t.equal((await reply.done).error, unsent)
+  t.equal(forward.calls, 1 + maxUnsentRepeats)
+})
+
+t.test('a reader that leaves a reply that has begun leaves the messages too', async (t) => {
+  let hasLeft = false
+  const messages = (async function* () {
+    try {
+      for (;;) yield Buffer.from('a')
+    } finally {
+      hasLeft = true
+    }
+  })()
+  const reader = Promise.withResolvers<AsyncIterator<Uint8Array>>()
+  const answers: Forward = async (call) => {
+    const iterator = call.messages[Symbol.asyncIterator]()
+    reader.resolve(iterator)
+    await iterator.next()
+    const done = Promise.resolve({ trailers: {} })
+    return { ready: Promise.resolve(), metadata: Promise.resolve({}), messages: (async function* () {})(), done }
+  }
+  await deliver(answers)(callOf([], { messages }))
+  const iterator = await reader.promise
+  t.match(await iterator.next(), { done: false })
+  await iterator.return?.()
+  t.ok(hasLeft)
 })
 
 t.test('an error of the agent is not a loss', async (t) => {

@@ -1,43 +1,69 @@
 import t from 'tap'
 import { defaultReachability, Reachability } from '../../../../src/kas/router/reachability.ts'
 
-const { roundMs, suspectMs, silentRounds } = defaultReachability
+const { roundMs, suspectMs, lostMs } = defaultReachability
+
+/** Looks in time, round by round; ends after `count`. */
+function silentRounds(reachability: Reachability, from: number, count: number): number {
+  const to = from + count * roundMs
+  for (let now = from + roundMs; now <= to; now += roundMs) reachability.look(now, now)
+  return to
+}
 
 t.test('an answer in time keeps it reachable; one PING is outstanding at the most', async (t) => {
   const reachability = new Reachability()
   let now = 0
   for (let round = 0; round < 10; round++, now += roundMs) {
-    t.ok(reachability.round(now), 'the last one was answered')
+    t.ok(reachability.look(now, now), 'the last one was answered')
     reachability.heard()
     t.notOk(reachability.isSuspect(now + roundMs))
   }
-  t.ok(reachability.round(now))
-  t.notOk(reachability.round(now + roundMs), 'the last one was not')
+  t.ok(reachability.look(now, now))
+  t.notOk(reachability.look(now + roundMs, now + roundMs), 'the last one was not')
 })
 
-t.test('silence makes it suspect, then unreachable, and a sign of life makes it reachable', async (t) => {
+t.test('silence makes it suspect, unreachable, lost, and a sign of life makes it reachable', async (t) => {
   const reachability = new Reachability()
-  reachability.round(0)
+  reachability.look(0, 0)
   t.notOk(reachability.isSuspect(suspectMs - 1))
   t.ok(reachability.isSuspect(suspectMs))
-  for (let round = 1; round < silentRounds; round++) {
-    reachability.round(round * roundMs)
-    t.notOk(reachability.isUnreachable)
-  }
-  reachability.round(silentRounds * roundMs)
+  let now = silentRounds(reachability, 0, 2)
+  t.notOk(reachability.isUnreachable)
+  now = silentRounds(reachability, now, 1)
   t.ok(reachability.isUnreachable)
+  now = silentRounds(reachability, now, (lostMs - now) / roundMs - 1)
+  t.notOk(reachability.isLost)
+  now = silentRounds(reachability, now, 1)
+  t.ok(reachability.isLost)
   reachability.heard()
   t.notOk(reachability.isUnreachable)
+  t.notOk(reachability.isLost)
   t.notOk(reachability.isSuspect(1e6))
+})
+
+t.test('looks may come at any distance: what counts is time', async (t) => {
+  const reachability = new Reachability()
+  reachability.look(0, 0)
+  let now = 0
+  while (!reachability.isUnreachable) {
+    now += 50
+    reachability.look(now, now)
+  }
+  t.equal(now, defaultReachability.unreachableMs)
 })
 
 t.test('a stall of our own is not held against it', async (t) => {
   const reachability = new Reachability()
-  reachability.round(0)
+  reachability.look(0, 0)
   const stallMs = 5000
-  reachability.round(roundMs + stallMs)
-  t.notOk(reachability.isSuspect(roundMs + stallMs), 'what it was late is not counted')
-  t.ok(reachability.isSuspect(suspectMs + stallMs), 'the rest is')
-  for (let round = 2; round < 10; round++) reachability.round(round * (roundMs + stallMs))
+  let now = roundMs + stallMs
+  reachability.look(now, roundMs)
+  t.notOk(reachability.isSuspect(now), 'what it was late is not counted')
+  t.ok(reachability.isSuspect(now + suspectMs), 'what follows is')
+  for (let round = 0; round < 10; round++) {
+    reachability.look(now + roundMs + stallMs, now + roundMs)
+    now += roundMs + stallMs
+  }
   t.notOk(reachability.isUnreachable)
+  t.notOk(reachability.isLost)
 })

@@ -1,52 +1,65 @@
 import t, { type Test } from 'tap'
 import { ReplicaLink } from '../../../../src/kas/router/replica-link.ts'
-import { createLogger } from '../../../../src/lib/log.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
 import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/proto/call.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
 import { KnownMessages } from '../../../../src/proto/known-messages.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+
+const lost = (error: KasError): Outcome => ({ error, trailers: {} })
 
 /** A connection to a replica that says `ready` to each call, and then nothing any more. */
-function silentSession() {
-  const opened: { answer: () => void }[] = []
+function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
+  const opened: { sent: string[]; answer(): void; end(outcome: Outcome): void }[] = []
+  const closed = Promise.withResolvers<void>()
   const open: ClientSession['open'] = ({ onInterim }) => {
     const metadata = Promise.withResolvers<Metadata>()
     const done = Promise.withResolvers<Outcome>()
+    const sent: string[] = []
+    const end = (outcome: Outcome) => {
+      metadata.resolve({})
+      done.resolve(outcome)
+    }
     onInterim?.({ 'kas-tunnel': ['ready'] })
-    opened.push({ answer: () => metadata.resolve({ served: ['yes'] }) })
+    opened.push({ sent, answer: () => metadata.resolve({ served: ['yes'] }), end })
     return {
       metadata: metadata.promise,
       done: done.promise,
-      send: () => undefined,
+      send: (message: Uint8Array) => void sent.push(Buffer.from(message).toString()),
       end: () => undefined,
-      cancel: (error: Outcome['error']) => {
-        metadata.resolve({})
-        done.resolve({ ...(error ? { error } : {}), trailers: {} })
-      },
+      cancel: (error: KasError) => end(lost(error)),
     } as unknown as ReturnType<ClientSession['open']>
   }
   const session = {
     open,
     draining: false,
     bytesRead: 0,
-    closed: new Promise<void>(() => undefined),
-    ping: () => new Promise<number>(() => undefined),
-    destroy: () => undefined,
+    closed: closed.promise,
+    ping: () => (pongs() ? Promise.resolve(1) : new Promise<number>(() => undefined)),
+    destroy: () => closed.resolve(),
   }
-  return { opened, session: session as unknown as ClientSession }
+  return { opened, closed: closed.promise, session: session as unknown as ClientSession }
 }
 
-async function linkTo(t: Test, session: ClientSession) {
+const reachability = { roundMs: 20, hurryMs: 5, suspectMs: 30, unreachableMs: 60, lostMs: 200 }
+
+async function linkTo(t: Test, session: ClientSession, timers: Partial<typeof reachability> = {}) {
   const changed = new EventTarget()
+  const { log, lines } = capturedLog()
+  let dials = 0
   const link = new ReplicaLink(
     {
-      dial: async () => session,
+      dial: async () => {
+        if (dials++ > 0) throw new Error('there is one connection alone')
+        return session
+      },
       now: () => performance.now(),
       random: Math.random,
-      log: createLogger({ level: 'silent' }),
+      log,
       onChange: () => void changed.dispatchEvent(new Event('change')),
       onUnknown: () => undefined,
     },
-    { reachability: { roundMs: 20, suspectMs: 30, silentRounds: 3 }, redialMs: [5, 50] },
+    { reachability: { ...reachability, ...timers }, redialMs: [5, 50] },
   )
   t.teardown(() => link.close())
   const until = (reach: ReplicaLink['reach']) =>
@@ -56,26 +69,31 @@ async function linkTo(t: Test, session: ClientSession) {
   const reachable = until('reachable')
   link.open()
   await reachable
-  return { link, until }
+  return { link, until, lines }
 }
 
-async function handOver(link: ReplicaLink, safety: Safety) {
+async function handOver(link: ReplicaLink, safety: Safety, tryElsewhere = () => false) {
   const { signal } = new AbortController()
   const method = '/a.B/C'
-  const messages = new KnownMessages([])
+  const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, signal }
-  const offer = await link.ask(call, { waitMs: 0, eager: false, signal })
+  const offer = await link.ask(call, { waitMs: 0, eager: false, tryElsewhere, signal })
   if (!offer) throw new Error('there was an offer')
+  return { offer, call }
+}
+
+async function forward(...asked: Parameters<typeof handOver>) {
+  const { offer, call } = await handOver(...asked)
   return offer.forward(call)
 }
 
 t.test('a replica falls silent: safe calls without an answer are lost, others wait for it', async (t) => {
   const { session, opened } = silentSession()
-  const { link, until } = await linkTo(t, session)
+  const { link, until } = await linkTo(t, session, { lostMs: 60_000 })
   const [unanswered, answered, unsafe] = await Promise.all([
-    handOver(link, 'safe'),
-    handOver(link, 'safe'),
-    handOver(link, 'unsafe'),
+    forward(link, 'safe'),
+    forward(link, 'safe'),
+    forward(link, 'unsafe'),
   ])
   opened[1]?.answer()
   await answered.metadata
@@ -85,4 +103,56 @@ t.test('a replica falls silent: safe calls without an answer are lost, others wa
   await until('unreachable')
   t.match((await unanswered.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
   t.same(ended, [])
+})
+
+t.test('safe calls that can go elsewhere do not wait until the replica is unreachable', async (t) => {
+  const { session } = silentSession()
+  const { link } = await linkTo(t, session, { unreachableMs: 60_000, lostMs: 60_000 })
+  const [free, bound] = await Promise.all([forward(link, 'safe', () => true), forward(link, 'safe')])
+  const ended: string[] = []
+  void bound.done.then(() => ended.push('bound'))
+  t.match((await free.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  t.same(ended, [])
+  t.equal(link.reach, 'suspect')
+})
+
+t.test('a safe call of a replica that answers PINGs may take its time', async (t) => {
+  let pings = 0
+  const enough = Promise.withResolvers<void>()
+  const pongs = () => {
+    if (++pings === 20) enough.resolve() // far beyond suspectMs
+    return true
+  }
+  const { session, opened } = silentSession({ pongs })
+  const { link } = await linkTo(t, session)
+  const reply = await forward(link, 'safe', () => true)
+  await enough.promise
+  opened[0]?.answer()
+  t.same(await reply.metadata, { served: ['yes'] })
+})
+
+t.test('a silent connection is given up at last, and dialled again', async (t) => {
+  const { session, closed } = silentSession()
+  const { until, lines } = await linkTo(t, session)
+  const down = until('down')
+  await closed
+  await down
+  t.equal(lines.filter(({ msg }) => String(msg).startsWith('A replica is silent')).length, 1)
+})
+
+t.test('a call of which nothing was sent was not delivered, however its connection ended', async (t) => {
+  const specOf = async (done: Promise<Outcome>) => (await done).error?.spec
+  const { session, opened } = silentSession()
+  const { link } = await linkTo(t, session)
+  const gone = lost(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+  const early = await handOver(link, 'unsafe')
+  opened[0]?.end(gone)
+  await new Promise(setImmediate)
+  t.match(await specOf(early.offer.forward(early.call).done), { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.same(opened[0]?.sent, [])
+  const late = await handOver(link, 'unsafe')
+  const reply = late.offer.forward(late.call)
+  opened[1]?.end(gone)
+  t.match(await specOf(reply.done), { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  t.same(opened[1]?.sent, ['', 'a'], 'the sign that the tunnel is used, and the message')
 })

@@ -14,6 +14,7 @@ async function start(count: number) {
   let tell: (agentIds: ReadonlySet<AgentId> | 'all') => void = () => undefined
   const placement: Placement = {
     here: 'kas-0',
+    othersServe: true,
     homeOf: () => ({ home: { name: home } }),
     onChange: (listener) => {
       tell = listener

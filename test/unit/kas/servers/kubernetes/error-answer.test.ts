@@ -12,7 +12,8 @@ const answer = (spec: ErrorSpec, at: 'entry' | 'tunnel' = 'entry', accept: strin
 const message = (made: { body: string | Uint8Array }) => JSON.parse(String(made.body)).message
 
 t.test('captured bodies', async (t) => {
-  const cause = (code: number) => new Error(`HTTP status code: ${code} for path /api/v4/job/allowed_agents`)
+  const cause = (status: number) =>
+    new KasError({ code: 'GITLAB_STATUS', status, path: '/api/v4/job/allowed_agents', told: 'more than is shown' })
   const made = answer({ code: 'JOB_TOKEN_UNAUTHORIZED' }, 'entry', [], cause(401))
   t.equal(made.code, 401)
   t.equal(made.headers.get('Content-Type'), 'application/json')
@@ -36,6 +37,19 @@ t.test('captured bodies', async (t) => {
   t.equal(message(answer({ code: 'AGENT_NOT_ALLOWED' })), 'GitLab Agent Server: Forbidden: agentId is not allowed')
 })
 
+t.test('GitLab that cannot be asked is named', async (t) => {
+  const path = '/api/v4/internal/kubernetes/authorize_proxy_user'
+  const system = new Error('connect ECONNREFUSED 10.0.0.1:443')
+  const away = new KasError(
+    { code: 'GITLAB_UNREACHABLE', path, detail: 'ECONNREFUSED', headArrived: false },
+    { cause: system },
+  )
+  t.equal(
+    message(answer({ code: 'USER_FAILED' }, 'entry', [], away)),
+    `GitLab Agent Server: Failed to authorize user session: GitLab did not answer for path ${path}: ECONNREFUSED`,
+  )
+})
+
 t.test('other causes stay with us', async (t) => {
   const made = answer({ code: 'JOB_AGENTS_FAILED' }, 'entry', [], new Error('connect ECONNREFUSED 10.0.0.1:443'))
   t.equal(message(made), 'GitLab Agent Server: Failed to get allowed agents for CI job token')
@@ -46,7 +60,7 @@ t.test('other causes stay with us', async (t) => {
 })
 
 t.test('captured YAML', async (t) => {
-  const cause = new Error('HTTP status code: 401 for path /api/v4/job/allowed_agents')
+  const cause = new KasError({ code: 'GITLAB_STATUS', status: 401, path: '/api/v4/job/allowed_agents' })
   const made = answer({ code: 'JOB_TOKEN_UNAUTHORIZED' }, 'entry', ['application/yaml'], cause)
   t.equal(made.headers.get('Content-Type'), 'application/yaml')
   t.equal(

@@ -1,5 +1,6 @@
-import t from 'tap'
-import { readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/router/hand-over.ts'
+import { mock } from 'node:test'
+import t, { type Test } from 'tap'
+import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/router/hand-over.ts'
 import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts'
 import type { Tunnel } from '../../../../../src/kas/tunnels/tunnel.ts'
 import { Tunnels } from '../../../../../src/kas/tunnels/tunnels.ts'
@@ -10,38 +11,85 @@ import { agentId } from '../../../../support/agents-server.ts'
 
 const method = '/test.Echo/Echo'
 
-t.test('a tunnel that is lost between ready and the first message is an error, and nothing was sent', async (t) => {
+/** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
+function handOver(messages: { take(): Uint8Array | undefined; next?(): Promise<unknown> }) {
   const tunnels = new Tunnels({ now: () => 0 })
   const tunnel = {
     state: 'idle',
     methods: new Set([method]),
-    connection: { isSuspect: () => false },
+    connection: { isSuspect: () => false, retired: new AbortController().signal },
     ended: new Promise<void>(() => undefined),
     take: () => {
       tunnel.state = 'taken'
+    },
+    giveBack: () => {
+      tunnel.state = 'idle'
+    },
+    forward: () => {
+      throw new Error('the agent is not to hear of it')
     },
   }
   tunnels.add(agentId, tunnel as unknown as Tunnel)
   const interim: Metadata[] = []
   let trailers: Metadata = noMetadata
+  const caller = new AbortController()
   const stream = {
     method,
     metadata: writeHandOver({ agentId, waitMs: 0 }, {}),
-    signal: new AbortController().signal,
-    messages: {
-      take: () => {
-        tunnel.state = 'ended'
-        return Buffer.from('too late')
-      },
-    },
+    signal: caller.signal,
+    messages,
     sendInterim: (metadata: Metadata) => void interim.push(metadata),
     addTrailers: (metadata: Metadata) => {
       trailers = { ...trailers, ...metadata }
     },
   }
   const served = new HandOvers({ tunnels }).serve(stream as unknown as ServerStream)
-  const error = await t.rejects(served).then(() => served.catch(KasError.from))
+  /** As the entry hears of it. */
+  const told = async (t: Test) => {
+    const error = KasError.from(await t.rejects(served).then(() => served.catch((cause: unknown) => cause)))
+    const status = new KasError({ code: 'STATUS', grpc: error.grpcCode, message: '' })
+    return readOutcome({ error: status, trailers }).error?.spec
+  }
+  return { tunnel, interim, told, caller }
+}
+
+t.test('a tunnel that is lost between ready and the sign to use it is an error, and nothing was sent', async (t) => {
+  const take = () => {
+    tunnel.state = 'ended'
+    return go
+  }
+  const { tunnel, interim, told } = handOver({ take })
+  t.same(await told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
   t.same(interim, [{ [tunnelKey]: ['ready'] }])
-  const status = new KasError({ code: 'STATUS', grpc: (error as KasError).grpcCode, message: '' })
-  t.same(readOutcome({ error: status, trailers }).error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
+})
+
+t.test('an entry that is told ready and does not decide: the tunnel goes back, and nothing was sent', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const asked = Promise.withResolvers<void>()
+  const next = () => {
+    asked.resolve()
+    return new Promise(() => undefined)
+  }
+  const { tunnel, told } = handOver({ take: () => undefined, next })
+  await asked.promise
+  mock.timers.tick(3000)
+  t.same(await told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.equal(tunnel.state, 'idle')
+})
+
+t.test('an entry that leaves right after the sign: the agent does not hear of the call', async (t) => {
+  const take = () => {
+    caller.abort(new KasError({ code: 'CANCELLED' }))
+    return go
+  }
+  const { tunnel, told, caller } = handOver({ take })
+  t.match(await told(t), { code: 'CANCELLED' })
+  t.equal(tunnel.state, 'idle')
+})
+
+t.test('a message in the place of the sign is none', async (t) => {
+  const { tunnel, told } = handOver({ take: () => Buffer.from('a') })
+  t.match(await told(t), { code: 'INVALID_MESSAGE' })
+  t.equal(tunnel.state, 'idle')
 })

@@ -1,0 +1,108 @@
+import { type ChildProcess, execFileSync } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BalancedReplica } from '../../dev/balancer.ts'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { nodeFlags } from '../../dev/node-flags.ts'
+import type { Programs } from '../support/programs.ts'
+import { tokenOf } from './questions.ts'
+
+const probe = join(import.meta.dirname, 'replica-probe.ts')
+const program = join(import.meta.dirname, '../../src/kas/main.ts')
+const retryMs = 100
+const patienceMs = 180_000
+
+/** One kas as a whole, as it is run. */
+export interface Replica {
+  readonly child: ChildProcess
+  readonly balanced: BalancedReplica
+}
+
+/** Replicas that know the agents 0 to `agents` - 1 by a directory file, and their configuration by a Git repository. */
+export async function startReplicas(
+  programs: Programs,
+  options: { folder: string; replicas: number; agents: number },
+): Promise<Replica[]> {
+  const { folder, replicas, agents } = options
+  mkdirSync(folder)
+  const file = (name: string) => join(folder, name)
+  createRepository(file('clusters.git'))
+  writeFileSync(file('directory.yaml'), JSON.stringify(directory(file('clusters.git'), agents)), { mode: 0o600 })
+  writeFileSync(file('secret'), randomBytes(32).toString('base64'), { mode: 0o600 })
+  const ports = await freePorts(replicas * 5)
+  const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * 5]}`)
+  const all = members.map((gossip, i): Replica => {
+    const [, agentsPort, opsPort, kubernetes, links] = ports.slice(i * 5) as [number, number, number, number, number]
+    const at = (port: number) => ({ address: `127.0.0.1:${port}` })
+    const name = `kas-${i}`
+    const configuration = {
+      directory: { file: file('directory.yaml') },
+      agent: { listen: { ...at(agentsPort), websocket: true }, kubernetes_api: { listen: at(kubernetes) } },
+      observability: { listen: at(opsPort), logging: { level: 'error' } },
+      private_api: { listen: { ...at(links), authentication_secret_file: file('secret') } },
+      cluster: { name, listen: { address: gossip }, discovery: { static: members } },
+    }
+    writeFileSync(file(`${name}.yaml`), JSON.stringify(configuration))
+    const flags = [...nodeFlags, '--expose-gc', `--import=${probe}`]
+    const child = programs.spawn(program, [`--configuration-file=${file(`${name}.yaml`)}`], { flags })
+    return { child, balanced: { name, opsPort, ports: [agentsPort] } }
+  })
+  await Promise.all(all.map(isReady))
+  return all
+}
+
+/** @throws Error if it ends before */
+async function isReady({ child, balanced }: Replica): Promise<void> {
+  const ended = once(child, 'exit').then((): never => {
+    throw new Error(`${balanced.name} ended`)
+  })
+  await Promise.race([until(async () => (await ops(balanced, '/readiness')).ok), ended])
+}
+
+/** Agents that have a tunnel at this replica, as its metrics say. */
+export async function connectedAgents({ balanced }: Replica): Promise<number> {
+  const text = await (await ops(balanced, '/metrics')).text()
+  return Number(/^connected_agents_count (\d+)$/m.exec(text)?.[1] ?? Number.NaN)
+}
+
+/** Resolves once `holds` does. @throws Error after three minutes */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + patienceMs
+  while (!(await holds().catch(() => false))) {
+    if (Date.now() > end) throw new Error(`not so after ${patienceMs} ms: ${holds}`)
+    await sleep(retryMs)
+  }
+}
+
+function ops({ opsPort }: BalancedReplica, path: string): Promise<Response> {
+  return fetch(`http://127.0.0.1:${opsPort}${path}`)
+}
+
+/** With one commit and no files: agents get an empty configuration. */
+function createRepository(folder: string): void {
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', folder, '-c', 'user.name=bench', '-c', 'user.email=bench@example.com', ...args], {
+      encoding: 'utf8',
+      input: '',
+    }).trim()
+  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', folder])
+  const tree = git('hash-object', '-t', 'tree', '-w', '--stdin')
+  git('update-ref', 'refs/heads/main', git('commit-tree', '-m', 'Begin', tree))
+}
+
+function directory(repository: string, agents: number) {
+  return {
+    projects: [{ id: 1, path: 'platform/clusters', groups: [], git: { url: repository } }],
+    agents: Array.from({ length: agents }, (_, i) => ({
+      id: i + 1,
+      name: `agent-${i}`,
+      project: 1,
+      tokens: [{ sha256: createHash('sha256').update(tokenOf(i)).digest('hex') }],
+    })),
+    users: [],
+    ci_tokens: [],
+  }
+}

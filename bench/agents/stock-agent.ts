@@ -1,0 +1,105 @@
+import { create } from '@bufbuild/protobuf'
+import { Configuration } from '../../src/agentk/modules/configuration.ts'
+import { parseKasAddress } from '../../src/agentk/tunnels/kas-address.ts'
+import { KasLink } from '../../src/agentk/tunnels/kas-link.ts'
+import { stockPool, TunnelPool, type TunnelSession } from '../../src/agentk/tunnels/pool.ts'
+import { dialKas } from '../../src/agentk/tunnels/transport.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { KasError } from '../../src/lib/errors.ts'
+import { createLogger } from '../../src/lib/log.ts'
+import { AgentMetaSchema } from '../../src/proto/gen/entity_pb.ts'
+import type { ClientSession } from '../../src/proto/grpc/client-session.ts'
+import { kubernetesApiMethod } from '../../src/proto/http-over-grpc.ts'
+import { machineTime } from '../support/machine-time.ts'
+import { type Transport, tokenOf } from './questions.ts'
+
+const userAgent = 'gitlab-agent/v16.5.0/1234567 grpc-go/1.58.2'
+const parts = { log: createLogger({ level: 'silent' }), clock: systemClock, random: Math.random }
+
+/**
+ * An agent as stock ones are: one connection, two idle tunnels and a configuration stream on it, stock back-off, none
+ * of what our agentk does beside that.
+ */
+export class StockAgent {
+  /** when it was last all there, by the machine's clock; undefined: it is not. ms */
+  tunnelsAt: number | undefined
+  configurationAt: number | undefined
+  readonly #link: KasLink
+  readonly #pool: TunnelPool
+  readonly #configuration: Configuration
+  readonly #opened = new Map<ClientSession, number>()
+  readonly #onBack: () => void
+
+  /** @param onBack - `tunnelsAt` or `configurationAt` was set */
+  constructor(options: { number: number; port: number; transport: Transport }, onBack: () => void) {
+    const { number, port, transport } = options
+    this.#onBack = onBack
+    const address = parseKasAddress(`${transport}://127.0.0.1:${port}`)
+    const authorization = () => `Bearer ${tokenOf(number)}`
+    const dial = (signal: AbortSignal) => dialKas({ address, headers: [], userAgent, authorization, env: {} }, signal)
+    this.#link = new KasLink({ ...parts, dial }, { authority: address.authority, scheme: 'http', userAgent })
+    const metadata = () => ({ authorization: [authorization()], 'grpc-encoding': ['gzip'] })
+    const link = {
+      session: async (signal: AbortSignal) => this.#counted(await this.#link.session(signal)),
+      onSession: (listener: (session: TunnelSession) => void) => this.#link.onSession(listener),
+    }
+    const serve = () => Promise.reject(new KasError({ code: 'CANCELLED', detail: 'this agent has no cluster' }))
+    this.#pool = new TunnelPool({ ...parts, link, methods: new Map([[kubernetesApiMethod, serve]]), metadata })
+    const answered = {
+      session: (signal: AbortSignal) => this.#link.session(signal),
+      pingEvery: () => this.#configured(), // said with the head of the answer; a stock agent does not read it
+    }
+    const meta = create(AgentMetaSchema, {
+      version: 'v16.5.0',
+      podNamespace: 'gitlab-agent',
+      podName: `agentk-${number}`,
+    })
+    this.#configuration = new Configuration({ ...parts, link: answered, metadata }, { meta })
+    this.#link.onSession((session) => void session.closed.then(() => this.#opened.delete(session)))
+  }
+
+  async start(): Promise<void> {
+    await this.#link.start()
+    await this.#configuration.start()
+    await this.#pool.start()
+  }
+
+  /** What was there does not count any more. */
+  forget(): void {
+    this.tunnelsAt = undefined
+    this.configurationAt = undefined
+  }
+
+  #configured(): void {
+    this.configurationAt ??= machineTime()
+    this.#onBack()
+  }
+
+  /** Counts the tunnels that are opened on a connection. */
+  #counted(session: ClientSession): TunnelSession {
+    return {
+      get draining() {
+        return session.draining
+      },
+      open: (init) => {
+        const stream = session.open(init)
+        const count = (this.#opened.get(session) ?? 0) + 1
+        this.#opened.set(session, count)
+        // behind the descriptors: who answers it has read them
+        if (count === stockPool.minIdle) setImmediate(() => void this.#ask(session))
+        return stream
+      },
+      onDraining: (listener) => session.onDraining(listener),
+    }
+  }
+
+  async #ask(session: ClientSession): Promise<void> {
+    const answered = await session.ping().then(
+      () => true,
+      () => false, // lost again: the next connection counts
+    )
+    if (!answered) return
+    this.tunnelsAt ??= machineTime()
+    this.#onBack()
+  }
+}

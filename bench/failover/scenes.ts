@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Caller } from '../../dev/demo/caller.ts'
+import { configMaps } from '../../dev/demo/ledger.ts'
+import type { LocalReplica } from '../../dev/start/local-replica.ts'
+import { type FreshAgent, startStockTunnels } from './agents.ts'
+import type { Ground } from './ground.ts'
+import { type Called, firstSuccess, Load } from './load.ts'
+
+/** What a round has shown, a number for each figure. */
+export type Figures = Record<string, number>
+
+export interface SceneOptions {
+  /** a word that no other round has */
+  readonly name: string
+  readonly kind: 'agentk' | 'stock'
+  readonly start: (ground: Ground) => Promise<FreshAgent>
+  /** many connections at one replica that does not hold the agent, without a pause, instead of some at each */
+  readonly isBusy: boolean
+}
+
+/** before the fault, so that connections are open and a fresh agent's code is warm. ms */
+const calmMs = 3000
+/** after the first success, to see what else fails. ms */
+const afterMs = 1500
+/** stock agents were measured with up to 6.6 s. ms */
+const limitMs = 30_000
+/** longer than a connection that is silent is kept, and than agentk stays (design 10). ms */
+const frozenMs = 12_000
+
+const some = { safe: 4, unsafe: 2, safePauseMs: 10 }
+const busy = { safe: 16, unsafe: 0, safePauseMs: 0 }
+
+/** kill -9 of the holder. */
+export function kill(ground: Ground, options: SceneOptions): Promise<Figures> {
+  return underLoad(ground, { ...options, hasFront: !options.isBusy }, async ({ holder, loads }) => {
+    const at = performance.now()
+    holder.signal('SIGKILL')
+    await Promise.all(loads.map((load) => load.succeeded(at, limitMs)))
+    await sleep(afterMs)
+    return at
+  })
+}
+
+/** SIGSTOP of the holder, and SIGCONT. */
+export function freeze(ground: Ground, options: SceneOptions): Promise<Figures> {
+  return underLoad(ground, { ...options, hasFront: false }, async ({ holder }) => {
+    const at = performance.now()
+    holder.signal('SIGSTOP')
+    try {
+      await sleep(frozenMs)
+    } finally {
+      holder.signal('SIGCONT')
+    }
+    return at
+  })
+}
+
+interface UnderLoadOptions extends SceneOptions {
+  /** calls through the balancer too: not when those that it has sent to a frozen replica would hang there */
+  readonly hasFront: boolean
+}
+
+interface Act {
+  readonly holder: LocalReplica
+  readonly loads: readonly Load[]
+}
+
+type Play = (what: Act) => Promise<number>
+
+/** @param act - plays the fault; resolves with its time, when all is seen */
+async function underLoad(ground: Ground, options: UnderLoadOptions, act: Play): Promise<Figures> {
+  const agent = await options.start(ground)
+  const callers: Caller[] = []
+  try {
+    const holder = await ground.holder(options.kind)
+    const others = ground.replicas.filter((replica) => replica !== holder)
+    for (const replica of others) callers.push(ground.caller(replica))
+    await Promise.all(callers.map(answers))
+    const front = ground.caller('the balancer')
+    const loads = loadsOf(options, callers, front)
+    callers.push(front)
+    const at = await played(loads, () => act({ holder, loads }))
+    const [load, frontLoad] = loads
+    const wrong = await load.audit(callers[0] as Caller)
+    for (const line of [...wrong, ...shown(load.called, at)]) process.stderr.write(`${options.name}: ${line}\n`)
+    return {
+      ...figuresOf(load.called, at),
+      ...frontFigures(frontLoad?.called ?? [], at),
+      'lost or doubled': wrong.length,
+    }
+  } finally {
+    await Promise.all(callers.map((caller) => caller.close()))
+    await agent.stop()
+    await again(ground)
+  }
+}
+
+/** What is measured, and the calls through the balancer, whose connections to the holder end with it: no failure. */
+function loadsOf(
+  { name, isBusy, hasFront }: UnderLoadOptions,
+  others: readonly Caller[],
+  front: Caller,
+): readonly [Load, ...Load[]] {
+  const load = new Load(
+    isBusy ? { name, callers: others.slice(0, 1), ...busy } : { name, callers: [...others], ...some },
+  )
+  if (!hasFront) return [load]
+  return [
+    load,
+    new Load({ name: `${name}-front`, callers: [front], safe: 1, unsafe: 0, safePauseMs: some.safePauseMs }),
+  ]
+}
+
+async function played(loads: readonly Load[], act: () => Promise<number>): Promise<number> {
+  for (const load of loads) load.start()
+  try {
+    await sleep(calmMs)
+    return await act()
+  } finally {
+    await Promise.all(loads.map((load) => load.stop()))
+  }
+}
+
+/** All replicas run, and know nothing of the agent. */
+async function again(ground: Ground): Promise<void> {
+  for (const replica of ground.replicas) if (replica.pid === undefined) await replica.start()
+  await ground.settled()
+  await ground.forgotten()
+}
+
+async function answers(caller: Caller): Promise<void> {
+  const { status, body } = await caller.ask(`${configMaps}?limit=1`)
+  if (status !== 200) throw new Error(`through ${caller.name}: ${status} ${body}`)
+}
+
+function figuresOf(called: readonly Called[], at: number): Figures {
+  const of = (safety: Called['safety']) => called.filter((call) => call.safety === safety)
+  const [safe, unsafe] = [of('safe'), of('unsafe')]
+  const entries = [...new Set(called.map(({ entry }) => entry))]
+  const firsts = entries.map((entry) => firstSuccess(safe, entry, at) ?? Number.POSITIVE_INFINITY)
+  const failed = called.filter(({ isRight }) => !isRight)
+  const cut = failed.filter(({ answer }) => answer.cut)
+  const slowest = (calls: readonly Called[]) =>
+    Math.max(0, ...calls.filter(({ endedAt }) => endedAt >= at).map(({ beganAt, endedAt }) => endedAt - beganAt))
+  const calm = safe.filter(({ endedAt }) => endedAt < at).map(({ beganAt, endedAt }) => endedAt - beganAt)
+  return {
+    'noise: slowest safe call before it, ms': Math.max(...calm),
+    'first success, ms': Math.max(...firsts),
+    'slowest safe call, ms': slowest(safe.filter((call) => !cut.includes(call))),
+    ...(unsafe.length > 0
+      ? { 'slowest unsafe call that was not sent, ms': slowest(unsafe.filter(({ beganAt }) => beganAt >= at)) }
+      : {}),
+    calls: called.length,
+    'failed, could be repeated': failed.filter(canBeRepeated).length,
+    'failed, may have arrived': failed.filter((call) => call.answer.delivery === 'maybe' && call.safety === 'unsafe')
+      .length,
+    'answers cut': cut.length,
+  }
+}
+
+/** kas should have done it itself. */
+function canBeRepeated({ safety, answer }: Called): boolean {
+  return !answer.cut && (safety === 'safe' || answer.delivery !== 'maybe')
+}
+
+function frontFigures(called: readonly Called[], at: number): Figures {
+  const first = firstSuccess(called, 'the balancer', at)
+  return first === undefined ? {} : { 'first success through the balancer, ms': first }
+}
+
+const slowestShown = 3
+
+/** What failed, and what took longest, and when. */
+function shown(called: readonly Called[], at: number): string[] {
+  const after = called.filter(({ endedAt }) => endedAt >= at)
+  const slowest = after.toSorted((a, b) => b.endedAt - b.beganAt - (a.endedAt - a.beganAt)).slice(0, slowestShown)
+  return [...called.filter(({ isRight }) => !isRight), ...slowest].map((call) => {
+    const { safety, entry, beganAt, endedAt, answer } = call
+    const [began, took] = [beganAt - at, endedAt - beganAt].map(Math.round)
+    const delivery = answer.delivery ? `, delivery ${answer.delivery}` : ''
+    const what = call.isRight ? 'right' : `${answer.status || answer.body}${delivery}`
+    return `${safety} through ${entry}, begun at ${began} ms, took ${took}: ${what}`
+  })
+}
+
+/** A stock-protocol agent whose only tunnels are on a frozen replica: when do callers hear, and what? */
+export async function frozenStock(ground: Ground, round: number): Promise<Figures> {
+  const holder = ground.replicas[round % ground.replicas.length] as LocalReplica
+  const callers = ground.replicas.filter((replica) => replica !== holder).map((replica) => ground.caller(replica))
+  const warmUp = { calls: callers.length, run: () => Promise.all(callers.map((caller) => caller.ask(configMaps))) }
+  const agent = await startStockTunnels(ground, holder.ports.agents, warmUp)
+  try {
+    await sleep(calmMs) // the others have heard of all
+    holder.signal('SIGSTOP')
+    const body = { kind: 'ConfigMap', apiVersion: 'v1', metadata: { generateName: 'failover-' } }
+    const told = await Promise.all(
+      callers.flatMap((caller) => [caller.ask(configMaps), caller.ask(configMaps, { method: 'POST', body })]),
+    )
+    for (const { status, body: text } of told) {
+      if (status !== 502 || !text.includes('does not answer')) throw new Error(`${status} ${text}`)
+    }
+    return { 'time to the error, ms': Math.max(...told.map(({ tookMs }) => tookMs)) }
+  } finally {
+    holder.signal('SIGCONT')
+    await Promise.all(callers.map((caller) => caller.close()))
+    await ground.settled()
+    await agent.stop()
+    await again(ground)
+  }
+}

@@ -1,0 +1,42 @@
+import { join, resolve } from 'node:path'
+import { Program } from '../control-plane/program.ts'
+import type { Warden } from '../control-plane/warden.ts'
+import { nodeFlags } from '../node-flags.ts'
+import { files } from '../start/settings.ts'
+import type { Scheme } from './soak-options.ts'
+
+const project = resolve(import.meta.dirname, '../..')
+
+export interface AgentkProgramOptions {
+  /** with the settings of kas and of the agent */
+  readonly folder: string
+  /** absolute path: as whom it acts, and where */
+  readonly kubeconfig: string
+  /** how it reaches kas; both carry TLS */
+  readonly scheme: Scheme
+  /** of 127.0.0.1, where kas takes agents */
+  readonly kasPort: number
+  /** of 127.0.0.1, for its own metrics */
+  readonly opsPort: number
+  readonly podName: string
+  /** in `folder` */
+  readonly logFile: string
+}
+
+/** One pod of our agentk as a process, by the Node that runs this. */
+export function agentkProgram(components: { warden: Warden }, options: AgentkProgramOptions): Program {
+  const { PATH, HOME } = process.env
+  const { folder, kubeconfig, scheme, kasPort, opsPort, podName, logFile } = options
+  const args = [
+    ...nodeFlags,
+    'src/agentk/main.ts',
+    `--kas-address=${scheme}://127.0.0.1:${kasPort}`,
+    `--ca-cert-file=${join(folder, files.authority)}`,
+    `--token-file=${join(folder, files.agentToken)}`,
+    `--kubeconfig=${kubeconfig}`,
+    `--observability-listen-address=127.0.0.1:${opsPort}`,
+  ]
+  const environment = { PATH: PATH ?? '', HOME: HOME ?? folder, POD_NAMESPACE: 'default', POD_NAME: podName }
+  const log = join(folder, logFile)
+  return new Program(components, { command: process.execPath, args, folder: project, logFile: log, environment })
+}

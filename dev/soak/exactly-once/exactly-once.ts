@@ -1,0 +1,132 @@
+import { abortable, delay } from '../../../src/lib/signals.ts'
+import type { LocalReplica } from '../../start/local-replica.ts'
+import { holdersOf, statusOf } from '../../start/replica-table.ts'
+import type { Findings, Stage } from '../scene.ts'
+import { countRequests } from './audit-log.ts'
+import { FaultyGround } from './faulty-ground.ts'
+import { type CallEnd, callKinds, callKubectl } from './kubectl-call.ts'
+import { planRounds, type Round, textOf } from './rounds.ts'
+import { verdict } from './verdict.ts'
+
+export interface ExactlyOnceOptions {
+  /** faults */
+  readonly times: number
+  readonly seed: number
+}
+
+/** A round as it went. */
+export interface Played {
+  readonly round: Round
+  /** requests that the cluster was at work on when the fault came */
+  readonly inside: number
+  readonly ends: readonly CallEnd[]
+}
+
+/** a new process on a busy machine. ms */
+const readyMs = 90_000
+/** for three kubectl to get into the cluster, if they do at all; less than the API server waits for the gate. ms */
+const arrivalMs = 10_000
+
+/**
+ * kubectl makes objects and runs commands, while replicas on their way are killed and frozen: nothing that kubectl has
+ * sent once reaches the API server twice.
+ *
+ * @param assets - what KUBEBUILDER_ASSETS names
+ */
+export async function exactlyOnce(
+  { say, signal }: Pick<Stage, 'say' | 'signal'>,
+  { assets }: { assets: string },
+  { times, seed }: ExactlyOnceOptions,
+): Promise<Findings> {
+  const ground = await FaultyGround.start({ assets, say, signal })
+  const played: Played[] = []
+  try {
+    for (const round of planRounds(times, seed)) {
+      const now = await play(ground, round).catch(async (error) => {
+        if (signal.aborted) return undefined
+        throw new Error(`${textOf(round)}: ${await ground.logTails()}`, { cause: error })
+      })
+      if (!now) break
+      played.push(now)
+      say(`${textOf(round)}: ${now.inside} inside; ${now.ends.map(shortOf).join(', ')}`)
+    }
+    const ran = await ground.ran()
+    const { figures, failures } = verdict({ played, counts: countRequests(await ground.end()), ran })
+    return {
+      figures,
+      failures: [...failures, ...(signal.aborted ? [`interrupted after ${played.length} rounds`] : [])],
+    }
+  } finally {
+    await ground.stop()
+  }
+}
+
+async function play(ground: FaultyGround, round: Round): Promise<Played> {
+  const { stage, gate } = ground
+  stage.signal.throwIfAborted()
+  const places = await choosePlaces(ground, round)
+  const { entry } = places
+  const prefix = `once-${round.number}-`
+  gate.close()
+  const arrived = gate.arrivals(prefix, callKinds.length)
+  const calls = callKinds.map((kind) =>
+    callKubectl(ground, ground.place(entry.name), { kind, identity: prefix + kind }),
+  )
+  const ended = Promise.all(calls)
+  ended.catch(() => undefined) // told below
+  if (round.moment !== 'early') await Promise.race([arrived, ended, delay(arrivalMs, stage.signal)])
+  if (round.moment === 'late') gate.open()
+  await delay(round.afterMs, stage.signal)
+  const victim = round.victim === 'entry' ? entry : await busiest(places)
+  const inside = gate.inside
+  const opened = delay(round.holdMs, stage.signal).finally(() => gate.open())
+  await Promise.all([opened, round.fault === 'kill' ? killed(ground, victim) : frozen(ground, victim, round.frozenMs)])
+  const ends = await abortable(ended, stage.signal)
+  await stage.settle()
+  return { round, inside, ends }
+}
+
+interface Places {
+  readonly entry: LocalReplica
+  /** the agent's home first */
+  readonly holders: readonly LocalReplica[]
+}
+
+async function choosePlaces({ stage }: FaultyGround, round: Round): Promise<Places> {
+  const views = await stage.until('a replica holds the agent', (all) => holdersOf(all).length > 0)
+  const names = holdersOf(views)
+  const holders = names.flatMap((name) => stage.running.find((replica) => replica.name === name) ?? [])
+  const others = stage.running.filter((replica) => !holders.includes(replica))
+  const entry = round.entryHolds ? holders[0] : (others[0] ?? holders.at(-1))
+  if (!entry) throw new Error('no replica holds the agent any more')
+  return { entry, holders }
+}
+
+/** Of the replicas that hold the agent, the one that carries the most calls of this entry now. */
+async function busiest({ entry, holders }: Places): Promise<LocalReplica> {
+  if (holders.includes(entry)) return entry
+  const members = (await statusOf(entry.socket))?.members ?? []
+  const callsOf = ({ name }: LocalReplica) => members.find((member) => member.name === name)?.calls ?? 0
+  return [...holders].sort((a, b) => callsOf(b) - callsOf(a))[0] as LocalReplica
+}
+
+/** Started again at once, as by a StatefulSet. */
+async function killed({ stage }: FaultyGround, victim: LocalReplica): Promise<void> {
+  victim.signal('SIGKILL')
+  await victim.exited
+  await stage.stack.startReplica(victim)
+  await victim.ready(AbortSignal.any([stage.signal, AbortSignal.timeout(readyMs)]))
+}
+
+async function frozen({ stage }: FaultyGround, victim: LocalReplica, frozenMs: number): Promise<void> {
+  victim.signal('SIGSTOP')
+  try {
+    await delay(frozenMs, stage.signal)
+  } finally {
+    victim.signal('SIGCONT')
+  }
+}
+
+function shortOf({ kind, succeeded, delivery, fellBack }: CallEnd): string {
+  return `${kind} ${succeeded ? 'ok' : (delivery ?? 'failed')}${fellBack ? ' (by SPDY after all)' : ''}`
+}

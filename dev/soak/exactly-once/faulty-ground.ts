@@ -1,0 +1,197 @@
+import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { delay } from '../../../src/lib/signals.ts'
+import { ControlPlane } from '../../control-plane/control-plane.ts'
+import { kubeconfigText } from '../../control-plane/kubeconfig.ts'
+import { Warden } from '../../control-plane/warden.ts'
+import { Stage } from '../../demo/stage.ts'
+import type { LocalReplica } from '../../start/local-replica.ts'
+import { LocalStack } from '../../start/local-stack.ts'
+import { anyPorts, type Ports, replicaCount } from '../../start/ports.ts'
+import { AdmissionGate } from './admission-gate.ts'
+import { auditPolicy } from './audit-log.ts'
+import { type KubectlPlace, runKubectl } from './kubectl-call.ts'
+
+export const namespace = 'exactly-once'
+const pod = 'pod'
+/** leaving is another scene's: a replica that is to end, ends. */
+const graces = { listen: '0s', shutdown: '1s' }
+const readyMs = 60_000
+const askAgainMs = 100
+const shownLogLines = 12
+
+export interface FaultyGroundOptions {
+  /** what KUBEBUILDER_ASSETS names */
+  readonly assets: string
+  readonly say: (text: string) => void
+  readonly signal: AbortSignal
+}
+
+/** A real API server that writes down what it is asked, three replicas of kas, one agentk, and kubectl. */
+export class FaultyGround {
+  readonly gate = new AdmissionGate()
+  readonly warden: Warden
+  readonly stage: Stage
+  readonly #folder: string
+  readonly #controlPlane: ControlPlane
+  readonly #stack: LocalStack
+  readonly #places = new Map<string, KubectlPlace>()
+
+  private constructor(parts: {
+    folder: string
+    warden: Warden
+    controlPlane: ControlPlane
+    stack: LocalStack
+    stage: Stage
+  }) {
+    this.#folder = parts.folder
+    this.warden = parts.warden
+    this.#controlPlane = parts.controlPlane
+    this.#stack = parts.stack
+    this.stage = parts.stage
+  }
+
+  /** Resolves when kubectl gets through each replica, and the API server asks the gate. */
+  static async start(options: FaultyGroundOptions): Promise<FaultyGround> {
+    const { assets, say, signal } = options
+    const folder = await mkdtemp(join(tmpdir(), 'exactly-once-'))
+    const warden = new Warden({ folders: [folder] })
+    await warden.start()
+    const policy = join(folder, 'audit-policy.json')
+    await writeFile(policy, JSON.stringify(auditPolicy(namespace)))
+    const controlPlane = new ControlPlane({
+      assets,
+      parts: 'all',
+      auditLogFile: join(folder, 'audit.log'),
+      flags: [`--audit-policy-file=${policy}`],
+    })
+    say('a control plane starts')
+    try {
+      await controlPlane.start()
+    } catch (error) {
+      await warden.stop()
+      throw error
+    }
+    const ports = await anyPorts(replicaCount)
+    const stackFolder = join(folder, 'stack')
+    await mkdir(stackFolder, { mode: 0o700 })
+    const { kubeconfig } = controlPlane
+    const onStep = (text: string) => say(`starting ${text}`)
+    const stack = new LocalStack({ folder: stackFolder, ports, kubeconfig, assets: undefined, graces, onStep })
+    try {
+      await stack.start(signal)
+    } catch (error) {
+      await stack.stop(AbortSignal.abort())
+      await controlPlane.stop()
+      await warden.stop()
+      throw error
+    }
+    const stage = new Stage(stack, { kubernetesPort: ports.kubernetes, print: () => undefined, signal })
+    const ground = new FaultyGround({ folder, warden, controlPlane, stack, stage })
+    try {
+      await ground.#prepare({ assets, ports })
+    } catch (error) {
+      await ground.stop()
+      throw error
+    }
+    return ground
+  }
+
+  /** How kubectl enters at this replica. */
+  place(name: string): KubectlPlace {
+    const place = this.#places.get(name)
+    if (!place) throw new Error(`no kubeconfig for ${name}`)
+    return place
+  }
+
+  /** A line for each command that a pod has run: its last word. */
+  async ran(): Promise<string[]> {
+    const lines = await readFile(join(this.#controlPlane.podFolder, 'ran'), 'utf8').catch(() => '')
+    return lines.split('\n').filter((line) => line !== '')
+  }
+
+  /** For the message of a failure. */
+  async logTails(): Promise<string> {
+    const tails = this.#stack.replicas.map(async ({ name, log }) => {
+      const lines = (await readFile(log, 'utf8')).trimEnd().split('\n').slice(-shownLogLines)
+      return `The end of the log of ${name}:\n${lines.join('\n')}`
+    })
+    return (await Promise.all(tails)).join('\n')
+  }
+
+  /** Everything ends in order, so that the log is whole. @returns what the API server has written down */
+  async end(): Promise<string> {
+    await this.#stopParts()
+    const log = await readFile(join(this.#folder, 'audit.log'), 'utf8')
+    await this.warden.stop()
+    return log
+  }
+
+  async stop(): Promise<void> {
+    await this.#stopParts()
+    await this.warden.stop()
+  }
+
+  async #stopParts(): Promise<void> {
+    await this.stage.close()
+    await this.#stack.stop(AbortSignal.abort()) // nothing runs there any more
+    await this.#controlPlane.stop()
+    await this.gate.stop()
+  }
+
+  async #prepare({ assets, ports }: { assets: string; ports: Ports }): Promise<void> {
+    await this.gate.start()
+    await this.#controlPlane.admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
+    await Promise.all([this.#createPod(), this.#openGate(), this.#createPlaces({ assets, ports })])
+  }
+
+  /** kubectl has asked through each of them what the cluster offers, and keeps it. */
+  async #createPlaces({ assets, ports }: { assets: string; ports: Ports }): Promise<void> {
+    const cacheFolder = join(this.#folder, 'cache')
+    await mkdir(cacheFolder)
+    const { authority, userCredential } = this.#stack.access
+    const create = async ({ name }: LocalReplica, i: number) => {
+      const server = `https://127.0.0.1:${ports.replicas[i]?.kubernetes}`
+      const kubeconfig = join(this.#folder, `${name}.kubeconfig`)
+      await writeFile(kubeconfig, kubeconfigText({ server, authority, user: { token: userCredential } }), {
+        mode: 0o600,
+      })
+      const place = { program: join(assets, 'kubectl'), kubeconfig, cacheFolder, namespace, pod }
+      const { code, stderr } = await runKubectl(this, place, ['get', 'pods'])
+      if (code !== 0) throw new Error(`kubectl through ${name}: ${stderr}`)
+      this.#places.set(name, place)
+    }
+    await Promise.all(this.#stack.replicas.map(create))
+  }
+
+  async #createPod(): Promise<void> {
+    const { admin } = this.#controlPlane
+    const limit = AbortSignal.any([this.stage.signal, AbortSignal.timeout(readyMs)])
+    const path = `/api/v1/namespaces/${namespace}`
+    await admin.until(`${path}/serviceaccounts`, ({ metadata }) => metadata.name === 'default', limit)
+    await admin.create(`${path}/pods`, {
+      metadata: { name: pod },
+      spec: { containers: [{ name: 'main', image: 'none' }] },
+    })
+    await admin.until(`${path}/pods`, ({ status }) => status?.phase === 'Running', limit)
+  }
+
+  /** The API server asks some time after it was told to. */
+  async #openGate(): Promise<void> {
+    const { admin } = this.#controlPlane
+    await admin.create(
+      '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations',
+      this.gate.configuration(namespace),
+    )
+    let asked = false
+    void this.gate.arrivals('probe-', 1).then(() => {
+      asked = true
+    })
+    const limit = AbortSignal.any([this.stage.signal, AbortSignal.timeout(readyMs)])
+    for (let i = 0; !asked; i++) {
+      await admin.create(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: `probe-${i}` } })
+      if (!asked) await delay(askAgainMs, limit)
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Findings, Stage } from './scene.ts'
+
+/** a program of the tests, which tells in TAP what holds: it shares their network namespaces */
+const program = resolve(import.meta.dirname, '../../test/soak/namespaces.ts')
+const timeoutMs = 3_600_000
+
+/** Replicas with addresses of their own, found by each source of discovery alone; each source fails in each way. */
+export async function namespaces({ say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
+  const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(timeoutMs / 1000) }
+  const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  const end = () => child.kill('SIGTERM')
+  signal.addEventListener('abort', end, { once: true })
+  const exited = once(child, 'exit')
+  const failures: string[] = []
+  for await (const line of createInterface(child.stdout)) {
+    const [, not, text = '', skipped] = /^ +(not )?ok \d+ - (.*?)( # SKIP.*)?$/.exec(line) ?? []
+    if (text !== '') say(`${not ? 'FAILED' : 'ok'}  ${text}${skipped ?? ''}`)
+    if (not || skipped) failures.push(`${text}${skipped ?? ''}`)
+  }
+  const [code] = await exited
+  signal.removeEventListener('abort', end)
+  signal.throwIfAborted()
+  if (code !== 0 && failures.length === 0) failures.push(`it ended with ${code}`)
+  return { figures: [], failures }
+}

@@ -1,0 +1,207 @@
+import { request } from 'node:https'
+import { text } from 'node:stream/consumers'
+import { Pool } from 'undici'
+import type { KubeOptions } from '../kube.ts'
+
+export interface PacedCallsOptions {
+  readonly access: KubeOptions
+  /** calls that begin each second, whatever becomes of those before them */
+  readonly perSecond: number
+  /** of ConfigMaps; nobody else makes any with these labels */
+  readonly namespace: string
+  readonly labels: Readonly<Record<string, string>>
+}
+
+type Kind = 'GET' | 'POST' | 'DELETE'
+
+interface Answer {
+  readonly status: number
+  readonly body: string
+}
+
+/** by turns; what has been made is removed, so that what was made twice is what is left */
+const kinds: readonly Kind[] = ['GET', 'POST', 'GET', 'DELETE']
+/** one in so many comes on a connection of its own, made for it; the others on kept ones */
+const freshEvery = 5
+const paceMs = 10
+const keptConnections = 32
+/** more would only wait for this machine: those that are due then are left out, and counted */
+const maxRunning = 200
+const removedAtOnce = 10
+/** kas waits up to 20 s for an agent; what takes longer has been forgotten. ms */
+const answerTimeoutMs = 30_000
+
+/** Calls at a steady pace, on kept connections and on fresh ones, repeated never: reads, creations, removals. */
+export class PacedCalls {
+  /** a line each */
+  readonly failures: string[] = []
+  /** from the call to the last byte. ms */
+  readonly tookMs: Record<Kind, number[]> = { GET: [], POST: [], DELETE: [] }
+  readonly #options: PacedCallsOptions
+  readonly #path: string
+  readonly #pool: Pool
+  /** names of what was made and is there */
+  readonly #made: string[] = []
+  readonly #running = new Set<Promise<void>>()
+  /** as a failure is told */
+  slowest = 'none'
+  /** not begun, because the machine did not keep up */
+  leftOut = 0
+  #slowestMs = 0
+  #pace: NodeJS.Timeout | undefined
+  #began = 0
+  #endedAt = 0
+  #count = 0
+
+  constructor(options: PacedCallsOptions) {
+    const { access, namespace } = options
+    this.#options = options
+    this.#path = `/api/v1/namespaces/${namespace}/configmaps`
+    const timeouts = { headersTimeout: 0, bodyTimeout: 0 }
+    this.#pool = new Pool(access.server, { connections: keptConnections, connect: { ca: access.ca }, ...timeouts })
+  }
+
+  start(): void {
+    this.#began = performance.now()
+    this.#pace = setInterval(() => {
+      const due = Math.floor(((performance.now() - this.#began) / 1000) * this.#options.perSecond)
+      while (this.#count < due) this.#begin(++this.#count)
+    }, paceMs)
+  }
+
+  /** Of the time in which calls were begun. */
+  get perSecond(): number {
+    return (this.#count - this.leftOut) / (((this.#endedAt || performance.now()) - this.#began) / 1000)
+  }
+
+  /** Lets the calls that run end, and removes what is left of what they made. */
+  async stop(): Promise<void> {
+    clearInterval(this.#pace)
+    this.#endedAt = performance.now()
+    await Promise.all(this.#running)
+    await Promise.all(Array.from({ length: removedAtOnce }, () => this.#removeRest()))
+    await this.#expectNothingLeft()
+    await this.#pool.destroy()
+  }
+
+  #begin(number: number): void {
+    if (this.#running.size >= maxRunning) {
+      this.leftOut++
+      return
+    }
+    const turn = kinds[number % kinds.length] as Kind
+    const name = turn === 'DELETE' ? this.#made.shift() : undefined
+    const kind = turn === 'DELETE' && name === undefined ? 'GET' : turn
+    const call = this.#call(kind, number, name).finally(() => this.#running.delete(call))
+    this.#running.add(call)
+  }
+
+  async #call(kind: Kind, number: number, name: string | undefined): Promise<void> {
+    const isFresh = number % freshEvery === 0
+    const at = performance.now()
+    const problem = await this.#do(kind, { number, name, isFresh })
+    const tookMs = performance.now() - at
+    this.tookMs[kind].push(tookMs)
+    if (!problem && tookMs <= this.#slowestMs) return
+    const seconds = ((at - this.#began) / 1000).toFixed(1)
+    const where = isFresh ? 'a fresh connection' : 'a kept connection'
+    const told = `${kind} on ${where}, begun at ${seconds} s, took ${tookMs.toFixed(0)} ms`
+    if (problem) this.failures.push(`${told}: ${problem}`)
+    if (tookMs <= this.#slowestMs) return
+    this.#slowestMs = tookMs
+    this.slowest = told
+  }
+
+  /** @returns what is wrong with the answer */
+  async #do(
+    kind: Kind,
+    { number, name, isFresh }: { number: number; name: string | undefined; isFresh: boolean },
+  ): Promise<string | undefined> {
+    try {
+      if (kind === 'POST') return await this.#make(number, isFresh)
+      if (kind === 'DELETE') return await this.#remove(name as string, isFresh)
+      return await this.#read(`none-${number}`, isFresh)
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException
+      return `no answer: ${code ?? ''} ${message}`
+    }
+  }
+
+  /** Of an object that does not exist: the answer names it, so that one to another call would be seen. */
+  async #read(name: string, isFresh: boolean): Promise<string | undefined> {
+    const answer = await this.#ask('GET', { path: `${this.#path}/${name}`, isFresh })
+    if (answer.status !== 404) return told(answer)
+    const { details } = JSON.parse(answer.body) as { details?: { name?: string } }
+    return details?.name === name ? undefined : told(answer)
+  }
+
+  async #make(number: number, isFresh: boolean): Promise<string | undefined> {
+    const metadata = { generateName: 'made-', labels: this.#options.labels, annotations: { call: String(number) } }
+    const body = { kind: 'ConfigMap', apiVersion: 'v1', metadata }
+    const answer = await this.#ask('POST', { path: this.#path, isFresh, body })
+    if (answer.status !== 201) return told(answer)
+    const made = (JSON.parse(answer.body) as { metadata: { name: string; annotations: { call: string } } }).metadata
+    this.#made.push(made.name)
+    return made.annotations.call === String(number) ? undefined : 'the answer is that of another call'
+  }
+
+  async #remove(name: string, isFresh: boolean): Promise<string | undefined> {
+    const answer = await this.#ask('DELETE', { path: `${this.#path}/${name}`, isFresh })
+    return answer.status === 200 ? undefined : told(answer)
+  }
+
+  async #removeRest(): Promise<void> {
+    for (let name = this.#made.shift(); name !== undefined; name = this.#made.shift()) {
+      const problem = await this.#remove(name, false)
+      if (problem) this.failures.push(`what was made is not there: ${problem}`)
+    }
+  }
+
+  async #expectNothingLeft(): Promise<void> {
+    const selector = Object.entries(this.#options.labels).map(([name, value]) => `${name}=${value}`)
+    const path = `${this.#path}?labelSelector=${encodeURIComponent(selector.join())}`
+    const answer = await this.#ask('GET', { path, isFresh: true })
+    const { items } = JSON.parse(answer.body) as { items: { metadata: { annotations: { call: string } } }[] }
+    for (const { metadata } of items) this.failures.push(`POST ${metadata.annotations.call} was delivered twice`)
+  }
+
+  #ask(method: Kind, init: { path: string; isFresh: boolean; body?: object }): Promise<Answer> {
+    const { access } = this.#options
+    const content = init.body && JSON.stringify(init.body)
+    const headers = {
+      authorization: `Bearer ${access.credential}`,
+      ...(content && { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(content)) }),
+    }
+    const signal = AbortSignal.timeout(answerTimeoutMs)
+    return init.isFresh
+      ? askFresh(access, { method, path: init.path, headers, signal, content })
+      : this.#askKept({ method, path: init.path, headers, signal, content })
+  }
+
+  async #askKept({ method, path, headers, signal, content }: Sent): Promise<Answer> {
+    const answer = await this.#pool.request({ method, path, headers, signal, ...(content && { body: content }) })
+    return { status: answer.statusCode, body: await answer.body.text() }
+  }
+}
+
+interface Sent {
+  readonly method: Kind
+  readonly path: string
+  readonly headers: Record<string, string>
+  readonly signal: AbortSignal
+  readonly content: string | undefined
+}
+
+function askFresh({ server, ca }: KubeOptions, { method, path, headers, signal, content }: Sent): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = request(new URL(path, server), { method, headers, signal, ca, agent: false }, (answer) => {
+      text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject)
+    })
+    asked.on('error', reject)
+    asked.end(content)
+  })
+}
+
+function told({ status, body }: Answer): string {
+  return `${status} ${body.slice(0, 300)}`
+}

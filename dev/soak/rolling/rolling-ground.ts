@@ -1,0 +1,144 @@
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Balancer } from '../../balancer.ts'
+import { Authority } from '../../certificates.ts'
+import { freePorts } from '../../control-plane/free-ports.ts'
+import { Warden } from '../../control-plane/warden.ts'
+import { type Cluster, startCluster } from '../../start/cluster.ts'
+import { LocalReplica } from '../../start/local-replica.ts'
+import { anyPorts, type Ports } from '../../start/ports.ts'
+import { untilOk } from '../../start/readiness.ts'
+import { viewReplicas } from '../../start/replica-table.ts'
+import { type Graces, replicaName, writeSettings } from '../../start/settings.ts'
+import { agentkProgram } from '../agentk-program.ts'
+import type { KubeOptions } from '../kube.ts'
+import type { Scheme } from '../soak-options.ts'
+
+/** Where agents find what they need. */
+export interface AgentPlace {
+  /** absolute path: the settings, as `files` of npm start names them */
+  readonly folder: string
+  /** absolute path */
+  readonly kubeconfig: string
+  /** of 127.0.0.1, of the balancer */
+  readonly kasPort: number
+  readonly warden: Warden
+}
+
+/** Starts the pods of the agent; they need not be connected yet. */
+export type StartAgents = (place: AgentPlace) => Promise<{ stop(): Promise<unknown> }>
+
+export interface RollingGroundOptions {
+  /** what KUBEBUILDER_ASSETS names; without its programs the cluster is an API double */
+  readonly assets: string | undefined
+  readonly graces: Graces
+  readonly startAgents: StartAgents
+}
+
+const replicaCount = 3
+const readyTimeoutMs = 60_000
+/** another process' view cannot be subscribed to. ms */
+const askAgainMs = 100
+/** what each part may take to stop at the end. ms */
+const stopTimeoutMs = 5_000
+
+/** Three replicas of kas behind a balancer, pods of one agent, and a cluster: processes that end when this one does. */
+export class RollingGround {
+  readonly replicas: readonly LocalReplica[]
+  readonly cluster: Cluster
+  /** through the balancer */
+  readonly access: KubeOptions
+  readonly #warden: Warden
+  readonly #balancer: Balancer
+  readonly #ports: Ports
+  #agents: { stop(): Promise<unknown> } | undefined
+
+  private constructor(parts: { warden: Warden; folder: string; ports: Ports; cluster: Cluster; access: KubeOptions }) {
+    const { warden, folder, ports } = parts
+    this.cluster = parts.cluster
+    this.access = parts.access
+    this.#warden = warden
+    this.#ports = ports
+    this.replicas = ports.replicas.map(
+      (own, i) => new LocalReplica({ warden }, { name: replicaName(i), folder, ports: own }),
+    )
+    const replicas = this.replicas.map(({ balanced }) => balanced)
+    this.#balancer = new Balancer({ fronts: [ports.agents, ports.kubernetes], replicas })
+  }
+
+  /** Resolves when a call has gone through each replica. */
+  static async start(
+    { assets, graces, startAgents }: RollingGroundOptions,
+    signal: AbortSignal,
+  ): Promise<RollingGround> {
+    const folder = await mkdtemp(join(tmpdir(), 'rolling-'))
+    const authority = await Authority.create('kas rolling')
+    const ports = await anyPorts(replicaCount)
+    const warden = new Warden({ folders: [folder] })
+    await warden.start()
+    const { userCredential: credential } = await writeSettings({ folder, ports, authority, graces })
+    const started = startCluster({ kubeconfig: undefined, assets, folder, authority })
+    const cluster = await started.catch((error: unknown) => warden.stop().then(() => Promise.reject(error)))
+    const access = { server: `https://127.0.0.1:${ports.kubernetes}`, ca: authority.certificate, credential }
+    const ground = new RollingGround({ warden, folder, ports, cluster, access })
+    try {
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(readyTimeoutMs)])
+      await ground.#startReplicas(limit)
+      ground.#agents = await startAgents({ folder, kubeconfig: cluster.kubeconfig, kasPort: ports.agents, warden })
+      await ground.settled(limit)
+      return ground
+    } catch (error) {
+      await ground.stop()
+      throw error
+    }
+  }
+
+  async #startReplicas(limit: AbortSignal): Promise<void> {
+    await Promise.all(this.replicas.map((replica) => replica.start()))
+    await Promise.all(this.replicas.map((replica) => replica.ready(limit)))
+    await this.#balancer.start()
+  }
+
+  /** The way in through one replica alone. */
+  accessOf({ ports }: LocalReplica): KubeOptions {
+    return { ...this.access, server: `https://127.0.0.1:${ports.kubernetes}` }
+  }
+
+  /** Resolves once all replicas know one another, and a call goes through each and the balancer. */
+  async settled(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      const views = await viewReplicas(this.replicas)
+      if (views.every(({ ready, members }) => ready && members === this.replicas.length)) break
+      await new Promise((resolve) => setTimeout(resolve, askAgainMs))
+      signal.throwIfAborted()
+    }
+    const { ca, credential } = this.access
+    const headers = { authorization: `Bearer ${credential}` }
+    const entries = [this.#ports, ...this.replicas.map(({ ports }) => ports)]
+    const urls = entries.map(({ kubernetes }) => `https://127.0.0.1:${kubernetes}/version`)
+    await Promise.all(urls.map((url) => untilOk({ url, ca, headers }, signal)))
+  }
+
+  async stop(): Promise<void> {
+    const limit = () => AbortSignal.timeout(stopTimeoutMs)
+    await Promise.all(this.replicas.map((replica) => replica.stop(limit())))
+    await this.#balancer.stop()
+    await this.#agents?.stop()
+    await this.cluster.stop(limit())
+    await this.#warden.stop()
+  }
+}
+
+/** Two pods of our agentk. */
+export function twoPods(scheme: Scheme): StartAgents {
+  return async ({ warden, ...place }) => {
+    const opsPorts = await freePorts(2)
+    const pods = opsPorts.map((opsPort, i) => {
+      const [podName, logFile] = [`agentk-${i}`, `agentk-${i}.log`]
+      return agentkProgram({ warden }, { ...place, scheme, opsPort, podName, logFile })
+    })
+    await Promise.all(pods.map((pod) => pod.start()))
+    return { stop: () => Promise.all(pods.map((pod) => pod.stop())) }
+  }
+}

@@ -1,0 +1,151 @@
+import { z } from 'zod'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import type { Agent } from '../directory.ts'
+import { id } from './answer-schema.ts'
+import type { GitalyCoordinates } from './gitaly-coordinates.ts'
+import type { GitlabClient } from './gitlab-client.ts'
+import { refusesKas } from './gitlab-reach.ts'
+
+/** What GitLab says of an agent's token. */
+export interface AgentInfo {
+  readonly agent: Agent
+  readonly coordinates: GitalyCoordinates
+}
+
+/** GitLab 18.2 and later, and before; both for a time between (gitlab-contract 9.1 no. 4). */
+const newPath = '/internal/agents/agentk/agent_info'
+const oldPath = '/internal/kubernetes/agent_info'
+
+/** After so long a GitLab that knew the oldest header only is tried without it: it may have been updated. ms */
+const bearerMemoryMs = 3_600_000
+
+const schema = z.object({
+  project_id: id,
+  agent_id: id,
+  agent_name: z.string().min(1),
+  gitaly_info: z.object({
+    address: z.string(),
+    token: z.string().nullish(),
+    features: z.record(z.string(), z.string()).nullish(),
+  }),
+  gitaly_repository: z.object({
+    storage_name: z.string(),
+    relative_path: z.string(),
+    gl_repository: z.string().nullish(),
+    gl_project_path: z.string().min(1),
+    git_object_directory: z.string().nullish(),
+    git_alternate_object_directories: z.array(z.string()).nullish(),
+  }),
+  default_branch: z.string().nullish(),
+})
+
+/**
+ * Asks GitLab whose an agent token is: by the new path, by the old one if that is not there. Which one answered is
+ * remembered until it no longer does.
+ */
+export class AgentInfos {
+  readonly #client: Pick<GitlabClient, 'ask'>
+  readonly #log: Logger
+  readonly #clock: Clock
+  #answering: string | undefined
+  /** until when the token goes along as a bearer too, as GitLab before 17.2 may want it; `never`: newer headers are read */
+  #bearerUntil: number | 'unknown' | 'never' = 'unknown'
+
+  constructor(components: { client: Pick<GitlabClient, 'ask'>; log: Logger; clock: Clock }) {
+    this.#client = components.client
+    this.#log = components.log
+    this.#clock = components.clock
+  }
+
+  /**
+   * Headers by which GitLab of any version knows an agent (gitlab-contract 9.1 no. 3). Never a bearer towards a
+   * GitLab that reads the others: it might take it for a user's token.
+   */
+  headers(token: string): Record<string, string> {
+    if (typeof this.#bearerUntil === 'number' && this.#bearerUntil <= this.#clock.now()) this.#bearerUntil = 'unknown'
+    const own = { 'Gitlab-Agent-Api-Request': token, 'Gitlab-Agentk-Api-Request': token }
+    return typeof this.#bearerUntil === 'number' ? { ...own, Authorization: `Bearer ${token}` } : own
+  }
+
+  /** @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY */
+  async ask(token: string, signal: AbortSignal): Promise<AgentInfo> {
+    const paths = this.#answering === oldPath ? [oldPath, newPath] : [newPath, oldPath]
+    let absent: unknown
+    for (const path of paths) {
+      try {
+        const info = path === oldPath ? await this.#askOld(token, signal) : await this.#askAt(newPath, token, signal)
+        this.#remember(path)
+        return info
+      } catch (error) {
+        if (isStatus(error, 401) || isStatus(error, 403)) this.#answering = path
+        if (!isStatus(error, 404)) throw error
+        if (this.#answering === path) this.#answering = undefined
+        absent = error
+      }
+    }
+    this.#log.warn({ error: absent }, 'GitLab has no agent_info: is gitlab.address right, and GitLab 16.5 or later?')
+    throw absent
+  }
+
+  #remember(path: string): void {
+    this.#answering = path
+    if (path === newPath) this.#bearerUntil = 'never'
+  }
+
+  /** As `#askAt`; a token that GitLab does not find is shown in the oldest way too, until one was found. */
+  async #askOld(token: string, signal: AbortSignal): Promise<AgentInfo> {
+    try {
+      const info = await this.#askAt(oldPath, token, signal)
+      if (this.#bearerUntil === 'unknown') this.#bearerUntil = 'never'
+      return info
+    } catch (error) {
+      if (this.#bearerUntil !== 'unknown' || !isStatus(error, 401) || refusesKas(error)) throw error
+      const info = await this.#askAt(oldPath, token, signal, { Authorization: `Bearer ${token}` })
+      this.#bearerUntil = this.#clock.now() + bearerMemoryMs
+      return info
+    }
+  }
+
+  async #askAt(
+    path: string,
+    token: string,
+    signal: AbortSignal,
+    more: Record<string, string> = {},
+  ): Promise<AgentInfo> {
+    const headers = { ...this.headers(token), ...more }
+    const call = { method: 'GET', path, headers, lane: 'agents', repeatable: false } as const
+    return agentInfo(await this.#client.ask(call, schema, signal))
+  }
+}
+
+function agentInfo(answer: z.output<typeof schema>): AgentInfo {
+  const { gitaly_info, gitaly_repository } = answer
+  return {
+    agent: {
+      id: answer.agent_id as AgentId,
+      name: answer.agent_name,
+      project: { id: answer.project_id, path: gitaly_repository.gl_project_path },
+    },
+    coordinates: {
+      address: gitaly_info.address,
+      token: gitaly_info.token ?? '',
+      features: gitaly_info.features ?? {},
+      repository: {
+        storageName: gitaly_repository.storage_name,
+        relativePath: gitaly_repository.relative_path,
+        glRepository: gitaly_repository.gl_repository ?? '',
+        glProjectPath: gitaly_repository.gl_project_path,
+        gitObjectDirectory: gitaly_repository.git_object_directory ?? '',
+        gitAlternateObjectDirectories: gitaly_repository.git_alternate_object_directories ?? [],
+      },
+      defaultBranch: answer.default_branch ?? '',
+    },
+  }
+}
+
+function isStatus(error: unknown, status: number): error is KasError {
+  return error instanceof KasError && error.spec.code === 'GITLAB_STATUS' && error.spec.status === status
+}

@@ -1,0 +1,151 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { abortable } from '../../../lib/signals.ts'
+import { clockDelay } from './clock-delay.ts'
+
+export interface AnswerCacheOptions {
+  /** life of an answer, from the moment of the question, in ms */
+  readonly ttlMs: number
+  /** life of a refusal, in ms */
+  readonly errorTtlMs: number
+  /** whether a failure is an answer: a refusal that will be the same for a while */
+  isRefusal(error: KasError): boolean
+  /** after any other failure nobody asks for this key again before so long, in ms */
+  pauseMs(error: KasError): number
+  /** a refusal came where an answer had been */
+  onLost?(): void
+  /** answers at once; the longest unused one makes room */
+  readonly maxAnswers?: number
+  /** refusals at once, apart from the answers: callers with made-up tokens push out no good ones */
+  readonly maxRefusals?: number
+  /** questions at once; more are refused */
+  readonly maxAsking?: number
+}
+
+const defaults = { maxAnswers: 20_000, maxRefusals: 10_000, maxAsking: 20_000 }
+
+/** In ms since 1970. */
+interface Life {
+  readonly from: number
+  readonly until: number
+}
+
+interface Asking<T> {
+  readonly promise: Promise<T>
+  readonly controller: AbortController
+  callers: number
+}
+
+/**
+ * Answers by key, kept for their lifetimes; one question for one key at a time, however many want the answer. Keys
+ * are hashes: nothing here is a secret.
+ */
+export class AnswerCache<T> {
+  readonly #clock: Clock
+  readonly #options: AnswerCacheOptions & typeof defaults
+  readonly #answers = new Map<string, Life & { readonly value: T }>()
+  readonly #refusals = new Map<string, Life & { readonly error: KasError }>()
+  readonly #pauses = new Map<string, Life>()
+  readonly #asking = new Map<string, Asking<T>>()
+
+  constructor(components: { clock: Clock }, options: AnswerCacheOptions) {
+    this.#clock = components.clock
+    this.#options = { ...defaults, ...options }
+  }
+
+  /**
+   * What is kept for `key`, else what `ask` gives. `ask` is told to give up once nobody wants the answer any more.
+   *
+   * @throws what is kept as a refusal, what `ask` threw, KasError GITLAB_BUSY, or the reason of `signal`
+   */
+  async get(key: string, ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    signal.throwIfAborted()
+    const answer = this.#answers.get(key)
+    if (answer && this.#leftMs(answer) > 0) {
+      this.#answers.delete(key) // to the end: the most recently used
+      this.#answers.set(key, answer)
+      return answer.value
+    }
+    const refusal = this.#refusals.get(key)
+    if (refusal && this.#leftMs(refusal) > 0) throw refusal.error
+    return await this.#join(key, ask, signal)
+  }
+
+  /** How long an answer, no refusal, is kept yet, in ms. */
+  keptMs(key: string): number {
+    return this.#leftMs(this.#answers.get(key))
+  }
+
+  /** A clock that was put back ends a life: nothing may live longer than it should. */
+  #leftMs(life: Life | undefined): number {
+    const now = this.#clock.now()
+    return life && now >= life.from ? Math.max(0, life.until - now) : 0
+  }
+
+  async #join(key: string, ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const asking = this.#asking.get(key) ?? this.#begin(key, ask)
+    asking.callers += 1
+    try {
+      return await abortable(asking.promise, signal)
+    } finally {
+      asking.callers -= 1
+      if (asking.callers === 0 && this.#asking.get(key) === asking) {
+        this.#asking.delete(key)
+        asking.controller.abort(new KasError({ code: 'CANCELLED' }))
+      }
+    }
+  }
+
+  #begin(key: string, ask: (signal: AbortSignal) => Promise<T>): Asking<T> {
+    if (this.#asking.size >= this.#options.maxAsking) throw new KasError({ code: 'GITLAB_BUSY', waitedMs: 0 })
+    const controller = new AbortController()
+    const asking = { promise: this.#ask(key, ask, controller.signal), controller, callers: 0 }
+    this.#asking.set(key, asking)
+    const end = () => {
+      if (this.#asking.get(key) === asking) this.#asking.delete(key)
+    }
+    asking.promise.then(end, end)
+    return asking
+  }
+
+  async #ask(key: string, ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const pauseMs = this.#leftMs(this.#pauses.get(key))
+    if (pauseMs > 0) await clockDelay(this.#clock, pauseMs, signal)
+    this.#pauses.delete(key)
+    const askedAt = this.#clock.now()
+    try {
+      const value = await ask(signal)
+      this.#refusals.delete(key)
+      const { ttlMs, maxAnswers } = this.#options
+      if (ttlMs > 0) keep(this.#answers, key, { value, from: askedAt, until: askedAt + ttlMs }, maxAnswers)
+      return value
+    } catch (failure) {
+      if (!signal.aborted) this.#failed(key, KasError.from(failure), askedAt)
+      throw failure
+    }
+  }
+
+  #failed(key: string, error: KasError, askedAt: number): void {
+    const { errorTtlMs, maxRefusals } = this.#options
+    if (this.#options.isRefusal(error)) {
+      const isLost = this.#answers.delete(key)
+      if (errorTtlMs > 0) keep(this.#refusals, key, { error, from: askedAt, until: askedAt + errorTtlMs }, maxRefusals)
+      if (isLost) this.#options.onLost?.()
+      return
+    }
+    const pauseMs = this.#options.pauseMs(error)
+    const from = this.#clock.now()
+    if (pauseMs > 0) keep(this.#pauses, key, { from, until: from + pauseMs }, maxRefusals)
+  }
+}
+
+/** The oldest makes room. */
+function keep<V>(map: Map<string, V>, key: string, value: V, max: number): void {
+  map.delete(key)
+  map.set(key, value)
+  if (map.size <= max) return
+  for (const oldest of map.keys()) {
+    map.delete(oldest)
+    return
+  }
+}

@@ -1,0 +1,42 @@
+import { z } from 'zod'
+import { KasError } from '../../../lib/errors.ts'
+import type { HttpAnswer } from './exchange.ts'
+
+/** Parts of GitLab's answers. Keys that are not named here are ignored, as upstream does. */
+
+/** A number above zero, also as text, as proto JSON has 64-bit numbers. */
+export const id = z.union([z.int().positive(), z.string().regex(/^[1-9]\d{0,18}$/)]).transform((value) => BigInt(value))
+
+export const withId = z.object({ id })
+
+/** Keys that an error names. */
+const maxNamed = 5
+
+/**
+ * Reads the answer of the call at `path`.
+ *
+ * @throws KasError GITLAB_ANSWER_INVALID, which names the keys that are wrong and no value
+ */
+export function readAnswer<S extends z.ZodType>(
+  schema: S,
+  { mediaType, body }: Pick<HttpAnswer, 'mediaType' | 'body'>,
+  path: string,
+): z.output<S> {
+  const invalid = (detail: string) => new KasError({ code: 'GITLAB_ANSWER_INVALID', path, detail })
+  if (mediaType !== 'application/json') throw invalid(`it is ${mediaType || 'of no type'}, no JSON`)
+  const answer = parseJson(body)
+  if (answer === undefined) throw invalid('it is no JSON')
+  const result = schema.safeParse(answer)
+  if (result.success) return result.data
+  const keys = new Set(result.error.issues.map((issue) => issue.path.join('.') || 'the whole'))
+  throw invalid(`wrong or missing: ${[...keys].slice(0, maxNamed).join(', ')}`)
+}
+
+/** `undefined`: it is none. */
+export function parseJson(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}

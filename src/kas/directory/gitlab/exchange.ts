@@ -1,0 +1,131 @@
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { type Dispatcher, request } from 'undici'
+import { KasError } from '../../../lib/errors.ts'
+
+/** One request to GitLab and its whole answer. */
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST'
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | undefined
+}
+
+export interface HttpAnswer {
+  readonly status: number
+  /** lower case, without parameters; empty: none */
+  readonly mediaType: string
+  /** when to come back, as GitLab says */
+  readonly retryAfterMs?: number
+  readonly body: Buffer
+}
+
+export interface ExchangeOptions {
+  /** of an answer, packed and unpacked; a larger one is refused */
+  readonly maxBytes: number
+  /** of the exchange as a whole, in ms */
+  readonly timeoutMs: number
+}
+
+const unpack = promisify(gunzip)
+
+/** What may stand in a text that callers see; the rest stays in the cause, for the log. */
+const reasons: Readonly<Record<string, string>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
+  UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
+  UND_ERR_BODY_TIMEOUT: 'the answer stopped in the middle',
+  UND_ERR_SOCKET: 'the connection was closed before the end of the answer',
+  UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: 'the connection was closed before the end of the answer',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'the answer has another length than it says',
+  TimeoutError: 'no whole answer in time',
+}
+
+/**
+ * Sends the request; redirects are not followed.
+ *
+ * @throws KasError GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, or the reason of `signal`
+ */
+export async function exchange(
+  dispatcher: Dispatcher,
+  { method, url, headers, body }: HttpRequest,
+  options: ExchangeOptions,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(options.timeoutMs)])
+  const path = url.pathname
+  let headArrived = false
+  try {
+    const answer = await request(url, { dispatcher, method, headers, body: body ?? null, signal: limited })
+    headArrived = true
+    const { statusCode: status, headers: head } = answer
+    const packed = await readBounded(answer.body, { maxBytes: options.maxBytes, path })
+    const encoding = text(head['content-encoding'])
+    const retryAfterMs = parseRetryAfter(text(head['retry-after']))
+    return {
+      status,
+      mediaType: text(head['content-type']).split(';', 1)[0]?.trim().toLowerCase() ?? '',
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      body: await decoded(packed, encoding, { maxBytes: options.maxBytes, path }),
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof KasError) throw error
+    const detail = reasonOf(error)
+    throw new KasError({ code: 'GITLAB_UNREACHABLE', path, detail, headArrived }, { cause: error })
+  }
+}
+
+/** Whether the request may have been lost with a connection that GitLab closed while it was idle. */
+export function isClosedUnder(error: KasError): boolean {
+  const { spec, cause } = error
+  if (spec.code !== 'GITLAB_UNREACHABLE' || spec.headArrived) return false
+  return ['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'].includes(codeOf(cause))
+}
+
+async function readBounded(body: AsyncIterable<Buffer>, limit: { maxBytes: number; path: string }): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let length = 0
+  for await (const part of body) {
+    length += part.length
+    if (length > limit.maxBytes) throw tooLarge(limit) // leaving the loop closes the connection
+    parts.push(part)
+  }
+  return Buffer.concat(parts, length)
+}
+
+async function decoded(packed: Buffer, encoding: string, limit: { maxBytes: number; path: string }): Promise<Buffer> {
+  if (encoding === '' || encoding === 'identity' || packed.length === 0) return packed
+  const invalid = (detail: string, cause?: unknown) =>
+    new KasError({ code: 'GITLAB_ANSWER_INVALID', path: limit.path, detail }, { cause })
+  if (encoding !== 'gzip' && encoding !== 'x-gzip') throw invalid('its encoding is not known')
+  try {
+    return await unpack(packed, { maxOutputLength: limit.maxBytes })
+  } catch (error) {
+    if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(limit)
+    throw invalid('it is no gzip', error)
+  }
+}
+
+function tooLarge({ maxBytes, path }: { maxBytes: number; path: string }): KasError {
+  return new KasError({ code: 'GITLAB_ANSWER_INVALID', path, detail: `it has more than ${maxBytes} bytes` })
+}
+
+function reasonOf(error: unknown): string {
+  const code = codeOf(error)
+  return reasons[code] ?? (/^[A-Z][A-Z0-9_]+$/.test(code) ? code : 'the exchange failed')
+}
+
+function codeOf(error: unknown): string {
+  const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown }
+  return String(code && typeof code === 'string' ? code : name)
+}
+
+/** Seconds; a date as well as nothing is no answer. */
+function parseRetryAfter(value: string): number | undefined {
+  return /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined
+}
+
+function text(value: string | string[] | undefined): string {
+  return (Array.isArray(value) ? value[0] : value) ?? ''
+}

@@ -1,0 +1,51 @@
+/** Where GitLab keeps a project's repository, and how Gitaly is asked for it (wire-protocol 1.20, 5.3). */
+export interface GitalyCoordinates {
+  readonly address: string
+  /** a secret; may be empty */
+  readonly token: string
+  /** sent to Gitaly as metadata */
+  readonly features: Readonly<Record<string, string>>
+  readonly repository: {
+    readonly storageName: string
+    readonly relativePath: string
+    readonly glRepository: string
+    readonly glProjectPath: string
+    readonly gitObjectDirectory: string
+    readonly gitAlternateObjectDirectories: readonly string[]
+  }
+  /** without `refs/heads/`; empty: GitLab named none */
+  readonly defaultBranch: string
+}
+
+/** projects at once; the one that was told longest ago makes room */
+const maxProjects = 20_000
+
+/** What GitLab said last of each project's repository: learned with each agent's token, kept while GitLab is away. */
+export class GitalyCoordinatesByProject {
+  readonly #known = new Map<bigint, GitalyCoordinates>()
+  readonly #listeners = new Set<() => void>()
+
+  /** `undefined`: no agent of this project has come yet */
+  repository(projectId: bigint): GitalyCoordinates | undefined {
+    return this.#known.get(projectId)
+  }
+
+  learn(projectId: bigint, coordinates: GitalyCoordinates): void {
+    const before = this.#known.get(projectId)
+    this.#known.delete(projectId)
+    this.#known.set(projectId, coordinates)
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= maxProjects) break
+      this.#known.delete(oldest)
+    }
+    if (JSON.stringify(before) === JSON.stringify(coordinates)) return
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Calls `listener` after an answer may have changed, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    const own = () => listener()
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+}

@@ -1,0 +1,230 @@
+import type { Dispatcher } from 'undici'
+import type { z } from 'zod'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import { readApiSecret } from '../../config/secret-file.ts'
+import { parseJson, readAnswer } from './answer-schema.ts'
+import { CallGate, type Lane } from './call-gate.ts'
+import { clockDelay } from './clock-delay.ts'
+import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
+import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
+import type { GitlabMetrics } from './gitlab-metrics.ts'
+import { GitlabReach } from './gitlab-reach.ts'
+import { RequestSigner } from './request-signer.ts'
+
+/** A call of GitLab's REST API. */
+export interface GitlabCall {
+  readonly method: 'GET' | 'POST'
+  /** below `/api/v4` */
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>>
+  /** sent as JSON */
+  readonly body?: unknown
+  /** false: kas does not say who it is; a job's token says all */
+  readonly signed?: false
+  readonly lane: Lane
+  /** tried again a few times when GitLab fails: only what does no harm twice */
+  readonly repeatable: boolean
+}
+
+export interface GitlabClientComponents {
+  readonly log: Logger
+  readonly metrics: GitlabMetrics
+  readonly clock?: Clock
+  readonly random?: () => number
+}
+
+export interface GitlabClientOptions {
+  /** upstream's gitlab.address, with GitLab's relative root if it has one */
+  readonly address: string
+  readonly secretFile: string
+  readonly caCertificateFile?: string | undefined
+  readonly refillPerSecond: number
+  readonly bucketSize: number
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly userAgent: string
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly timeouts?: Partial<GitlabTimeouts>
+  /** of one exchange as a whole, in ms */
+  readonly exchangeTimeoutMs?: number
+  readonly maxAnswerBytes?: number
+  readonly maxRepeats?: number
+  /** no repeat begins later than so long after the call, in ms: somebody waits for it */
+  readonly repeatWithinMs?: number
+  /** wait before the first repeat; doubled each time, in ms */
+  readonly repeatMs?: readonly [first: number, last: number]
+}
+
+/** wire-protocol 5.2 */
+const maxConnections = 50
+const defaultTimeouts: GitlabTimeouts = { connectMs: 30_000, headMs: 20_000, bodySilenceMs: 10_000 }
+const defaults = {
+  exchangeTimeoutMs: 45_000,
+  maxAnswerBytes: 4 << 20,
+  maxRepeats: 4,
+  repeatWithinMs: 20_000,
+  repeatMs: [100, 30_000] as readonly [number, number],
+}
+
+/** Calls GitLab, within its limits and ours (wire-protocol 5.2). */
+export class GitlabClient implements Service {
+  readonly #options: GitlabClientOptions & typeof defaults
+  readonly #clock: Clock
+  readonly #random: () => number
+  readonly #metrics: GitlabMetrics
+  readonly #gate: CallGate
+  readonly #reach: GitlabReach
+  readonly #base: string
+  #ready: { readonly dispatcher: Dispatcher; readonly signer: RequestSigner } | undefined
+
+  constructor(components: GitlabClientComponents, options: GitlabClientOptions) {
+    this.#options = { ...defaults, ...options }
+    this.#clock = components.clock ?? systemClock
+    this.#random = components.random ?? Math.random
+    this.#metrics = components.metrics
+    this.#reach = new GitlabReach({ log: components.log.child({ mod_name: 'gitlab' }) })
+    this.#gate = new CallGate({ clock: this.#clock, events: this.#metrics }, options)
+    const { origin, pathname } = new URL(options.address)
+    this.#base = origin + pathname.replace(/\/+$/, '')
+  }
+
+  /** @throws KasError SETTINGS_INVALID if the secret or the certificates cannot be used */
+  async start(): Promise<void> {
+    const { address, secretFile, caCertificateFile, env, timeouts } = this.#options
+    const secret = await readApiSecret(secretFile, 'gitlab.authentication_secret_file')
+    const dispatcher = await createGitlabDispatcher({
+      address,
+      caCertificateFile,
+      env,
+      timeouts: { ...defaultTimeouts, ...timeouts },
+      maxConnections,
+    })
+    this.#ready = { dispatcher, signer: new RequestSigner({ clock: this.#clock }, { secret }) }
+  }
+
+  async stop(): Promise<void> {
+    await this.#ready?.dispatcher.destroy()
+  }
+
+  /**
+   * The answer, which must be JSON of the form of `schema`.
+   *
+   * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, or the signal's reason
+   */
+  async ask<S extends z.ZodType>(call: GitlabCall, schema: S, signal: AbortSignal): Promise<z.output<S>> {
+    const answer = await this.#repeated(call, { Accept: 'application/json' }, signal)
+    try {
+      const value = readAnswer(schema, answer, this.#url(call).pathname)
+      this.#reach.answered(call.path)
+      return value
+    } catch (error) {
+      this.#reach.failed(call.path, KasError.from(error))
+      throw error
+    }
+  }
+
+  /** Resolves once GitLab has taken what was sent; any 2xx will do. @throws as `ask` */
+  async send(call: GitlabCall, signal: AbortSignal): Promise<void> {
+    await this.#repeated(call, {}, signal)
+    this.#reach.answered(call.path)
+  }
+
+  async #repeated(call: GitlabCall, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
+    const giveUpAt = this.#clock.now() + this.#options.repeatWithinMs
+    let free = call.method === 'GET' ? 1 : 0
+    for (let repeats = 0; ; ) {
+      try {
+        return await this.#once(call, headers, signal)
+      } catch (failure) {
+        signal.throwIfAborted()
+        const error = KasError.from(failure)
+        if (free > 0 && isClosedUnder(error)) {
+          free -= 1
+          continue
+        }
+        const waitMs = this.#backoffMs(repeats, error)
+        const isInTime = this.#clock.now() + waitMs <= giveUpAt && repeats < this.#options.maxRepeats
+        if (!call.repeatable || !isPassing(error) || !isInTime || !this.#gate.isCalm) {
+          this.#reach.failed(call.path, error)
+          throw error
+        }
+        await clockDelay(this.#clock, waitMs, signal)
+        repeats += 1
+      }
+    }
+  }
+
+  async #once(call: GitlabCall, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
+    const leave = await this.#gate.enter(call.lane, signal)
+    const begin = performance.now()
+    let status = 0
+    try {
+      const answer = await this.#exchange(call, headers, signal)
+      status = answer.status
+      if (status < 200 || status > 299) throw statusError(answer, this.#url(call).pathname)
+      return answer
+    } finally {
+      leave()
+      if (!signal.aborted) this.#metrics.answered(call.path, status, (performance.now() - begin) / 1000)
+    }
+  }
+
+  async #exchange(call: GitlabCall, more: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
+    if (!this.#ready) throw new KasError({ code: 'SHUTTING_DOWN' })
+    const { dispatcher, signer } = this.#ready
+    const { maxAnswerBytes: maxBytes, exchangeTimeoutMs: timeoutMs, userAgent } = this.#options
+    const headers: Record<string, string> = {
+      'User-Agent': userAgent,
+      'Accept-Encoding': 'gzip',
+      ...more,
+      ...(call.signed === false ? {} : { 'Gitlab-Kas-Api-Request': await signer.sign() }),
+      ...(call.body === undefined ? {} : { 'Content-Type': 'application/json' }),
+      ...call.headers,
+    }
+    const body = call.body === undefined ? undefined : JSON.stringify(call.body)
+    const request = { method: call.method, url: this.#url(call), headers, body }
+    return await exchange(dispatcher, request, { maxBytes, timeoutMs }, signal)
+  }
+
+  #url({ path, query }: GitlabCall): URL {
+    const url = new URL(`${this.#base}/api/v4${path}`)
+    for (const [name, value] of Object.entries(query ?? {})) url.searchParams.set(name, value)
+    return url
+  }
+
+  #backoffMs(repeats: number, { spec }: KasError): number {
+    const [first, last] = this.#options.repeatMs
+    const told = spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0
+    const ms = Math.min(last, first * 2 ** repeats) * (0.8 + 0.4 * this.#random())
+    return Math.min(last, Math.max(told, ms))
+  }
+}
+
+/** Whether a repeat may help: no connection, too many calls, or a fault of GitLab's. */
+function isPassing({ spec }: KasError): boolean {
+  if (spec.code === 'GITLAB_UNREACHABLE') return !spec.headArrived
+  if (spec.code !== 'GITLAB_STATUS') return false
+  return spec.status === 429 || (spec.status >= 500 && spec.status !== 501)
+}
+
+const maxToldCharacters = 200
+
+function statusError({ status, mediaType, retryAfterMs, body }: HttpAnswer, path: string): KasError {
+  const told = mediaType === 'application/json' ? messageOf(body) : undefined
+  return new KasError({
+    code: 'GITLAB_STATUS',
+    status,
+    path,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(told === undefined ? {} : { told: told.slice(0, maxToldCharacters) }),
+  })
+}
+
+/** GitLab's `{"message": "…"}` beside a status. */
+function messageOf(body: Buffer): string | undefined {
+  const { message } = (parseJson(body) ?? {}) as { message?: unknown }
+  return typeof message === 'string' ? message : undefined
+}

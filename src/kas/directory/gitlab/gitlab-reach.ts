@@ -1,0 +1,54 @@
+import type { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+
+/** What GitLab says of kas' own JWT, beside a 401 (gitlab-contract 2.1). */
+const jwtRefusal = 'KAS JWT authentication invalid'
+
+/** Whether GitLab refused kas itself, not the token that it was asked about. */
+export function refusesKas({ spec }: KasError): boolean {
+  return spec.code === 'GITLAB_STATUS' && spec.status === 401 && (spec.told ?? '').includes(jwtRefusal)
+}
+
+/** Whether GitLab said no to what it was asked: the only failures that count as answers (wire-protocol 5.2). */
+export function isRefusal(error: KasError): boolean {
+  const { spec } = error
+  return spec.code === 'GITLAB_STATUS' && [401, 403, 404].includes(spec.status) && !refusesKas(error)
+}
+
+/** Says in the log when GitLab goes away and when it is back: once for each path, not for each call. */
+export class GitlabReach {
+  readonly #log: Logger
+  /** by path of the API, of which there are a few: why it failed last, and how often since it answered */
+  readonly #failing = new Map<string, { why: 'away' | 'secret'; count: number }>()
+
+  constructor(components: { log: Logger }) {
+    this.#log = components.log
+  }
+
+  answered(path: string): void {
+    const failing = this.#failing.get(path)
+    if (!failing) return
+    this.#failing.delete(path)
+    this.#log.info({ count: failing.count, url_path: path }, 'GitLab answers again')
+  }
+
+  failed(path: string, error: KasError): void {
+    const { spec } = error
+    if (refusesKas(error)) {
+      const message = 'GitLab refuses kas: is gitlab.authentication_secret_file the secret that GitLab has?'
+      this.#tell(path, 'secret', error, message)
+    } else if (spec.code === 'GITLAB_STATUS' && spec.status < 500 && spec.status !== 429) {
+      this.answered(path)
+      if (!isRefusal(error)) this.#log.debug({ error, url_path: path }, 'GitLab did not take a call')
+    } else if (spec.code !== 'GITLAB_BUSY') {
+      this.#tell(path, 'away', error, 'GitLab cannot be asked, what it said before stays in force for its time')
+    }
+  }
+
+  #tell(path: string, why: 'away' | 'secret', error: KasError, message: string): void {
+    const failing = this.#failing.get(path)
+    this.#failing.set(path, { why, count: (failing?.count ?? 0) + 1 })
+    if (failing?.why === why) this.#log.debug({ error, url_path: path }, 'GitLab still cannot be asked')
+    else this.#log.error({ error, url_path: path }, message)
+  }
+}

@@ -1,0 +1,99 @@
+import { z } from 'zod'
+import { KasError } from '../../../lib/errors.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import type { Impersonation, JobGrant } from '../directory.ts'
+import { id, withId } from './answer-schema.ts'
+import type { GitlabClient } from './gitlab-client.ts'
+
+const path = '/job/allowed_agents'
+
+/** GitLab leaves nothing empty here; upstream would take it so. */
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? '')
+
+const schema = z.object({
+  allowed_agents: z.array(
+    z.object({
+      id,
+      config_project: withId,
+      /** looked at when this agent is asked for: an odd one concerns nobody else */
+      configuration: z.unknown(),
+    }),
+  ),
+  job: withId,
+  pipeline: withId,
+  project: z.object({ id, groups: z.array(withId).nullish() }),
+  user: z.object({ id, username: z.string().min(1) }),
+  environment: z.object({ slug: text, tier: text }).nullish(),
+})
+
+/** What a CI job may use, and who it is (gitlab-contract 2.4). */
+export type JobAgents = z.output<typeof schema>
+
+const texts = z.array(z.string().min(1))
+const impersonate = z.object({
+  username: z.string().min(1),
+  groups: texts.nullish(),
+  uid: z.string().nullish(),
+  extra: z.array(z.object({ key: z.string().min(1), val: texts.min(1) })).nullish(),
+})
+
+/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY */
+export async function askJobAgents(
+  client: Pick<GitlabClient, 'ask'>,
+  jobToken: string,
+  signal: AbortSignal,
+): Promise<JobAgents> {
+  const headers = { 'Job-Token': jobToken }
+  const call = { method: 'GET', path, headers, signed: false, lane: 'users', repeatable: true } as const
+  return await client.ask(call, schema, signal)
+}
+
+/**
+ * What the job is granted for one agent.
+ *
+ * @throws KasError AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN
+ */
+export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
+  const agent = agents.allowed_agents.find((one) => one.id === agentId)
+  if (!agent) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+  const { job, pipeline, project, user, environment } = agents
+  return {
+    accessAs: accessAs(agent.configuration),
+    configProjectId: agent.config_project.id,
+    user,
+    job,
+    pipeline,
+    project: { id: project.id, groups: project.groups ?? [] },
+    ...(environment ? { environment } : {}),
+  }
+}
+
+/** Nothing, `{}` and `agent`: as the agent; what is not known is refused, never taken for that (gitlab-contract 9.1 no. 13). */
+function accessAs(configuration: unknown): JobGrant['accessAs'] {
+  const entry = tree(configuration ?? {}, 'configuration')
+  const [given, ...others] = Object.entries(tree(entry.access_as ?? {}, 'access_as'))
+  if (!given) return { as: 'agent' }
+  const [kind, value] = given
+  if (others.length > 0) throw unknown([given, ...others].map(([name]) => name).join(' and '))
+  if (kind === 'agent' || kind === 'ci_job') return { as: kind }
+  if (kind !== 'impersonate') throw unknown(kind)
+  const parsed = impersonate.safeParse(value)
+  if (!parsed.success) throw unknown('impersonate, of a form that is not known')
+  return { as: 'impersonate', impersonate: impersonation(parsed.data) }
+}
+
+function impersonation({ username, groups, uid, extra }: z.output<typeof impersonate>): Impersonation {
+  return { username, groups: groups ?? [], uid: uid ?? '', extra: extra ?? [] }
+}
+
+function tree(value: unknown, name: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unknown(`a ${name} that is no block`)
+  return value as Record<string, unknown>
+}
+
+function unknown(found: string): KasError {
+  return new KasError({ code: 'IMPERSONATION_UNKNOWN', found: found.slice(0, 100) })
+}

@@ -1,0 +1,35 @@
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { SignJWT } from 'jose'
+import type { Clock } from '../../../lib/clock.ts'
+
+const issuer = 'gitlab-kas'
+const audience = ['gitlab']
+const notBeforeSeconds = 5
+const lifeSeconds = 30
+
+/**
+ * Makes the JWT by which GitLab knows kas, a fresh one for each call.
+ *
+ * @see wire-protocol 5.2, gitlab-contract 9.1 no. 1 and 2
+ */
+export class RequestSigner {
+  readonly #key: KeyObject
+  readonly #clock: Clock
+
+  constructor(components: { clock: Clock }, options: { secret: Uint8Array }) {
+    this.#key = createSecretKey(options.secret)
+    this.#clock = components.clock
+  }
+
+  async sign(): Promise<string> {
+    const now = Math.floor(this.#clock.now() / 1000)
+    return await new SignJWT()
+      .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setIssuedAt(now)
+      .setNotBefore(now - notBeforeSeconds)
+      .setExpirationTime(now + lifeSeconds)
+      .sign(this.#key)
+  }
+}

@@ -1,0 +1,124 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import { clockDelay } from './clock-delay.ts'
+import type { GitlabClient } from './gitlab-client.ts'
+import type { UsageCounters, UsagePart } from './usage-counters.ts'
+
+export interface UsageReportComponents {
+  readonly client: Pick<GitlabClient, 'send'>
+  readonly counters: Pick<UsageCounters, 'metrics' | 'events' | 'takeDropped'>
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+export interface UsageReportOptions {
+  /** upstream's observability.usage_reporting_period, in ms; 0: GitLab is told nothing */
+  readonly periodMs: number
+  /** the longest that the last report may take, in ms (wire-protocol 5.3) */
+  readonly lastReportMs?: number
+}
+
+const defaultLastReportMs = 5000
+/** at the end: GitLab may have closed a connection just then */
+const maxLastTries = 4
+const lastRetryMs = 500
+
+/** Calls of one report: what is left waits for the next period. */
+const maxCallsInReport = 100
+
+const subjects = {
+  metrics: '/internal/kubernetes/usage_metrics',
+  events: '/internal/kubernetes/agent_events',
+} as const
+
+/** Tells GitLab the counters every period and once at the end: what it did not take is told again. */
+export class UsageReport implements Service {
+  readonly #components: UsageReportComponents
+  readonly #options: Required<UsageReportOptions>
+  readonly #log: Logger
+  readonly #stopped = new AbortController()
+  #cancel: () => void = () => undefined
+  #running: Promise<unknown> | undefined
+  #stopping: Promise<void> | undefined
+
+  constructor(components: UsageReportComponents, options: UsageReportOptions) {
+    this.#components = components
+    this.#options = { lastReportMs: defaultLastReportMs, ...options }
+    this.#log = components.log.child({ mod_name: 'usage_metrics' })
+  }
+
+  async start(): Promise<void> {
+    if (this.#options.periodMs > 0) this.#schedule()
+  }
+
+  /** Resolves after a last report, which has a limit of its own: `patience` may have run out by then. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#reportLast()
+    return this.#stopping
+  }
+
+  async #reportLast(): Promise<void> {
+    this.#cancel()
+    if (this.#options.periodMs === 0) return
+    const cancel = this.#components.clock.after(this.#options.lastReportMs, () =>
+      this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' })),
+    )
+    await this.#running
+    const { signal } = this.#stopped
+    for (let tries = 1; !(await this.#report(signal)) && tries < maxLastTries; tries++) {
+      await clockDelay(this.#components.clock, lastRetryMs, signal).catch(() => undefined) // its limit is told of below
+    }
+    cancel()
+    const { counters } = this.#components
+    if (counters.metrics() ?? counters.events()) this.#log.error('GitLab was not told all of the usage before the end')
+  }
+
+  #schedule(): void {
+    this.#cancel = this.#components.clock.after(this.#options.periodMs, () => {
+      this.#schedule()
+      this.#running ??= this.#report(this.#stopped.signal).finally(() => {
+        this.#running = undefined
+      })
+    })
+  }
+
+  /** @returns whether GitLab has all of it now */
+  async #report(signal: AbortSignal): Promise<boolean> {
+    const { counters } = this.#components
+    const dropped = counters.takeDropped()
+    if (dropped > 0) this.#log.warn({ count: dropped }, 'Usage was more than is kept for GitLab, some is not told')
+    await Promise.all([
+      this.#tell(subjects.metrics, () => counters.metrics(), signal),
+      this.#tell(subjects.events, () => counters.events(), signal),
+    ])
+    return signal.aborted || !(counters.metrics() ?? counters.events())
+  }
+
+  async #tell(path: string, next: () => UsagePart | undefined, signal: AbortSignal): Promise<void> {
+    for (let calls = 0; calls < maxCallsInReport; calls++) {
+      const part = next()
+      if (!part) return
+      try {
+        const { body } = part
+        await this.#components.client.send({ method: 'POST', path, body, lane: 'reports', repeatable: false }, signal)
+      } catch (error) {
+        if (!this.#isPointless(path, KasError.from(error))) return
+      }
+      part.taken()
+    }
+  }
+
+  /** Whether GitLab would not take it the next time either; a failure that may pass keeps what was to be told. */
+  #isPointless(path: string, error: KasError): boolean {
+    const { spec } = error
+    const isAbsent = path === subjects.events && spec.code === 'GITLAB_STATUS' && spec.status === 404 // before 16.8
+    const isRejected = spec.code === 'GITLAB_STATUS' && spec.status === 400
+    if (isAbsent) this.#log.debug({ url_path: path }, 'This GitLab does not take such reports')
+    else if (isRejected)
+      this.#log.error({ error, url_path: path }, 'GitLab rejected a usage report, it is not told again')
+    else this.#log.warn({ error, url_path: path }, 'Usage could not be reported, it is told later')
+    return isAbsent || isRejected
+  }
+}

@@ -1,0 +1,111 @@
+import { systemClock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { Registry } from '../lib/metrics.ts'
+import type { Service } from '../lib/service.ts'
+import type { KasConfig } from './config.ts'
+import type { Directory } from './directory/directory.ts'
+import { DirectoryFile } from './directory/directory-file.ts'
+import { createDirectoryMetrics } from './directory/directory-metrics.ts'
+import { FileDirectory } from './directory/file.ts'
+import { GitlabClient } from './directory/gitlab/gitlab-client.ts'
+import { createGitlabMetrics } from './directory/gitlab/gitlab-metrics.ts'
+import { UsageCounters } from './directory/gitlab/usage-counters.ts'
+import { UsageReport } from './directory/gitlab/usage-report.ts'
+import { GitlabDirectory } from './directory/gitlab.ts'
+import { noUsage, type Usage } from './directory/usage.ts'
+import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
+import type { PushEvents } from './modules/notifications/notifications.ts'
+import { AgentConfigurations } from './repositories/agent-configurations.ts'
+import { GitRepositories } from './repositories/git.ts'
+import type { Repositories } from './repositories/repositories.ts'
+import { TemporaryFolder } from './repositories/temporary-folder.ts'
+import { UnreadRepositories } from './repositories/unread.ts'
+
+/** Who is who, and the services that this needs. */
+export interface Identity {
+  readonly directory: Directory
+  readonly configurations: AgentConfigurations
+  readonly connectedAgents: ConnectedAgents
+  readonly pushEvents: PushEvents
+  /** what GitLab wants counted */
+  readonly usage: Usage
+  /** in the order of their start; stopped after all servers, so that what happens to the last is counted */
+  readonly services: readonly Service[]
+}
+
+export interface IdentityComponents {
+  readonly log: Logger
+  readonly register: Registry
+}
+
+export interface IdentityOptions {
+  readonly config: KasConfig
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** Directory and repositories of a file if one is named, else of GitLab (design 9, 11). */
+export function createIdentity(components: IdentityComponents, options: IdentityOptions): Identity {
+  const { file } = options.config.directory
+  return file === undefined ? ofGitlab(components, options) : ofFile(components, options, file)
+}
+
+function ofFile({ log, register }: IdentityComponents, { config, env }: IdentityOptions, file: string): Identity {
+  const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
+  const folder = new TemporaryFolder({ log })
+  const repositories = new GitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
+  const shared = aroundRepositories(log, config, repositories)
+  const directory = new FileDirectory({ directoryFile, configurations: shared.configurations, log })
+  const services = [folder, directoryFile, repositories, shared.configurations]
+  return { directory, ...shared, usage: noUsage, services }
+}
+
+/** The configuration has `gitlab.address` and its secret: it was refused without. */
+function ofGitlab({ log, register }: IdentityComponents, { config, product, env }: IdentityOptions): Identity {
+  const { gitlab, agent, observability } = config
+  const limit = {
+    refillPerSecond: gitlab.api_rate_limit.refill_rate_per_second,
+    bucketSize: gitlab.api_rate_limit.bucket_size,
+  }
+  const client = new GitlabClient(
+    { log, metrics: createGitlabMetrics(register, limit) },
+    {
+      ...limit,
+      address: gitlab.address ?? '',
+      secretFile: gitlab.authentication_secret_file ?? '',
+      caCertificateFile: gitlab.ca_certificate_file,
+      userAgent: product,
+      env,
+    },
+  )
+  const directory = new GitlabDirectory(
+    { client, log },
+    {
+      infoTtlMs: agent.info_cache_ttl,
+      infoErrorTtlMs: agent.info_cache_error_ttl,
+      accessTtlMs: agent.kubernetes_api?.allowed_agent_cache_ttl ?? 0,
+      accessErrorTtlMs: agent.kubernetes_api?.allowed_agent_cache_error_ttl ?? 0,
+    },
+  )
+  const shared = aroundRepositories(log, config, new UnreadRepositories())
+  const periodMs = observability.usage_reporting_period
+  const counters = new UsageCounters()
+  const report = new UsageReport({ client, counters, log, clock: systemClock }, { periodMs })
+  const services = [client, report, directory, shared.configurations]
+  return { directory, ...shared, usage: periodMs > 0 ? counters : noUsage, services }
+}
+
+function aroundRepositories(
+  log: Logger,
+  config: KasConfig,
+  repositories: Repositories & { poke(projectId: bigint): Promise<void> },
+) {
+  const maxFileBytes = config.agent.configuration.max_configuration_file_size
+  return {
+    configurations: new AgentConfigurations({ repositories, log }, { maxFileBytes }),
+    connectedAgents: new ConnectedAgents({ clock: systemClock }),
+    pushEvents: new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) }),
+  }
+}

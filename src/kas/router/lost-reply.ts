@@ -1,0 +1,13 @@
+import { KasError } from '../../lib/errors.ts'
+import { noMetadata, type Reply } from '../../proto/call.ts'
+
+const ready = Promise.resolve()
+const metadata = Promise.resolve(noMetadata)
+
+/** Of a call whose tunnel was lost before anything was sent on it. */
+export function lostReply(): Reply {
+  const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+  return { ready, metadata, messages: nothing(), done: Promise.resolve({ error, trailers: noMetadata }) }
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array, void, void> {}

@@ -1,0 +1,90 @@
+import type { Clock } from '../../../lib/clock.ts'
+import type { AgentConnection } from '../../tunnels/agent-connection.ts'
+import type { Placement } from '../../tunnels/placement.ts'
+
+export interface DepartureComponents {
+  readonly connections: ReadonlySet<AgentConnection>
+  /** whether there is another replica to go to */
+  readonly placement: Pick<Placement, 'othersServe' | 'onChange'>
+  readonly clock: Clock
+  /** 0 to 1 */
+  readonly random: () => number
+}
+
+export interface DepartureOptions {
+  /** connections are sent away over so long, so that the others are not asked for all at once. ms */
+  readonly spreadMs: number
+  /** from GOAWAY and the end of one idle tunnel to the end of the others, which serve while the agent dials. ms */
+  readonly dialMs: number
+  /** agents that kas can tell where to go have moved by then; else they are sent away as the others are. ms */
+  readonly moveMs: number
+}
+
+/**
+ * Sends the agents of a replica that leaves to the others, while it still carries calls (design 8): GOAWAY and the end
+ * of one idle tunnel, which the agent opens again elsewhere, then the end of all idle streams. Running calls go on.
+ * While no other replica serves, all stay.
+ */
+export class Departure {
+  readonly #components: DepartureComponents
+  readonly #options: DepartureOptions
+  /** of connections that are yet to be sent away, or have been and still have idle tunnels */
+  readonly #pending = new Map<AgentConnection, () => void>()
+  #unsubscribe: (() => void) | undefined
+  /** by when all are to be sent away, once another replica serves */
+  #endsAt: number | undefined
+
+  constructor(components: DepartureComponents, options: DepartureOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  begin(): void {
+    this.#unsubscribe ??= this.#components.placement.onChange(() => this.#look())
+    this.#look()
+  }
+
+  /** One came here though this replica leaves: it serves until its turn. */
+  arrived(connection: AgentConnection): void {
+    if (this.#endsAt !== undefined) this.#sendAt(connection, this.#endsAt - this.#components.clock.now())
+  }
+
+  stop(): void {
+    this.#unsubscribe?.()
+    for (const cancel of this.#pending.values()) cancel()
+    this.#pending.clear()
+  }
+
+  #look(): void {
+    const { connections, placement, clock, random } = this.#components
+    if (this.#endsAt !== undefined || !placement.othersServe) return
+    const { spreadMs } = this.#options
+    this.#endsAt = clock.now() + spreadMs
+    let place = 0
+    for (const connection of connections) {
+      this.#sendAt(connection, (spreadMs * (place + random())) / connections.size)
+      place++
+    }
+  }
+
+  #sendAt(connection: AgentConnection, ms: number): void {
+    const { moveMs } = this.#options
+    const waitMs = connection.movesByItself ? Math.max(ms, moveMs) : ms
+    this.#after(connection, waitMs, () => this.#send(connection))
+  }
+
+  #send(connection: AgentConnection): void {
+    if (connection.retired.aborted) return
+    connection.goAway()
+    connection.renewOne()
+    this.#after(connection, this.#options.dialMs, () => connection.retire())
+  }
+
+  #after(connection: AgentConnection, ms: number, action: () => void): void {
+    const cancel = this.#components.clock.after(Math.max(0, ms), () => {
+      this.#pending.delete(connection)
+      action()
+    })
+    this.#pending.set(connection, cancel)
+  }
+}

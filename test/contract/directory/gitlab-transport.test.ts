@@ -1,0 +1,167 @@
+import { once } from 'node:events'
+import { createServer, request } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Authority } from '../../../dev/certificates.ts'
+import { GitlabClient } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
+import { createGitlabMetrics, noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { createRegistry } from '../../../src/lib/metrics.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
+import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
+
+/** The way to GitLab: TLS, proxies, connections, and what of it can be wrong in the configuration. */
+
+const { signal } = new AbortController()
+
+t.test('a certificate of an authority that the configuration names', async (t) => {
+  const authority = await Authority.create('private')
+  const tls = await authority.issueServing({ dns: ['gitlab.test'], ip: ['127.0.0.1'] })
+  const gitlab = await GitlabDouble.start(t, { tls })
+  const caCertificateFile = join(t.testdir({ 'ca.crt': authority.certificate }), 'ca.crt')
+  const trusting = await startGitlabSide(t, gitlab, { client: { caCertificateFile } })
+  t.match(await trusting.directory.agentByToken('glagent-prod', signal), { id: 42n })
+})
+
+t.test('a certificate of an authority that nobody named', async (t) => {
+  const authority = await Authority.create('private')
+  const tls = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
+  const gitlab = await GitlabDouble.start(t, { tls })
+  const { directory } = await startGitlabSide(t, gitlab)
+  const error = await directory.agentByToken('glagent-prod', signal).catch((one: unknown) => one)
+  t.match(error, { code: 'DIRECTORY_UNAVAILABLE', message: /GitLab did not answer .*(CERT|SIGNATURE|ISSUER)/ })
+})
+
+/** A proxy that takes all to one port of this machine, and remembers where it was asked to go. */
+async function startProxy(t: Test, port: number) {
+  const asked: string[] = []
+  const sockets = new Set<Socket>()
+  const proxy = createServer((incoming, response) => {
+    asked.push(incoming.url ?? '')
+    const { pathname } = new URL(incoming.url ?? '')
+    const outgoing = request({ port, host: '127.0.0.1', path: pathname, headers: incoming.headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers)
+      answer.pipe(response)
+    })
+    outgoing.on('error', () => response.destroy())
+    outgoing.end()
+  })
+  proxy.on('connect', (incoming, client: Socket) => {
+    asked.push(incoming.url ?? '')
+    const server = connect(port, '127.0.0.1', () => client.write('HTTP/1.1 200 OK\r\n\r\n'))
+    for (const socket of [server, client]) {
+      sockets.add(socket)
+      socket.on('error', () => undefined)
+    }
+    server.pipe(client)
+    client.pipe(server)
+  })
+  proxy.listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  t.teardown(() => {
+    proxy.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return { asked, url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+}
+
+t.test('by the proxy that the environment names, but not to this machine', async (t) => {
+  const gitlab = await GitlabDouble.start(t)
+  const port = Number(new URL(gitlab.address).port)
+  const proxy = await startProxy(t, port)
+  const env = { HTTP_PROXY: proxy.url }
+  const own = await startGitlabSide(t, gitlab, { client: { env } })
+  t.match(await own.directory.agentByToken('glagent-prod', signal), { id: 42n })
+  t.strictSame(proxy.asked, [])
+  await t.test('to another host, plain', async (t) => {
+    const { directory } = await startGitlabSide(t, gitlab, { client: { env, address: 'http://gitlab.test' } })
+    t.match(await directory.agentByToken('glagent-prod', signal), { id: 42n })
+    t.match(proxy.asked, ['http://gitlab.test/api/v4/internal/agents/agentk/agent_info'])
+  })
+})
+
+t.test('by a proxy through TLS', async (t) => {
+  const authority = await Authority.create('private')
+  const tls = await authority.issueServing({ dns: ['gitlab.test'], ip: [] })
+  const gitlab = await GitlabDouble.start(t, { tls })
+  const proxy = await startProxy(t, Number(new URL(gitlab.address).port))
+  const caCertificateFile = join(t.testdir({ 'ca.crt': authority.certificate }), 'ca.crt')
+  const env = { HTTPS_PROXY: proxy.url }
+  const client = { env, caCertificateFile, address: 'https://gitlab.test' }
+  const { directory } = await startGitlabSide(t, gitlab, { client })
+  t.match(await directory.agentByToken('glagent-prod', signal), { id: 42n })
+  t.strictSame(proxy.asked, ['gitlab.test:443'])
+})
+
+t.test('connections are used again, and there are never more than 50', async (t) => {
+  const gitlab = await GitlabDouble.start(t)
+  const { directory } = await startGitlabSide(t, gitlab)
+  gitlab.world.agents[0]?.tokens.push(...Array.from({ length: 200 }, (_, i) => `token-${i}`))
+  await Promise.all(Array.from({ length: 200 }, (_, i) => directory.agentByToken(`token-${i}`, signal)))
+  t.equal(gitlab.calls.length, 200)
+  t.ok(gitlab.connections <= 50, `${gitlab.connections} connections`)
+})
+
+t.test('what is wrong with files stops the start, and names key and file', async (t) => {
+  const folder = t.testdir({
+    good: Buffer.alloc(32).toString('base64'),
+    short: Buffer.alloc(31).toString('base64'),
+    text: 'no certificate',
+    broken: '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
+  })
+  const { log } = capturedLog()
+  const cases = [
+    ['absent', undefined, /gitlab\.authentication_secret_file: cannot be read: ENOENT/],
+    ['short', undefined, /gitlab\.authentication_secret_file: found 31 bytes, allowed: exactly 32/],
+    ['good', 'absent', /gitlab\.ca_certificate_file: cannot be read: ENOENT/],
+    ['good', 'text', /gitlab\.ca_certificate_file: found no certificate, allowed: PEM/],
+    ['good', 'broken', /gitlab\.ca_certificate_file: cannot be used/],
+  ] as const
+  for (const [secret, ca, message] of cases) {
+    const client = new GitlabClient(
+      { log, metrics: noGitlabMetrics },
+      {
+        address: 'http://gitlab.test',
+        secretFile: join(folder, secret),
+        caCertificateFile: ca && join(folder, ca),
+        refillPerSecond: 1,
+        bucketSize: 1,
+        userAgent: 'x',
+        env: {},
+      },
+    )
+    await t.rejects(client.start(), { code: 'SETTINGS_INVALID', message })
+    await client.stop()
+  }
+})
+
+t.test('calls are measured, by path and status', async (t) => {
+  const gitlab = await GitlabDouble.start(t)
+  const register = createRegistry()
+  const { log } = capturedLog()
+  const folder = t.testdir({ secret: gitlab.secret.toString('base64') })
+  const client = new GitlabClient(
+    { log, metrics: createGitlabMetrics(register, { refillPerSecond: 7 }) },
+    {
+      address: gitlab.address,
+      secretFile: join(folder, 'secret'),
+      refillPerSecond: 7,
+      bucketSize: 9,
+      userAgent: 'x',
+      env: {},
+      timeouts: { headMs: 100 },
+    },
+  )
+  t.teardown(() => client.stop())
+  await client.start()
+  const call = { method: 'GET', path: '/job/allowed_agents', lane: 'users', repeatable: false } as const
+  await t.rejects(client.send(call, signal))
+  gitlab.fault = { kind: 'silent' }
+  await t.rejects(client.send(call, signal))
+  const text = await register.metrics()
+  t.match(text, 'limiter_limit{limiter_name="gitlab_client",unit="per_second"} 7')
+  t.match(text, 'limiter_block_duration_milliseconds_count{limiter_name="gitlab_client",allowed="true"} 2')
+  t.match(text, 'kas_gitlab_call_duration_seconds_count{path="/job/allowed_agents",status="401"} 1')
+  t.match(text, 'kas_gitlab_call_duration_seconds_count{path="/job/allowed_agents",status="none"} 1')
+})

@@ -1,0 +1,65 @@
+import t from 'tap'
+import { dialReplica } from '../../../src/kas/router/dial-replica.ts'
+import { tunnelKey, writeHandOver } from '../../../src/kas/router/hand-over.ts'
+import { createReplicaIdentity } from '../../../src/kas/router/replica-identity.ts'
+import { ReplicasServer } from '../../../src/kas/servers/replicas.ts'
+import type { Tunnel } from '../../../src/kas/tunnels/tunnel.ts'
+import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import type { Metadata } from '../../../src/proto/call.ts'
+import { agentId } from '../../support/agents-server.ts'
+import { echoMethod } from '../../support/fake-agent.ts'
+
+/** A tunnel that nobody uses up. */
+function fakeTunnel(): Tunnel {
+  const tunnel = {
+    state: 'idle',
+    methods: new Set([echoMethod]),
+    connection: { isSuspect: () => false, retired: new AbortController().signal },
+    ended: new Promise<void>(() => undefined),
+    take: () => {
+      tunnel.state = 'taken'
+    },
+    giveBack: () => {
+      tunnel.state = 'idle'
+    },
+  }
+  return tunnel as unknown as Tunnel
+}
+
+t.test('a replica that leaves gives tunnels to the others as long as it has some', async (t) => {
+  const identity = await createReplicaIdentity()
+  const tunnels = new Tunnels({ now: () => performance.now() })
+  const server = new ReplicasServer(
+    {
+      identity,
+      tunnels,
+      isKnown: () => true,
+      methods: {},
+      log: createLogger({ level: 'silent' }),
+      onStranger: () => undefined,
+    },
+    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
+  )
+  await server.start()
+  t.teardown(() => server.stop())
+  tunnels.add(agentId, fakeTunnel())
+  const { publicKeyHash } = identity
+  const address = `127.0.0.1:${server.address.port}`
+  const session = await dialReplica({ address, publicKeyHash, identity }, new AbortController().signal)
+  t.teardown(() => session.destroy())
+  const ask = async (): Promise<string | undefined> => {
+    const { promise: answer, resolve } = Promise.withResolvers<string | undefined>()
+    const read = (metadata: Metadata) => resolve(metadata[tunnelKey]?.[0])
+    const metadata = writeHandOver({ agentId, waitMs: 5000 }, {}) // the last one may just be given back
+    const stream = session.open({ method: echoMethod, metadata, onInterim: read })
+    void stream.done.then(({ trailers }) => read(trailers))
+    await answer
+    stream.cancel()
+    await stream.done
+    return answer
+  }
+  t.equal(await ask(), 'ready')
+  await server.leave()
+  t.equal(await ask(), 'ready', 'after the listen grace too')
+})

@@ -1,0 +1,91 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
+import { askSocket } from './ask-socket.ts'
+import { eventually } from './eventually.ts'
+import { type Identity, identities } from './kubectl-side.ts'
+import type { Processes } from './processes.ts'
+import type { Stack } from './stack.ts'
+import { agentId, bearerOf } from './stack-directory.ts'
+
+const main = new URL('../../src/kas/main.ts', import.meta.url).pathname
+const name = 'kas-1'
+
+/** A second kas beside that of a stack, with its directory and secret, which no agent dials. */
+export class EntryReplica {
+  readonly kubernetesUrl: string
+  /** paths */
+  readonly kubeconfigs: Readonly<Record<Identity, string>>
+  readonly #socket: string
+
+  private constructor(at: { kubernetesUrl: string; kubeconfigs: Record<Identity, string>; socket: string }) {
+    this.kubernetesUrl = at.kubernetesUrl
+    this.kubeconfigs = at.kubeconfigs
+    this.#socket = at.socket
+  }
+
+  /** Resolves once it is ready and sees that the other one holds the agent. */
+  static async start(processes: Processes, stack: Stack): Promise<EntryReplica> {
+    const folder = join(processes.folder, name)
+    await mkdir(folder)
+    const [agents, ops, rails, kubernetes, replicas, gossip] = (await freePorts(6)) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ]
+    const at = (port: number) => ({ address: `127.0.0.1:${port}` })
+    const socket = join(folder, 'ops.sock')
+    const other = JSON.parse(await readFile(join(stack.folder, 'kas.yaml'), 'utf8'))
+    const { listen: agentListen, kubernetes_api: proxy } = other.agent
+    const configuration = {
+      ...other,
+      agent: {
+        listen: { ...agentListen, ...at(agents) },
+        kubernetes_api: { listen: { ...proxy.listen, ...at(kubernetes) } },
+      },
+      observability: { listen: at(ops) },
+      api: { listen: { ...other.api.listen, ...at(rails) } },
+      private_api: { listen: { ...other.private_api.listen, ...at(replicas) } },
+      cluster: { name, listen: at(gossip), discovery: { static: [other.cluster.listen.address] } },
+      ops: { socket },
+    }
+    const configurationFile = join(folder, 'kas.yaml')
+    await writeFile(configurationFile, JSON.stringify(configuration), { mode: 0o600 })
+    const args = [main, `--configuration-file=${configurationFile}`]
+    await processes.spawn({ command: process.execPath, args, folder })
+    const kubernetesUrl = `https://127.0.0.1:${kubernetes}`
+    const kubeconfigs = await writeKubeconfigs({ folder, server: kubernetesUrl, caFile: stack.caFile })
+    const entry = new EntryReplica({ kubernetesUrl, kubeconfigs, socket })
+    await eventually(
+      async () => {
+        const holders = await entry.holders()
+        if (holders.join() !== other.cluster.name) throw new Error(`held by ${holders.join(' and ') || 'none'}`)
+      },
+      { timeoutMs: 30_000 },
+    )
+    return entry
+  }
+
+  /** Names of the replicas that hold the agent, as this one knows. @throws while it is not ready */
+  async holders(): Promise<string[]> {
+    const { replica, agents } = (await askSocket(this.#socket, `/status?agent=${agentId}`)) as StatusReport
+    if (replica.problem !== undefined) throw new Error(replica.problem)
+    return agents[0]?.holders.map((holder) => holder.name) ?? []
+  }
+}
+
+async function writeKubeconfigs(options: { folder: string; server: string; caFile: string }) {
+  const { folder, server, caFile } = options
+  const write = async (identity: Identity) => {
+    const path = join(folder, `${identity}.kubeconfig`)
+    const content = kubeconfigText({ server, caFile, user: { token: bearerOf(identity) } })
+    await writeFile(path, content, { mode: 0o600 })
+    return [identity, path] as const
+  }
+  return Object.fromEntries(await Promise.all(identities.map(write))) as Record<Identity, string>
+}

@@ -1,0 +1,54 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { GitlabClient, type GitlabClientOptions } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
+import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { GitlabDirectory, type GitlabDirectoryOptions } from '../../../src/kas/directory/gitlab.ts'
+import type { Clock } from '../../../src/lib/clock.ts'
+import { capturedLog } from '../captured-log.ts'
+import type { GitlabDouble } from './gitlab-double.ts'
+
+export interface GitlabSideOptions {
+  readonly clock?: Clock
+  readonly client?: Partial<GitlabClientOptions>
+  readonly directory?: Partial<GitlabDirectoryOptions>
+}
+
+/** Times as upstream has them. */
+export const upstreamTtls = {
+  infoTtlMs: 300_000,
+  infoErrorTtlMs: 60_000,
+  accessTtlMs: 60_000,
+  accessErrorTtlMs: 10_000,
+}
+
+/** kas' side of GitLab: the directory and its client, started, against a double. */
+export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: GitlabSideOptions = {}) {
+  const { log, lines } = capturedLog()
+  const folder = await mkdtemp(join(tmpdir(), 'gitlab-side-')) // not t.testdir, which is the test's own
+  t.teardown(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'secret'), `${gitlab.secret.toString('base64')}\n`)
+  const clock = options.clock ? { clock: options.clock } : {}
+  const client = new GitlabClient(
+    { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock },
+    {
+      address: gitlab.address,
+      secretFile: join(folder, 'secret'),
+      refillPerSecond: 50,
+      bucketSize: 250,
+      userAgent: 'gitlab-kas/v18.5.0/abcdef',
+      env: {},
+      repeatMs: [1, 20],
+      ...options.client,
+    },
+  )
+  t.teardown(() => client.stop())
+  await client.start()
+  const directory = new GitlabDirectory(
+    { client, log, random: () => 0.5, ...clock },
+    { ...upstreamTtls, pauseMs: 20, ...options.directory },
+  )
+  t.teardown(() => directory.stop())
+  return { client, directory, log, lines }
+}

@@ -1,0 +1,38 @@
+/** What differs between the versions of GitLab that kas meets (gitlab-contract 2.1, 2.2, 9.1). */
+
+export interface GitlabVersionTraits {
+  /** paths below /api/v4 that are there */
+  readonly agentInfoPaths: readonly string[]
+  /** where an agent's token is read, the first that is there counts; `authorization` holds it as a bearer */
+  readonly tokenHeaders: readonly string[]
+  /** POST agent_events is there: from 16.8 */
+  readonly agentEvents: boolean
+  /** allowed_agents tells the user's roles */
+  readonly rolesInProject: boolean
+}
+
+const newPath = '/internal/agents/agentk/agent_info'
+const oldPath = '/internal/kubernetes/agent_info'
+const agentk = 'gitlab-agentk-api-request'
+const agent = 'gitlab-agent-api-request'
+
+/** Each the strictest that its release may be: it reads no header that it need not know. */
+export const gitlabVersions = {
+  '16.5': {
+    agentInfoPaths: [oldPath],
+    tokenHeaders: ['authorization'],
+    agentEvents: false,
+    rolesInProject: false,
+  },
+  '17.1': {
+    agentInfoPaths: [oldPath],
+    tokenHeaders: ['authorization', agentk],
+    agentEvents: true,
+    rolesInProject: false,
+  },
+  '17.9': { agentInfoPaths: [oldPath], tokenHeaders: [agentk], agentEvents: true, rolesInProject: true },
+  '18.2': { agentInfoPaths: [newPath, oldPath], tokenHeaders: [agent], agentEvents: true, rolesInProject: true },
+  '18.9': { agentInfoPaths: [newPath], tokenHeaders: [agent], agentEvents: true, rolesInProject: true },
+} as const satisfies Record<string, GitlabVersionTraits>
+
+export type GitlabVersion = keyof typeof gitlabVersions

@@ -1,0 +1,152 @@
+import t from 'tap'
+import { AnswerCache, type AnswerCacheOptions } from '../../../../../src/kas/directory/gitlab/answer-cache.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const { signal } = new AbortController()
+const refused = new KasError({ code: 'UNAUTHENTICATED' })
+const away = new KasError({ code: 'GITLAB_UNREACHABLE', path: '/', detail: 'x', headArrived: false })
+
+class PutBackClock extends ManualClock {
+  #back = 0
+
+  override now(): number {
+    return super.now() - this.#back
+  }
+
+  putBack(ms: number): void {
+    this.#back = ms
+  }
+}
+
+function ground(options: Partial<AnswerCacheOptions> = {}) {
+  const clock = new PutBackClock()
+  const cache = new AnswerCache<string>(
+    { clock },
+    {
+      ttlMs: 1000,
+      errorTtlMs: 100,
+      isRefusal: (error) => error === refused,
+      pauseMs: () => 50,
+      ...options,
+    },
+  )
+  let asked = 0
+  const get = (key: string, result: () => Promise<string> = async () => key) =>
+    cache.get(
+      key,
+      () => {
+        asked += 1
+        return result()
+      },
+      signal,
+    )
+  const fail = (key: string, error: unknown) => get(key, () => Promise.reject(error))
+  return { clock, cache, get, fail, asked: () => asked }
+}
+
+t.test('the life of an answer begins with the question', async (t) => {
+  const { clock, get, asked } = ground()
+  await get('a', async () => {
+    clock.advance(600)
+    return 'slow'
+  })
+  clock.advance(399)
+  t.equal(await get('a'), 'slow')
+  clock.advance(1)
+  t.equal(await get('a'), 'a')
+  t.equal(asked(), 2)
+})
+
+t.test('without a lifetime nothing is kept', async (t) => {
+  const { get, fail, asked } = ground({ ttlMs: 0, errorTtlMs: 0 })
+  await get('a')
+  await get('a')
+  await t.rejects(fail('b', refused), refused)
+  t.equal(await get('b'), 'b')
+  t.equal(asked(), 4)
+})
+
+t.test('the longest unused answer makes room, and refusals make none', async (t) => {
+  const { get, fail, asked } = ground({ maxAnswers: 3, maxRefusals: 2 })
+  for (const key of ['a', 'b', 'c']) await get(key)
+  await get('a') // used: b is the longest unused now
+  for (let i = 0; i < 10; i++) await t.rejects(fail(`made up ${i}`, refused), refused)
+  await get('d')
+  t.equal(asked(), 14)
+  for (const key of ['a', 'c', 'd']) await get(key)
+  t.equal(asked(), 14)
+  await get('b')
+  t.equal(asked(), 15)
+})
+
+t.test('only so many questions at once', async (t) => {
+  const { get } = ground({ maxAsking: 2 })
+  const never = new Promise<string>(() => undefined)
+  void get('a', () => never)
+  void get('b', () => never)
+  await t.rejects(get('c'), { code: 'GITLAB_BUSY' })
+})
+
+t.test('after a failure that is no answer the next question for the key waits a little', async (t) => {
+  const { clock, get, fail, asked } = ground()
+  await t.rejects(fail('a', away), away)
+  const second = get('a')
+  const third = get('a')
+  await get('b')
+  t.equal(asked(), 2, 'another key does not wait')
+  clock.advance(49)
+  await Promise.resolve()
+  t.equal(asked(), 2)
+  clock.advance(1)
+  t.equal(await second, 'a')
+  t.equal(await third, 'a')
+  t.equal(asked(), 3)
+})
+
+t.test('a refusal ends the life of an answer, and an answer that of a refusal', async (t) => {
+  const { clock, get, fail } = ground()
+  await get('a')
+  clock.advance(1000)
+  await t.rejects(fail('a', refused), refused)
+  await t.rejects(get('a'), refused)
+  clock.advance(100)
+  t.equal(await get('a'), 'a')
+  t.equal(await get('a'), 'a')
+})
+
+t.test('the question ends with the last who wants the answer; who comes after begins anew', async (t) => {
+  const { cache } = ground()
+  const left = new AbortController()
+  let ended: unknown
+  const asking = cache.get(
+    'a',
+    (own) =>
+      new Promise((_, reject) => {
+        own.addEventListener('abort', () => {
+          ended = own.reason
+          reject(own.reason)
+        })
+      }),
+    left.signal,
+  )
+  const reason = new Error('left')
+  left.abort(reason)
+  await t.rejects(asking, reason)
+  t.match(ended, { code: 'CANCELLED' })
+  t.equal(await cache.get('a', async () => 'new', signal), 'new')
+})
+
+t.test('a clock that was put back makes nothing live longer', async (t) => {
+  const { clock, get, fail, asked, cache } = ground()
+  await get('a')
+  await t.rejects(fail('b', refused), refused)
+  await t.rejects(fail('c', away), away)
+  t.equal(cache.keptMs('a'), 1000)
+  clock.putBack(3_600_000)
+  t.equal(cache.keptMs('a'), 0)
+  await get('a')
+  await get('b')
+  await get('c')
+  t.equal(asked(), 6)
+})

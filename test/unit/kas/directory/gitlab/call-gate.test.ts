@@ -1,0 +1,131 @@
+import t from 'tap'
+import { CallGate, type CallGateOptions, type Lane } from '../../../../../src/kas/directory/gitlab/call-gate.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const { signal } = new AbortController()
+
+function ground(options: Partial<CallGateOptions> = {}) {
+  const clock = new ManualClock()
+  const waits: [allowed: boolean, ms: number][] = []
+  const events = { waited: (allowed: boolean, ms: number) => void waits.push([allowed, ms]) }
+  const gate = new CallGate({ clock, events }, { refillPerSecond: 10, bucketSize: 5, ...options })
+  const begun: string[] = []
+  const leaves = new Map<string, () => void>()
+  const failed: unknown[] = []
+  const enter = (name: string, lane: Lane = 'agents', by: AbortSignal = signal) => {
+    const entered = (leave: () => void) => {
+      begun.push(name)
+      leaves.set(name, leave)
+    }
+    gate.enter(lane, by).then(entered, (error: unknown) => failed.push(error))
+  }
+  /** lets promises settle */
+  const settle = () => new Promise((resolve) => setImmediate(resolve))
+  return { clock, gate, waits, begun, leaves, failed, enter, settle }
+}
+
+t.test('a burst goes at once, the rest by the clock', async (t) => {
+  const { clock, waits, begun, enter, settle } = ground()
+  for (let i = 1; i <= 8; i++) enter(`call ${i}`)
+  await settle()
+  t.equal(begun.length, 5)
+  clock.advance(99)
+  await settle()
+  t.equal(begun.length, 5)
+  clock.advance(1)
+  await settle()
+  t.strictSame(begun.slice(5), ['call 6'])
+  clock.advance(200)
+  await settle()
+  t.strictSame(begun.slice(5), ['call 6', 'call 7', 'call 8'], 'in their order')
+  t.strictSame(waits.slice(5), [
+    [true, 100],
+    [true, 200],
+    [true, 300],
+  ])
+  t.equal(clock.pending, 0)
+})
+
+t.test('after a silence the burst is there again, and no more', async (t) => {
+  const { clock, begun, enter, settle } = ground()
+  for (let i = 0; i < 5; i++) enter(`call ${i}`)
+  clock.advance(3_600_000)
+  for (let i = 0; i < 20; i++) enter(`later ${i}`)
+  await settle()
+  t.equal(begun.length, 10)
+})
+
+t.test('lanes take turns', async (t) => {
+  const { clock, begun, enter, settle } = ground({ bucketSize: 1 })
+  enter('first')
+  for (let i = 0; i < 100; i++) enter(`agent ${i}`)
+  enter('user', 'users')
+  enter('report', 'reports')
+  clock.advance(300)
+  await settle()
+  t.strictSame(begun.toSorted(), ['agent 0', 'first', 'report', 'user'])
+})
+
+t.test('only so many at once, in all and in a lane', async (t) => {
+  const { begun, leaves, enter, settle } = ground({ bucketSize: 100, maxRunning: 3, maxRunningInLane: 2 })
+  for (const name of ['a1', 'a2', 'a3']) enter(name)
+  for (const name of ['u1', 'u2']) enter(name, 'users')
+  await settle()
+  t.strictSame(begun, ['a1', 'a2', 'u1'])
+  leaves.get('u1')?.()
+  leaves.get('u1')?.()
+  await settle()
+  t.strictSame(begun, ['a1', 'a2', 'u1', 'u2'], 'leaving twice counts once')
+  leaves.get('a1')?.()
+  await settle()
+  t.strictSame(begun, ['a1', 'a2', 'u1', 'u2', 'a3'])
+})
+
+t.test('who waits too long, or finds too many before it, is refused', async (t) => {
+  const { clock, begun, failed, waits, enter, settle } = ground({
+    maxRunning: 1,
+    maxWaitingInLane: 2,
+    maxWaitMs: 1000,
+  })
+  for (let i = 0; i < 4; i++) enter(`call ${i}`)
+  await settle()
+  t.match(failed, [{ code: 'GITLAB_BUSY', spec: { waitedMs: 0 } }])
+  clock.advance(1000)
+  await settle()
+  t.equal(failed.length, 3)
+  t.match(failed[2], { code: 'GITLAB_BUSY', spec: { waitedMs: 1000 } })
+  t.strictSame(begun, ['call 0'])
+  t.equal(waits.filter(([allowed]) => !allowed).length, 3)
+})
+
+t.test('who leaves takes no turn', async (t) => {
+  const { begun, leaves, failed, enter, settle, clock } = ground({ maxRunning: 1 })
+  const leaving = new AbortController()
+  enter('one')
+  enter('two', 'agents', leaving.signal)
+  enter('three')
+  await settle()
+  const reason = new KasError({ code: 'CANCELLED' })
+  leaving.abort(reason)
+  leaves.get('one')?.() // before the refusal of the second has been heard
+  await settle()
+  t.strictSame(begun, ['one', 'three'])
+  t.strictSame(failed, [reason])
+  leaves.get('three')?.()
+  enter('four')
+  await settle()
+  t.equal(begun.at(-1), 'four', 'no turn was lost')
+  t.equal(clock.pending, 0)
+  await t.rejects(ground().gate.enter('agents', leaving.signal), reason)
+})
+
+t.test('calm: half of the burst is left and nobody waits', async (t) => {
+  const { gate, clock, enter, settle } = ground({ bucketSize: 4 })
+  t.equal(gate.isCalm, true)
+  for (let i = 0; i < 3; i++) enter(`call ${i}`)
+  await settle()
+  t.equal(gate.isCalm, false)
+  clock.advance(100)
+  t.equal(gate.isCalm, true)
+})

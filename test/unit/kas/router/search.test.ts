@@ -1,0 +1,172 @@
+import t from 'tap'
+import { HedgeBudget } from '../../../../src/kas/router/hedge-budget.ts'
+import { lostReply } from '../../../../src/kas/router/lost-reply.ts'
+import type { Offer } from '../../../../src/kas/router/offer.ts'
+import type { AskOptions, ReplicaLink } from '../../../../src/kas/router/replica-link.ts'
+import type { Way } from '../../../../src/kas/router/replicas.ts'
+import { Search } from '../../../../src/kas/router/search.ts'
+import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import { delay } from '../../../../src/lib/signals.ts'
+import type { InstanceId } from '../../../../src/membership/membership.ts'
+import { KnownMessages } from '../../../../src/proto/known-messages.ts'
+import { callOf } from '../../../support/agents-server.ts'
+
+const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90 }
+const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
+
+/** A replica that answers what the test says, when it says so. */
+class FakeWay implements Way {
+  readonly instance: InstanceId
+  readonly version = 1
+  reach: ReplicaLink['reach'] = 'reachable'
+  readonly asked: (AskOptions & { answer(offer: Offer | undefined): void })[] = []
+  givenBack = 0
+  readonly #onAsked: (() => void)[] = []
+
+  constructor(name: string) {
+    this.instance = name as InstanceId
+  }
+
+  get link(): ReplicaLink {
+    return this as unknown as ReplicaLink
+  }
+
+  /** Resolves with how it was asked for the `count`th time. */
+  async isAsked(count = 1): Promise<FakeWay['asked'][number]> {
+    while (this.asked.length < count) await new Promise<void>((resolve) => this.#onAsked.push(resolve))
+    return this.asked[count - 1] as FakeWay['asked'][number]
+  }
+
+  offer(): Offer {
+    return { forward: () => lostReply(), giveBack: () => void this.givenBack++ }
+  }
+
+  ask(_: unknown, asked: AskOptions): Promise<Offer | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Offer | undefined>()
+    asked.signal.addEventListener('abort', () => resolve(undefined))
+    this.asked.push({ ...asked, answer: resolve })
+    for (const tell of this.#onAsked.splice(0)) tell()
+    return promise
+  }
+}
+
+/** A search among `ways`, best first, and own tunnels. */
+function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
+  const listeners = new Set<() => void>()
+  const own = Promise.withResolvers<Tunnel>()
+  const hedges = new HedgeBudget()
+  const reachable = (way: FakeWay) => (way.reach === 'reachable' ? 0 : 1)
+  const search = new Search(
+    {
+      tunnels: {
+        wait: (_agentId, _method, signal) => {
+          signal.addEventListener('abort', () => own.reject(signal.reason))
+          return own.promise
+        },
+        giveBack: () => undefined,
+        holds: () => false,
+      },
+      replicas: {
+        ways: () => ways.toSorted((a, b) => reachable(a) - reachable(b)),
+        holds: () => true,
+        onChange: (_, listener) => {
+          listeners.add(listener)
+          return () => listeners.delete(listener)
+        },
+      },
+      hedges,
+    },
+    callOf([], call),
+    options,
+  )
+  const changed = () => {
+    for (const listener of [...listeners]) listener()
+  }
+  return { running: search.run(), changed, own, hedges }
+}
+
+t.test('a suspect is passed by, whatever the call does, and its late offer goes back', async (t) => {
+  const [slow, other] = [new FakeWay('a'), new FakeWay('b')]
+  const { running } = searchAmong([slow, other])
+  const asked = await slow.isAsked()
+  slow.reach = 'suspect'
+  const second = await other.isAsked()
+  t.notOk(asked.signal.aborted, 'it may still answer first')
+  const offer = other.offer()
+  second.answer(offer)
+  asked.answer(slow.offer())
+  t.equal(await running, offer)
+  t.equal(slow.givenBack, 1)
+})
+
+t.test('beside a replica that is reachable and slow a safe call tries one more way, an unsafe one none', async (t) => {
+  const [slow, other, third] = [new FakeWay('a'), new FakeWay('b'), new FakeWay('c')]
+  const { running } = searchAmong([slow, other, third], safe)
+  const second = await other.isAsked()
+  await delay(3 * options.hedgeMs)
+  t.same(third.asked, [], 'once is enough')
+  const offer = other.offer()
+  second.answer(offer)
+  t.equal(await running, offer)
+
+  const [patient, unasked] = [new FakeWay('a'), new FakeWay('b')]
+  const unsafe = searchAmong([patient, unasked])
+  const first = await patient.isAsked()
+  await delay(3 * options.hedgeMs)
+  t.same(unasked.asked, [])
+  first.answer(patient.offer())
+  await unsafe.running
+})
+
+t.test('with no further way all are asked to wait, the suspect too', async (t) => {
+  const [slow, busy] = [new FakeWay('a'), new FakeWay('b')]
+  const { running } = searchAmong([slow, busy])
+  const asked = await slow.isAsked()
+  slow.reach = 'suspect'
+  const second = await busy.isAsked()
+  second.answer(undefined)
+  const [again, waiting] = await Promise.all([slow.isAsked(2), busy.isAsked(2)])
+  t.ok(asked.signal.aborted)
+  t.ok(again.waitMs > 0)
+  const offer = busy.offer()
+  waiting.answer(offer)
+  t.equal(await running, offer)
+})
+
+t.test('a call that waits for its reply may go elsewhere if there is another way, and a hedge', async (t) => {
+  const [one, other] = [new FakeWay('a'), new FakeWay('b')]
+  const { running, hedges } = searchAmong([one, other], safe)
+  const { tryElsewhere, answer } = await one.isAsked()
+  answer(one.offer())
+  await running
+  t.ok(tryElsewhere())
+  other.reach = 'suspect'
+  t.notOk(tryElsewhere(), 'the other is no better')
+  other.reach = 'reachable'
+  while (hedges.spend());
+  t.notOk(tryElsewhere(), 'all hedges are spent')
+})
+
+t.test('an agent whose holders are all out of reach: an error that says so, soon', async (t) => {
+  const holder = new FakeWay('a')
+  const { running, changed } = searchAmong([holder])
+  await holder.isAsked()
+  holder.reach = 'unreachable'
+  changed()
+  await t.rejects(running, { code: 'HOLDER_UNREACHABLE' })
+})
+
+async function useOwn(state: Tunnel['state']) {
+  const { running, own } = searchAmong([])
+  const tunnel = { state: 'taken' as Tunnel['state'], forward: () => ({ done: 'its own' }) }
+  own.resolve(tunnel as unknown as Tunnel)
+  const offer = await running
+  tunnel.state = state
+  return offer.forward(callOf())
+}
+
+t.test('a tunnel that is lost before it is used has carried nothing', async (t) => {
+  const { error } = await (await useOwn('ended')).done
+  t.match(error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.match(await useOwn('taken'), { done: 'its own' })
+})
