@@ -8,9 +8,9 @@ const times = 4
 
 t.test(
   'kubectl create and exec, while replicas on their way are killed and frozen',
-  { skip, timeout: 120_000 },
+  { skip, timeout: 220_000 },
   async (t) => {
-    const signal = AbortSignal.timeout(110_000)
+    const signal = AbortSignal.timeout(200_000)
     const { figures, failures } = await exactlyOnce(
       { say: (text) => t.comment(text), signal },
       { assets },

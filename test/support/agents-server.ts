@@ -27,7 +27,7 @@ export function oneAgent(
   }
 }
 
-/** A server for agents with a router on top, as in one replica. */
+/** A server for agents with a router on top, as in one replica; `delivered` repeats what can be repeated. */
 export async function startAgentsServer(
   t: Test,
   overrides: {
@@ -63,7 +63,8 @@ export async function startAgentsServer(
   )
   await server.start()
   t.teardown(() => server.stop())
-  return { server, tunnels, router, timeouts, forward: deliver(router.forward), port: server.address.port }
+  const { forward } = router
+  return { server, tunnels, timeouts, forward, delivered: deliver(forward), port: server.address.port }
 }
 
 /** A call with messages at hand. */

@@ -25,6 +25,9 @@ export const defaultLiveness: LivenessOptions = {
 /** Different descriptors on one connection: an agent has one, but a proxy may put many agents on one connection. */
 export const maxDescriptions = 64
 
+/** One for all: an error that was made here would keep the whole session, as long as its stack is not read. */
+const retirement = new KasError({ code: 'CANCELLED', detail: 'the connection retires' })
+
 /** One connection of an agentk pod: how many calls run on it, and whether it lives. */
 export class AgentConnection {
   readonly session: ServerSession
@@ -126,7 +129,7 @@ export class AgentConnection {
 
   /** Ends what is idle with OK, and lets no new streams in: running calls go on. */
   retire(): void {
-    this.#retire.abort()
+    this.#retire.abort(retirement)
     this.renew()
     this.session.close()
   }

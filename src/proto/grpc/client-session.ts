@@ -5,6 +5,7 @@ import type { Metadata } from '../call.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
+import { whenClosed } from './when-closed.ts'
 
 export type { ClientStream } from './client-stream.ts'
 
@@ -68,7 +69,7 @@ export class ClientSession {
       peerMaxConcurrentStreams: this.limits.maxConcurrentStreams,
     } as object)
     const session = this.#session
-    this.closed = new Promise((resolve) => session.once('close', () => resolve()))
+    this.closed = whenClosed(session)
     session.on('error', (error) => options.onError?.(error))
     session.on('goaway', () => this.#drain())
     session.once('close', () => this.#drain())

@@ -9,6 +9,7 @@ import { Code, KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ServerStream } from './server-stream.ts'
+import { whenClosed } from './when-closed.ts'
 
 export type { ServerStream } from './server-stream.ts'
 
@@ -76,7 +77,7 @@ export class ServerSession {
       streamResetRate: this.limits.streamResetRate,
     } as object)
     const session = this.#session
-    this.closed = new Promise((resolve) => session.once('close', () => resolve()))
+    this.closed = whenClosed(session)
     session.on('error', (error) => this.#events.sessionError?.(error))
     session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))
     session.setLocalWindowSize(this.limits.connectionWindowBytes)

@@ -168,14 +168,12 @@ export class ServerStream {
   #onClose(): void {
     clearTimeout(this.#deadline)
     this.#outbox.close()
-    if (!this.#finished || !this.#http2.readableEnded) {
-      const lost = this.session.destroyed
-      this.#fail(
-        lost
-          ? new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
-          : new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' }),
-      )
-    }
+    const lost = this.session.destroyed
+    const error = lost
+      ? new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+      : new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' })
+    if (!this.#finished || !this.#http2.readableEnded) this.#fail(error)
+    else this.messages.fail(error) // unless they have ended in order: somebody may still wait for one
     this.session.onClosed(this)
   }
 

@@ -186,7 +186,7 @@ t.test('too many PINGs of a quiet client end its connection; those around data d
 })
 
 t.test('a connection that goes silent beside a living one of the same agent', async (t) => {
-  const { forward, port, server } = await startAgentsServer(t, {
+  const { delivered, port, server } = await startAgentsServer(t, {
     options: { liveness: { busySilenceMs: 100, suspectMs: 50, busyPingTimeoutMs: 300 } },
   })
   const front = await freezable(port)
@@ -208,12 +208,12 @@ t.test('a connection that goes silent beside a living one of the same agent', as
   void serve()
   void serve()
   await living.session.ping()
-  const unsafe = callThrough(forward, ['unsafe'])
-  const safe = await callThrough(forward, ['safe'], { safety: 'safe' })
+  const unsafe = callThrough(delivered, ['unsafe'])
+  const safe = await callThrough(delivered, ['safe'], { safety: 'safe' })
   t.same(safe.messages, ['safe'], 'a safe call gets through')
   t.match((await unsafe).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' }, 'an unsafe one is told')
   t.equal(server.connections.size, 1, 'the silent connection was given up')
-  t.same((await callThrough(forward, ['later'])).messages, ['later'])
+  t.same((await callThrough(delivered, ['later'])).messages, ['later'])
 })
 
 /** A TCP front that can stop passing bytes without a FIN, like a node that lost power. */

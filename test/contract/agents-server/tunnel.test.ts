@@ -162,12 +162,12 @@ t.test('the agent’s connection is lost: an unsafe call is not repeated, and sa
 })
 
 t.test('the agent’s connection is lost before the reply: a safe call goes another way, whole', async (t) => {
-  const { forward, port } = await startAgentsServer(t)
+  const { delivered, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
   const tunnel = agent.open()
   const living = await FakeAgent.dial(port)
   t.teardown(() => living.close())
-  const running = callThrough(forward, ['one', 'two'], { safety: 'safe' })
+  const running = callThrough(delivered, ['one', 'two'], { safety: 'safe' })
   await tunnel.next()
   await tunnel.next()
   void living.open().serveEcho()
@@ -176,10 +176,10 @@ t.test('the agent’s connection is lost before the reply: a safe call goes anot
 })
 
 t.test('the reply has begun: not repeated, the cut is seen', async (t) => {
-  const { forward, port } = await startAgentsServer(t)
+  const { delivered, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
   const tunnel = agent.open()
-  const running = callThrough(forward, [], { safety: 'safe' })
+  const running = callThrough(delivered, [], { safety: 'safe' })
   await tunnel.next()
   tunnel.send(encodeConnectRequest.header({}))
   tunnel.message(Buffer.from('begun'))

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { createLinkMetrics } from '../../../src/kas/router/link-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/metrics.ts'
 import { createStrangersMetric } from '../../../src/kas/servers/replicas/strangers.ts'
@@ -36,6 +37,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createKubernetesMetrics(register, () => 0)
   createRefusalMetrics(register)
   createStrangersMetric(register)
+  createLinkMetrics(register, { reaches: () => [] })
   const none = () => 0
   createMembershipMetrics(register, {
     members: none,

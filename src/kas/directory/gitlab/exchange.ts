@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { type Dispatcher, request } from 'undici'
+import type { Dispatcher } from 'undici'
 import { KasError } from '../../../lib/errors.ts'
 
 /** One request to GitLab and its whole answer. */
@@ -56,7 +56,9 @@ export async function exchange(
   const path = url.pathname
   let headArrived = false
   try {
-    const answer = await request(url, { dispatcher, method, headers, body: body ?? null, signal: limited })
+    const { origin, pathname, search } = url
+    const request = { origin, path: pathname + search, method, headers, body: body ?? null, signal: limited }
+    const answer = await dispatcher.request(request)
     headArrived = true
     const { statusCode: status, headers: head } = answer
     const packed = await readBounded(answer.body, { maxBytes: options.maxBytes, path })

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import * as tls from 'node:tls'
-import { Agent, type Dispatcher, EnvHttpProxyAgent } from 'undici'
+import type { Dispatcher } from 'undici'
 import { KasError } from '../../../lib/errors.ts'
 
 export interface GitlabDispatcherOptions {
@@ -49,6 +49,7 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
     keepAliveMaxTimeout: keepAliveMs,
     connect: { timeout: timeouts.connectMs, ...secure },
   }
+  const { Agent, EnvHttpProxyAgent } = await import('undici') // loaded here: who has a directory file needs none
   if (!httpProxy && !httpsProxy) return new Agent(agentOptions)
   const noProxy = [env.NO_PROXY || env.no_proxy, ownAddresses].filter(Boolean).join(',')
   return new EnvHttpProxyAgent({

@@ -1,5 +1,6 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import { KasError } from '../../../lib/errors.ts'
+import { isWatch } from './access-check.ts'
 import { ByteSource } from './byte-source.ts'
 import type { Connection } from './connection.ts'
 import { hasNoBody } from './request-head.ts'
@@ -149,8 +150,8 @@ export class Exchange {
    * begin it anew. All else would look whole, and is not.
    */
   endStream(): void {
-    const isWatch = this.begun && this.#expectedBytes === undefined && isWatchRequest(this.request)
-    if (!isWatch && !this.#switched) return
+    const isOpenWatch = this.begun && this.#expectedBytes === undefined && isWatch(this.request)
+    if (!isOpenWatch && !this.#switched) return
     this.leave(new KasError({ code: 'CANCELLED' }))
     if (this.#switched) this.connection.socket.destroySoon()
     else this.#response.end()
@@ -201,10 +202,6 @@ export class Exchange {
     this.#headFlushed = true
     this.#response.flushHeaders()
   }
-}
-
-function isWatchRequest({ method, url = '' }: IncomingMessage): boolean {
-  return method === 'GET' && /[?&]watch=(?:1|t|true)(?:&|$)/i.test(url)
 }
 
 function flushHead(exchange: Exchange): void {

@@ -122,6 +122,9 @@ t.test('wrong values stop the start', async (t) => {
     'agent: { info_cache_ttl: 60 }': /agent\.info_cache_ttl: found 60, allowed: a duration/,
     'agent: { kubernetes_api: yes }': /agent\.kubernetes_api: found "yes", allowed: a block of keys/,
     'gitlab: { external_url: gitlab.example.com }': /gitlab\.external_url: .* allowed: a URL that begins with http/,
+    'gitlab: { address: "https://user:secret@gitlab.example.com" }':
+      /gitlab\.address: found "https:\/\/…@gitlab\.example\.com", allowed: .* without user/,
+    'gitlab: { address: "https://gitlab.example.com/?a=b" }': /gitlab\.address: .* without user, query and fragment/,
     'gitlab: { api_rate_limit: { refill_rate_per_second: 0 } }':
       /refill_rate_per_second: found 0, allowed: a number above zero/,
     'observability: { prometheus: { url_path: metrics } }': /prometheus\.url_path: found "metrics", allowed: a path/,
