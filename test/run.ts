@@ -1,7 +1,7 @@
 /**
  * `npm test`: every test file in a process of its own, two at a time where files are light, one at a time where they
- * start whole programs, and beside these the few that mostly wait. Prints each failure in full, one list of what was skipped and why, and as its last line
- * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
+ * start whole programs, and beside these the few that mostly wait. Prints each failure in full, one list of what was
+ * skipped and why, and as its last line `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
  * `--jobs N`, `--timeout SECONDS` (of one file), `--grep PATTERN` (of test names).
  */
 import { globSync } from 'node:fs'
@@ -14,8 +14,17 @@ import { runFile } from './runner/run-file.ts'
 const root = join(import.meta.dirname, '..')
 const light = ['ground', 'unit', 'contract']
 const heavy = ['cluster', 'e2e', 'peers', 'simulator']
-/** start whole programs too, but spend their time on leases that expire and connections that grow old */
-const waiting = new Set(['test/e2e/leader.test.ts', 'test/peers/agentk-go-kas-life.test.ts'])
+/** start whole programs too, but spend their time on leases, graces, time-outs and connections that grow old */
+const waiting = new Set([
+  'test/cluster/frozen-holder.test.ts',
+  'test/cluster/namespaces-discovery.test.ts',
+  'test/cluster/namespaces-links.test.ts',
+  'test/cluster/secret-rotation.test.ts',
+  'test/e2e/exactly-once.test.ts',
+  'test/e2e/leader.test.ts',
+  'test/e2e/rolling.test.ts',
+  'test/peers/agentk-go-kas-life.test.ts',
+])
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

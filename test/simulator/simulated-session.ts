@@ -27,6 +27,8 @@ abstract class SimulatedSession {
       for (const { reject } of this.#pings) reject(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
       this.#closed.resolve()
     }
+    // it ended in the moment in which it began, when nobody listened yet
+    if (wire.closed) queueMicrotask(() => wire.onClose())
   }
 
   protected abstract lose(): void
