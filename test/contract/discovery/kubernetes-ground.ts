@@ -79,7 +79,10 @@ export class KubernetesGround {
     await admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
     const path = `/api/v1/namespaces/${namespace}/serviceaccounts`
     const { metadata } = await admin.create(path, { metadata: { name: 'kas' } })
-    ground.#token = controlPlane.signToken({ account: { namespace, name: 'kas', uid: metadata.uid }, lifeMs: 7_200_000 })
+    ground.#token = controlPlane.signToken({
+      account: { namespace, name: 'kas', uid: metadata.uid },
+      lifeMs: 7_200_000,
+    })
     await admin.create(`${rbac(namespace)}/roles`, { metadata: { name: 'kas' }, rules })
     await admin.create(`${rbac(namespace)}/rolebindings`, {
       metadata: { name: 'kas' },
