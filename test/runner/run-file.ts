@@ -24,7 +24,7 @@ const leftoverMs = 2_000
 /** Characters of a file's other output that are kept. */
 const outputLimit = 200_000
 
-function environment(mark: string, { timeoutMs, grep }: RunFileOptions): NodeJS.ProcessEnv {
+function environment(mark: string, { root, timeoutMs, grep }: RunFileOptions): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !/^(_?TAP|npm_)/.test(name))
   return {
     ...Object.fromEntries(own),
@@ -32,6 +32,8 @@ function environment(mark: string, { timeoutMs, grep }: RunFileOptions): NodeJS.
     TAP_TIMEOUT: String(timeoutMs / 1000),
     ...(grep === undefined ? {} : { TAP_GREP: grep }),
     KAS_TEST_MARK: mark,
+    // what one file and its programs have compiled the next ones need not
+    NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'compiled'),
   }
 }
 

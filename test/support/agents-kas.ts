@@ -50,7 +50,11 @@ export async function startAgentsKas(t: Test, scheme: Scheme, options: Partial<A
   const certificate = secure ? { certificate: await certificates(t, folder) } : {}
   const directory = switchedDirectory()
   const registered: RegisterRequest[] = []
-  const { server, forward, port } = await startAgentsServer(t, {
+  const {
+    server,
+    delivered: forward,
+    port,
+  } = await startAgentsServer(t, {
     components: { directory, methods: methodsOf(registered), ...certificate },
     options: { websocket: scheme === 'ws' || scheme === 'wss', ...options },
   })

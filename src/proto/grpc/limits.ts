@@ -38,7 +38,7 @@ export const maxUnreadBytes = 64 * 1024
 export const unreadMessageBytes = 128
 
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
-export const maxUnsentBytes = 64 * 1024
+export const maxUnsentBytes = 256 * 1024
 
 /**
  * One WebSocket message that carries a connection's bytes. The other side holds it whole before it reads any of it,
