@@ -14,6 +14,8 @@ import type { InstanceId, RowSnapshot } from './row.ts'
 import { readRow, rowProtocol, sendRow } from './row-stream.ts'
 import type { MembershipTimers } from './timers.ts'
 
+/** How long a stop waits for members to take its last news and close: a frozen one never does. ms */
+const goodbyeMs = 2000
 /** pulls that one member may have under way here, on a connection */
 const maxRowStreams = 4
 /** a second connection of the same pair within this is a dial of both sides at once, and both stay */
@@ -95,8 +97,14 @@ export class Gossip implements Network {
     const node = this.#node
     if (!node) return
     this.#node = undefined
-    await this.#publishing
+    const late = Promise.withResolvers<void>()
+    const cancel = this.#components.clock.after(goodbyeMs, () => {
+      late.resolve()
+      for (const connection of node.getConnections()) connection.abort(new Error('it did not say good-bye'))
+    })
+    await Promise.race([this.#publishing, late.promise])
     await node.stop()
+    cancel()
     this.#limit.stop()
     for (const cancel of this.#banned.values()) cancel()
   }
