@@ -16,7 +16,6 @@ const light = ['ground', 'unit', 'contract']
 const heavy = ['cluster', 'e2e', 'peers', 'simulator']
 /** start whole programs too, but spend their time on leases, graces, time-outs and connections that grow old */
 const waiting = new Set([
-  'test/cluster/frozen-holder.test.ts',
   'test/cluster/home.test.ts',
   'test/cluster/namespaces-discovery.test.ts',
   'test/cluster/namespaces-links.test.ts',
@@ -24,11 +23,8 @@ const waiting = new Set([
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
   'test/e2e/leader.test.ts',
-  'test/e2e/rolling.test.ts',
-  'test/e2e/silent-agent.test.ts',
   'test/peers/agentk-go-goaway.test.ts',
   'test/peers/agentk-go-kas-life.test.ts',
-  'test/peers/agentk-go-rolling.test.ts',
 ])
 
 const { values, positionals } = parseArgs({
