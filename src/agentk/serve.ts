@@ -1,13 +1,17 @@
 import type { Call, Reply } from '../proto/call.ts'
 
-/** A message in two pieces: a large payload is sent from where it lies, not copied behind its head. */
+/** A message in pieces: a large payload is sent from where it lies, not copied behind its head. */
 export class SplitMessage {
   readonly head: Uint8Array
-  readonly payload: Uint8Array
+  /** at least one */
+  readonly payload: readonly Uint8Array[]
+  /** of head and payload together */
+  readonly length: number
 
-  constructor(head: Uint8Array, payload: Uint8Array) {
+  constructor(head: Uint8Array, payload: readonly Uint8Array[], payloadBytes: number) {
     this.head = head
     this.payload = payload
+    this.length = head.length + payloadBytes
   }
 }
 

@@ -24,7 +24,10 @@ t.test('a call that enters at a replica without the agent is carried by the one 
     { safety: 'unsafe' as const, messages: known('a', 'b') },
     {},
   ]) {
-    const call = callOf(['a', 'b'], { metadata: { 'x-one': ['1', '2'], 'kas-wait': ['99'] }, ...overrides })
+    const call = callOf(['a', 'b'], {
+      metadata: { 'x-one': ['1', '2'], 'kas-wait': ['99'], 'kas-eager': ['1'] },
+      ...overrides,
+    })
     t.match(await readReply(await entry.forward(call)), {
       messages: ['a', 'b'],
       metadata: { served: ['yes'] },
@@ -42,14 +45,16 @@ t.test('a call that enters at a replica without the agent is carried by the one 
 t.test("an agent's error is the same one at the entry", async (t) => {
   const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]
   const agent = await agentAt(t, holder)
-  const tunnel = agent.open()
-  await knows(entry, holder)
-  const reply = entry.forward(callOf(['a']))
-  t.equal((await tunnel.next())?.kind, 'requestInfo')
-  tunnel.error(7, 'not you')
-  tunnel.stream.end()
-  const { error } = await readReply(await reply)
-  t.match(error, { code: 'STATUS', grpcCode: 7, message: 'not you' })
+  for (const overrides of [{}, { safety: 'safe' as const, messages: known('a') }]) {
+    const tunnel = agent.open()
+    await knows(entry, holder)
+    const reply = entry.forward(callOf(['a'], overrides))
+    t.equal((await tunnel.next())?.kind, 'requestInfo')
+    tunnel.error(7, 'not you')
+    tunnel.stream.end()
+    const { error } = await readReply(await reply)
+    t.match(error, { code: 'STATUS', grpcCode: 7, message: 'not you' })
+  }
 })
 
 t.test('a tunnel that is lost is told as that, and a safe call goes another way', async (t) => {

@@ -192,9 +192,9 @@ export class Tunnel {
     if (!(message instanceof SplitMessage)) {
       return this.#stream.send(message, encodeConnectRequest.messageHead(message.length))
     }
-    const { head, payload } = message
-    const outer = encodeConnectRequest.messageHead(head.length + payload.length)
-    return this.#stream.send(payload, Buffer.concat([outer, head]))
+    const head = Buffer.concat([encodeConnectRequest.messageHead(message.length), message.head])
+    const [first, ...rest] = message.payload as [Uint8Array, ...Uint8Array[]]
+    return this.#stream.send(first, head, rest)
   }
 
   /** What kas still sends is read, so that its stream can end. */

@@ -16,6 +16,7 @@ export class HandOverStream {
   readonly metadata: Promise<Metadata>
   readonly done: Promise<Outcome>
   readonly #stream: ClientStream
+  readonly #eager: boolean
   /** anything went out for the agent */
   #isSent = false
   #isDone = false
@@ -25,6 +26,7 @@ export class HandOverStream {
   constructor(session: ClientSession, call: Call, handOver: HandOver) {
     const answer = Promise.withResolvers<Answer>()
     this.answer = answer.promise
+    this.#eager = handOver.eager
     this.#stream = session.open({
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
@@ -32,7 +34,11 @@ export class HandOverStream {
         if (metadata[tunnelKey]?.[0] === 'ready') answer.resolve('ready')
       },
     })
-    this.metadata = this.#stream.metadata.then((own) => (own === noMetadata ? own : withoutOwnKeys(own)))
+    this.metadata = this.#stream.metadata.then((own) => {
+      if (own === noMetadata) return own
+      answer.resolve('ready')
+      return withoutOwnKeys(own)
+    })
     this.done = this.#stream.done.then((outcome) => {
       this.#isDone = true
       this.#unbind?.()
@@ -47,7 +53,7 @@ export class HandOverStream {
     if (this.#isDone) return
     this.#isSent = true
     try {
-      void stream.send(go)
+      if (!this.#eager) void stream.send(go)
       if (messages instanceof KnownMessages) for (const message of messages.all) void stream.send(message)
       else {
         for await (const message of messages) {
@@ -84,5 +90,5 @@ export class HandOverStream {
 
 function refusalOf({ trailers }: Outcome): Answer {
   const [said] = trailers[tunnelKey] ?? []
-  return said === 'none' || said === 'unknown' ? said : 'gone'
+  return said === 'none' || said === 'unknown' || said === 'ready' ? said : 'gone'
 }

@@ -7,15 +7,19 @@ import type { AgentId, Metadata, Outcome } from '../../proto/call.ts'
  * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
  * the trailer `kas-tunnel: none`; then the agent's reply follows as it is. The entry sends `go`, and then the messages
  * of the call.
+ *
+ * An eager call, which is one that two holders may get, has its messages right behind the question and no `go`; and its
+ * reply says `ready` by itself, if it comes soon. A reply without headers has the trailer `kas-tunnel: ready`.
  */
 export const tunnelKey = 'kas-tunnel'
 /**
- * The first message of every hand-over: the entry uses the tunnel. Without it a call whose caller is silent at first
+ * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller is silent at first
  * could not be told from one that is given up.
  */
 export const go = new Uint8Array(0)
 const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
+const eagerKey = 'kas-eager'
 const errorKey = 'kas-error-bin'
 const maxAgentId = 2n ** 63n - 1n
 
@@ -26,11 +30,14 @@ export interface HandOver {
   readonly agentId: AgentId
   /** how long the holder may wait for a tunnel; 0: it says at once. ms */
   readonly waitMs: number
+  /** its messages follow at once */
+  readonly eager: boolean
 }
 
 /** The caller's metadata, and what the holder needs beside it. */
-export function writeHandOver({ agentId, waitMs }: HandOver, metadata: Metadata): Metadata {
-  return { ...metadata, [agentIdKey]: [String(agentId)], [waitKey]: [String(Math.ceil(waitMs))] }
+export function writeHandOver({ agentId, waitMs, eager }: HandOver, metadata: Metadata): Metadata {
+  const own = { [agentIdKey]: [String(agentId)], [waitKey]: [String(Math.ceil(waitMs))] }
+  return { ...withoutOwnKeys(metadata), ...own, ...(eager ? { [eagerKey]: ['1'] } : {}) }
 }
 
 /** @throws KasError INVALID_MESSAGE */
@@ -40,7 +47,7 @@ export function readHandOver(metadata: Metadata): HandOver {
   const agentId = id.length === 1 && /^\d{1,19}$/.test(id[0] as string) ? BigInt(id[0] as string) : 0n
   if (agentId === 0n || agentId > maxAgentId) throw invalid(agentIdKey)
   if (wait.length !== 1 || !/^\d{1,9}$/.test(wait[0] as string)) throw invalid(waitKey)
-  return { agentId: agentId as AgentId, waitMs: Number(wait[0]) }
+  return { agentId: agentId as AgentId, waitMs: Number(wait[0]), eager: metadata[eagerKey] !== undefined }
 }
 
 /** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */

@@ -110,7 +110,7 @@ export class ReplicaLink {
   async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
     const { session } = this
     if (!session || signal.aborted) return undefined
-    const stream = new HandOverStream(session, call, { agentId: call.agentId, waitMs })
+    const stream = new HandOverStream(session, call, { agentId: call.agentId, waitMs, eager })
     this.#calls++
     void stream.done.then(() => this.#calls--)
     const giveUp = () => stream.cancel(KasError.from(signal.reason))

@@ -5,6 +5,7 @@ import type { Metadata } from '../call.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
+import { StreamWindow } from './stream-window.ts'
 import { whenClosed } from './when-closed.ts'
 
 export type { ClientStream } from './client-stream.ts'
@@ -39,6 +40,7 @@ export class ClientSession {
   readonly #session: ClientHttp2Session
   readonly #duplex: Duplex & { bytesRead?: number }
   readonly #base: OutgoingHttpHeaders
+  readonly #window: StreamWindow
   readonly #streams = new Set<ClientStream>()
   readonly #onDraining: (() => void)[] = []
   #draining = false
@@ -69,6 +71,7 @@ export class ClientSession {
       peerMaxConcurrentStreams: this.limits.maxConcurrentStreams,
     } as object)
     const session = this.#session
+    this.#window = new StreamWindow(session, this.limits)
     this.closed = whenClosed(session)
     session.on('error', (error) => options.onError?.(error))
     session.on('goaway', () => this.#drain())
@@ -112,6 +115,7 @@ export class ClientSession {
     const abort = new AbortController()
     const http2 = this.#session.request(headers, { endStream: false, signal: abort.signal })
     const stream = new ClientStream(http2, abort, this.limits, {
+      window: this.#window,
       isLost: () => this.#session.destroyed,
       onClosed: () => this.#streams.delete(stream),
     })

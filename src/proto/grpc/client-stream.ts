@@ -6,11 +6,13 @@ import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'
 import { Inbox } from './inbox.ts'
 import type { SessionLimits } from './limits.ts'
 import { Outbox } from './outbox.ts'
+import type { StreamWindow } from './stream-window.ts'
 
 const refusedCode = 7
 
 /** What a stream asks of its session. */
 interface Connection {
+  readonly window: StreamWindow
   isLost(): boolean
   onClosed(): void
 }
@@ -44,9 +46,9 @@ export class ClientStream {
     this.metadata = this.#metadata.promise
     this.done = this.#done.promise
     this.#outbox = new Outbox(http2, limits.maxMessageBytes)
+    const deframer = new Deframer(limits.maxMessageBytes, () => this.#encoding)
     this.#inbox = new Inbox(
-      http2,
-      new Deframer(limits.maxMessageBytes, () => this.#encoding),
+      { stream: http2, deframer, window: connection.window },
       (error) => this.cancel(error),
       () => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })),
     )
@@ -78,11 +80,12 @@ export class ClientStream {
 
   /**
    * @param head - the beginning of the message, when its payload should not be copied behind it
+   * @param rest - what follows `payload` in the same message
    * @returns undefined to go on, or a promise of room
    * @throws KasError MESSAGE_TOO_LARGE
    */
-  send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
-    return this.#outbox.send(payload, head)
+  send(payload: Uint8Array, head?: Uint8Array, rest?: readonly Uint8Array[]): Promise<void> | undefined {
+    return this.#outbox.send(payload, head, rest)
   }
 
   /** Half-closes: no more messages from here. */

@@ -2,6 +2,14 @@ import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import type { Deframer } from './frames.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
+import type { StreamWindow } from './stream-window.ts'
+
+export interface InboxComponents {
+  readonly stream: Http2Stream
+  readonly deframer: Deframer
+  /** of the stream's connection */
+  readonly window: StreamWindow
+}
 
 /**
  * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
@@ -12,6 +20,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   received = 0
   readonly #stream: Http2Stream
   readonly #deframer: Deframer
+  readonly #window: StreamWindow
   readonly #onUnwanted: () => void
   readonly #messages: Uint8Array[] = []
   #unreadBytes = 0
@@ -24,9 +33,14 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
    * @param onFault - a frame that cannot be: the call ends with it
    * @param onUnwanted - the reader left before the end
    */
-  constructor(stream: Http2Stream, deframer: Deframer, onFault: (error: KasError) => void, onUnwanted: () => void) {
+  constructor(
+    { stream, deframer, window }: InboxComponents,
+    onFault: (error: KasError) => void,
+    onUnwanted: () => void,
+  ) {
     this.#stream = stream
     this.#deframer = deframer
+    this.#window = window
     this.#onUnwanted = onUnwanted
     const add = (message: Uint8Array) => this.#add(message)
     // node keeps what comes while the stream is paused: a view would keep all that was read with it, of other streams too
@@ -44,8 +58,10 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
       if (this.#unreadBytes > maxUnreadBytes && !this.#paused) {
         this.#paused = true
         stream.pause()
+        window.stopped()
       }
     })
+    stream.on('close', () => this.#go())
   }
 
   /** The other side has half-closed. */
@@ -68,6 +84,11 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#waiting = undefined
   }
 
+  /** The other side has half-closed, and what it sent was whole. */
+  get ended(): boolean {
+    return this.#ended
+  }
+
   get failed(): boolean {
     return this.#failure !== undefined
   }
@@ -77,10 +98,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     const message = this.#messages.shift()
     if (!message) return undefined
     this.#unreadBytes -= message.length + unreadMessageBytes
-    if (this.#paused && this.#unreadBytes <= maxUnreadBytes / 2) {
-      this.#paused = false
-      this.#stream.resume()
-    }
+    if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) this.#stream.resume()
     return message
   }
 
@@ -102,6 +120,14 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
 
   [Symbol.asyncIterator](): this {
     return this
+  }
+
+  /** @returns whether it was paused */
+  #go(): boolean {
+    if (!this.#paused) return false
+    this.#paused = false
+    this.#window.resumed()
+    return true
   }
 
   #add(message: Uint8Array): void {

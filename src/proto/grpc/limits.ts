@@ -28,6 +28,11 @@ export const defaultLimits: SessionLimits = {
   maxRejectedStreams: 100,
 }
 
+/** The window of each stream while more readers of a connection than `manyStopped` have stopped, to `fewStopped`. */
+export const narrowWindowBytes = 192 * 1024
+export const manyStopped = 8
+export const fewStopped = 4
+
 /** node:http2 refuses new streams beyond this; the windows above are the true bound. MB. */
 export const maxSessionMemoryMb = 4096
 
@@ -38,7 +43,7 @@ export const maxUnreadBytes = 64 * 1024
 export const unreadMessageBytes = 128
 
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
-export const maxUnsentBytes = 256 * 1024
+export const maxUnsentBytes = 192 * 1024
 
 /**
  * One WebSocket message that carries a connection's bytes. The other side holds it whole before it reads any of it,

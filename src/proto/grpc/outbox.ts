@@ -24,12 +24,14 @@ export class Outbox {
 
   /**
    * @param head - the beginning of the message, when its payload should not be copied behind it
+   * @param rest - what follows `payload` in the same message, where it lies
    * @returns undefined to go on, or a promise of room; it resolves also when the stream closes, after which
    *   messages vanish: how the call ended is told by its end
    * @throws KasError MESSAGE_TOO_LARGE
    */
-  send(payload: Uint8Array, head?: Uint8Array): Promise<void> | undefined {
-    const bytes = payload.length + (head?.length ?? 0)
+  send(payload: Uint8Array, head?: Uint8Array, rest: readonly Uint8Array[] = []): Promise<void> | undefined {
+    let bytes = payload.length + (head?.length ?? 0)
+    for (const piece of rest) bytes += piece.length
     if (bytes > this.#maxMessageBytes) {
       throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes: this.#maxMessageBytes })
     }
@@ -44,6 +46,7 @@ export class Outbox {
       stream.write(first)
       stream.write(payload)
     }
+    for (const piece of rest) stream.write(piece)
     if (stream.writableLength <= maxUnsentBytes) return undefined
     this.#room ??= Promise.withResolvers()
     return this.#room.promise

@@ -9,6 +9,7 @@ import { Code, KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ServerStream } from './server-stream.ts'
+import { StreamWindow } from './stream-window.ts'
 import { whenClosed } from './when-closed.ts'
 
 export type { ServerStream } from './server-stream.ts'
@@ -56,6 +57,7 @@ const pingFrameBytes = 17
 /** One HTTP/2 connection, seen from its server. */
 export class ServerSession {
   readonly limits: SessionLimits
+  readonly window: StreamWindow
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
@@ -77,6 +79,7 @@ export class ServerSession {
       streamResetRate: this.limits.streamResetRate,
     } as object)
     const session = this.#session
+    this.window = new StreamWindow(session, this.limits)
     this.closed = whenClosed(session)
     session.on('error', (error) => this.#events.sessionError?.(error))
     session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))

@@ -40,9 +40,9 @@ export class ServerStream {
     this.#rawHeaders = rawHeaders
     const maxBytes = session.limits.maxMessageBytes
     this.#outbox = new Outbox(http2, maxBytes)
+    const deframer = new Deframer(maxBytes, () => headers['grpc-encoding'] as string | undefined)
     this.messages = new Inbox(
-      http2,
-      new Deframer(maxBytes, () => headers['grpc-encoding'] as string | undefined),
+      { stream: http2, deframer, window: session.window },
       (error) => {
         this.#fail(error)
         this.#finish(error)
@@ -168,13 +168,15 @@ export class ServerStream {
   #onClose(): void {
     clearTimeout(this.#deadline)
     this.#outbox.close()
-    const lost = this.session.destroyed
-    const error = lost
-      ? new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
-      : new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' })
-    if (!this.#finished || !this.#http2.readableEnded) this.#fail(error)
-    else this.messages.fail(error) // unless they have ended in order: somebody may still wait for one
+    const isOver = this.#finished && this.#http2.readableEnded
+    if (!isOver) this.#fail(this.#closeError())
+    else if (!this.messages.ended) this.messages.fail(this.#closeError()) // somebody may still wait for one
     this.session.onClosed(this)
+  }
+
+  #closeError(): KasError {
+    if (this.session.destroyed) return new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+    return new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' })
   }
 
   #fail(error: KasError): void {

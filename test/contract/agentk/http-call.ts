@@ -74,7 +74,7 @@ export function wholeRequest(init: Parameters<typeof requestHeader>[0] = {}, ...
 
 /** A message of the answer, whole or split. */
 export function decodeMessage(message: Uint8Array | SplitMessage): HttpResponseMessage {
-  const whole = message instanceof SplitMessage ? Buffer.concat([message.head, message.payload]) : message
+  const whole = message instanceof SplitMessage ? Buffer.concat([message.head, ...message.payload]) : message
   return decodeHttpResponse(whole)
 }
 

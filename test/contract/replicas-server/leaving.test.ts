@@ -51,7 +51,7 @@ t.test('a replica that leaves gives tunnels to the others as long as it has some
   const ask = async (): Promise<string | undefined> => {
     const { promise: answer, resolve } = Promise.withResolvers<string | undefined>()
     const read = (metadata: Metadata) => resolve(metadata[tunnelKey]?.[0])
-    const metadata = writeHandOver({ agentId, waitMs: 5000 }, {}) // the last one may just be given back
+    const metadata = writeHandOver({ agentId, waitMs: 5000, eager: false }, {}) // the last one may just be given back
     const stream = session.open({ method: echoMethod, metadata, onInterim: read })
     void stream.done.then(({ trailers }) => read(trailers))
     await answer

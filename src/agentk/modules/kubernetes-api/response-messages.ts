@@ -5,15 +5,16 @@ import { payloadHead } from '../../../proto/wire.ts'
 import { SplitMessage } from '../../serve.ts'
 
 /** Bytes that wait for their reader: from here on the API server's connection is not read. */
-const maxWaitingBytes = 128 * 1024
-/** Smaller chunks that wait leave together, up to this size: a copy costs less than a message. */
+const maxWaitingBytes = 64 * 1024
+/** Up to this size what waits is copied into one message; so are pieces that are smaller on average. */
 const copiedBytes = 4096
-
+/** From here on more is likely to follow at once: it leaves together at the end of this turn of the event loop. */
+const gatheredBytes = 16 * 1024
 /**
- * Larger chunks are cut: with its heads (gRPC 5 bytes, ConnectRequest 6, HttpResponse 6) such a piece fills one DATA
+ * Of the payload of one message: with its heads (gRPC 5 bytes, ConnectRequest 6, HttpResponse 6) it fills one DATA
  * frame of HTTP/2, of which Node makes 16 KiB whatever the setting, and its reader need not put it together.
  */
-const maxPieceBytes = 16 * 1024 - 17
+const maxPayloadBytes = 16 * 1024 - 17
 
 /** Field numbers in HttpResponse (wire-protocol 1.3). */
 const dataField = 2
@@ -43,6 +44,7 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
   #chunks: Uint8Array[] = []
   #waitingBytes = 0
   #paused = false
+  #gathering = false
   #upgraded = false
   #outcome: Outcome | undefined
   #reader: PromiseWithResolvers<IteratorResult<Message>> | undefined
@@ -71,7 +73,14 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
       this.#paused = true
       this.#source.pause()
     }
-    this.#wake()
+    if (this.#waitingBytes < gatheredBytes) this.#wake()
+    else if (!this.#gathering) {
+      this.#gathering = true
+      setImmediate(() => {
+        this.#gathering = false
+        this.#wake()
+      })
+    }
   }
 
   end(): void {
@@ -127,30 +136,29 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
     return this.#ready.shift()
   }
 
-  /** Encodes the next chunk that waits, or the next small ones together. */
+  /** Encodes what waits, up to `maxPayloadBytes`. */
   #take(): void {
-    let first = this.#chunks.shift() as Uint8Array
-    if (first.length > maxPieceBytes) {
-      this.#chunks.unshift(first.subarray(maxPieceBytes))
-      first = first.subarray(0, maxPieceBytes)
+    const pieces: Uint8Array[] = []
+    let size = 0
+    for (let next = this.#chunks[0]; next && size < maxPayloadBytes; next = this.#chunks[0]) {
+      const room = maxPayloadBytes - size
+      if (next.length > room) this.#chunks[0] = next.subarray(room)
+      else this.#chunks.shift()
+      pieces.push(next.length > room ? next.subarray(0, room) : next)
+      size += Math.min(next.length, room)
     }
-    let size = first.length
-    if (size > copiedBytes) {
-      this.#ready.push(new SplitMessage(payloadHead(this.#upgraded ? upgradeDataField : dataField, size), first))
-    } else {
-      const small = [first]
-      for (let next = this.#chunks[0]; next && size + next.length <= copiedBytes; next = this.#chunks[0]) {
-        small.push(next)
-        size += next.length
-        this.#chunks.shift()
-      }
-      const chunk = small.length === 1 ? first : Buffer.concat(small, size)
-      this.#ready.push(this.#upgraded ? encodeHttpResponse.upgradeData(chunk) : encodeHttpResponse.data(chunk))
-    }
+    this.#ready.push(this.#encode(pieces, size))
     this.#waitingBytes -= size
     if (this.#paused && this.#waitingBytes < maxWaitingBytes / 2) {
       this.#paused = false
       this.#source.resume()
     }
+  }
+
+  #encode(pieces: readonly Uint8Array[], size: number): Message {
+    const split = size / pieces.length > copiedBytes
+    if (split) return new SplitMessage(payloadHead(this.#upgraded ? upgradeDataField : dataField, size), pieces, size)
+    const chunk = pieces.length === 1 ? (pieces[0] as Uint8Array) : Buffer.concat(pieces, size)
+    return this.#upgraded ? encodeHttpResponse.upgradeData(chunk) : encodeHttpResponse.data(chunk)
   }
 }

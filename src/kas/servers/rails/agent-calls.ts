@@ -13,7 +13,7 @@ const replicaPackages = '/kas.'
 
 const deliveryKey = 'kas-delivery'
 /** Between replicas, or of this hop alone: neither side is told the other's. */
-const hopKeys = new Set(['kas-agent-id', 'kas-wait', 'kas-tunnel', deliveryKey])
+const hopKeys = new Set(['kas-agent-id', 'kas-wait', 'kas-eager', 'kas-tunnel', deliveryKey])
 /** `authorization` is GitLab's JWT, which is for kas alone. */
 const notForAgents = new Set(['authorization', 'user-agent'])
 

@@ -2,12 +2,14 @@ import { KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import { type Metadata, noMetadata } from '../../../proto/call.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
-import { readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../router/hand-over.ts'
+import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../router/hand-over.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 /** A caller that was told `ready` and says nothing: its tunnel goes back. It decides at once, or it is gone. ms */
 const decisionTimeoutMs = 3000
+/** The reply of an eager call says `ready`, unless it comes later than this. ms */
+const promptReplyMs = 20
 
 const none: Metadata = { [tunnelKey]: ['none'] }
 const readySign: Metadata = { [tunnelKey]: ['ready'] }
@@ -27,27 +29,27 @@ export class HandOvers {
   }
 
   serve: Handler = async (stream) => {
-    const { agentId, waitMs } = readHandOver(stream.metadata)
-    const tunnel = await this.#find(stream, agentId, waitMs)
+    const handOver = readHandOver(stream.metadata)
+    const { agentId, eager } = handOver
+    const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
-    stream.sendInterim(readySign)
     try {
-      await decided(stream)
+      if (!eager) {
+        stream.sendInterim(readySign)
+        await decided(stream)
+      }
       stream.signal.throwIfAborted()
       if (tunnel.state !== 'taken') throw notUsed() // lost meanwhile; after `ready` only an error says so
     } catch (error) {
       this.#tunnels.giveBack(agentId, tunnel)
+      if (eager) stream.addTrailers(readySign)
       if (error instanceof KasError) stream.addTrailers(writeError(error))
       throw error
     }
-    return carry(stream, tunnel, agentId)
+    return carry(stream, tunnel, handOver)
   }
 
-  async #find(
-    stream: ServerStream,
-    agentId: Parameters<Tunnels['take']>[0],
-    waitMs: number,
-  ): Promise<Tunnel | undefined> {
+  async #find(stream: ServerStream, { agentId, waitMs }: HandOver): Promise<Tunnel | undefined> {
     const { method, signal } = stream
     if (this.#closing.signal.aborted) return undefined
     const tunnel = this.#tunnels.take(agentId, method)
@@ -93,7 +95,7 @@ function notUsed(): KasError {
   return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 }
 
-async function carry(stream: ServerStream, tunnel: Tunnel, agentId: Parameters<Tunnels['take']>[0]): Promise<Metadata> {
+async function carry(stream: ServerStream, tunnel: Tunnel, { agentId, eager }: HandOver): Promise<Metadata> {
   const reply = tunnel.forward({
     agentId,
     method: stream.method,
@@ -102,8 +104,11 @@ async function carry(stream: ServerStream, tunnel: Tunnel, agentId: Parameters<T
     safety: 'unsafe', // what may be repeated, the entry decides
     signal: stream.signal,
   })
+  const late = eager ? setTimeout(() => stream.sendInterim(readySign), promptReplyMs) : undefined
   const metadata = await reply.metadata
+  clearTimeout(late)
   if (metadata !== noMetadata) stream.sendMetadata(withoutOwnKeys(metadata))
+  else if (eager) stream.addTrailers(readySign)
   for await (const message of reply.messages) {
     const full = stream.send(message)
     if (full) await full

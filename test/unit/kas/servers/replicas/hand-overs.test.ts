@@ -5,14 +5,24 @@ import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts
 import type { Tunnel } from '../../../../../src/kas/tunnels/tunnel.ts'
 import { Tunnels } from '../../../../../src/kas/tunnels/tunnels.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import { type Metadata, noMetadata } from '../../../../../src/proto/call.ts'
+import { type Metadata, noMetadata, type Outcome, type Reply } from '../../../../../src/proto/call.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
 import { agentId } from '../../../../support/agents-server.ts'
 
 const method = '/test.Echo/Echo'
 
+interface Messages {
+  take(): Uint8Array | undefined
+  next?(): Promise<unknown>
+}
+
+interface HandOverOptions {
+  readonly eager?: boolean
+  readonly forward?: () => Reply
+}
+
 /** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
-function handOver(messages: { take(): Uint8Array | undefined; next?(): Promise<unknown> }) {
+function handOver(messages: Messages, { eager = false, forward = neverCalled }: HandOverOptions = {}) {
   const tunnels = new Tunnels({ now: () => 0 })
   const tunnel = {
     state: 'idle',
@@ -25,20 +35,20 @@ function handOver(messages: { take(): Uint8Array | undefined; next?(): Promise<u
     giveBack: () => {
       tunnel.state = 'idle'
     },
-    forward: () => {
-      throw new Error('the agent is not to hear of it')
-    },
+    forward,
   }
   tunnels.add(agentId, tunnel as unknown as Tunnel)
   const interim: Metadata[] = []
+  const sent: Metadata[] = []
   let trailers: Metadata = noMetadata
   const caller = new AbortController()
   const stream = {
     method,
-    metadata: writeHandOver({ agentId, waitMs: 0 }, {}),
+    metadata: writeHandOver({ agentId, waitMs: 0, eager }, {}),
     signal: caller.signal,
     messages,
     sendInterim: (metadata: Metadata) => void interim.push(metadata),
+    sendMetadata: (metadata: Metadata) => void sent.push(metadata),
     addTrailers: (metadata: Metadata) => {
       trailers = { ...trailers, ...metadata }
     },
@@ -50,8 +60,20 @@ function handOver(messages: { take(): Uint8Array | undefined; next?(): Promise<u
     const status = new KasError({ code: 'STATUS', grpc: error.grpcCode, message: '' })
     return readOutcome({ error: status, trailers }).error?.spec
   }
-  return { tunnel, interim, told, caller }
+  return { tunnel, interim, sent, served, trailers: () => trailers, told, caller }
 }
+
+const neverCalled = () => {
+  throw new Error('the agent is not to hear of it')
+}
+
+/** Of an agent that says what the test says. */
+function replyOf(metadata: Promise<Metadata>, outcome: Outcome): Reply {
+  const messages = (async function* (): AsyncGenerator<Uint8Array> {})()
+  return { ready: Promise.resolve(), metadata, messages, done: Promise.resolve(outcome) }
+}
+
+const takeNone: Messages = { take: () => undefined }
 
 t.test('a tunnel that is lost between ready and the sign to use it is an error, and nothing was sent', async (t) => {
   const take = () => {
@@ -93,3 +115,47 @@ t.test('a message in the place of the sign is none', async (t) => {
   t.match(await told(t), { code: 'INVALID_MESSAGE' })
   t.equal(tunnel.state, 'idle')
 })
+
+t.test('an eager call: its reply says ready, and one that is late is announced', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const prompt = handOver(takeNone, {
+    eager: true,
+    forward: () => replyOf(Promise.resolve({ served: ['yes'] }), { trailers: noMetadata }),
+  })
+  await prompt.served
+  t.same([prompt.interim, prompt.sent, prompt.trailers()], [[], [{ served: ['yes'] }], {}])
+  mock.timers.tick(1000)
+  t.same(prompt.interim, [], 'nor is it said later')
+
+  const head = Promise.withResolvers<Metadata>()
+  const forwarded = Promise.withResolvers<void>()
+  const late = handOver(takeNone, {
+    eager: true,
+    forward: () => {
+      forwarded.resolve()
+      return replyOf(head.promise, { trailers: noMetadata })
+    },
+  })
+  await forwarded.promise
+  mock.timers.tick(20)
+  t.same(late.interim, [{ [tunnelKey]: ['ready'] }])
+  head.resolve({ served: ['yes'] })
+  await late.served
+})
+
+t.test(
+  'an eager call that fails before its headers: its end says ready, so that it is not asked elsewhere',
+  async (t) => {
+    const error = new KasError({ code: 'STATUS', grpc: 7, message: 'not you' })
+    const forward = () => replyOf(Promise.resolve(noMetadata), { error, trailers: noMetadata })
+    const refused = handOver(takeNone, { eager: true, forward })
+    await t.rejects(refused.served, { message: 'not you' })
+    t.match(refused.trailers(), { [tunnelKey]: ['ready'] })
+
+    const lost = handOver(takeNone, { eager: true })
+    lost.tunnel.state = 'ended'
+    t.same(await lost.told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+    t.match(lost.trailers(), { [tunnelKey]: ['ready'] })
+  },
+)
