@@ -3,6 +3,7 @@ import { KnownMessages } from '../../src/proto/known-messages.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { agentId, callOf, callThrough, readReply } from '../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
+import { until } from './replicas.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
 const known = (...texts: string[]) => new KnownMessages(texts.map((text) => Buffer.from(text)))
@@ -55,6 +56,31 @@ t.test("an agent's error is the same one at the entry", async (t) => {
     const { error } = await readReply(await reply)
     t.match(error, { code: 'STATUS', grpcCode: 7, message: 'not you' })
   }
+})
+
+t.test('a replica that gossip has lost ends the calls that it has', async (t) => {
+  const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]
+  const { instance } = holder.replica.membership
+  const agent = await agentAt(t, holder)
+  const tunnel = agent.open()
+  void tunnel.serveEcho()
+  await knows(entry, holder)
+  const second = Promise.withResolvers<void>()
+  const messages = (async function* () {
+    yield Buffer.from('a')
+    await second.promise
+    yield Buffer.from('b')
+  })()
+  const reply = await entry.forward(callOf([], { messages }))
+  const echoes = reply.messages[Symbol.asyncIterator]()
+  t.match(await echoes.next(), { value: Buffer.from('a') })
+  await holder.replica.membership.stop()
+  await until(entry.replica, () => entry.replica.membership.row(instance) === undefined)
+  t.equal(entry.links.link(instance), undefined, 'nothing new goes there')
+  second.resolve()
+  t.match(await echoes.next(), { value: Buffer.from('b') })
+  t.match(await echoes.next(), { done: true })
+  t.match(await reply.done, { error: undefined })
 })
 
 t.test('a tunnel that is lost is told as that, and a safe call goes another way', async (t) => {

@@ -94,6 +94,15 @@ export class ReplicaLink {
     this.#lookIn(this.#options.reachability.roundMs)
   }
 
+  /** Hands nothing over any more, and is not dialled again. Resolves when the calls of before have ended. */
+  async retire(): Promise<void> {
+    this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
+    const session = this.#session
+    session?.close()
+    await session?.closed
+    this.close()
+  }
+
   /** Ends the connection and the calls on it. */
   close(): void {
     clearTimeout(this.#look?.timer)
@@ -138,6 +147,7 @@ export class ReplicaLink {
     while (!signal.aborted) {
       try {
         this.#session = await dial(signal)
+        if (signal.aborted) return this.#session.destroy()
         this.#failure = undefined
         this.#reachability = new Reachability(this.#options.reachability)
         this.#bytesRead = 0

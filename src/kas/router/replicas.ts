@@ -34,6 +34,8 @@ export class Replicas implements Service {
   readonly #components: ReplicasComponents
   readonly #options: ReplicaLinkOptions
   readonly #links = new Map<InstanceId, { readonly link: ReplicaLink; readonly address: string }>()
+  /** of replicas that are no members any more, while calls are on their way there */
+  readonly #retired = new Set<ReplicaLink>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
@@ -58,6 +60,7 @@ export class Replicas implements Service {
     this.#unsubscribe?.()
     this.#warnings.stop()
     for (const { link } of this.#links.values()) link.close()
+    for (const link of this.#retired) link.close()
     this.#links.clear()
   }
 
@@ -114,16 +117,22 @@ export class Replicas implements Service {
     const living = new Set(rows.map(({ instance }) => instance))
     for (const [instance, { link }] of this.#links) {
       if (living.has(instance)) continue
-      link.close()
+      this.#retire(link)
       this.#links.delete(instance)
     }
     for (const row of rows) {
       const address = membership.addressOf(row)
       const known = this.#links.get(row.instance)
       if (address === undefined || known?.address === address || row.head.replicaPort === 0) continue
-      known?.link.close()
+      if (known) this.#retire(known.link)
       this.#links.set(row.instance, { link: this.#connect(address, row.head.publicKeyHash), address })
     }
+  }
+
+  /** Who is not heard of by gossip may well be there: what it has begun it may end. */
+  #retire(link: ReplicaLink): void {
+    this.#retired.add(link)
+    void link.retire().then(() => this.#retired.delete(link))
   }
 
   #connect(address: string, publicKeyHash: string): ReplicaLink {
