@@ -20,11 +20,14 @@ const waiting = new Set([
   'test/cluster/namespaces-discovery.test.ts',
   'test/cluster/namespaces-links.test.ts',
   'test/cluster/secret-rotation.test.ts',
+  'test/e2e/cluster-faults.test.ts',
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
   'test/e2e/leader.test.ts',
+  'test/e2e/rolling.test.ts',
   'test/peers/agentk-go-goaway.test.ts',
   'test/peers/agentk-go-kas-life.test.ts',
+  'test/peers/agentk-go-rolling.test.ts',
 ])
 
 const { values, positionals } = parseArgs({
