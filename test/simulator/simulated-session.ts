@@ -66,6 +66,23 @@ export class SimulatedClientSession extends SimulatedSession {
   readonly streams = new Set<SimulatedClientStream>()
   /** at the other end of the wire */
   server!: SimulatedServerSession
+  #closing = false
+
+  /** Opens no more streams; ends with the last running one. */
+  close(): void {
+    this.#closing = true
+    this.drain()
+    this.#endIfIdle()
+  }
+
+  ended(stream: SimulatedClientStream): void {
+    this.streams.delete(stream)
+    this.#endIfIdle()
+  }
+
+  #endIfIdle(): void {
+    if (this.#closing && this.streams.size === 0) this.wire.close()
+  }
 
   drain(): void {
     if (this.draining) return
@@ -152,7 +169,7 @@ export class SimulatedClientStream {
   settle(outcome: Outcome): void {
     if (this.#settled) return
     this.#settled = true
-    this.#session.streams.delete(this)
+    this.#session.ended(this)
     this.#metadata.resolve(noMetadata)
     if (outcome.error) this.#inbox.fail(outcome.error)
     this.#done.resolve(outcome)
