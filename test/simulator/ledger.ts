@@ -42,6 +42,8 @@ export interface CallRecord {
 export class Ledger {
   readonly calls = new Map<string, CallRecord>()
   violation: Violation | undefined
+  /** when an owner last had something new to say */
+  lastNewsAtMs = 0
   readonly #time: VirtualTime
   /** what each owner said, by version */
   readonly #written = new Map<InstanceId, Map<number, RowSnapshot>>()
@@ -63,8 +65,10 @@ export class Ledger {
     this.#written.set(instance, versions)
     const known = versions.get(version)
     Object.freeze(row.head) // heads are replaced, never changed: what readers have may be this one itself
-    if (!known) versions.set(version, row)
-    else if (!isAsTold(known, { head: row.head, connections: byId(row) })) {
+    if (!known) {
+      versions.set(version, row)
+      this.lastNewsAtMs = this.#time.now
+    } else if (!isAsTold(known, { head: row.head, connections: byId(row) })) {
       const detail = `${instance} ${version} was written twice: ${textOf(known)} and ${textOf(row)}`
       this.violated('one writer per row', detail)
     }
