@@ -74,6 +74,11 @@ export class Ledger {
     }
   }
 
+  /** Whether the owner has let this version out. */
+  isTold({ instance, version }: Pick<Row, 'instance' | 'version'>): boolean {
+    return this.#written.get(instance)?.has(version) ?? false
+  }
+
   /** `reader` has the row of another instance. */
   rowSeen(reader: string, row: Row): void {
     const { instance, version, head, connections } = row

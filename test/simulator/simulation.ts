@@ -78,9 +78,8 @@ export async function simulate(seed: number, options: SimulationOptions): Promis
     })
     const isBroken = () => ledger.violation !== undefined
     await time.run(endMs, isBroken)
-    for (let at = endMs; ledger.lastNewsAtMs > at - settleMs && at < lastEndMs && !isBroken(); ) {
-      at = Math.min(ledger.lastNewsAtMs + settleMs, lastEndMs)
-      await time.run(at, isBroken)
+    for (let at = endMs; !isSettled(world) && at < lastEndMs && !isBroken(); at += settleMs) {
+      await time.run(at + settleMs, isBroken)
     }
     if (!ledger.violation) checkQuiet(world, probes)
     return { seed, violation: ledger.violation, faults: done, ...used(cpu), ...summary(world) }
@@ -133,6 +132,17 @@ function probe({ chance, replicas, agentIds }: World, callers: Callers): CallRec
       .slice(0, probesPerReplica)
       .map((agentId) => callers.probe(replica, agentId)),
   )
+}
+
+/** All that owners know of themselves was told long enough ago. */
+function isSettled({ ledger, replicas, time }: World): boolean {
+  const isTold = replicas.every(({ membership }) =>
+    membership
+      .rows()
+      .slice(0, 1)
+      .every((own) => ledger.isTold(own)),
+  )
+  return isTold && ledger.lastNewsAtMs <= time.now - settleMs
 }
 
 /** When nothing has gone wrong for long, all replicas know the same, and all calls have their answers. */

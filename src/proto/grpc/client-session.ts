@@ -5,6 +5,7 @@ import type { Metadata } from '../call.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
+import { ping } from './ping.ts'
 import { StreamWindow } from './stream-window.ts'
 import { whenClosed } from './when-closed.ts'
 
@@ -128,12 +129,7 @@ export class ClientSession {
 
   /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */
   ping(): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
-      if (this.#session.destroyed || this.#session.connecting) return reject(lost())
-      const sent = this.#session.ping((error, ms) => (error ? reject(lost()) : resolve(ms)))
-      if (!sent) reject(lost())
-    })
+    return ping(this.#session)
   }
 
   /** Lets running calls end, opens no more. */

@@ -8,6 +8,7 @@ import type { Duplex } from 'node:stream'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
+import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
 import { StreamWindow } from './stream-window.ts'
 import { whenClosed } from './when-closed.ts'
@@ -107,12 +108,7 @@ export class ServerSession {
 
   /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */
   ping(): Promise<number> {
-    return new Promise((resolve, reject) => {
-      const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
-      if (this.#session.destroyed) return reject(lost())
-      const sent = this.#session.ping((error, ms) => (error ? reject(lost()) : resolve(ms)))
-      if (!sent) reject(lost())
-    })
+    return ping(this.#session)
   }
 
   /**

@@ -170,3 +170,37 @@ t.test('a GOAWAY with an error ends the connection and its calls', async (t) => 
   await client.closed
   t.ok(client.draining)
 })
+
+for (const leaver of ['client', 'server'] as const) {
+  t.test(`after GOAWAY of the ${leaver} both sides still hear whether the other lives`, async (t) => {
+    const { echo } = echoCounting()
+    const server = await serveOurs({ [path]: echo })
+    t.teardown(() => server.close())
+    const socket = connect(server.port, '127.0.0.1')
+    const client = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
+    t.teardown(() => client.destroy())
+    const call = client.open({ method: path })
+    const echoes = call.messages[Symbol.asyncIterator]()
+    void call.send(bytes('before'))
+    await echoes.next()
+    const [session] = server.sessions
+    if (!session) throw new Error('there is a session')
+    const told = new Promise<void>((resolve) =>
+      leaver === 'client' ? session.onLeaving(resolve) : client.onDraining(resolve),
+    )
+    if (leaver === 'client') client.close()
+    else session.close()
+    await told
+    for (const side of [client, session]) {
+      const read = side.bytesRead
+      t.ok((await side.ping()) < 30_000)
+      t.ok(side.bytesRead > read, 'the answer is a sign of life')
+    }
+    void call.send(bytes('after'))
+    t.match(await echoes.next(), { value: Buffer.from('after') })
+    client.destroy()
+    await t.rejects(client.ping(), { code: 'TUNNEL_LOST' })
+    await session.closed
+    await t.rejects(session.ping(), { code: 'TUNNEL_LOST' })
+  })
+}
