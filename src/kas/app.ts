@@ -14,7 +14,7 @@ import { type Service, Stages } from '../lib/service.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
 import { Cluster } from './cluster.ts'
-import type { KasConfig } from './config.ts'
+import { defaultAdvertisedVersion, type KasConfig } from './config.ts'
 import { createIdentity, type Identity } from './identity.ts'
 import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
 import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
@@ -28,6 +28,7 @@ import { Router } from './router/router.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
+import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens-file.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
 import { announced, certificateOf, leaving, listenOptions, whenReady } from './servers/listening.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
@@ -98,7 +99,7 @@ export class App implements Service {
       ...(cluster ? [whenReady(this.#readiness, 'cluster', cluster)] : []),
       ...services,
       ...this.#agents(identity, { tunnels, cluster, metrics: grpcMetrics }),
-      ...this.#kubernetes(identity, router),
+      ...(await this.#kubernetes(identity, router)),
       ...this.#rails(told, router, grpcMetrics),
       ...(cluster ? [cluster.serving] : []),
       leaving(this.#readiness),
@@ -203,15 +204,17 @@ export class App implements Service {
     return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
   }
 
-  #kubernetes({ directory, usage }: Identity, router: Router): Service[] {
-    const { config } = this.#options
+  async #kubernetes({ directory, usage }: Identity, router: Router): Promise<Service[]> {
+    const { config, version } = this.#options
     const block = config.agent.kubernetes_api
     if (!block) return []
     const { listen } = block
+    const { advertised_version: gitlabVersion } = config.cluster
     const certificate = certificateOf(this.#log, listen)
     const log = this.#log.child({ mod_name: 'kubernetes_api' })
+    const tokens = await webSocketTokens({ log, clock: systemClock }, block.websocket_token_secret_file)
     const server = new KubernetesServer(
-      { forward: deliver(router.forward), directory, usage, register: this.#register, log, ...certificate },
+      { forward: deliver(router.forward), directory, usage, register: this.#register, log, ...tokens, ...certificate },
       {
         listen: listenOptions(listen),
         urlPathPrefix: block.url_path_prefix,
@@ -219,6 +222,8 @@ export class App implements Service {
         listenGraceMs: listen.listen_grace_period,
         shutdownGraceMs: listen.shutdown_grace_period,
         product: this.#product,
+        ...(gitlabVersion ? { versions: { kas: version.version, gitlab: gitlabVersion } } : {}),
+        ...(block.response_header_allowlist ? { allowedResponseHeaders: block.extra_allowed_response_headers } : {}),
       },
     )
     const { url_path_prefix } = block
@@ -235,7 +240,7 @@ export class App implements Service {
     const log = this.#log.child({ mod_name: 'api' })
     const methods = railsMethods(
       { connectedAgents, pushEvents, clock: systemClock },
-      { advertisedVersion: cluster.advertised_version },
+      { advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion },
     )
     const events = grpcObserver(metrics, railsMethodTypes(methods))
     const certificate = certificateOf(this.#log, listen)

@@ -77,6 +77,7 @@ const kubernetesApi = z.object(
     allowed_agent_cache_error_ttl: durationSchema('10s'),
     websocket_token_secret_file: text.optional(),
     extra_allowed_response_headers: z.array(text).prefault([]),
+    response_header_allowlist: z.boolean({ error: 'true or false' }).prefault(false),
   },
   { error: 'a block of keys' },
 )
@@ -149,9 +150,12 @@ export const kasConfigSchema = blockSchema({
     advertised_version: z
       .string()
       .regex(/^v?\d+\.\d+\.\d+/, { error: 'a GitLab version such as "v18.5.0"' })
-      .prefault('v18.5.0'),
+      .optional(),
   }),
 })
+
+/** What GitLab is told where `cluster.advertised_version` does not say. */
+export const defaultAdvertisedVersion = 'v18.5.0'
 
 export type KasConfig = z.output<typeof kasConfigSchema>
 

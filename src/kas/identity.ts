@@ -18,9 +18,12 @@ import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
 import { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { GitRepositories } from './repositories/git.ts'
+import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
+import type { GitalyRateLimit } from './repositories/gitaly/gitaly-servers.ts'
+import { GitalyRepositories } from './repositories/gitaly.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
-import { UnreadRepositories } from './repositories/unread.ts'
+import { trustedContext } from './trusted-authorities.ts'
 
 /** Who is who, and the services that this needs. */
 export interface Identity {
@@ -64,11 +67,8 @@ function ofFile({ log, register }: IdentityComponents, { config, env }: Identity
 
 /** The configuration has `gitlab.address` and its secret: it was refused without. */
 function ofGitlab({ log, register }: IdentityComponents, { config, product, env }: IdentityOptions): Identity {
-  const { gitlab, agent, observability } = config
-  const limit = {
-    refillPerSecond: gitlab.api_rate_limit.refill_rate_per_second,
-    bucketSize: gitlab.api_rate_limit.bucket_size,
-  }
+  const { gitlab, gitaly, agent, observability } = config
+  const limit = rateOf(gitlab.api_rate_limit)
   const client = new GitlabClient(
     { log, metrics: createGitlabMetrics(register, limit) },
     {
@@ -89,12 +89,30 @@ function ofGitlab({ log, register }: IdentityComponents, { config, product, env 
       accessErrorTtlMs: agent.kubernetes_api?.allowed_agent_cache_error_ttl ?? 0,
     },
   )
-  const shared = aroundRepositories(log, config, new UnreadRepositories())
+  const repositories = new GitalyRepositories(
+    {
+      addresses: directory.coordinates,
+      secureContext: () => trustedContext(gitlab.ca_certificate_file),
+      log,
+      metrics: createGitalyMetrics(register),
+    },
+    {
+      pollMs: agent.configuration.poll_period,
+      globalLimit: rateOf(gitaly.global_api_rate_limit),
+      serverLimit: rateOf(gitaly.per_server_api_rate_limit),
+      userAgent: product,
+    },
+  )
+  const shared = aroundRepositories(log, config, repositories)
   const periodMs = observability.usage_reporting_period
   const counters = new UsageCounters()
   const report = new UsageReport({ client, counters, log, clock: systemClock }, { periodMs })
-  const services = [client, report, directory, shared.configurations]
+  const services = [client, report, directory, repositories, shared.configurations]
   return { directory, ...shared, usage: periodMs > 0 ? counters : noUsage, services }
+}
+
+function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRateLimit {
+  return { refillPerSecond: limit.refill_rate_per_second, bucketSize: limit.bucket_size }
 }
 
 function aroundRepositories(

@@ -99,7 +99,29 @@ const table = {
     'Bad request: URL does not start with expected prefix',
   ),
   BAD_REQUEST: row<{ detail: string }>(Code.INVALID_ARGUMENT, 400, (d) => `Bad request: ${d.detail}`),
-  METHOD_NOT_ALLOWED: row<{ method: string }>(Code.UNIMPLEMENTED, 405, (d) => `Method ${d.method} is not allowed`),
+  /** `allowed`: the methods, if they are not the usual ones */
+  METHOD_NOT_ALLOWED: row<{ method: string; allowed?: string }>(
+    Code.UNIMPLEMENTED,
+    405,
+    (d) => `Method ${d.method} is not allowed`,
+  ),
+  NOT_SERVED: row<{ what: string }>(Code.UNIMPLEMENTED, 404, (d) => `Not found: ${d.what}`),
+  UPGRADE_REQUIRED: row<{ protocol: string }>(
+    Code.FAILED_PRECONDITION,
+    426,
+    (d) => `A WebSocket with the sub-protocol ${d.protocol} is spoken here`,
+  ),
+  TOO_MANY_WATCHES: row<{ limit: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    (d) => `More than ${d.limit} watches run over this WebSocket`,
+  ),
+  WATCH_ENDED: row(Code.OUT_OF_RANGE, 410, 'The cluster has ended the watch'),
+  WATCH_REFUSED: row<{ status: number }>(
+    Code.UNKNOWN,
+    502,
+    (d) => `The cluster answered the watch with HTTP status ${d.status}`,
+  ),
   EXPECTATION_FAILED: row(Code.INVALID_ARGUMENT, 417, 'Only 100-continue can be expected'),
   HEAD_TOO_LARGE: row(Code.RESOURCE_EXHAUSTED, 431, 'The head of the request is too large'),
   HEAD_TOO_SLOW: row(Code.DEADLINE_EXCEEDED, 408, 'The head of the request took too long'),

@@ -1,8 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { KasError } from '../../lib/errors.ts'
 
-/** For the servers that need them: `rails` has the first, replica links and browser WebSockets will have the others. */
-
 interface SecretRule {
   /** the configuration key that names the file, for errors */
   readonly key: string

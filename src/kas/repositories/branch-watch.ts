@@ -16,6 +16,8 @@ export interface BranchWatchComponents {
 export interface BranchWatchOptions {
   /** from the end of one look to the next while somebody listens, in ms; a quarter of it is jitter */
   readonly pollMs: number
+  /** from the first failure in a row to the next look, in ms, doubled after each further one; default: twice `pollMs` */
+  readonly minBackoffMs?: number
   /** the longest pause after failures in a row, in ms */
   readonly maxBackoffMs: number
 }
@@ -31,6 +33,8 @@ export class BranchWatch {
   readonly #options: BranchWatchOptions
   readonly #listeners = new Set<() => void>()
   #looking: Promise<Sight> | undefined
+  /** a look after the running one */
+  #lookingAgain: Promise<void> | undefined
   #last: Sight | undefined
   #failures = 0
   /** when the first of the listeners came */
@@ -74,9 +78,15 @@ export class BranchWatch {
     }
   }
 
-  /** Looks now, as after a notice of a push. */
+  /** Looks now, as after a notice of a push; once more if a look runs, which may have seen what was before the push. */
   async poke(): Promise<void> {
-    if (!this.#stopped) await this.#look()
+    if (this.#stopped) return
+    if (!this.#looking) return void (await this.#look())
+    this.#lookingAgain ??= this.#looking.then(async () => {
+      this.#lookingAgain = undefined
+      if (!this.#stopped) await this.#look()
+    })
+    await this.#lookingAgain
   }
 
   async stop(): Promise<void> {
@@ -84,6 +94,7 @@ export class BranchWatch {
     this.#cancelPoll?.()
     this.#listeners.clear()
     await this.#looking
+    await this.#lookingAgain
   }
 
   #isRecent(sight: Sight | undefined): sight is Sight {
@@ -123,9 +134,11 @@ export class BranchWatch {
   }
 
   #pause(): number {
-    const { pollMs, maxBackoffMs } = this.#options
-    const pause = Math.min(pollMs * 2 ** Math.min(this.#failures, 16), Math.max(pollMs, maxBackoffMs))
-    return pause * (0.875 + this.#components.random() / 4)
+    const jitter = 0.875 + this.#components.random() / 4
+    const { pollMs, maxBackoffMs, minBackoffMs = pollMs * 2 } = this.#options
+    if (this.#failures === 0) return pollMs * jitter
+    const longest = Math.max(Math.min(pollMs, minBackoffMs), maxBackoffMs)
+    return Math.min(minBackoffMs * 2 ** Math.min(this.#failures - 1, 16), longest) * jitter
   }
 
   #schedule(ms: number): void {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../lib/clock.ts'
-import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import type { Agent } from '../directory/directory.ts'
@@ -10,14 +9,9 @@ import { GitMirror } from './git-mirror.ts'
 import { ProcessLimit } from './process-limit.ts'
 import type { CommitId, Repositories } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
+import { type ProjectAddresses, WatchedRepositories, type WatchedRepository } from './watched-repositories.ts'
 
-/** Tells where the repositories of projects lie. */
-export interface RepositoryAddresses {
-  /** `undefined`: the project has none */
-  repository(projectId: bigint): RepositoryAddress | undefined
-  /** Calls `listener` after an answer may have changed, until the returned function is called. */
-  onChange(listener: () => void): () => void
-}
+export type RepositoryAddresses = ProjectAddresses<RepositoryAddress>
 
 export interface GitRepositoriesComponents {
   readonly addresses: RepositoryAddresses
@@ -65,18 +59,8 @@ const defaults = {
   keepReplacedMs: 60_000,
 }
 
-interface Repository {
+interface Repository extends WatchedRepository {
   readonly mirror: GitMirror
-  readonly watch: BranchWatch
-}
-
-/** Somebody who follows an agent's repository, wherever it lies. */
-interface Follower {
-  readonly agent: Agent
-  readonly listener: () => void
-  /** of the repository that is followed now */
-  key: string | undefined
-  detach: () => void
 }
 
 /** Repositories read by git from bare mirrors on the disk; agents of one repository share a mirror and its polls. */
@@ -86,39 +70,31 @@ export class GitRepositories implements Repositories, Service {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #limit: ProcessLimit
-  /** by `keyOf`, longest unused first */
-  readonly #repositories = new Map<string, Repository>()
-  /** those that left the map and still end */
-  readonly #ending = new Set<Promise<void>>()
-  readonly #followers = new Set<Follower>()
-  #detachAddresses: (() => void) | undefined
-  #stopped = false
+  readonly #watched: WatchedRepositories<RepositoryAddress, Repository>
 
   constructor(components: GitRepositoriesComponents, options: GitRepositoriesOptions) {
     this.#components = components
     this.#options = { ...defaults, ...options }
     this.#clock = components.clock ?? systemClock
     this.#log = components.log.child({ mod_name: 'repositories' })
-    this.#limit = new ProcessLimit({
-      maxRunning: this.#options.maxProcesses,
-      maxWaiting: this.#options.maxWaitingProcesses,
-    })
+    const { maxProcesses, maxWaitingProcesses, maxRepositories } = this.#options
+    this.#limit = new ProcessLimit({ maxRunning: maxProcesses, maxWaiting: maxWaitingProcesses })
+    this.#watched = new WatchedRepositories(
+      { addresses: components.addresses, keyOf, open: (key, address) => this.#open(key, address) },
+      { maxRepositories, absence: ({ project }) => `project ${project.path} has no git repository in the directory` },
+    )
   }
 
   async start(): Promise<void> {
-    this.#detachAddresses = this.#components.addresses.onChange(() => this.#addressesChanged())
+    this.#watched.start()
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true
-    this.#detachAddresses?.()
-    this.#followers.clear()
-    for (const [key, repository] of this.#repositories) this.#end(key, repository)
-    await Promise.all(this.#ending)
+    await this.#watched.stop()
   }
 
   async head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined> {
-    return await this.#of(agent).watch.head(signal)
+    return await this.#watched.of(agent).watch.head(signal)
   }
 
   async file(
@@ -128,57 +104,16 @@ export class GitRepositories implements Repositories, Service {
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined> {
-    return await this.#of(agent).mirror.file(commit, path, maxBytes, signal)
+    return await this.#watched.of(agent).mirror.file(commit, path, maxBytes, signal)
   }
 
   onMove(agent: Agent, listener: () => void): () => void {
-    const follower: Follower = { agent, listener, key: undefined, detach: () => undefined }
-    this.#followers.add(follower)
-    this.#follow(follower)
-    return () => {
-      this.#followers.delete(follower)
-      follower.detach()
-    }
+    return this.#watched.onMove(agent, listener)
   }
 
   /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
-    const address = this.#components.addresses.repository(projectId)
-    if (address) await this.#repositories.get(keyOf(address))?.watch.poke()
-  }
-
-  /** Attaches a follower to where its repository lies now; a project without one is followed once it has one. */
-  #follow(follower: Follower): void {
-    const address = this.#components.addresses.repository(follower.agent.project.id)
-    follower.key = address && keyOf(address)
-    follower.detach = address ? this.#at(address).watch.onMove(follower.listener) : () => undefined
-  }
-
-  #addressesChanged(): void {
-    for (const follower of this.#followers) {
-      const address = this.#components.addresses.repository(follower.agent.project.id)
-      if (follower.key === (address && keyOf(address))) continue
-      follower.detach()
-      this.#follow(follower)
-      follower.listener()
-    }
-  }
-
-  #of(agent: Agent): Repository {
-    const address = this.#components.addresses.repository(agent.project.id)
-    if (address) return this.#at(address)
-    const detail = `project ${agent.project.path} has no git repository in the directory`
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail })
-  }
-
-  #at(address: RepositoryAddress): Repository {
-    if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
-    const key = keyOf(address)
-    const repository = this.#repositories.get(key) ?? this.#open(key, address)
-    this.#repositories.delete(key) // to the end: the most recently used
-    this.#repositories.set(key, repository)
-    this.#makeRoom()
-    return repository
+    await this.#watched.poke(projectId)
   }
 
   #open(key: string, address: RepositoryAddress): Repository {
@@ -187,24 +122,11 @@ export class GitRepositories implements Repositories, Service {
     const mirror = new GitMirror(components, { ...this.#options, folder: join(this.#options.stateDir, key) })
     const random = this.#components.random ?? Math.random
     const watch = new BranchWatch({ look: () => mirror.update(), clock: this.#clock, log, random }, this.#options)
-    return { mirror, watch }
-  }
-
-  #makeRoom(): void {
-    if (this.#repositories.size <= this.#options.maxRepositories) return
-    for (const [key, repository] of this.#repositories) {
-      if (repository.watch.inUse) continue
-      this.#end(key, repository)
-      return
+    const stop = async () => {
+      await Promise.all([mirror.stop(), watch.stop()])
+      await mirror.stop() // for what the last look left
     }
-  }
-
-  #end(key: string, { mirror, watch }: Repository): void {
-    this.#repositories.delete(key)
-    const ended = Promise.all([mirror.stop(), watch.stop()])
-      .then(() => mirror.stop()) // for what the last look left
-      .then(() => void this.#ending.delete(ended))
-    this.#ending.add(ended)
+    return { mirror, watch, stop }
   }
 }
 

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { CertificateFiles } from '../../lib/certificate-files.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
@@ -20,7 +21,9 @@ import { KubernetesProxy } from './kubernetes/kubernetes-proxy.ts'
 import { malformed, type ParserError, refuseMalformed } from './kubernetes/malformed-request.ts'
 import { createKubernetesMetrics, type KubernetesMetrics } from './kubernetes/metrics.ts'
 import { hasNoBody } from './kubernetes/request-head.ts'
+import { type ResponseRuleOptions, responseRules } from './kubernetes/response-rules.ts'
 import { UpgradedSocket } from './kubernetes/upgraded-socket.ts'
+import type { WebSocketTokens } from './kubernetes/watch/websocket-tokens.ts'
 
 export interface KubernetesServerComponents {
   readonly forward: Forward
@@ -29,11 +32,15 @@ export interface KubernetesServerComponents {
   /** hears who was let through; absent: nobody wants to know */
   readonly usage?: Usage
   readonly log: Logger
+  /** absent: neither tokens nor watches over WebSocket */
+  readonly webSocketTokens?: WebSocketTokens
+  /** absent: the system's */
+  readonly clock?: Clock
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
 }
 
-export interface KubernetesServerOptions {
+export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly listen: ListenOptions
   /** `agent.kubernetes_api.url_path_prefix`; a missing `/` at its end is added */
   readonly urlPathPrefix: string
@@ -90,6 +97,8 @@ export class KubernetesServer implements Service {
     this.#proxy = new KubernetesProxy(
       { ...components, metrics: this.#metrics },
       {
+        limits: this.#limits,
+        responses: responseRules(options, components.log),
         urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
         product,
         allowsOrigin: createOriginCheck(externalUrl),

@@ -1,7 +1,11 @@
 import type { AddressInfo } from 'node:net'
 import { Registry } from 'prom-client'
 import type { Directory, JobGrant, UserGrant } from '../../../src/kas/directory/directory.ts'
-import { KubernetesServer, type KubernetesServerOptions } from '../../../src/kas/servers/kubernetes.ts'
+import {
+  KubernetesServer,
+  type KubernetesServerComponents,
+  type KubernetesServerOptions,
+} from '../../../src/kas/servers/kubernetes.ts'
 import type { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
@@ -40,12 +44,13 @@ export function createKubernetesServer(
   forward: Forward,
   options: Partial<KubernetesServerOptions> = {},
   certificate?: CertificateFiles,
+  components: Partial<KubernetesServerComponents> = {},
 ) {
   const log: string[] = []
   const logger = createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } })
   const register = new Registry()
   const server = new KubernetesServer(
-    { forward, directory, register, log: logger, ...(certificate ? { certificate } : {}) },
+    { forward, directory, register, log: logger, ...(certificate ? { certificate } : {}), ...components },
     {
       listen: { host: '127.0.0.1', port: 0 },
       urlPathPrefix: '/k8s-proxy/',

@@ -60,6 +60,8 @@ function agentOf({ headers }: GitlabRequest, { world, traits }: EndpointContext)
   return world.agents.find(({ tokens }) => token !== undefined && tokens.includes(token))
 }
 
+const absentGitaly = { address: 'unix:/var/opt/gitlab/gitaly/gitaly.socket', token: 'gitaly-secret' }
+
 const agentInfo: Endpoint = (request, context) => {
   const agent = agentOf(request, context)
   if (!agent) return unauthorized
@@ -70,7 +72,7 @@ const agentInfo: Endpoint = (request, context) => {
       project_id: agent.project,
       agent_id: agent.id,
       agent_name: agent.name,
-      gitaly_info: { address: 'unix:/var/opt/gitlab/gitaly/gitaly.socket', token: 'gitaly-secret' },
+      gitaly_info: context.world.gitaly ?? absentGitaly,
       gitaly_repository: {
         storage_name: 'default',
         relative_path: `@hashed/${agent.project}.git`,

@@ -39,7 +39,16 @@ export interface GitlabJob {
   isFinished?: boolean
 }
 
+/** How the repositories of all projects are reached; that of project 1 is `@hashed/1.git`. */
+export interface GitlabGitaly {
+  readonly address: string
+  readonly token: string
+  readonly features?: Readonly<Record<string, string>>
+}
+
 export interface GitlabWorld {
+  /** absent: a Gitaly that is not there */
+  gitaly?: GitlabGitaly
   projects: GitlabProject[]
   agents: GitlabAgent[]
   users: GitlabUser[]

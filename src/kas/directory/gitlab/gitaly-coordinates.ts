@@ -23,7 +23,7 @@ const maxProjects = 20_000
 /** What GitLab said last of each project's repository: learned with each agent's token, kept while GitLab is away. */
 export class GitalyCoordinatesByProject {
   readonly #known = new Map<bigint, GitalyCoordinates>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<(projectId: bigint) => void>()
 
   /** `undefined`: no agent of this project has come yet */
   repository(projectId: bigint): GitalyCoordinates | undefined {
@@ -39,12 +39,12 @@ export class GitalyCoordinatesByProject {
       this.#known.delete(oldest)
     }
     if (JSON.stringify(before) === JSON.stringify(coordinates)) return
-    for (const listener of this.#listeners) listener()
+    for (const listener of this.#listeners) listener(projectId)
   }
 
-  /** Calls `listener` after an answer may have changed, until the returned function is called. */
-  onChange(listener: () => void): () => void {
-    const own = () => listener()
+  /** Calls `listener` after the answer for a project changed, until the returned function is called. */
+  onChange(listener: (projectId: bigint) => void): () => void {
+    const own = (projectId: bigint) => listener(projectId)
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
   }

@@ -1,8 +1,6 @@
-import { X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import * as tls from 'node:tls'
+import type { SecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
-import { KasError } from '../../../lib/errors.ts'
+import { trustedContext } from '../../trusted-authorities.ts'
 
 export interface GitlabDispatcherOptions {
   /** of GitLab: whether TLS is needed */
@@ -62,43 +60,11 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
   })
 }
 
-/**
- * Trusts what Node and the system trust (packages name theirs by SSL_CERT_DIR), and the file's. Made once, for it
- * takes a while, and only if something is to be reached by TLS.
- */
+/** Made only if something is to be reached by TLS, or a file is named that may be wrong. */
 async function secureContext(
   urls: readonly (string | undefined)[],
   file: string | undefined,
-): Promise<{ secureContext?: tls.SecureContext }> {
-  const own = file === undefined ? [] : [await readAuthorities(file)]
-  if (own.length === 0 && !urls.some((url) => url?.startsWith('https:'))) return {}
-  const ca = [...authorities('default'), ...authorities('system'), ...own]
-  return { secureContext: tls.createSecureContext({ ca }) }
-}
-
-async function readAuthorities(file: string): Promise<string> {
-  const invalid = (problem: string, cause?: unknown) => {
-    const problems = [`gitlab.ca_certificate_file: ${problem}`]
-    return new KasError({ code: 'SETTINGS_INVALID', file, problems }, { cause })
-  }
-  let pem: string
-  try {
-    pem = await readFile(file, 'utf8')
-  } catch (error) {
-    throw invalid(`cannot be read: ${(error as Error).message}`, error)
-  }
-  const certificates = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
-  if (!certificates) throw invalid('found no certificate, allowed: PEM')
-  try {
-    for (const certificate of certificates) new X509Certificate(certificate) // TLS would overlook one that is broken
-    return pem
-  } catch (error) {
-    throw invalid(`cannot be used: ${(error as Error).message}`, error)
-  }
-}
-
-function authorities(of: 'default' | 'system'): readonly string[] {
-  const { getCACertificates } = tls as Partial<Pick<typeof tls, 'getCACertificates'>>
-  if (getCACertificates) return getCACertificates(of)
-  return of === 'default' ? tls.rootCertificates : []
+): Promise<{ secureContext?: SecureContext }> {
+  if (file === undefined && !urls.some((url) => url?.startsWith('https:'))) return {}
+  return { secureContext: await trustedContext(file) }
 }

@@ -56,6 +56,14 @@ export class ByteSource {
     this.#stream.resume()
   }
 
+  /** The stream, paused, is its owner's again, who gets what has been read of it by now. */
+  takeBack(): Buffer {
+    this.#stream.off('data', this.#onData)
+    this.#stream.off('end', this.#onEnd)
+    this.#stream.pause()
+    return Buffer.concat(this.#chunks.splice(0))
+  }
+
   #onData = (chunk: Buffer): void => {
     const reader = this.#reader
     if (reader) {

@@ -21,9 +21,10 @@ export type FailedAt = 'entry' | 'tunnel'
 const messagePrefix = 'GitLab Agent Server: '
 const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
 const retryAfterSeconds = '1'
+const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
-/** Refusals to carry the call at all; anything else on the way is a 502, as from upstream. */
-const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED'])
+/** Refusals to carry the call at all, and what no request but a watch over WebSocket meets; all else is a 502, as from upstream. */
+const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED', 'WATCH_ENDED', 'WATCH_REFUSED'])
 
 /** What GitLab said, or how it failed, is for the caller too: upstream shows it, and users search for it. */
 const withCause = new Set([
@@ -50,7 +51,8 @@ export function errorAnswer(error: KasError, at: FailedAt, accept: readonly stri
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it
   if (at === 'tunnel' && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
-  if (code === 405) headers.push('Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS')
+  if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
+  if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   return { ...encode(code, message, accept, headers), delivery: reached, ...traceId }
 }
 

@@ -1,4 +1,5 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import { KasError } from '../../../lib/errors.ts'
 import { isWatch } from './access-check.ts'
 import { ByteSource } from './byte-source.ts'
@@ -143,6 +144,20 @@ export class Exchange {
     this.#response.detachSocket(this.connection.socket)
     this.#switched = true
     this.upgrade?.switched()
+  }
+
+  /**
+   * The connection becomes a WebSocket, unless `accept` refuses it; nothing may have been answered yet.
+   *
+   * @param accept - gets the socket, paused, and what the client has sent by now; answers with 101, or throws
+   */
+  acceptWebSocket<T>(upgrade: UpgradedSocket, accept: (socket: Socket, head: Buffer) => T): T {
+    const { socket } = this.connection
+    const accepted = accept(socket, upgrade.takeOver())
+    this.#response.detachSocket(socket)
+    this.#switched = true
+    socket.resume()
+    return accepted
   }
 
   /**

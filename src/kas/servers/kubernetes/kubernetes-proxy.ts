@@ -1,30 +1,29 @@
 import { type Clock, systemClock } from '../../../lib/clock.ts'
-import { type Delivery, KasError } from '../../../lib/errors.ts'
+import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { type Call, type Forward, noMetadata, type Reply } from '../../../proto/call.ts'
-import {
-  decodeHttpResponse,
-  encodeHttpRequest,
-  type HttpResponseHeader,
-  httpMessageOrder,
-  kubernetesApiMethod,
-} from '../../../proto/http-over-grpc.ts'
-import { MessageOrder } from '../../../proto/message-order.ts'
+import { type Call, type Forward, noMetadata } from '../../../proto/call.ts'
+import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
 import type { Directory, Impersonation } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
-import { accessCheckMs, type CheckedAccess, checkAccess, isJson, isWatch } from './access-check.ts'
+import { accessCheckMs, type CheckedAccess, checkAccess } from './access-check.ts'
 import { authorize } from './authorize.ts'
 import { originHeaders, preflightHeaders } from './cors.ts'
 import { countAccess } from './count-access.ts'
-import { readCredentials } from './credentials.ts'
-import { errorAnswer, type FailedAt } from './error-answer.ts'
+import { type Credentials, readCredentials } from './credentials.ts'
+import { errorAnswer } from './error-answer.ts'
 import type { Exchange } from './exchange.ts'
+import type { KubernetesLimits } from './kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './metrics.ts'
+import { type OwnEndpoint, ownEndpoint } from './own-endpoint.ts'
+import { newProgress, type Progress } from './progress.ts'
+import { Relay } from './relay.ts'
 import { add, type RequestHead, readRequestHead } from './request-head.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './request-messages.ts'
-import { type ResponseHead, readResponseHead } from './response-head.ts'
+import type { ResponseRules } from './response-head.ts'
 import { safetyOf } from './safety.ts'
 import { parseTarget, type Target } from './target.ts'
+import { WatchApi } from './watch/watch-api.ts'
+import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
 export interface KubernetesProxyComponents {
   readonly forward: Forward
@@ -34,6 +33,8 @@ export interface KubernetesProxyComponents {
   readonly usage?: Usage
   readonly clock?: Clock
   readonly log: Logger
+  /** absent: neither tokens nor watches over WebSocket */
+  readonly webSocketTokens?: WebSocketTokens
 }
 
 export interface KubernetesProxyOptions {
@@ -44,33 +45,36 @@ export interface KubernetesProxyOptions {
   readonly allowsOrigin: (origin: string) => boolean
   /** from one look at whether the caller of a long request still may to the next, in ms */
   readonly accessCheckMs?: number
+  readonly limits: KubernetesLimits
+  /** what is done with answers, beside what always is */
+  readonly responses: Omit<ResponseRules, 'via'>
 }
 
-/** What is known of a request so far: how a failure is told depends on it. */
-interface Progress {
-  accept: readonly string[]
-  origin: string | undefined
-  failedAt: FailedAt
-  delivery: Delivery
-  isWebSocket: boolean
-  /** of a watch in JSON whose answer has begun: whether an event could follow now */
-  begunWatch?: 'at_line_end' | 'in_line'
-  /** why the caller may no longer, found while its request ran */
-  withdrawn?: KasError
+/** A request to kas itself, of a caller who may use the agent. */
+interface OwnRequest {
+  readonly exchange: Exchange
+  readonly progress: Progress
+  readonly head: RequestHead
+  readonly target: Target
+  readonly credentials: Credentials
+  readonly impersonation: Impersonation | undefined
 }
-
-const newline = 10
 
 /** Carries one request at a time to its agent and the answer back (wire-protocol 6). */
 export class KubernetesProxy {
   readonly #components: KubernetesProxyComponents
   readonly #options: KubernetesProxyOptions
   readonly #via: string
+  readonly #relay: Relay
+  readonly #watches: WatchApi
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
+    const { product, limits, responses } = options
     this.#components = components
     this.#options = options
-    this.#via = `gRPC/1.0 ${options.product}`
+    this.#via = `gRPC/1.0 ${product}`
+    this.#relay = new Relay({ ...responses, via: this.#via })
+    this.#watches = new WatchApi({ clock: systemClock, ...components }, { product, limits, via: this.#via })
   }
 
   /** Answers, whatever happens; never rejects. */
@@ -84,13 +88,7 @@ export class KubernetesProxy {
   }
 
   async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
-    const progress: Progress = {
-      accept: [],
-      origin: undefined,
-      failedAt: 'entry',
-      delivery: 'none',
-      isWebSocket: false,
-    }
+    const progress = newProgress()
     let outcome: RequestOutcome = 'cut'
     try {
       outcome = await action(progress).catch((error: unknown) => this.#fail(exchange, progress, error))
@@ -125,10 +123,13 @@ export class KubernetesProxy {
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
-    const credentials = readCredentials(head, target)
-    const { directory, usage } = this.#components
+    const { directory, usage, webSocketTokens } = this.#components
+    const own = ownEndpoint(method, target, webSocketTokens !== undefined)
+    const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
+    const credentials = sealed ? await sealed : readCredentials(head, target)
     const { impersonation, access } = await authorize(directory, credentials, exchange.signal)
     exchange.signal.throwIfAborted()
+    if (own) return await this.#serveOwn(own, { exchange, progress, head, target, credentials, impersonation })
     countAccess(usage ?? noUsage, access)
     const call = {
       agentId: credentials.agentId,
@@ -138,7 +139,7 @@ export class KubernetesProxy {
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
       signal: exchange.signal,
     }
-    const ask = async (signal: AbortSignal) => (await authorize(directory, credentials, signal)).impersonation
+    const ask = (signal: AbortSignal) => this.#mayNow(credentials, signal)
     const stopChecking = this.#checkAccess(exchange, progress, { ask, first: impersonation })
     try {
       return await this.#carry(exchange, progress, call)
@@ -147,13 +148,50 @@ export class KubernetesProxy {
     }
   }
 
+  /** Undefined: there is none, or it does not count: it opens WebSockets alone, and gives way to an Authorization header. */
+  #openToken(exchange: Exchange, head: RequestHead, target: Target): Promise<Credentials> | undefined {
+    if (head.webSocketTokens.length === 0 || head.authorization.length > 0 || !exchange.upgrade) return undefined
+    return this.#components.webSocketTokens?.open(head.webSocketTokens, target.path)
+  }
+
   async #carry(exchange: Exchange, progress: Progress, call: Call): Promise<RequestOutcome> {
     progress.failedAt = 'tunnel'
     const reply = await this.#components.forward(call)
     reply.ready.then(() => {
       progress.delivery = 'maybe'
     }, ignore)
-    return await this.#relay(exchange, progress, reply)
+    return await this.#relay.run(exchange, progress, reply)
+  }
+
+  async #serveOwn(own: OwnEndpoint, asked: OwnRequest): Promise<RequestOutcome> {
+    const { exchange, progress, head, target, credentials, impersonation } = asked
+    if (own === 'token') {
+      exchange.upgrade?.refused()
+      const token = await this.#components.webSocketTokens?.seal(credentials, target.path)
+      const headers = [...this.#ownHeaders(progress), 'Content-Type', 'application/json', 'Cache-Control', 'no-store']
+      await exchange.answer(200, headers, JSON.stringify({ token }))
+      return 'token'
+    }
+    const conversation = this.#watches.accept(exchange, head, credentials)
+    const stopChecking = checkAccess(
+      {
+        first: impersonation,
+        ask: (signal) => this.#mayNow(credentials, signal),
+        withdraw: (reason) => conversation.withdraw(reason),
+      },
+      this.#components.clock ?? systemClock,
+      this.#options.accessCheckMs ?? accessCheckMs,
+    )
+    try {
+      await conversation.run(exchange.signal)
+    } finally {
+      stopChecking()
+    }
+    return 'upgraded'
+  }
+
+  async #mayNow(credentials: Credentials, signal: AbortSignal): Promise<Impersonation | undefined> {
+    return (await authorize(this.#components.directory, credentials, signal)).impersonation
   }
 
   /** A caller that may no longer ends as if it had left; how it is told depends on what was answered by then. */
@@ -180,55 +218,6 @@ export class KubernetesProxy {
     if (upgrade) return upgradeMessages(header, upgrade.bytes)
     if (head.contentLength === 0) return bodilessMessages(header)
     return bodyMessages(header, () => exchange.openBody())
-  }
-
-  /** The answer, message by message, as fast as the client takes it. */
-  async #relay(exchange: Exchange, progress: Progress, reply: Reply): Promise<RequestOutcome> {
-    const order = new MessageOrder(httpMessageOrder)
-    let switching: ResponseHead | undefined
-    for await (const bytes of reply.messages) {
-      const message = decodeHttpResponse(bytes)
-      order.accept(message.kind)
-      let full: Promise<void> | undefined
-      if (message.kind === 'data') {
-        if (switching) throw invalid('data in the answer to an upgrade')
-        if (progress.begunWatch) progress.begunWatch = message.data.at(-1) === newline ? 'at_line_end' : 'in_line'
-        full = exchange.write(message.data)
-      } else if (message.kind === 'header') {
-        switching = this.#begin(exchange, progress, message.header)
-      } else if (message.kind === 'trailer') {
-        if (switching) exchange.switchProtocols(switching)
-      } else if (switching && exchange.upgrade) {
-        full = exchange.upgrade.write(message.data)
-      } else {
-        throw invalid('upgradeData in an answer that is no upgrade')
-      }
-      if (full) await full
-      exchange.signal.throwIfAborted()
-    }
-    const { error } = await reply.done
-    if (error) throw error
-    order.end()
-    if (switching) await exchange.upgrade?.end()
-    else await exchange.end()
-    return switching ? 'upgraded' : 'answered'
-  }
-
-  /** @returns the head of a 101, which is only sent after its trailer */
-  #begin(exchange: Exchange, progress: Progress, header: HttpResponseHeader): ResponseHead | undefined {
-    const { statusCode } = header
-    const upgrade = statusCode === 101 && exchange.upgrade !== undefined
-    if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
-    const head = readResponseHead(header, { via: this.#via, origin: progress.origin, upgrade })
-    if (upgrade) return head
-    if (isWatch(exchange.request) && isJson(header)) progress.begunWatch = 'at_line_end'
-    exchange.upgrade?.refused()
-    try {
-      exchange.begin(statusCode, head)
-    } catch (cause) {
-      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
-    }
-    return undefined
   }
 
   async #fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
@@ -283,10 +272,6 @@ export class KubernetesProxy {
     if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
     else log.debug({ error_code: error.code }, message)
   }
-}
-
-function invalid(detail: string): KasError {
-  return new KasError({ code: 'INVALID_MESSAGE', detail })
 }
 
 function ignore(): void {}

@@ -10,6 +10,8 @@ export const outcomes = [
   'upgraded',
   /** answered by kas: a preflight */
   'preflight',
+  /** answered by kas: a token for a WebSocket */
+  'token',
   /** a page that may not call */
   'foreign_origin',
   /** answered by kas with an error */

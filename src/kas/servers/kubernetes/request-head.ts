@@ -9,6 +9,8 @@ export interface RequestHead {
   readonly cookies: string[]
   readonly agentIds: string[]
   readonly csrfTokens: string[]
+  /** tokens that browsers pass with a WebSocket (wire-protocol 6.8) */
+  readonly webSocketTokens: string[]
   readonly origins: string[]
   readonly accept: string[]
   /** what a preflight asks for */
@@ -96,6 +98,7 @@ function emptyHead(): Reading {
     cookies: [],
     agentIds: [],
     csrfTokens: [],
+    webSocketTokens: [],
     origins: [],
     accept: [],
     corsHeaders: [],
@@ -124,7 +127,11 @@ function dropNamed(head: Reading): void {
 }
 
 function addProtocols(head: Reading, value: string): void {
-  const others = value.split(',').filter((protocol) => !protocol.trim().startsWith(tokenProtocol))
+  const others = value.split(',').filter((protocol) => {
+    const isToken = protocol.trim().startsWith(tokenProtocol)
+    if (isToken) head.webSocketTokens.push(protocol.trim().slice(tokenProtocol.length))
+    return !isToken
+  })
   if (others.length > 0) add(head.header, 'Sec-Websocket-Protocol', others.join(',').trim())
 }
 

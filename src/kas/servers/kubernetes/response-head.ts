@@ -13,6 +13,16 @@ export interface ResponseHead {
   readonly contentLength: number | undefined
 }
 
+/** What is done with each answer. */
+export interface ResponseRules {
+  /** kas' own entry of Via */
+  readonly via: string
+  /** absent: versions are not compared */
+  readonly skew?: { warningFor(via: string | undefined): string | undefined } | undefined
+  /** absent: all pass that are not removed */
+  readonly allowList?: { passes(name: string): boolean } | undefined
+}
+
 const removed = new Set([
   ...hopByHopHeaders,
   // kas decides which pages may read the answer
@@ -43,11 +53,13 @@ const text = /^[\t\x20-\x7e\x80-\xff]*$/
  */
 export function readResponseHead(
   { statusCode, status, header }: HttpResponseHeader,
-  options: { via: string; origin: string | undefined; upgrade: boolean },
+  options: ResponseRules & { origin: string | undefined; upgrade: boolean },
 ): ResponseHead {
+  const { skew, allowList } = options
   const headers = options.origin === undefined ? [] : originHeaders(options.origin)
   const named = namedByConnectionHeader(header)
   let contentLength: number | undefined
+  let clusterVia: string | undefined
   for (const [name, values] of header) {
     const canonical = canonicalHeaderName(name)
     if (canonical === 'Content-Length') {
@@ -55,12 +67,16 @@ export function readResponseHead(
     } else if (canonical === 'Upgrade' && options.upgrade) {
       for (const value of values) headers.push('Upgrade', value)
     } else if (!removed.has(canonical) && !removedPrefixes.test(canonical) && !named?.has(canonical)) {
+      if (allowList && !allowList.passes(canonical)) continue
+      if (canonical === 'Via') clusterVia = values.at(-1)
       for (const value of values) headers.push(canonical, value)
     }
   }
   if (options.upgrade) headers.push('Connection', 'Upgrade')
   else if (contentLength !== undefined && statusCode !== 204) headers.push('Content-Length', String(contentLength))
   headers.push('Via', options.via)
+  const warning = skew?.warningFor(clusterVia)
+  if (warning !== undefined) headers.push('Warning', warning)
   const space = status.indexOf(' ')
   const statusText = space < 0 ? '' : status.slice(space + 1)
   return { statusText: statusText !== '' && text.test(statusText) ? statusText : undefined, headers, contentLength }

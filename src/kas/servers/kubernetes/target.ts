@@ -9,6 +9,8 @@ export interface Target {
   /** values of the parameters that stand for the headers Gitlab-Agent-Id and X-Csrf-Token */
   readonly agentIds: readonly string[]
   readonly csrfTokens: readonly string[]
+  /** a token is wanted with which a browser can open a WebSocket at this path */
+  readonly wantsToken: boolean
 }
 
 const slash = 47
@@ -35,10 +37,11 @@ export function parseTarget(target: string, prefix: string): Target {
   if (dotSegment.test(path)) throw bad('the path has a segment "." or ".."')
   const query = mark < 0 || mark === local.length - 1 ? undefined : parseQuery(local.slice(mark + 1))
   const inner = withoutPrefix(path, prefix)
-  if (!query) return { path: inner, query: [], agentIds: none, csrfTokens: none }
+  if (!query) return { path: inner, query: [], agentIds: none, csrfTokens: none, wantsToken: false }
   const agentIds = take(query, 'gitlab-agent-id')
   const csrfTokens = take(query, 'gitlab-csrf-token')
-  return { path: inner, query: sorted(query), agentIds, csrfTokens }
+  const wantsToken = isTrue(take(query, 'kas-websocket-token-request'))
+  return { path: inner, query: sorted(query), agentIds, csrfTokens, wantsToken }
 }
 
 function withoutPrefix(path: string, prefix: string): string {
@@ -78,6 +81,11 @@ function take(query: Map<string, string[]>, name: string): readonly string[] {
   if (!values) return none
   query.delete(name)
   return values
+}
+
+/** As Go reads a boolean. */
+function isTrue([value = '']: readonly string[]): boolean {
+  return /^(?:1|t|T|TRUE|true|True)$/.test(value)
 }
 
 function decodeForm(text: string): string {

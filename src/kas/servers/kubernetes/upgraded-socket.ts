@@ -13,8 +13,9 @@ export interface UpgradedSocketOptions {
  * - `asked`: the client waits for an answer; what it sends meanwhile is kept, within the bounds of ByteSource
  * - `switched`: bytes go both ways
  * - `refused`: it will not be upgraded
+ * - `taken`: it is another's, who reads and writes it
  */
-type State = 'asked' | 'switched' | 'refused'
+type State = 'asked' | 'switched' | 'refused' | 'taken'
 
 /** The connection of a request to upgrade, which node's HTTP has let go. */
 export class UpgradedSocket {
@@ -56,7 +57,15 @@ export class UpgradedSocket {
     this.#decide(undefined)
   }
 
+  /** Hands the socket over, paused. @returns what the client has sent by now */
+  takeOver(): Buffer {
+    this.#state = 'taken'
+    this.#decide(undefined)
+    return this.#source.takeBack()
+  }
+
   abandon(reason: KasError): void {
+    if (this.#state === 'taken') return
     this.refused()
     this.#source.fail(reason)
     this.#resume?.()

@@ -98,3 +98,50 @@ t.test('stop ends the polls and waits for a running look', async (t) => {
   t.equal(clock.pending, 0)
   await t.rejects(branch.head(signal), { code: 'SHUTTING_DOWN' })
 })
+
+t.test('after a first failure it looks again sooner than after a success, if told so', async (t) => {
+  const clock = new ManualClock()
+  let looks = 0
+  const look = async () => {
+    looks++
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  }
+  const options = { pollMs: 300_000, minBackoffMs: 10_000, maxBackoffMs: 60_000 }
+  const branch = new BranchWatch({ look, clock, log: capturedLog().log, random: () => 0.5 }, options)
+  t.teardown(() => branch.stop())
+  t.teardown(branch.onMove(() => undefined))
+  clock.advance(0)
+  for (const [pause, expected] of [
+    [9_999, 1],
+    [1, 2],
+    [20_000, 3],
+    [40_000, 4],
+    [60_000, 5],
+    [60_000, 6],
+  ] as const) {
+    await settled()
+    clock.advance(pause)
+    t.equal(looks, expected)
+  }
+})
+
+t.test('who tells of a push while a look runs gets one that began later', async (t) => {
+  const clock = new ManualClock()
+  const answers: ((commit: CommitId) => void)[] = []
+  const look = () => new Promise<CommitId>((resolve) => answers.push(resolve))
+  const components = { look, clock, log: capturedLog().log, random: () => 0.5 }
+  const branch = new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 })
+  const running = branch.head(signal)
+  const pokes = [branch.poke(), branch.poke()]
+  await settled()
+  t.equal(answers.length, 1)
+  answers[0]?.('a' as CommitId)
+  t.equal(await running, 'a')
+  await settled()
+  t.equal(answers.length, 2)
+  answers[1]?.('b' as CommitId)
+  await Promise.all(pokes)
+  t.equal(answers.length, 2, 'one for both')
+  t.equal(await branch.head(signal), 'b')
+  await branch.stop()
+})

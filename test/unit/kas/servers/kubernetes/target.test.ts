@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseTarget } from '../../../../../src/kas/servers/kubernetes/target.ts'
 
 const parse = (target: string, prefix = '/') => parseTarget(target, prefix)
-const nothing = { query: [], agentIds: [], csrfTokens: [] }
+const nothing = { query: [], agentIds: [], csrfTokens: [], wantsToken: false }
 
 t.test('the path, decoded once', async (t) => {
   t.same(parse('/api/v1/pods'), { path: '/api/v1/pods', ...nothing })
@@ -36,7 +36,10 @@ t.test('what is meant for kas is taken out', async (t) => {
     query: [['watch', ['1']]],
     agentIds: ['42'],
     csrfTokens: ['x', 'y'],
+    wantsToken: false,
   })
+  t.match(parse('/watch?kas-websocket-token-request=true'), { query: [], wantsToken: true })
+  t.match(parse('/watch?kas-websocket-token-request=no'), { query: [], wantsToken: false })
 })
 
 t.test('the prefix', async (t) => {

@@ -1,0 +1,90 @@
+import { Resolver } from 'node:dns'
+import { once } from 'node:events'
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
+import { connect as connectTls, type SecureContext } from 'node:tls'
+import { KasError } from '../../../lib/errors.ts'
+import { formatHostPort } from '../../../lib/host-port.ts'
+import { ClientSession } from '../../../proto/grpc/client-session.ts'
+import { type GitalyAddress, parseGitalyAddress } from './gitaly-address.ts'
+
+export interface DialGitalyOptions {
+  /** until the connection stands, TLS included, in ms */
+  readonly connectTimeoutMs: number
+  readonly userAgent: string
+  /** whom `tls://` trusts; asked when it is needed */
+  readonly secureContext: () => Promise<SecureContext>
+}
+
+/**
+ * Connects to a Gitaly.
+ *
+ * @param address - as GitLab writes it
+ * @throws KasError REPOSITORY_FAILED, or the signal's reason
+ */
+export async function dialGitaly(
+  address: string,
+  options: DialGitalyOptions,
+  signal: AbortSignal,
+): Promise<ClientSession> {
+  const target = parseGitalyAddress(address)
+  const socket = await openSocket(target, options)
+  socket.setNoDelay(true)
+  socket.on('error', () => undefined) // thrown here, or told by the session
+  const timeout = AbortSignal.timeout(options.connectTimeoutMs)
+  try {
+    const event = target.kind === 'tls' ? 'secureConnect' : 'connect'
+    await once(socket, event, { signal: AbortSignal.any([signal, timeout]) })
+  } catch (cause) {
+    socket.destroy()
+    signal.throwIfAborted()
+    const { message, code } = cause as NodeJS.ErrnoException // several addresses that fail have no message, but a code
+    const why = timeout.aborted ? `no connection after ${options.connectTimeoutMs} ms` : message || code
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly at ${address}: ${why}` }, { cause })
+  }
+  return ClientSession.over(socket, {
+    authority: target.kind === 'unix' ? 'localhost' : formatHostPort(target), // as grpc-go names a Unix socket
+    scheme: target.kind === 'tls' ? 'https' : 'http',
+    userAgent: options.userAgent,
+  })
+}
+
+async function openSocket(target: GitalyAddress, options: DialGitalyOptions): Promise<Socket> {
+  if (target.kind === 'unix') return connectTcp({ path: target.path })
+  const { host, port } = target
+  if (target.kind === 'tcp') return connectTcp({ host, port })
+  if (target.kind === 'dns') {
+    const { server } = target
+    return connectTcp({ host, port, ...(server === undefined ? {} : { lookup: lookupBy(server) }) })
+  }
+  return connectTls({
+    host,
+    port,
+    ...(isIP(host) ? {} : { servername: host }),
+    secureContext: await options.secureContext(),
+    minVersion: 'TLSv1.2',
+    ALPNProtocols: ['h2'],
+  })
+}
+
+/** Looks names up at one server, IPv4 and IPv6. */
+function lookupBy(server: string): LookupFunction {
+  return (name, options, callback) => {
+    const resolver = new Resolver({ timeout: 2000, tries: 2 })
+    resolver.setServers([server])
+    const found: { address: string; family: number }[] = []
+    let failure: Error | null = null
+    let waiting = 2
+    const done = (family: number) => (error: Error | null, addresses?: readonly string[]) => {
+      failure ??= error
+      found.push(...(addresses ?? []).map((address) => ({ address, family })))
+      waiting -= 1
+      if (waiting > 0) return
+      const [first] = found
+      if (!first) callback(failure ?? new Error(`${name} has no address`), '', 0)
+      else if (options.all) callback(null, found)
+      else callback(null, first.address, first.family)
+    }
+    resolver.resolve4(name, done(4))
+    resolver.resolve6(name, done(6))
+  }
+}

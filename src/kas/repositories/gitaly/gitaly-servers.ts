@@ -1,0 +1,97 @@
+import type { SecureContext } from 'node:tls'
+import type { Clock } from '../../../lib/clock.ts'
+import { CallLimit } from './call-limit.ts'
+import type { GitalyMetrics } from './gitaly-metrics.ts'
+import { GitalyServer, type GitalyServerOptions } from './gitaly-server.ts'
+
+/** Calls that may begin: upstream's gitaly.global_api_rate_limit and gitaly.per_server_api_rate_limit. */
+export interface GitalyRateLimit {
+  readonly refillPerSecond: number
+  readonly bucketSize: number
+}
+
+export interface GitalyServersOptions extends GitalyServerOptions {
+  readonly globalLimit: GitalyRateLimit
+  readonly serverLimit: GitalyRateLimit
+  /** calls that wait for their turn at each limit; more are refused */
+  readonly maxWaitingCalls: number
+  /** Gitalys, each with a connection; the longest unused one makes room */
+  readonly maxServers: number
+}
+
+/** The Gitalys that repositories lie on, by address. */
+export class GitalyServers {
+  readonly #clock: Clock
+  readonly #metrics: GitalyMetrics
+  readonly #secureContext: () => Promise<SecureContext>
+  readonly #options: GitalyServersOptions
+  readonly #globalLimit: CallLimit
+  #context: Promise<SecureContext> | undefined
+  /** longest unused first */
+  readonly #servers = new Map<string, GitalyServer>()
+
+  constructor(
+    components: { clock: Clock; metrics: GitalyMetrics; secureContext: () => Promise<SecureContext> },
+    options: GitalyServersOptions,
+  ) {
+    this.#clock = components.clock
+    this.#metrics = components.metrics
+    this.#secureContext = components.secureContext
+    this.#options = options
+    this.#globalLimit = this.#limit(undefined, options.globalLimit)
+  }
+
+  at(address: string): GitalyServer {
+    const server = this.#servers.get(address) ?? this.#add(address)
+    this.#servers.delete(address) // to the end: the most recently used
+    this.#servers.set(address, server)
+    this.#makeRoom()
+    return server
+  }
+
+  /** Ends all connections. */
+  stop(): void {
+    for (const [address, server] of this.#servers) this.#end(address, server)
+  }
+
+  #add(address: string): GitalyServer {
+    const components = {
+      globalLimit: this.#globalLimit,
+      limit: this.#limit(address, this.#options.serverLimit),
+      clock: this.#clock,
+      secureContext: () => this.#keptContext(),
+      answered: this.#metrics.answered,
+    }
+    return new GitalyServer(address, components, this.#options)
+  }
+
+  /** It takes a while to make, and is the same for all. */
+  #keptContext(): Promise<SecureContext> {
+    this.#context ??= this.#secureContext().catch((error: unknown) => {
+      this.#context = undefined
+      throw error
+    })
+    return this.#context
+  }
+
+  #limit(address: string | undefined, limit: GitalyRateLimit): CallLimit {
+    this.#metrics.limited(address, limit.refillPerSecond)
+    const waited = (allowed: boolean, ms: number) => this.#metrics.waited(address, allowed, ms)
+    return new CallLimit({ clock: this.#clock, waited }, { ...limit, maxWaiting: this.#options.maxWaitingCalls })
+  }
+
+  #makeRoom(): void {
+    if (this.#servers.size <= this.#options.maxServers) return
+    for (const [address, server] of this.#servers) {
+      if (server.inUse) continue
+      this.#end(address, server)
+      return
+    }
+  }
+
+  #end(address: string, server: GitalyServer): void {
+    this.#servers.delete(address)
+    this.#metrics.forgotten(address)
+    server.stop()
+  }
+}

@@ -1,0 +1,94 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { CommitId } from '../repositories.ts'
+
+const serviceLine = '# service=git-upload-pack'
+/** stands in for the refs that an empty repository lacks */
+const noRefs = 'capabilities^{}'
+const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/
+
+/** git's own: longer lines are malformed. Bytes, the length itself included. */
+const maxLineBytes = 65_520
+
+/** Finds a branch in git's advertisement of refs (pkt-lines of git-upload-pack), however it is cut into pieces. */
+export class ReferenceDiscovery {
+  readonly #wanted: string | undefined
+  #rest: Buffer = Buffer.alloc(0)
+  #part: 'service' | 'flush' | 'refs' | 'over' = 'service'
+  #hasRefs = false
+  #wantedAt: CommitId | undefined
+  #headAt: CommitId | undefined
+  #masterAt: CommitId | undefined
+
+  /** @param branch - empty: the one that the repository's HEAD names, else `master` */
+  constructor(branch: string) {
+    this.#wanted = branch === '' ? undefined : `refs/heads/${branch}`
+  }
+
+  get #found(): CommitId | undefined {
+    return this.#wanted === undefined ? this.#headAt : this.#wantedAt
+  }
+
+  /** Whether the commit is known, also before the end. */
+  get isFound(): boolean {
+    return this.#found !== undefined
+  }
+
+  /** @throws KasError REPOSITORY_FAILED if it is no such advertisement */
+  take(bytes: Uint8Array): void {
+    this.#rest = this.#rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([this.#rest, bytes])
+    let at = 0
+    while (this.#rest.length - at >= 4) {
+      const digits = this.#rest.toString('latin1', at, at + 4)
+      const length = /^[0-9a-f]{4}$/i.test(digits) ? Number.parseInt(digits, 16) : Number.NaN
+      if (!(length === 0 || (length >= 4 && length <= maxLineBytes))) throw malformed('a line has no length')
+      if (this.#rest.length - at < length) break
+      if (length === 0) this.#flush()
+      else this.#line(this.#rest.toString('utf8', at + 4, at + length).replace(/\n$/, ''))
+      at += Math.max(length, 4)
+    }
+    this.#rest = this.#rest.subarray(at)
+  }
+
+  /**
+   * Where the branch stands once all was taken; `undefined` if the repository is empty.
+   *
+   * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED if the end is missing
+   */
+  end(): CommitId | undefined {
+    if (this.#found) return this.#found
+    if (this.#part !== 'over' || this.#rest.length > 0) throw malformed('it ends in the middle')
+    if (!this.#hasRefs) return undefined
+    if (this.#wanted === undefined && this.#masterAt) return this.#masterAt
+    throw new KasError({ code: 'REF_NOT_FOUND', ref: this.#wanted ?? 'HEAD' })
+  }
+
+  #flush(): void {
+    if (this.#part === 'flush') this.#part = 'refs'
+    else if (this.#part === 'refs') this.#part = 'over'
+    else throw malformed('a flush is out of place')
+  }
+
+  #line(line: string): void {
+    if (this.#part === 'service' && line === serviceLine) this.#part = 'flush'
+    else if (this.#part === 'refs') this.#ref(line)
+    else throw malformed('a line is out of place')
+  }
+
+  #ref(line: string): void {
+    if (line.startsWith('shallow ')) return
+    const [ref = ''] = line.split('\0', 1) // capabilities follow
+    const space = ref.indexOf(' ')
+    const commit = ref.slice(0, space)
+    if (!commitForm.test(commit)) throw malformed('a line is no ref')
+    const name = ref.slice(space + 1)
+    if (name === noRefs) return
+    this.#hasRefs = true
+    if (name === this.#wanted) this.#wantedAt = commit as CommitId
+    else if (name === 'HEAD') this.#headAt = commit as CommitId
+    else if (name === 'refs/heads/master') this.#masterAt = commit as CommitId
+  }
+}
+
+function malformed(what: string): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's advertisement of refs is malformed: ${what}` })
+}

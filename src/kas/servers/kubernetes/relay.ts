@@ -1,0 +1,78 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { Reply } from '../../../proto/call.ts'
+import { decodeHttpResponse, type HttpResponseHeader, httpMessageOrder } from '../../../proto/http-over-grpc.ts'
+import { MessageOrder } from '../../../proto/message-order.ts'
+import { isJson, isWatch } from './access-check.ts'
+import type { Exchange } from './exchange.ts'
+import type { RequestOutcome } from './metrics.ts'
+import type { Progress } from './progress.ts'
+import { type ResponseHead, type ResponseRules, readResponseHead } from './response-head.ts'
+
+const newline = 10
+
+/** Passes a cluster's answer on to the caller (wire-protocol 6.4 and 6.5). */
+export class Relay {
+  readonly #rules: ResponseRules
+
+  constructor(rules: ResponseRules) {
+    this.#rules = rules
+  }
+
+  /**
+   * The answer, message by message, as fast as the client takes it.
+   *
+   * @throws KasError INVALID_MESSAGE, or what the call ended with
+   */
+  async run(exchange: Exchange, progress: Progress, reply: Reply): Promise<RequestOutcome> {
+    const order = new MessageOrder(httpMessageOrder)
+    let switching: ResponseHead | undefined
+    for await (const bytes of reply.messages) {
+      const message = decodeHttpResponse(bytes)
+      order.accept(message.kind)
+      let full: Promise<void> | undefined
+      if (message.kind === 'data') {
+        if (switching) throw invalid('data in the answer to an upgrade')
+        if (progress.begunWatch) progress.begunWatch = message.data.at(-1) === newline ? 'at_line_end' : 'in_line'
+        full = exchange.write(message.data)
+      } else if (message.kind === 'header') {
+        switching = this.#begin(exchange, progress, message.header)
+      } else if (message.kind === 'trailer') {
+        if (switching) exchange.switchProtocols(switching)
+      } else if (switching && exchange.upgrade) {
+        full = exchange.upgrade.write(message.data)
+      } else {
+        throw invalid('upgradeData in an answer that is no upgrade')
+      }
+      if (full) await full
+      exchange.signal.throwIfAborted()
+    }
+    const { error } = await reply.done
+    if (error) throw error
+    order.end()
+    if (switching) await exchange.upgrade?.end()
+    else await exchange.end()
+    return switching ? 'upgraded' : 'answered'
+  }
+
+  /** @returns the head of a 101, which is only sent after its trailer */
+  #begin(exchange: Exchange, progress: Progress, header: HttpResponseHeader): ResponseHead | undefined {
+    const { statusCode } = header
+    const upgrade = statusCode === 101 && exchange.upgrade !== undefined
+    if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
+    const { via, skew, allowList } = this.#rules
+    const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
+    if (upgrade) return head
+    if (isWatch(exchange.request) && isJson(header)) progress.begunWatch = 'at_line_end'
+    exchange.upgrade?.refused()
+    try {
+      exchange.begin(statusCode, head)
+    } catch (cause) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
+    }
+    return undefined
+  }
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

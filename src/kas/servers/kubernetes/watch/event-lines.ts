@@ -1,0 +1,49 @@
+import type { PartialBytes } from './partial-bytes.ts'
+
+const newline = 10
+
+/** Cuts what comes in pieces into lines. */
+export class EventLines {
+  readonly #kept: PartialBytes
+  #pieces: Uint8Array[] = []
+  #bytes = 0
+
+  constructor(kept: PartialBytes) {
+    this.#kept = kept
+  }
+
+  /**
+   * The lines that `chunk` completes, without their ends.
+   *
+   * @throws KasError MESSAGE_TOO_LARGE
+   */
+  *push(chunk: Uint8Array): Generator<string, void, void> {
+    let from = 0
+    for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
+      this.keep(chunk.subarray(from, end))
+      yield this.rest()
+      from = end + 1
+    }
+    if (from < chunk.length) this.keep(chunk.slice(from)) // a copy: the rest of the message is not to be held by it
+  }
+
+  /** @throws KasError MESSAGE_TOO_LARGE */
+  keep(piece: Uint8Array): void {
+    this.#kept.take(piece.length)
+    this.#pieces.push(piece)
+    this.#bytes += piece.length
+  }
+
+  /** What has come since the last line end, and is kept no longer. */
+  rest(): string {
+    const line = Buffer.concat(this.#pieces, this.#bytes).toString('utf8')
+    this.clear()
+    return line
+  }
+
+  clear(): void {
+    this.#kept.give(this.#bytes)
+    this.#pieces = []
+    this.#bytes = 0
+  }
+}

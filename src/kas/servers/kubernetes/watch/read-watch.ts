@@ -1,0 +1,78 @@
+import { KasError } from '../../../../lib/errors.ts'
+import type { Reply } from '../../../../proto/call.ts'
+import { decodeHttpResponse, httpMessageOrder } from '../../../../proto/http-over-grpc.ts'
+import { MessageOrder } from '../../../../proto/message-order.ts'
+import { EventLines } from './event-lines.ts'
+import type { PartialBytes } from './partial-bytes.ts'
+
+/** What an API server says in a watch: an event, or why there will be none (any more). JSON, as it wrote it. */
+export type Heard =
+  | { readonly kind: 'event'; readonly json: string }
+  | { readonly kind: 'failure'; readonly message: string; readonly status: string }
+
+/**
+ * Reads the answer to a watch. A failure is the last that comes. Whatever is passed on is one JSON value: what a
+ * workload behind an aggregated API writes cannot pose as an event of another watch.
+ *
+ * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE, WATCH_ENDED, WATCH_REFUSED, or what the call ended with
+ */
+export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerator<Heard, void, void> {
+  const order = new MessageOrder(httpMessageOrder)
+  const lines = new EventLines(kept)
+  let status = 0
+  try {
+    for await (const bytes of reply.messages) {
+      const message = decodeHttpResponse(bytes)
+      order.accept(message.kind)
+      if (message.kind === 'header') status = message.header.statusCode
+      else if (message.kind === 'data' && status !== 200) lines.keep(message.data)
+      else if (message.kind === 'data') {
+        for (const line of lines.push(message.data)) {
+          const heard = readEvent(line)
+          yield heard
+          if (heard.kind === 'failure') return
+        }
+      }
+    }
+    const { error } = await reply.done
+    if (error) throw error
+    order.end()
+    if (status === 200) throw new KasError({ code: 'WATCH_ENDED' })
+    yield readRefusal(status, lines.rest())
+  } finally {
+    lines.clear()
+  }
+}
+
+function readEvent(line: string): Heard {
+  const event = parse(line)
+  if (typeof event?.type !== 'string') throw invalid('an event of the watch is not one')
+  if (event.type === 'ERROR') return failure(event.object) ?? { kind: 'event', json: line }
+  return { kind: 'event', json: line }
+}
+
+function readRefusal(status: number, body: string): Heard {
+  const refusal = failure(parse(body))
+  if (refusal) return refusal
+  throw new KasError({ code: 'WATCH_REFUSED', status })
+}
+
+/** Kubernetes' Status; undefined: it is none. */
+function failure(status: unknown): Heard | undefined {
+  const message = (status as { message?: unknown } | null | undefined)?.message
+  return typeof message === 'string' ? { kind: 'failure', message, status: JSON.stringify(status) } : undefined
+}
+
+/** Undefined: no JSON object. */
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

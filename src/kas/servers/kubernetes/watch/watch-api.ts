@@ -1,0 +1,133 @@
+import { type WebSocket, WebSocketServer } from 'ws'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { type Forward, noMetadata } from '../../../../proto/call.ts'
+import { encodeHttpRequest, type Headers, kubernetesApiMethod } from '../../../../proto/http-over-grpc.ts'
+import type { Directory, Impersonation } from '../../../directory/directory.ts'
+import { noUsage, type Usage } from '../../../directory/usage.ts'
+import { authorize } from '../authorize.ts'
+import { countAccess } from '../count-access.ts'
+import type { Credentials } from '../credentials.ts'
+import type { Exchange } from '../exchange.ts'
+import type { KubernetesLimits } from '../kubernetes-limits.ts'
+import type { KubernetesMetrics } from '../metrics.ts'
+import type { RequestHead } from '../request-head.ts'
+import { bodilessMessages } from '../request-messages.ts'
+import { WatchConversation } from './watch-conversation.ts'
+import type { WatchRequest } from './watch-message.ts'
+import { WatchSocket } from './watch-socket.ts'
+
+export interface WatchApiComponents {
+  readonly forward: Forward
+  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
+  readonly metrics: KubernetesMetrics
+  readonly usage?: Usage
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export interface WatchApiOptions {
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  /** kas' entry of Via */
+  readonly via: string
+  readonly limits: KubernetesLimits
+}
+
+/** wire-protocol 6.8 */
+export const watchProtocol = 'gitlab-agent-watch-api'
+
+/** The WebSocket of GitLab's pages, over which they watch several resources at once (wire-protocol 6.8). */
+export class WatchApi {
+  readonly #components: WatchApiComponents
+  readonly #options: WatchApiOptions
+  readonly #webSockets: WebSocketServer
+
+  constructor(components: WatchApiComponents, options: WatchApiOptions) {
+    this.#components = components
+    this.#options = options
+    const { maxWatchMessageBytes, watchCloseMs } = options.limits
+    const settings = {
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: maxWatchMessageBytes,
+      autoPong: false, // it answers pings without end to a client that does not read
+      closeTimeout: watchCloseMs, // newer than the types
+      handleProtocols: () => watchProtocol,
+    }
+    this.#webSockets = new WebSocketServer(settings)
+    this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
+    // without a listener it would write an answer of its own
+    this.#webSockets.on('wsClientError', (error) => {
+      throw new KasError({ code: 'BAD_REQUEST', detail: error.message }, { cause: error })
+    })
+  }
+
+  /**
+   * Opens the WebSocket that was asked for.
+   *
+   * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
+   */
+  accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials): WatchConversation {
+    const socket = this.#upgrade(exchange, header)
+    const { directory, metrics, usage, clock, log } = this.#components
+    const { limits } = this.#options
+    const userAgent = header.find(([name]) => name === 'User-Agent')
+    return new WatchConversation(
+      {
+        socket,
+        out: new WatchSocket(socket, clock, limits),
+        authorize: async (signal) => {
+          const { impersonation, access } = await authorize(directory, credentials, signal)
+          countAccess(usage ?? noUsage, access)
+          return impersonation
+        },
+        open: (request, impersonation, signal) =>
+          this.#components.forward({
+            agentId: credentials.agentId,
+            method: kubernetesApiMethod,
+            metadata: noMetadata,
+            messages: this.#messages(request, impersonation, userAgent ? [userAgent] : []),
+            safety: 'safe',
+            signal,
+          }),
+        failed: (error, traceId) => {
+          metrics.failed(error.code)
+          if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, 'A watch failed')
+          else log.debug({ error_code: error.code }, 'A watch failed')
+        },
+      },
+      limits,
+    )
+  }
+
+  #upgrade(exchange: Exchange, header: Headers): WebSocket {
+    const { request, upgrade } = exchange
+    const offered = header.flatMap(([name, values]) => (name === 'Sec-Websocket-Protocol' ? values : []))
+    const isOffered = offered.some((value) => value.split(',').some((one) => one.trim() === watchProtocol))
+    if (request.headers.upgrade?.toLowerCase() !== 'websocket' || !upgrade || !isOffered) {
+      throw new KasError({ code: 'UPGRADE_REQUIRED', protocol: watchProtocol })
+    }
+    return exchange.acceptWebSocket(upgrade, (socket, head) => {
+      const opened: WebSocket[] = []
+      this.#webSockets.handleUpgrade(request, socket, head, (webSocket) => opened.push(webSocket))
+      const [webSocket] = opened // at once, or not at all
+      if (!webSocket) throw new KasError({ code: 'CANCELLED' }) // the client has left meanwhile
+      return webSocket
+    })
+  }
+
+  #messages(request: WatchRequest, impersonation: Impersonation | undefined, clientHeaders: Headers) {
+    const header = encodeHttpRequest.header({
+      method: 'GET',
+      urlPath: request.path,
+      query: request.query,
+      header: [...clientHeaders, ['Accept', ['application/json']], ['Via', [this.#options.via]]],
+      contentLength: 0,
+      ...(impersonation ? { impersonation } : {}),
+    })
+    return bodilessMessages(header)
+  }
+}

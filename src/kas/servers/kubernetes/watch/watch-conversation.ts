@@ -1,0 +1,145 @@
+import { once } from 'node:events'
+import type { WebSocket } from 'ws'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Reply } from '../../../../proto/call.ts'
+import type { Impersonation } from '../../../directory/directory.ts'
+import { errorAnswer, type FailedAt } from '../error-answer.ts'
+import type { KubernetesLimits } from '../kubernetes-limits.ts'
+import { PartialBytes } from './partial-bytes.ts'
+import { readWatch } from './read-watch.ts'
+import {
+  errorMessage,
+  eventMessage,
+  readWatchMessage,
+  type WatchMessage,
+  type WatchRequest,
+  watchRequest,
+} from './watch-message.ts'
+import type { WatchSocket } from './watch-socket.ts'
+
+export interface WatchConversationComponents {
+  readonly socket: WebSocket
+  readonly out: WatchSocket
+  /** as whom the caller may watch now; throws what it is refused with */
+  authorize(signal: AbortSignal): Promise<Impersonation | undefined>
+  open(request: WatchRequest, impersonation: Impersonation | undefined, signal: AbortSignal): Promise<Reply>
+  /** hears of each watch that failed; `traceId` stands in what the client is told */
+  failed(error: KasError, traceId: string | undefined): void
+}
+
+/** Closing codes of RFC 6455, 7.4.1. */
+const goingAway = 1001
+const unsupportedData = 1003
+const policyViolation = 1008
+
+/** Several watches over one WebSocket, each under the id that the client gave it (wire-protocol 6.8). */
+export class WatchConversation {
+  readonly #components: WatchConversationComponents
+  readonly #limits: KubernetesLimits
+  readonly #kept: PartialBytes
+  readonly #watches = new Map<string, AbortController>()
+  /** those that were ended, and have not noticed yet, among them */
+  #running = 0
+
+  constructor(components: WatchConversationComponents, limits: KubernetesLimits) {
+    this.#components = components
+    this.#limits = limits
+    this.#kept = new PartialBytes(limits.maxWatchPartialBytes)
+    components.socket.on('message', (data, isBinary) => this.#hear(String(data), isBinary))
+  }
+
+  /** Resolves when the WebSocket is closed; `signal` closes it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { socket, out } = this.#components
+    const onAbort = () => out.close(goingAway, 'kas is shutting down')
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    if (socket.readyState !== socket.CLOSED) await once(socket, 'close')
+    signal.removeEventListener('abort', onAbort)
+    this.#endAll()
+  }
+
+  /** The caller may no longer: each watch is told why, and the WebSocket is closed. */
+  withdraw(reason: KasError): void {
+    for (const [watchId, watch] of this.#watches) {
+      watch.abort(reason)
+      this.#tell(watchId, reason, 'entry')
+    }
+    this.#watches.clear()
+    this.#components.out.close(policyViolation, reason.message)
+  }
+
+  #hear(text: string, isBinary: boolean): void {
+    const { socket, out } = this.#components
+    if (socket.readyState !== socket.OPEN) return // what was on its way when it was closed
+    if (isBinary) return void out.close(unsupportedData, 'messages are JSON in text frames')
+    let message: WatchMessage
+    try {
+      message = readWatchMessage(text)
+    } catch (error) {
+      return void out.close(policyViolation, KasError.from(error).message)
+    }
+    this.#watches.get(message.watchId)?.abort(new KasError({ code: 'CANCELLED' }))
+    this.#watches.delete(message.watchId)
+    if (message.type === 'watch') void this.#watch(message.watchId, message.params)
+  }
+
+  /** Never rejects. */
+  async #watch(watchId: string, params: Readonly<Record<string, unknown>>): Promise<void> {
+    const limit = this.#limits.maxWatches
+    if (this.#running >= limit) {
+      this.#tell(watchId, new KasError({ code: 'TOO_MANY_WATCHES', limit }), 'entry')
+      return
+    }
+    const watch = new AbortController()
+    this.#watches.set(watchId, watch)
+    this.#running++
+    const progress: { failedAt: FailedAt } = { failedAt: 'entry' }
+    try {
+      await this.#pass(watchId, params, watch.signal, progress)
+    } catch (error) {
+      if (!watch.signal.aborted) this.#tell(watchId, KasError.from(error), progress.failedAt)
+    }
+    watch.abort(new KasError({ code: 'CANCELLED' })) // what it has left of its call, if it ended first
+    this.#running--
+    if (this.#watches.get(watchId) === watch) this.#watches.delete(watchId)
+  }
+
+  async #pass(
+    watchId: string,
+    params: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+    progress: { failedAt: FailedAt },
+  ): Promise<void> {
+    const { authorize, open, out } = this.#components
+    const request = watchRequest(params)
+    const impersonation = await authorize(signal)
+    signal.throwIfAborted()
+    progress.failedAt = 'tunnel'
+    const reply = await open(request, impersonation, signal)
+    for await (const heard of readWatch(reply, this.#kept)) {
+      signal.throwIfAborted()
+      const full =
+        heard.kind === 'event'
+          ? out.send(eventMessage(watchId, heard.json))
+          : out.send(errorMessage(watchId, heard.message, heard.status))
+      if (full) await full
+    }
+  }
+
+  #tell(watchId: string, error: KasError, failedAt: FailedAt): void {
+    const { body, traceId } = errorAnswer(error, failedAt, [], 'none')
+    const status = String(body).trimEnd()
+    this.#components.failed(error, traceId)
+    const full = this.#components.out.send(errorMessage(watchId, JSON.parse(status).message, status))
+    if (!full) return
+    const { socket } = this.#components
+    socket.pause() // who asks and does not read is not heard any further
+    void full.then(() => socket.resume())
+  }
+
+  #endAll(): void {
+    for (const watch of this.#watches.values()) watch.abort(new KasError({ code: 'CANCELLED' }))
+    this.#watches.clear()
+  }
+}

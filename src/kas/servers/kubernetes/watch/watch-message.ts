@@ -1,0 +1,114 @@
+import { KasError } from '../../../../lib/errors.ts'
+
+/** Messages of the watch API, JSON in text frames (wire-protocol 6.8). */
+
+/** Which request to the API server a watch is. */
+export interface WatchRequest {
+  /** decoded */
+  readonly path: string
+  /** decoded, sorted by name */
+  readonly query: [name: string, values: string[]][]
+}
+
+export type WatchMessage =
+  | { readonly type: 'watch'; readonly watchId: string; readonly params: Readonly<Record<string, unknown>> }
+  | { readonly type: 'unwatch'; readonly watchId: string }
+
+const maxIdCharacters = 256
+const maxParams = 32
+
+/** names of API groups, versions, resources and namespaces: nothing that could leave its segment of the path */
+const segment = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/
+const paramName = /^[a-z][a-z0-9_]{0,62}$/
+/** parameters that make the path */
+const inPath = new Set(['group', 'version', 'resource', 'namespace'])
+
+/**
+ * @throws KasError INVALID_MESSAGE: no watch can be told what is wrong
+ */
+export function readWatchMessage(text: string): WatchMessage {
+  const message = parse(text)
+  const { type, watch_id: watchId, watch_params: params = {} } = message
+  if (typeof watchId !== 'string' || watchId === '' || watchId.length > maxIdCharacters) {
+    throw invalid(`watch_id: a text of 1 to ${maxIdCharacters} characters is needed`)
+  }
+  if (type === 'unwatch') return { type, watchId }
+  if (type !== 'watch') throw invalid('type: one of watch, unwatch is needed')
+  if (!isObject(params)) throw invalid('watch_params: an object is needed')
+  return { type, watchId, params }
+}
+
+/**
+ * Parameters that are not known go to the API server as they are, in its spelling: a selector that is dropped would show
+ * more than was asked for.
+ *
+ * @throws KasError BAD_REQUEST
+ */
+export function watchRequest(params: Readonly<Record<string, unknown>>): WatchRequest {
+  const names = Object.keys(params)
+  if (names.length > maxParams) throw bad(`more than ${maxParams} watch_params`)
+  const group = segmentOf(params, 'group')
+  const version = segmentOf(params, 'version')
+  const resource = segmentOf(params, 'resource')
+  const namespace = segmentOf(params, 'namespace')
+  if (version === undefined || resource === undefined) throw bad('watch_params need version and resource')
+  const base = group === undefined ? `/api/${version}` : `/apis/${group}/${version}`
+  const query = names.flatMap((name) => (inPath.has(name) ? [] : parameter(name, params[name])))
+  query.push(['watch', ['true']])
+  query.sort(([a], [b]) => (a < b ? -1 : 1))
+  return { path: `${base}${namespace === undefined ? '' : `/namespaces/${namespace}`}/${resource}`, query }
+}
+
+/** @param event - JSON, as the API server wrote it */
+export function eventMessage(watchId: string, event: string): string {
+  return `{"type":"watch","watchId":${JSON.stringify(watchId)},"watchEvent":${event}}`
+}
+
+/**
+ * The end of a watch. Both places where GitLab's pages look for the reason have it.
+ *
+ * @param status - Kubernetes' Status as JSON
+ */
+export function errorMessage(watchId: string, message: string, status: string): string {
+  const error = `{"message":${JSON.stringify(message)},"object":${status}}`
+  return `{"type":"error","watchId":${JSON.stringify(watchId)},"error":${error}}`
+}
+
+function segmentOf(params: Readonly<Record<string, unknown>>, name: string): string | undefined {
+  const value = params[name]
+  if (value === undefined || value === null || value === '') return undefined
+  if (typeof value === 'string' && segment.test(value)) return value
+  throw bad(`watch_params.${name} is no name of Kubernetes`)
+}
+
+/** `field_selector` becomes `fieldSelector`. */
+function parameter(name: string, value: unknown): [string, string[]][] {
+  if (value === undefined || value === null || value === '') return []
+  const spelled = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
+  const isKnown = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+  if (!isKnown || !paramName.test(name) || spelled === 'watch') throw bad('watch_params: a parameter cannot be used')
+  return [[spelled, [String(value)]]]
+}
+
+function parse(text: string): Record<string, unknown> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw invalid('JSON is needed')
+  }
+  if (!isObject(value)) throw invalid('an object is needed')
+  return value
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}
+
+function bad(detail: string): KasError {
+  return new KasError({ code: 'BAD_REQUEST', detail })
+}

@@ -1,0 +1,68 @@
+import type { WebSocket } from 'ws'
+import type { Clock } from '../../../../lib/clock.ts'
+import type { KubernetesLimits } from '../kubernetes-limits.ts'
+
+/** bytes of a closing reason that fit into its frame (RFC 6455, 5.5) */
+const maxReasonBytes = 123
+
+/** A client's WebSocket: sends as fast as it takes, and notices when it is gone. */
+export class WatchSocket {
+  readonly #socket: WebSocket
+  readonly #clock: Clock
+  readonly #limits: KubernetesLimits
+  readonly #closed: Promise<void>
+  #isAlive = true
+  #cancelPing: () => void
+
+  constructor(socket: WebSocket, clock: Clock, limits: KubernetesLimits) {
+    this.#socket = socket
+    this.#clock = clock
+    this.#limits = limits
+    const heard = () => {
+      this.#isAlive = true
+    }
+    socket.on('pong', heard)
+    socket.on('message', heard)
+    socket.on('ping', (data) => {
+      if (socket.bufferedAmount < limits.maxWatchUnsentBytes) socket.pong(data)
+    })
+    socket.on('error', ignore) // 'close' follows, with the code that tells the client
+    this.#cancelPing = clock.after(limits.watchPingMs, () => this.#ping())
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#closed = promise
+    socket.once('close', () => {
+      this.#cancelPing()
+      resolve()
+    })
+  }
+
+  /** Undefined: go on; a promise: when the client has taken it, or is gone. */
+  send(text: string): Promise<void> | undefined {
+    if (this.#socket.readyState !== this.#socket.OPEN) return this.#closed
+    if (this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes) {
+      this.#socket.send(text)
+      return undefined
+    }
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(this.#limits.upgradedWriteTimeoutMs, () => this.#socket.terminate())
+      this.#socket.send(text, () => {
+        cancel()
+        resolve()
+      })
+    })
+  }
+
+  close(code: number, reason: string): void {
+    const fits = Buffer.byteLength(reason) <= maxReasonBytes
+    this.#socket.close(code, fits ? reason : reason.replace(/[^\x20-\x7e]/g, '?').slice(0, maxReasonBytes))
+  }
+
+  #ping(): void {
+    if (!this.#isAlive) return void this.#socket.terminate()
+    this.#isAlive = false
+    this.#socket.ping()
+    this.#cancelPing = this.#clock.after(this.#limits.watchPingMs, () => this.#ping())
+  }
+}
+
+function ignore(): void {}

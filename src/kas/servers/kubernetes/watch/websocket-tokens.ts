@@ -1,0 +1,66 @@
+import { hkdfSync } from 'node:crypto'
+import { EncryptJWT, jwtDecrypt } from 'jose'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { AgentId } from '../../../../proto/call.ts'
+import type { Credentials } from '../credentials.ts'
+
+/** A browser opens its WebSocket at once; clocks of replicas may differ by some of it. ms */
+export const tokenLifeMs = 60_000
+
+/** It has to fit into the head of a request, beside the rest. */
+const maxTokenCharacters = 16 * 1024
+
+/** Changes with the claims: a replica of another version then refuses the token instead of misreading it. */
+const keyLabel = 'gitlab-kas websocket token 1'
+const algorithms = { contentEncryptionAlgorithms: ['A256GCM'], keyManagementAlgorithms: ['dir'] }
+
+type Sealed = { [C in Credentials as C['kind']]: Omit<C, 'agentId'> & { agentId: string } }[Credentials['kind']]
+
+/**
+ * A browser cannot set headers when it opens a WebSocket: it shows a token instead, which it got for its credentials
+ * (wire-protocol 6.8). The token holds them, sealed, so any replica can ask the directory again with what it was shown
+ * and nothing has to be stored (doc/decisions/0012).
+ */
+export class WebSocketTokens {
+  readonly #key: Uint8Array
+  readonly #clock: Clock
+
+  /** @param components - `secret`: of all replicas, `agent.kubernetes_api.websocket_token_secret_file` */
+  constructor({ secret, clock }: { secret: Uint8Array; clock: Clock }) {
+    this.#key = new Uint8Array(hkdfSync('sha256', secret, '', keyLabel, 32))
+    this.#clock = clock
+  }
+
+  /**
+   * @param path - without prefix and query: the token opens nothing else
+   * @throws KasError BAD_REQUEST if the credentials are too long
+   */
+  async seal(credentials: Credentials, path: string): Promise<string> {
+    const now = this.#clock.now()
+    const sealed = { ...credentials, agentId: String(credentials.agentId) }
+    const token = await new EncryptJWT({ path, credentials: sealed })
+      .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+      .setExpirationTime(new Date(now + tokenLifeMs))
+      .encrypt(this.#key)
+    if (token.length <= maxTokenCharacters) return token
+    throw new KasError({ code: 'BAD_REQUEST', detail: 'the credentials are too long for a token' })
+  }
+
+  /** @throws KasError CREDENTIALS_INVALID */
+  async open(tokens: readonly string[], path: string): Promise<Credentials> {
+    const [token = '', ...others] = tokens
+    if (others.length > 0) throw invalid('exactly one must be offered')
+    const currentDate = new Date(this.#clock.now())
+    const opened = await jwtDecrypt(token, this.#key, { ...algorithms, currentDate }).catch(() => {
+      throw invalid('it is not valid, or no longer')
+    })
+    const { path: sealedPath, credentials } = opened.payload as { path?: string; credentials?: Sealed }
+    if (credentials === undefined || sealedPath !== path) throw invalid('it was given for something else')
+    return { ...credentials, agentId: BigInt(credentials.agentId) as AgentId }
+  }
+}
+
+function invalid(reason: string): KasError {
+  return new KasError({ code: 'CREDENTIALS_INVALID', detail: `WebSocket token: ${reason}` })
+}

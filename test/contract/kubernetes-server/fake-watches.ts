@@ -1,0 +1,97 @@
+import type { KasError } from '../../../src/lib/errors.ts'
+import type { Call } from '../../../src/proto/call.ts'
+import type { Headers, HttpRequestHeader } from '../../../src/proto/http-over-grpc.ts'
+import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
+
+/** A watch as the cluster sees it. */
+export class FakeWatch {
+  readonly header: HttpRequestHeader
+  readonly call: Call
+  readonly #told: (Uint8Array | KasError | 'end')[] = []
+  #changed: (() => void) | undefined
+
+  constructor(header: HttpRequestHeader, call: Call) {
+    this.header = header
+    this.call = call
+  }
+
+  /** Bytes of the body. */
+  say(text: string | Uint8Array): this {
+    return this.#tell(data(text))
+  }
+
+  event(name: string, type = 'ADDED'): this {
+    return this.say(`${JSON.stringify({ type, object: { metadata: { name } } })}\n`)
+  }
+
+  end(how: KasError | 'end' = 'end'): void {
+    this.#tell(how)
+  }
+
+  /** Resolves once kas has cancelled it. */
+  get cancelled(): Promise<void> {
+    const { signal } = this.call
+    return new Promise((resolve) => {
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+  }
+
+  async *answer(statusCode = 200): AsyncGenerator<Uint8Array, void, void> {
+    const json: Headers = [['Content-Type', ['application/json']]]
+    yield head(statusCode, json)
+    for (;;) {
+      const next = this.#told.shift()
+      if (next === undefined) await this.#change()
+      else if (next === 'end') break
+      else if (next instanceof Uint8Array) yield next
+      else throw next
+    }
+    yield trailer
+  }
+
+  #tell(what: Uint8Array | KasError | 'end'): this {
+    this.#told.push(what)
+    this.#changed?.()
+    return this
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#changed = resolve
+    })
+  }
+}
+
+/** A cluster whose watches a test answers one by one. */
+export class FakeWatches {
+  readonly all: FakeWatch[] = []
+  readonly forward = clusterForward(this.#cluster())
+  readonly #statusCode: number
+  #changed: (() => void) | undefined
+
+  constructor(statusCode = 200) {
+    this.#statusCode = statusCode
+  }
+
+  /** The watch that began as the `n`th, from 0. */
+  async nth(n: number): Promise<FakeWatch> {
+    for (;;) {
+      const watch = this.all[n]
+      if (watch) return watch
+      await new Promise<void>((resolve) => {
+        this.#changed = resolve
+      })
+    }
+  }
+
+  #cluster(): Cluster {
+    const begin = (header: HttpRequestHeader, call: Call) => {
+      const watch = new FakeWatch(header, call)
+      this.all.push(watch)
+      this.#changed?.()
+      return watch.answer(this.#statusCode)
+    }
+    return ({ header, call }) => begin(header, call)
+  }
+}

@@ -1,0 +1,225 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { status } from '@grpc/grpc-js'
+import t, { type Test } from 'tap'
+import { freePorts } from '../../../dev/control-plane/free-ports.ts'
+import { App } from '../../../src/kas/app.ts'
+import { parseKasConfig } from '../../../src/kas/config.ts'
+import { getConfigurationMethod } from '../../../src/kas/modules/configuration/configuration.ts'
+import type { StatusReport } from '../../../src/kas/servers/ops-socket/status-report.ts'
+import {
+  ConfigurationRequestSchema,
+  type ConfigurationResponse,
+  ConfigurationResponseSchema,
+} from '../../../src/proto/gen/agent_configuration_pb.ts'
+import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
+import { askSocket } from '../../support/ask-socket.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
+import { GitalyDouble } from '../../support/gitaly/gitaly-double.ts'
+import type { GitalyVersion } from '../../support/gitaly/gitaly-versions.ts'
+import { ServedRepository } from '../../support/gitaly/served-repository.ts'
+import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
+import type { GitlabVersion } from '../../support/gitlab/gitlab-versions.ts'
+import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
+import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-server.ts'
+
+/** The whole of kas between a GitLab, its Gitaly and an agent. Nothing is polled here: pushes are told. */
+
+const path = '.gitlab/agents/prod/config.yaml'
+const access = (project: string) => `ci_access: { projects: [{ id: ${project} }] }`
+
+interface Versions {
+  readonly gitlab?: GitlabVersion
+  readonly gitaly?: GitalyVersion
+}
+
+/** GitLab tells the first replica of pushes; the agent is at the last. */
+async function start(t: Test, { gitlab: gitlabVersion, gitaly: gitalyVersion }: Versions = {}, count = 1) {
+  const folder = await mkdtemp(join(tmpdir(), 'gitaly-program-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  const repository = await ServedRepository.create(folder, '@hashed/1.git')
+  const gitaly = await GitalyDouble.start(t, { folder, ...(gitalyVersion ? { version: gitalyVersion } : {}) })
+  const world = { ...suiteWorld(), gitaly: { address: gitaly.address, token: gitaly.token } }
+  const gitlab = await GitlabDouble.start(t, { world, ...(gitlabVersion ? { version: gitlabVersion } : {}) })
+  await writeFile(join(folder, 'secret'), gitlab.secret.toString('base64'))
+  const gossipPorts = await freePorts(count)
+  const places = gossipPorts.map((_, i) => ({ folder, gitlab: gitlab.address, gossipPorts, i }))
+  const replicas = await Promise.all(places.map((place) => startReplica(t, place)))
+  const [first, last] = [replicas[0], replicas.at(-1)] as [Replica, Replica]
+  await eventually(() => inReach(first.socket, count))
+  const rails = connect(t, first.portOf('API'))
+  const tellPush = async (projectId = 1n) => {
+    const event = { project: { id: projectId, fullPath: 'platform/clusters' } }
+    const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
+    const metadata = metadataOf({ authorization: `bearer ${await jwt({ key: gitlab.secret })}` })
+    const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
+    t.equal((await callUnary(rails, method, request, metadata)).code, status.OK)
+  }
+  const agent = await FakeAgent.dial(last.portOf('Agentk API'), 'glagent-prod')
+  t.teardown(() => agent.close())
+  const openConfiguration = (commitId = '') => follow(agent, commitId)
+  const metrics = `http://127.0.0.1:${last.portOf('Observability')}/metrics`
+  return { repository, gitaly, lines: last.lines, tellPush, openConfiguration, metrics }
+}
+
+type Replica = Awaited<ReturnType<typeof startReplica>>
+
+async function startReplica(t: Test, place: { folder: string; gitlab: string; gossipPorts: number[]; i: number }) {
+  const { folder, gitlab, gossipPorts, i } = place
+  const secret = `authentication_secret_file: ${join(folder, 'secret')}`
+  const socket = join(folder, `kas-${i}.sock`)
+  const { config } = parseKasConfig(
+    'kas.yaml',
+    `
+gitlab: { address: "${gitlab}", ${secret}, external_url: "https://gitlab.example.com" }
+agent:
+  listen: { address: "127.0.0.1:0", listen_grace_period: 0s }
+  configuration: { poll_period: 3600s, max_configuration_file_size: 1000 }
+api: { listen: { address: "127.0.0.1:0", ${secret}, listen_grace_period: 0s } }
+private_api: { listen: { address: "127.0.0.1:0", ${secret}, listen_grace_period: 0s } }
+observability: { listen: { address: "127.0.0.1:0" } }
+ops: { socket: ${socket} }
+cluster:
+  name: kas-${i}
+  listen: { address: "127.0.0.1:${gossipPorts[i]}" }
+  discovery: { static: [${gossipPorts.map((port) => `"127.0.0.1:${port}"`).join(', ')}] }
+`,
+  )
+  const { log, lines } = capturedLog()
+  const version = { version: '18.5.0', commit: 'test' }
+  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
+  t.teardown(() => app.stop(AbortSignal.abort()))
+  await app.start()
+  const portOf = (name: string) => {
+    const line = lines.find(({ msg }) => msg === `${name} endpoint is up`)
+    return Number(String(line?.net_address).split(':').at(-1))
+  }
+  return { socket, lines, portOf }
+}
+
+async function inReach(socket: string, count: number): Promise<void> {
+  const { members = [] } = (await askSocket(socket, '/status')) as StatusReport
+  const reached = members.filter(({ reach, state }) => state === 'serving' && /^(self|reachable)$/.test(reach))
+  if (reached.length < count) throw new Error(`it reaches ${reached.length} of ${count}`)
+}
+
+/** The agent's configuration stream. */
+function follow(agent: FakeAgent, commitId: string) {
+  const metadata = { authorization: ['Bearer glagent-prod'] }
+  const stream = agent.session.open({ method: getConfigurationMethod, metadata })
+  const request = create(ConfigurationRequestSchema, { commitId, skipRegister: true })
+  void stream.send(toBinary(ConfigurationRequestSchema, request))
+  const messages = stream.messages[Symbol.asyncIterator]()
+  const next = async (): Promise<ConfigurationResponse> => {
+    const { value, done } = await messages.next()
+    if (done) throw (await stream.done).error
+    return fromBinary(ConfigurationResponseSchema, value)
+  }
+  return { next, done: stream.done }
+}
+
+const projectsOf = ({ configuration }: ConfigurationResponse) =>
+  configuration?.ciAccess?.projects.map(({ id }) => id) ?? []
+
+for (const versions of [
+  { gitlab: '16.5', gitaly: '16.5' },
+  { gitlab: '17.9', gitaly: '17.9' },
+  { gitlab: '18.9', gitaly: '18.9' },
+] as const) {
+  t.test(`an agent of ${versions.gitlab} gets its configuration, and a change that GitLab tells of`, async (t) => {
+    const { repository, gitaly, tellPush, openConfiguration, metrics, lines } = await start(t, versions)
+    const one = await repository.push({ [path]: access('apps/one') })
+    const { next } = openConfiguration()
+    const first = await next()
+    t.match(first, { commitId: one, configuration: { agentId: 42n, projectId: 1n, projectPath: 'platform/clusters' } })
+    t.strictSame(projectsOf(first), ['apps/one'])
+    const two = await repository.push({ [path]: access('apps/two') })
+    await tellPush(2n)
+    await tellPush()
+    const second = await next()
+    t.equal(second.commitId, two)
+    t.strictSame(projectsOf(second), ['apps/two'])
+    const three = await repository.push({ other: '1' })
+    await tellPush()
+    t.equal((await next()).commitId, three, 'each commit is told, also if the file did not change')
+    t.equal(gitaly.of('TreeEntry').length, 3)
+    const text = await (await fetch(metrics)).text()
+    t.match(text, /^kas_gitaly_call_duration_seconds_count\{grpc_method="TreeEntry",grpc_code="OK"\} 3$/m)
+    t.match(text, /^limiter_limit\{limiter_name="gitaly_client_global",unit="per_second"\} 30$/m)
+    t.match(text, /^limiter_limit\{limiter_name="gitaly_client_tcp:\/\/127\.0\.0\.1:\d+",unit="per_second"\} 15$/m)
+    t.match(text, /^limiter_limit\{limiter_name="gitlab_client",unit="per_second"\} 50$/m)
+    t.notMatch(JSON.stringify(lines), /gitaly-secret|Bearer/)
+  })
+}
+
+t.test('a push that GitLab tells one replica reaches an agent of another, and one replica asks Gitaly', async (t) => {
+  const { repository, gitaly, tellPush, openConfiguration } = await start(t, {}, 2)
+  const one = await repository.push({ [path]: access('apps/one') })
+  const { next } = openConfiguration()
+  t.equal((await next()).commitId, one)
+  const two = await repository.push({ [path]: access('apps/two') })
+  await tellPush()
+  t.equal((await next()).commitId, two)
+  t.equal(new Set(gitaly.calls.map(({ peer }) => peer)).size, 1, 'the one that has the agent')
+  t.equal(gitaly.calls.length, 4)
+})
+
+t.test('a file that is absent is an empty configuration; one that cannot be read is none', async (t) => {
+  const { repository, gitaly, tellPush, openConfiguration, lines } = await start(t)
+  const one = await repository.push({ a: '1' })
+  const { next } = openConfiguration()
+  const first = await next()
+  t.equal(first.commitId, one)
+  t.strictSame(projectsOf(first), [])
+  t.equal((await repository.push({ [path]: access('apps/two') })).length, 40)
+  for (const fault of [
+    { kind: 'half' },
+    { kind: 'nothing' },
+    { kind: 'status', code: status.UNAVAILABLE, message: 'no replica is there' },
+  ] as const) {
+    const asked = gitaly.of('TreeEntry').length
+    gitaly.fault = fault
+    await tellPush() // whether the head or the file is what fails: nothing is sent
+    gitaly.fault = { ...fault, method: 'TreeEntry' }
+    await repository.push({ [path]: access(`apps/${fault.kind}`) })
+    await tellPush()
+    await eventually(() => gitaly.of('TreeEntry').length > asked || Promise.reject(new Error('not read yet')))
+  }
+  gitaly.fault = undefined
+  const last = await repository.push({ [path]: access('apps/last') })
+  await tellPush()
+  const second = await next()
+  t.equal(second.commitId, last)
+  t.strictSame(projectsOf(second), ['apps/last'], 'the next that the agent hears of')
+  t.ok(lines.some(({ msg }) => String(msg).startsWith('Agent configuration cannot be read')))
+})
+
+t.test('mistakes of who wrote it end the stream with their reason', async (t) => {
+  const { repository, tellPush, openConfiguration } = await start(t)
+  await repository.push({ [path]: 'x'.repeat(1001) })
+  const large = (await openConfiguration().done).error
+  t.match(large, { grpcCode: status.FAILED_PRECONDITION, message: `Config: ${path}: has 1001 bytes, more than 1000` })
+  const good = await repository.push({ [path]: access('apps/good') })
+  await tellPush()
+  const { done } = await eventually(async () => {
+    const stream = openConfiguration() // again and again, as an agent does
+    t.equal((await stream.next()).commitId, good)
+    return stream
+  })
+  await repository.loseBranch()
+  await tellPush()
+  t.match((await done).error, { grpcCode: status.NOT_FOUND, message: 'ref refs/heads/main not found' })
+})
+
+t.test('an empty repository is waited for', async (t) => {
+  const { repository, gitaly, tellPush, openConfiguration } = await start(t)
+  const { next } = openConfiguration()
+  await eventually(() => gitaly.calls.length > 0 || Promise.reject(new Error('not read yet')))
+  const one = await repository.push({ [path]: access('apps/one') })
+  await tellPush()
+  t.equal((await next()).commitId, one)
+})

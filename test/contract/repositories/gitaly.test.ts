@@ -1,0 +1,173 @@
+import t from 'tap'
+import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
+import { eventually } from '../../support/eventually.ts'
+import { gitalyAgent as agent, startGitalySide } from '../../support/gitaly/gitaly-side.ts'
+import { type GitalyVersion, gitalyVersions } from '../../support/gitaly/gitaly-versions.ts'
+import { failure, repositoriesSuite } from './repositories-suite.ts'
+
+/** What kas asks of a Gitaly that is well, and when (wire-protocol 1.20, 2.9). */
+
+const signal = new AbortController().signal
+const path = '.gitlab/agents/prod/config.yaml'
+const versions = Object.keys(gitalyVersions) as GitalyVersion[]
+/** nobody looks but who is told to */
+const unpolled = { repositories: { pollMs: 3_600_000 } }
+
+for (const version of ['16.5', '18.9'] as const) {
+  repositoriesSuite(`gitaly ${version}`, async (t) => {
+    const { repositories, repository } = await startGitalySide(t, { double: { version } })
+    return {
+      repositories,
+      agent,
+      push: (files) => repository.push(files),
+      link: (at, target) => repository.link(at, target),
+      loseBranch: () => repository.loseBranch(),
+    }
+  })
+}
+
+t.test('calls are as upstream makes them: fields, token, features, one connection', async (t) => {
+  const features = { 'gitaly-feature-quick': 'true', 'Gitaly-Feature-Loud': 'false', 'not sendable': 'x', te: 'y\n' }
+  const { repositories, repository, gitaly } = await startGitalySide(t, { ...unpolled, coordinates: { features } })
+  const commit = (await repository.push({ [path]: 'a: 1' })) as CommitId
+  t.equal(await repositories.head(agent, signal), commit)
+  await Promise.all([1, 2, 3].map(() => repositories.file(agent, commit, path, 1000, signal)))
+  await repositories.file(agent, commit, 'none', 1000, signal)
+  t.strictSame(
+    gitaly.calls.map(({ method }) => method),
+    ['InfoRefsUploadPack', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'TreeEntry'],
+    'a commit of which a file was read is there: nobody is asked again',
+  )
+  t.strictSame(new Set(gitaly.calls.map(({ peer }) => peer)).size, 1)
+  for (const { metadata, unknownFields, request } of gitaly.calls) {
+    t.strictSame(unknownFields, [], 'neither git_config_options nor git_protocol, which keep Gitaly from its cache')
+    t.match(metadata, { 'gitaly-feature-quick': 'true', 'gitaly-feature-loud': 'false' })
+    t.match(metadata.authorization, /^Bearer v2\.[0-9a-f]{64}\.\d{10}$/)
+    t.match(metadata['user-agent'], /^gitlab-kas\/v18\.5\.0\/abcdef/)
+    const { repository: asked } = request as { repository: object }
+    t.match(asked, { storageName: 'default', relativePath: '@hashed/1.git', glRepository: 'project-1' })
+    t.match(asked, { glProjectPath: 'platform/clusters' })
+  }
+  t.match(gitaly.of('TreeEntry')[0]?.request, {
+    revision: Buffer.from(commit),
+    path: Buffer.from(path),
+    maxSize: 1000n,
+  })
+})
+
+t.test('without a token none is shown', async (t) => {
+  const { repositories, gitaly } = await startGitalySide(t, { double: { token: '' } })
+  t.equal(await repositories.head(agent, signal), undefined)
+  t.notOk('authorization' in (gitaly.calls[0]?.metadata ?? {}))
+})
+
+t.test('the branch that GitLab names, else the one that HEAD names', async (t) => {
+  const { repositories, repository, learn } = await startGitalySide(t, unpolled)
+  const main = await repository.push({ a: '1' })
+  await repository.git('checkout', '--quiet', '-b', 'größer/neu')
+  await repository.git('commit', '--quiet', '--allow-empty', '--message', 'other')
+  await repository.git('push', '--quiet', repository.bare, 'HEAD')
+  const other = await repository.git('rev-parse', 'HEAD')
+  for (const [defaultBranch, commit] of [
+    ['main', main],
+    ['größer/neu', other],
+    ['', main],
+  ] as const) {
+    learn({ defaultBranch })
+    t.equal(await repositories.head(agent, signal), commit, defaultBranch)
+  }
+  await repository.inBare('symbolic-ref', 'HEAD', 'refs/heads/größer/neu')
+  learn({ defaultBranch: 'none' })
+  t.equal((await failure(repositories.head(agent, signal))).message, 'ref refs/heads/none not found')
+  learn({ defaultBranch: '', features: { 'gitaly-feature-x': 'true' } })
+  await repositories.poke(1n)
+  t.equal(await repositories.head(agent, signal), other)
+})
+
+t.test('answers in pieces of any size', async (t) => {
+  for (const chunkBytes of [1, 3, 50]) {
+    const { repositories, repository } = await startGitalySide(t, { ...unpolled, double: { chunkBytes } })
+    const commit = (await repository.push({ [path]: 'a: 1' })) as CommitId
+    t.equal(await repositories.head(agent, signal), commit)
+    t.equal(String(Buffer.from((await repositories.file(agent, commit, path, 10, signal)) ?? [])), 'a: 1')
+  }
+})
+
+t.test('an absent file in an empty tree is absent', async (t) => {
+  for (const version of versions) {
+    const { repositories, repository } = await startGitalySide(t, { ...unpolled, double: { version } })
+    const commit = (await repository.push({})) as CommitId
+    t.equal(await repositories.file(agent, commit, path, 10, signal), undefined, version)
+  }
+})
+
+t.test('a push that is told is looked at now, also while a look is under way', async (t) => {
+  const { repositories, repository, gitaly } = await startGitalySide(t, unpolled)
+  const one = await repository.push({ a: '1' })
+  let moves = 0
+  t.teardown(repositories.onMove(agent, () => moves++))
+  t.equal(await repositories.head(agent, signal), one)
+  const two = await repository.push({ a: '2' })
+  t.equal(await repositories.head(agent, signal), one, 'nobody has looked')
+  await repositories.poke(2n)
+  t.equal(await repositories.head(agent, signal), one, 'another project')
+  await repositories.poke(1n)
+  t.equal(await repositories.head(agent, signal), two)
+  t.equal(moves, 1)
+
+  const { promise: until, resolve: answer } = Promise.withResolvers<void>()
+  gitaly.fault = { kind: 'broken' }
+  await repositories.poke(1n)
+  const looks = gitaly.calls.length
+  gitaly.fault = { kind: 'slow', until }
+  const first = repositories.poke(1n)
+  await eventually(() => gitaly.calls.length > looks || Promise.reject(new Error('not asked yet')))
+  gitaly.fault = undefined
+  const rest = [1, 2, 3].map(() => repositories.poke(1n))
+  const three = await repository.push({ a: '3' })
+  answer()
+  await Promise.all([first, ...rest])
+  t.equal(gitaly.calls.length, looks + 2, 'once more for all that were told meanwhile')
+  t.equal(await repositories.head(agent, signal), three)
+})
+
+t.test('a repository that moves, and a token that changes, are followed', async (t) => {
+  const { repositories, repository, gitaly, learn } = await startGitalySide(t, unpolled)
+  const one = await repository.push({ a: '1' })
+  let moves = 0
+  t.teardown(repositories.onMove(agent, () => moves++))
+  t.equal(await repositories.head(agent, signal), one)
+  const elsewhere = await startGitalySide(t)
+  const two = await elsewhere.repository.push({ a: '2' })
+  learn({ address: elsewhere.gitaly.address })
+  t.equal(moves, 1)
+  t.equal(await repositories.head(agent, signal), two)
+  elsewhere.gitaly.token = 'another'
+  learn({ address: elsewhere.gitaly.address, token: 'another' })
+  t.equal(await repositories.head(agent, signal), two)
+  const asked = elsewhere.gitaly.calls.length
+  learn({ address: elsewhere.gitaly.address, token: 'another', features: { 'gitaly-feature-x': 'true' } })
+  t.equal(await repositories.head(agent, signal), two)
+  t.equal(elsewhere.gitaly.calls.length, asked, 'features alone are no news')
+  await repositories.poke(1n)
+  t.equal(elsewhere.gitaly.calls.at(-1)?.metadata['gitaly-feature-x'], 'true')
+  t.equal(gitaly.calls.length, 1)
+})
+
+t.test('no more Gitalys are kept than allowed, and each gets no more calls than it should', async (t) => {
+  const serverLimit = { refillPerSecond: 50, bucketSize: 1 }
+  const { repositories, repository, gitaly, learn } = await startGitalySide(t, {
+    repositories: { pollMs: 3_600_000, maxServers: 1, serverLimit },
+  })
+  const commit = (await repository.push({ [path]: 'a: 1' })) as CommitId
+  const begin = performance.now()
+  for (let i = 0; i < 6; i++) await repositories.file(agent, commit, path, 10, signal)
+  t.ok(performance.now() - begin >= 95, 'five calls waited for 20 ms each')
+  const elsewhere = await startGitalySide(t)
+  const other = (await elsewhere.repository.push({ [path]: 'b: 1' })) as CommitId
+  learn({ address: elsewhere.gitaly.address })
+  await repositories.file(agent, other, path, 10, signal)
+  learn()
+  await repositories.file(agent, commit, path, 10, signal)
+  t.equal(new Set(gitaly.calls.map(({ peer }) => peer)).size, 2, 'its connection had made room')
+})

@@ -1,0 +1,82 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import * as tls from 'node:tls'
+import type { Test } from 'tap'
+import type { Agent } from '../../../src/kas/directory/directory.ts'
+import {
+  type GitalyCoordinates,
+  GitalyCoordinatesByProject,
+} from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
+import { GitalyRepositories, type GitalyRepositoriesOptions } from '../../../src/kas/repositories/gitaly.ts'
+import type { Clock } from '../../../src/lib/clock.ts'
+import type { AgentId } from '../../../src/proto/call.ts'
+import { capturedLog } from '../captured-log.ts'
+import { GitalyDouble, type GitalyDoubleOptions } from './gitaly-double.ts'
+import { ServedRepository } from './served-repository.ts'
+
+export const gitalyAgent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'platform/clusters' } }
+
+export interface GitalySideOptions {
+  readonly double?: Partial<GitalyDoubleOptions>
+  readonly repositories?: Partial<GitalyRepositoriesOptions>
+  readonly coordinates?: Partial<GitalyCoordinates>
+  readonly clock?: Clock
+  /** PEM of whom `tls://` trusts */
+  readonly authority?: string
+}
+
+/** A repository, a Gitaly that serves it, and kas' view of it by what GitLab said. */
+export async function startGitalySide(t: Test, options: GitalySideOptions = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'kas-gitaly-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  const repository = await ServedRepository.create(folder)
+  const gitaly = await GitalyDouble.start(t, { folder, ...options.double })
+  const addresses = new GitalyCoordinatesByProject()
+  const learn = (changes: Partial<GitalyCoordinates> = {}) =>
+    addresses.learn(gitalyAgent.project.id, {
+      ...coordinatesOf(gitaly, repository),
+      ...options.coordinates,
+      ...changes,
+    })
+  learn()
+  const { log, lines } = capturedLog()
+  const repositories = new GitalyRepositories(
+    {
+      addresses,
+      secureContext: async () => tls.createSecureContext(options.authority ? { ca: options.authority } : {}),
+      log,
+      random: () => 0,
+      ...(options.clock ? { clock: options.clock } : {}),
+    },
+    {
+      pollMs: 20,
+      minBackoffMs: 20,
+      maxBackoffMs: 200,
+      globalLimit: { refillPerSecond: 1000, bucketSize: 1000 },
+      serverLimit: { refillPerSecond: 1000, bucketSize: 1000 },
+      userAgent: 'gitlab-kas/v18.5.0/abcdef',
+      ...options.repositories,
+    },
+  )
+  t.teardown(() => repositories.stop())
+  await repositories.start()
+  return { folder, repository, gitaly, repositories, learn, lines }
+}
+
+function coordinatesOf(gitaly: GitalyDouble, { relativePath }: ServedRepository): GitalyCoordinates {
+  return {
+    address: gitaly.address,
+    token: gitaly.token,
+    features: {},
+    repository: {
+      storageName: 'default',
+      relativePath,
+      glRepository: 'project-1',
+      glProjectPath: gitalyAgent.project.path,
+      gitObjectDirectory: '',
+      gitAlternateObjectDirectories: [],
+    },
+    defaultBranch: 'main',
+  }
+}

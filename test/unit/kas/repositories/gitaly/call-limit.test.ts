@@ -1,0 +1,71 @@
+import t from 'tap'
+import { CallLimit } from '../../../../../src/kas/repositories/gitaly/call-limit.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const settled = () => new Promise(setImmediate)
+
+function limit(options: { maxWaiting?: number } = {}) {
+  const clock = new ManualClock()
+  const waits: [boolean, number][] = []
+  const waited = (allowed: boolean, ms: number) => waits.push([allowed, ms])
+  const bound = { refillPerSecond: 10, bucketSize: 3, maxWaiting: 100, ...options }
+  return { clock, waits, limit: new CallLimit({ clock, waited }, bound) }
+}
+
+t.test('so many at once, then so many a second, first in first out', async (t) => {
+  const { clock, waits, limit: calls } = limit()
+  const begun: number[] = []
+  const { signal } = new AbortController()
+  for (let i = 0; i < 6; i++) void calls.enter(signal).then(() => begun.push(i))
+  await settled()
+  t.strictSame(begun, [0, 1, 2])
+  for (const expected of [4, 5, 6]) {
+    clock.advance(100)
+    await settled()
+    t.equal(begun.length, expected)
+  }
+  t.strictSame(begun, [0, 1, 2, 3, 4, 5])
+  t.strictSame(waits.at(-1), [true, 300])
+  t.equal(clock.pending, 0, 'nobody waits, no timer runs')
+  clock.advance(3_600_000)
+  for (let i = 0; i < 4; i++) void calls.enter(signal).then(() => begun.push(i))
+  await settled()
+  t.equal(begun.length, 9, 'no more than the bucket holds after a silence')
+  clock.advance(100)
+})
+
+t.test('who leaves gives its turn to the next; too many are refused', async (t) => {
+  const { clock, limit: calls } = limit({ maxWaiting: 2 })
+  const { signal } = new AbortController()
+  for (let i = 0; i < 3; i++) await calls.enter(signal)
+  const left = new AbortController()
+  const first = calls.enter(left.signal)
+  let second = false
+  void calls.enter(signal).then(() => {
+    second = true
+  })
+  await t.rejects(calls.enter(signal), { code: 'REPOSITORY_FAILED' })
+  left.abort(new Error('left'))
+  await t.rejects(first, { message: 'left' })
+  clock.advance(100)
+  await settled()
+  t.ok(second)
+  await t.rejects(calls.enter(AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+})
+
+t.test('who leaves as its turn comes does not lose it for the others', async (t) => {
+  const { clock, limit: calls } = limit()
+  const { signal } = new AbortController()
+  for (let i = 0; i < 3; i++) await calls.enter(signal)
+  const left = new AbortController()
+  const first = calls.enter(left.signal)
+  let second = false
+  void calls.enter(signal).then(() => {
+    second = true
+  })
+  left.signal.addEventListener('abort', () => clock.advance(100)) // after its own listener
+  left.abort(new Error('left'))
+  await first.catch(() => undefined)
+  await settled()
+  t.ok(second)
+})

@@ -1,0 +1,57 @@
+import t from 'tap'
+import { ReferenceDiscovery } from '../../../../../src/kas/repositories/gitaly/reference-discovery.ts'
+import type { KasError } from '../../../../../src/lib/errors.ts'
+
+const [a, b] = ['a'.repeat(40), 'b'.repeat(64)]
+const line = (text: string) => `${(Buffer.byteLength(text) + 4).toString(16).padStart(4, '0')}${text}`
+const head = `${line('# service=git-upload-pack\n')}0000`
+
+function found(branch: string, text: string, pieceBytes = text.length) {
+  const discovery = new ReferenceDiscovery(branch)
+  const bytes = Buffer.from(text)
+  try {
+    for (let at = 0; at < bytes.length; at += pieceBytes) discovery.take(bytes.subarray(at, at + pieceBytes))
+    return discovery.end() ?? 'empty'
+  } catch (error) {
+    return (error as KasError).code
+  }
+}
+
+t.test('a branch among refs, however they are cut', async (t) => {
+  const refs = `${head}${line(`${a} HEAD\0symref=HEAD:refs/heads/x agent=git/2\n`)}${line(`${b} refs/heads/main\n`)}${line(`${a} refs/tags/v1^{}\n`)}0000`
+  for (const size of [1, 2, 5, 64, 1000]) {
+    t.equal(found('main', refs, size), b)
+    t.equal(found('', refs, size), a)
+    t.equal(found('mai', refs, size), 'REF_NOT_FOUND')
+    t.equal(found('v1', refs, size), 'REF_NOT_FOUND', 'a tag is no branch')
+  }
+})
+
+t.test('without HEAD the default is master', async (t) => {
+  t.equal(found('', `${head}${line(`${a} refs/heads/master\0caps`)}0000`), a)
+  t.equal(found('', `${head}${line(`${a} refs/heads/main\0caps`)}0000`), 'REF_NOT_FOUND')
+})
+
+t.test('an empty repository', async (t) => {
+  t.equal(found('main', `${head}${line(`${'0'.repeat(40)} capabilities^{}\0caps\n`)}0000`), 'empty')
+  t.equal(found('', `${head}0000`), 'empty')
+})
+
+t.test('what is malformed or cut is neither empty nor without the branch', async (t) => {
+  const whole = `${head}${line(`${a} HEAD\0caps\n`)}${line(`${a} refs/heads/main\n`)}0000`
+  for (let length = 0; length < whole.length; length++) {
+    const cut = found('other', whole.slice(0, length))
+    t.equal(cut, 'REPOSITORY_FAILED', `${length} bytes`)
+  }
+  for (const text of [
+    'HTTP',
+    '0003',
+    'fff9aaaa',
+    line('ERR no\n'),
+    `${head}${line('x')}0000`,
+    `${whole}0000`,
+    '0000',
+  ]) {
+    t.equal(found('other', text), 'REPOSITORY_FAILED', JSON.stringify(text))
+  }
+})
