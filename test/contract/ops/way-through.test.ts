@@ -20,7 +20,7 @@ const openToUsers = 'user_access:\n  access_as: { agent: {} }\n  projects: [{ id
 async function cluster(t: Test) {
   const running: ServerResponse[] = []
   const server = createServer((request, response) => {
-    if (request.url === '/watch') {
+    if (request.url === '/slow') {
       response.writeHead(200, { 'content-type': 'application/json' }).write('{"first":1}\n')
       running.push(response)
       return
@@ -122,7 +122,7 @@ t.test('a call finds its way, changes apply to a running replica, and leaving cu
   await repository.push(configFile, openToUsers)
   await until(200)
 
-  const watch = await get('/watch')
+  const watch = await get('/slow')
   const reader = watch.body?.pipeThrough(new TextDecoderStream()).getReader()
   t.equal((await reader?.read())?.value, '{"first":1}\n')
   kas.signal('SIGTERM')
