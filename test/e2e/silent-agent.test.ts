@@ -44,7 +44,7 @@ t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) 
   const safe = call('/held')
   const unsafe = call('/held', 'POST')
   await cluster.asked({ pod: 'silent', path: '/held', count: 2 })
-  const watch = (await call('/watch')).body[Symbol.asyncIterator]()
+  const watch = (await call('/events')).body[Symbol.asyncIterator]()
   t.match(String((await watch.next()).value), 'event')
 
   await stack.startAgentk({ pod: 'living', kubeconfig: await kubeconfigOf('living') })

@@ -10,7 +10,7 @@ interface Ask {
 }
 
 /**
- * An API server that knows which pod of an agent asks, by its token: `/held` is answered to `living` alone, `/watch`
+ * An API server that knows which pod of an agent asks, by its token: `/held` is answered to `living` alone, `/events`
  * never ends, after one event; all else says who asked.
  */
 export class PodAwareCluster {
@@ -57,7 +57,7 @@ export class PodAwareCluster {
     const { method = '', url = '' } = request
     const pod = String(request.headers.authorization).replace('Bearer ', '')
     this.#asks.push({ pod, method, path: url })
-    if (url === '/watch') response.write('{"event":1}\n')
+    if (url === '/events') response.write('{"event":1}\n')
     else if (url !== '/held' || pod === 'living') {
       response.setHeader('content-type', 'application/json')
       response.end(JSON.stringify({ pod }))
