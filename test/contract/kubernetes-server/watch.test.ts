@@ -213,7 +213,11 @@ t.test('bounds: watches, and events that have not come whole', async (t) => {
   t.match(await client.next(), { watchId: 'c', error: { object: { code: 429, message: /More than 2 watches/ } } })
   one.say('x'.repeat(600))
   other.say('y'.repeat(600))
-  t.match(await client.next(), { error: { message: /larger than max \(1200 vs\. 1000\)/ } }, 'of both together')
+  t.match(
+    await client.next(),
+    { error: { message: /larger than max \(1456 vs\. 1000\)/ } },
+    'of both together, with what each piece costs',
+  )
   await Promise.race([one.cancelled, other.cancelled])
   client.watch('d')
   ;(await watches.nth(2)).event('d')

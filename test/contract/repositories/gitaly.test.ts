@@ -35,8 +35,8 @@ t.test('calls are as upstream makes them: fields, token, features, one connectio
   await repositories.file(agent, commit, 'none', 1000, signal)
   t.strictSame(
     gitaly.calls.map(({ method }) => method),
-    ['InfoRefsUploadPack', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'TreeEntry'],
-    'a commit of which a file was read is there: nobody is asked again',
+    ['InfoRefsUploadPack', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'GetTreeEntries'],
+    'an absent file is believed once the commit is seen to be there',
   )
   t.strictSame(new Set(gitaly.calls.map(({ peer }) => peer)).size, 1)
   for (const { metadata, unknownFields, request } of gitaly.calls) {

@@ -54,8 +54,6 @@ export class GitalyRepository {
   readonly #repository: Repository
   readonly #components: GitalyRepositoryComponents
   readonly #options: GitalyRepositoryOptions
-  /** the newest commit that Gitaly is known to have */
-  #present: CommitId | undefined
 
   constructor(
     coordinates: GitalyCoordinates,
@@ -127,7 +125,6 @@ export class GitalyRepository {
     if (!first || bytes !== Number(first.size)) {
       throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's TreeEntry: ${path} is not as long as it says` })
     }
-    this.#present = commit
     return Buffer.concat(parts)
   }
 
@@ -137,10 +134,7 @@ export class GitalyRepository {
    * @throws KasError REPOSITORY_FAILED
    */
   async #assurePresent(commit: CommitId, signal: AbortSignal): Promise<void> {
-    if (this.#present === commit || (await this.#hasEntries(commit, signal))) {
-      this.#present = commit
-      return
-    }
+    if (await this.#hasEntries(commit, signal)) return
     // the tree may be empty
     if ((await this.head(signal)) === commit) return
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly does not have commit ${commit}` })

@@ -7,8 +7,9 @@
 const minorsPerMajor = 12
 /** versions of agents that are remembered; a cluster could make up any number */
 const maxRemembered = 256
-/** agentk's own entry is the last one */
-const agentEntry = /(?:^|[\s,])gitlab-agent\/([^/\s,]*)[^,]*$/
+/** of an entry of Via; an agent can write what it likes, and what is longer says nothing */
+const maxEntryLength = 256
+const agentEntry = /(?:^|\s)gitlab-agent\/([^/\s]*)/
 const semantic = /^v?(\d{1,4})\.(\d{1,4})\.\d{1,6}(?![\d.])/
 
 interface Served {
@@ -34,10 +35,12 @@ export class VersionSkew {
    * @param via - of the answer, its last value, to which agentk has added its own entry
    */
   warningFor(via = ''): string | undefined {
-    if (this.#warnings.has(via)) return this.#warnings.get(via)
-    const warning = this.#compare(agentEntry.exec(via)?.[1])
+    const last = via.slice(via.lastIndexOf(',') + 1) // agentk's own
+    const entry = last.length <= maxEntryLength ? last : ''
+    if (this.#warnings.has(entry)) return this.#warnings.get(entry)
+    const warning = this.#compare(agentEntry.exec(entry)?.[1])
     if (this.#warnings.size >= maxRemembered) this.#warnings.clear()
-    this.#warnings.set(via, warning)
+    this.#warnings.set(entry, warning)
     return warning
   }
 

@@ -1,6 +1,8 @@
 import type { PartialBytes } from './partial-bytes.ts'
 
 const newline = 10
+/** What a piece costs beside its bytes while it waits. */
+const pieceBytes = 128
 
 /** Cuts what comes in pieces into lines. */
 export class EventLines {
@@ -24,12 +26,13 @@ export class EventLines {
       yield this.rest()
       from = end + 1
     }
-    if (from < chunk.length) this.keep(chunk.slice(from)) // a copy: the rest of the message is not to be held by it
+    if (from < chunk.length) this.keep(Uint8Array.from(chunk.subarray(from))) // the rest of the message is not held by it
   }
 
   /** @throws KasError MESSAGE_TOO_LARGE */
   keep(piece: Uint8Array): void {
-    this.#kept.take(piece.length)
+    if (piece.length === 0) return
+    this.#kept.take(piece.length + pieceBytes)
     this.#pieces.push(piece)
     this.#bytes += piece.length
   }
@@ -42,7 +45,7 @@ export class EventLines {
   }
 
   clear(): void {
-    this.#kept.give(this.#bytes)
+    this.#kept.give(this.#bytes + this.#pieces.length * pieceBytes)
     this.#pieces = []
     this.#bytes = 0
   }

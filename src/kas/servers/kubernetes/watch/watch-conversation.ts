@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { WebSocket } from 'ws'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Reply } from '../../../../proto/call.ts'
@@ -54,7 +53,7 @@ export class WatchConversation {
     const onAbort = () => out.close(goingAway, 'kas is shutting down')
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
-    if (socket.readyState !== socket.CLOSED) await once(socket, 'close')
+    if (socket.readyState !== socket.CLOSED) await new Promise((resolve) => socket.once('close', resolve)) // an error too ends so
     signal.removeEventListener('abort', onAbort)
     this.#endAll()
   }
