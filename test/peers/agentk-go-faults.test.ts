@@ -61,7 +61,7 @@ for (const scheme of ['grpc', 'ws'] as const) {
     const cluster = await ClusterDouble.start(t)
     const { forward, startAgent } = await startAgentsKas(t, scheme)
     const agent = await startAgent([`--api-server=${cluster.url}`, '--backoff=10ms'])
-    const bystander = await httpCall(forward, { agentId, path: '/watch' })
+    const bystander = await httpCall(forward, { agentId, path: '/events' })
     for (const [fault, expected] of Object.entries(faults)) {
       await t.test(fault, async (t) => {
         const from = agent.events.length

@@ -41,7 +41,7 @@ for (const scheme of schemes) {
     const cluster = await ClusterDouble.start(t)
     const { forward, startAgent } = await startAgentsKas(t, scheme, { age: { maxAgeMs } })
     const agent = await startAgent([`--api-server=${cluster.url}`])
-    const answer = await httpCall(forward, { agentId, path: '/watch' })
+    const answer = await httpCall(forward, { agentId, path: '/events' })
     const data = answer.data[Symbol.asyncIterator]()
     await agent.until(() => agent.all('connected').length === 2, 'a second connection')
     await agent.event('configuration-ended') // the first one is past the age at which idle streams end
@@ -54,7 +54,7 @@ for (const scheme of schemes) {
     const cluster = await ClusterDouble.start(t)
     const { forward, server, startAgent } = await startAgentsKas(t, scheme)
     const agent = await startAgent([`--api-server=${cluster.url}`])
-    const answer = await httpCall(forward, { agentId, path: '/watch' })
+    const answer = await httpCall(forward, { agentId, path: '/events' })
     const data = answer.data[Symbol.asyncIterator]()
     const patience = new AbortController()
     const stopped = server.stop(patience.signal)

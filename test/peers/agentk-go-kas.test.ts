@@ -50,7 +50,7 @@ for (const scheme of ['grpc', 'wss'] as const) {
 
     await t.test('a watch, event by event', async (t) => {
       const headers = { authorization: `Bearer ${bearerOf('agent')}` }
-      const sent = https.request(`${stack.kubernetesUrl}/watch`, { ca, headers, agent: false })
+      const sent = https.request(`${stack.kubernetesUrl}/events`, { ca, headers, agent: false })
       sent.on('error', () => undefined) // torn down below
       sent.end()
       const [answer] = (await once(sent, 'response')) as [IncomingMessage]

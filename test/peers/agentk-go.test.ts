@@ -69,7 +69,7 @@ const suite: Record<string, (t: Test, side: Side) => Promise<void>> = {
 
   async 'a watch, event by event'(t, { forward, cluster }) {
     const left = new AbortController()
-    const answer = await httpCall(forward, { agentId, path: '/watch', signal: left.signal })
+    const answer = await httpCall(forward, { agentId, path: '/events', signal: left.signal })
     t.equal(answer.header?.statusCode, 200, 'the header comes before the first event')
     const data = answer.data[Symbol.asyncIterator]()
     for (let i = 0; i < 50; i++) {
@@ -170,8 +170,8 @@ for (const [plain, inside] of [
     const agents = [await startAgent(flags), await startAgent(flags, { scheme: plain })]
     for (const agent of agents) await agent.event('registered')
     const watches = [
-      await httpCall(forward, { agentId, path: '/watch' }),
-      await httpCall(forward, { agentId, path: '/watch' }),
+      await httpCall(forward, { agentId, path: '/events' }),
+      await httpCall(forward, { agentId, path: '/events' }),
     ]
     for (const agent of agents) t.equal(agent.all('active').length, 1, 'each has one of two calls')
     for (const watch of watches) await watch.data[Symbol.asyncIterator]().return?.(undefined)

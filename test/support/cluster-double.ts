@@ -10,7 +10,7 @@ export const largeBytes = 16 * 1024 * 1024
 /**
  * An HTTP server in the place of an API server, for what a tunnel must carry:
  * - `/large`: 16 MiB
- * - `/watch`: open until the end; `emitEvent` writes to all of them
+ * - `/events`: open until the end; `emitEvent` writes to all of them
  * - `/hang`: never answers
  * - `/short`: says 1,000 bytes, ends after 10
  * - an upgrade: 101, then every byte comes back; `/refuse-upgrade`: 403 instead
@@ -57,7 +57,7 @@ export class ClusterDouble {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const path = request.url?.split('?')[0]
     if (path === '/large') response.end(Buffer.alloc(largeBytes, 'x'))
-    else if (path === '/watch') this.#watch(response)
+    else if (path === '/events') this.#watch(response)
     else if (path === '/hang') this.#hang(response)
     else if (path === '/short') {
       response.writeHead(200, { 'content-length': 1000 })
