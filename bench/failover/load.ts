@@ -49,7 +49,11 @@ export class Load {
     ])
   }
 
-  /** Resolves once each way in has given a right answer to a call that began after `at`. @throws Error after `limitMs` */
+  /**
+   * Resolves once each way in has given a right answer to a call that began after `at`.
+   *
+   * @throws Error after `limitMs`
+   */
   async succeeded(at: number, limitMs: number): Promise<void> {
     const entries = this.#options.callers.map(({ name }) => name)
     const missing = () => entries.filter((entry) => firstSuccess(this.called, entry, at) === undefined)

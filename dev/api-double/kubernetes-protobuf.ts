@@ -50,7 +50,11 @@ const kinds: Readonly<Record<string, Schema>> = {
 }
 const typeMeta: Schema = { 1: ['apiVersion', 'string'], 2: ['kind', 'string'] }
 
-/** The JSON form of an object in Kubernetes' envelope. @throws StatusError 400, 415 for a kind that is not known here */
+/**
+ * The JSON form of an object in Kubernetes' envelope.
+ *
+ * @throws StatusError 400, 415 for a kind that is not known here
+ */
 export function decodeKubernetesProtobuf(bytes: Buffer): Record<string, unknown> {
   if (!bytes.subarray(0, magic.length).equals(magic)) throw new StatusError(400, 'the body is no Kubernetes protobuf')
   try {

@@ -17,7 +17,11 @@ export class WatchReader {
     this.name = name
   }
 
-  /** Resolves once the API server answers; only changes from now on are seen. @throws Error for another answer than 200 */
+  /**
+   * Resolves once the API server answers; only changes from now on are seen.
+   *
+   * @throws Error for another answer than 200
+   */
   static async open(caller: Caller, label: string): Promise<WatchReader> {
     const reader = new WatchReader(caller.name)
     const listed = await caller.ask(`${configMaps}?limit=1`)

@@ -107,7 +107,9 @@ async function restart(stage: RollingStage, replica: LocalReplica, graces: Rolli
   return { leave: { replica: replica.name, graceEndsAt: at + graceMs, exitedAt }, text, failures }
 }
 
-/** A balancer may go on for the listen grace: calls that enter at a replica that leaves find their agent all the same. */
+/**
+ * A balancer may go on for the listen grace: calls that enter at a replica that leaves find their agent all the same.
+ */
 async function callsStraightTo({ ground }: RollingStage, replica: LocalReplica, listenMs: number) {
   const kube = new Kube(ground.accessOf(replica))
   const failures: string[] = []

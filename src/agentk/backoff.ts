@@ -1,5 +1,5 @@
 import type { Clock } from '../lib/clock.ts'
-import { pause } from './pause.ts'
+import { pause } from '../lib/pause.ts'
 
 export interface BackoffComponents {
   readonly clock: Clock

@@ -1,8 +1,12 @@
 import { readFileSync, statSync } from 'node:fs'
 
-/** A file is looked at again when it is used and this much time has passed. Tokens rotate minutes before they expire. */
+/**
+ * A file is looked at again when it is used and this much time has passed. Tokens rotate minutes before they expire.
+ */
 const maxAgeMs = 1000
-/** A file that was changed less than this ago may be half of what it will be: not everybody replaces files by rename. */
+/**
+ * A file that was changed less than this ago may be half of what it will be: not everybody replaces files by rename.
+ */
 const writingMs = 100
 
 /**

@@ -17,10 +17,10 @@ import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
 import { AgentConfigurations } from './repositories/agent-configurations.ts'
-import { GitRepositories } from './repositories/git.ts'
+import { gitRepositories } from './repositories/git.ts'
 import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
 import type { GitalyRateLimit } from './repositories/gitaly/gitaly-servers.ts'
-import { GitalyRepositories } from './repositories/gitaly.ts'
+import { gitalyRepositories } from './repositories/gitaly.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
 import { trustedContext } from './trusted-authorities.ts'
@@ -58,7 +58,7 @@ export function createIdentity(components: IdentityComponents, options: Identity
 function ofFile({ log, register }: IdentityComponents, { config, env }: IdentityOptions, file: string): Identity {
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
   const folder = new TemporaryFolder({ log })
-  const repositories = new GitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
+  const repositories = gitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
   const shared = aroundRepositories(log, config, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: shared.configurations, log })
   const services = [folder, directoryFile, repositories, shared.configurations]
@@ -89,7 +89,7 @@ function ofGitlab({ log, register }: IdentityComponents, { config, product, env 
       accessErrorTtlMs: agent.kubernetes_api?.allowed_agent_cache_error_ttl ?? 0,
     },
   )
-  const repositories = new GitalyRepositories(
+  const repositories = gitalyRepositories(
     {
       addresses: directory.coordinates,
       secureContext: () => trustedContext(gitlab.ca_certificate_file),

@@ -3,7 +3,9 @@ import type { KasConfig } from './config.ts'
 /** Room beyond the graces of the configuration for what runs to end in order. ms */
 const stopMarginMs = 10_000
 
-/** How long stopping may take at most: the longest listen grace, since all leave at once, then the shutdown grace. ms */
+/**
+ * How long stopping may take at most: the longest listen grace, since all leave at once, then the shutdown grace. ms
+ */
 export function stopPatienceMs({ agent, api, private_api }: Pick<KasConfig, 'agent' | 'api' | 'private_api'>): number {
   const kubernetes = agent.kubernetes_api?.listen
   const listens = [agent.listen, api.listen, private_api.listen, kubernetes]

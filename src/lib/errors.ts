@@ -21,7 +21,10 @@ export const Code = {
   UNAUTHENTICATED: 16,
 } as const
 
-/** Whether the call may have reached the cluster: sent as `Kas-Delivery`, so that a client knows if a repeat can do harm. */
+/**
+ * Whether the call may have reached the cluster: sent as `Kas-Delivery`, so that a client knows if a repeat can do
+ * harm.
+ */
 export type Delivery = 'none' | 'maybe'
 
 interface Row<Data> {
@@ -201,7 +204,10 @@ export class KasError extends Error {
     return table[this.spec.code].http
   }
 
-  /** `unknown` as a KasError, for borders: an AbortError is CANCELLED, a TimeoutError DEADLINE_EXCEEDED, the rest INTERNAL. */
+  /**
+   * `unknown` as a KasError, for borders: an AbortError is CANCELLED, a TimeoutError DEADLINE_EXCEEDED, the rest
+   * INTERNAL.
+   */
   static from(error: unknown): KasError {
     if (error instanceof KasError) return error
     const name = error instanceof Error ? error.name : ''

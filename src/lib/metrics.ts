@@ -78,7 +78,10 @@ export interface GrpcMethodMetrics {
 }
 
 export interface GrpcServerMetrics {
-  /** @param name - `/package.Service/Method` of a method that is served; asked once a method, so that labels stay bounded */
+  /**
+   * @param name - `/package.Service/Method` of a method that is served; asked once a method, so that labels stay
+   * bounded
+   */
   method(name: string, type: GrpcType): GrpcMethodMetrics
 }
 

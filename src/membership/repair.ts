@@ -2,7 +2,9 @@ import type { Clock } from '../lib/clock.ts'
 import type { InstanceId, RowDelta, RowSnapshot } from './row.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** Deltas that came while their row was on its way, of one owner; beyond it they are dropped and the row asked again. */
+/**
+ * Deltas that came while their row was on its way, of one owner; beyond it they are dropped and the row asked again.
+ */
 export const maxHeldBytes = 8 * 1024 * 1024
 
 export interface RepairComponents {

@@ -4,7 +4,9 @@ import { readPayload } from './reverse-tunnel.ts'
 import { readEntry, writeByteValue, writeEntries, writeUtf8Value } from './values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire.ts'
 
-/** HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4), by hand: each request and each chunk of a body passes here. */
+/**
+ * HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4), by hand: each request and each chunk of a body passes here.
+ */
 
 /** Names in Go's canonical form; values in order, each character a byte, as node:http has them. */
 export type Headers = [name: string, values: string[]][]

@@ -12,7 +12,10 @@ import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts
 /** Many calls at once for an agent with two idle tunnels, at a replica that holds none of them. */
 
 const calls = 500
-/** far above what a busy machine takes to hand a tunnel over; below what a call waits for anything that repairs itself. ms */
+/**
+ * far above what a busy machine takes to hand a tunnel over; below what a call waits for anything that repairs itself.
+ * ms
+ */
 const handedOverMs = 2000
 
 /** names the call */

@@ -25,7 +25,10 @@ export interface KasApp {
   port(endpoint: string): number
 }
 
-/** They reach one another, and serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with `agentToken` and a 3. */
+/**
+ * They reach one another, and serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with
+ * `agentToken` and a 3.
+ */
 export async function startKasApps(t: Test, count: number): Promise<KasApp[]> {
   const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')
   const folder = t.testdir({

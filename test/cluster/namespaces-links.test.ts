@@ -90,7 +90,9 @@ inOwnNetwork(
 const problems = (replica: NetworkReplica) =>
   replica.lines().filter(({ level }) => level === 'warn' || level === 'error')
 
-/** The gossip between the two ends without a word to `other`, which `one` dials again: what `other` says must arrive. */
+/**
+ * The gossip between the two ends without a word to `other`, which `one` dials again: what `other` says must arrive.
+ */
 async function brokenOnOneSide(cluster: NetworkCluster, one: NetworkReplica, other: NetworkReplica): Promise<void> {
   const { network } = cluster
   await network.cut(one.host, other.host, 8156)

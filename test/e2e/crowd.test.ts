@@ -6,7 +6,9 @@ import { Ground } from '../../dev/soak/ground.ts'
 import type { Findings } from '../../dev/soak/scene.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 
-/** Many at once through one agentk, which keeps two idle tunnels until they are asked for: the scenes of `npm run soak`. */
+/**
+ * Many at once through one agentk, which keeps two idle tunnels until they are asked for: the scenes of `npm run soak`.
+ */
 
 /** of one scene */
 const timeoutMs = 90_000

@@ -2,7 +2,10 @@ import t from 'tap'
 import { exactlyOnce } from '../../dev/soak/exactly-once/exactly-once.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 
-/** Each fault of `npm run soak -- exactly-once` once: kill and freeze of holder and entry, with a request in the cluster. */
+/**
+ * Each fault of `npm run soak -- exactly-once` once: kill and freeze of holder and entry, with a request in the
+ * cluster.
+ */
 
 const times = 4
 

@@ -7,7 +7,9 @@ import { rolling } from '../../dev/soak/rolling.ts'
 import { files } from '../../dev/start/settings.ts'
 import { AgentkGo, withoutGo } from '../support/agentk-go.ts'
 
-/** Replicas of kas are restarted one after the other under two pods of an agent of another make, which are told nothing. */
+/**
+ * Replicas of kas are restarted one after the other under two pods of an agent of another make, which are told nothing.
+ */
 
 const timeoutMs = 120_000
 const graces = { listenMs: 2500, shutdownMs: 1500 }

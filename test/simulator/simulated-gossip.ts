@@ -57,7 +57,9 @@ interface Hello {
   welcome(instance: InstanceId): void
 }
 
-/** a second connection of the same pair within this is a dial of both sides at once, as in src/membership/gossip.ts. ms */
+/**
+ * a second connection of the same pair within this is a dial of both sides at once, as in src/membership/gossip.ts. ms
+ */
 const simultaneousMs = 3000
 /** from a connection to the first news on it, at the most. ms */
 const subscriptionMs = 50

@@ -7,7 +7,8 @@ export interface UnderLoad {
   readonly scene: string
   readonly callers: readonly Caller[]
   /**
-   * The holder is lost: an unsafe call that was there may end with delivery `maybe`, and an answer that had begun is cut
+   * The holder is lost: an unsafe call that was there may end with delivery `maybe`, and an answer that had begun is
+   * cut
    */
   readonly mayLoseUnsafe?: boolean
 }

@@ -27,7 +27,9 @@ const targets = [
   { fault: 'freeze', victim: 'entry' },
 ] as const
 const moments = ['inside', 'early', 'late'] as const
-/** from the moment to the fault, at the most: until kubectl has said all, and until answers have gone all their way. ms */
+/**
+ * from the moment to the fault, at the most: until kubectl has said all, and until answers have gone all their way. ms
+ */
 const maxAfterMs: Record<Round['moment'], number> = { early: 1000, inside: 50, late: 50 }
 /** around the time that other replicas take to see a frozen one */
 const holdsMs = [0, 400, 1500]

@@ -138,7 +138,9 @@ export class ApiClient {
     await Promise.all(pools.map((pool) => pool.destroy()))
   }
 
-  /** Its connections were made with the certificates that the files hold now: the server checks ours at each request. */
+  /**
+   * Its connections were made with the certificates that the files hold now: the server checks ours at each request.
+   */
   #pool(): Pool {
     const tls = this.access.tls()
     if (this.#current?.tls === tls) return this.#current.pool

@@ -1,8 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
+import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
-import { pause } from '../pause.ts'
 import { LeaderRule, type LeaderTimes, type LeaseRecord, type Moment, stockTimes } from './leader-rule.ts'
 
 /** What the election needs of the cluster. */

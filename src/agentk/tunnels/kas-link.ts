@@ -2,11 +2,11 @@ import type { Duplex } from 'node:stream'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
+import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
 import { Backoff } from '../backoff.ts'
-import { pause } from '../pause.ts'
 import { KeepAlive, stockTimes } from './keep-alive.ts'
 
 /** gRPC's connection back-off. */

@@ -27,7 +27,10 @@ export interface LaneBuilderOptions {
   readonly pod: string
 }
 
-/** Builds connections to kas, with their tunnels: to the front, to one replica through it, or to a replica's own address. */
+/**
+ * Builds connections to kas, with their tunnels: to the front, to one replica through it, or to a replica's own
+ * address.
+ */
 export function laneBuilder(components: LaneBuilderComponents, { transport, pod }: LaneBuilderOptions): BuildLane {
   const { methods, logs, clock, random } = components
   return ({ target, role, onMetadata, isReused, onOver }) => {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
+import { pause } from '../../lib/pause.ts'
 import type { Metadata } from '../../proto/call.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
-import { pause } from '../pause.ts'
 import { type Hints, readHints } from './hints.ts'
 import type { KasAddress } from './kas-address.ts'
 import type { KasLink } from './kas-link.ts'

@@ -58,7 +58,9 @@ export class Lanes implements Service {
   /** by connections that are gone */
   #servedBefore = 0
 
-  /** The tunnels of all connections: started and stopped apart from these, since what serves the calls stands between. */
+  /**
+   * The tunnels of all connections: started and stopped apart from these, since what serves the calls stands between.
+   */
   readonly tunnels: Service = {
     start: async () => {
       this.#serving = true

@@ -36,7 +36,9 @@ function isLoopback(host: string): boolean {
   return host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
-/** One entry of NO_PROXY: `*`, an address, a range, a name with its sub-domains, `.name` for these alone; with a port. */
+/**
+ * One entry of NO_PROXY: `*`, an address, a range, a name with its sub-domains, `.name` for these alone; with a port.
+ */
 function matches(entry: string, host: string, port: number): boolean {
   if (!entry) return false
   if (entry === '*') return true

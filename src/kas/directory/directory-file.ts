@@ -22,7 +22,10 @@ export interface DirectoryFileOptions extends Partial<FolderWatchOptions> {
   readonly maxBytes?: number
 }
 
-/** `none`: never read; `good`: what is on the disk is in force; `stale`: an older one is, for what is on the disk failed. */
+/**
+ * `none`: never read; `good`: what is on the disk is in force; `stale`: an older one is, for what is on the disk
+ * failed.
+ */
 export interface DirectoryFileState {
   readonly inForce: 'none' | 'good' | 'stale'
   /** when what is in force was read, in ms since 1970 */

@@ -54,7 +54,10 @@ export interface Directory {
    * it is old, and `onChange` tells when it is a refusal. Absent: nobody has to ask.
    */
   watchToken?(token: string): () => void
-  /** @throws KasError JOB_TOKEN_UNAUTHORIZED, JOB_TOKEN_FORBIDDEN, JOB_TOKEN_NOT_FOUND, JOB_AGENTS_FAILED, AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN */
+  /**
+   * @throws KasError JOB_TOKEN_UNAUTHORIZED, JOB_TOKEN_FORBIDDEN, JOB_TOKEN_NOT_FOUND, JOB_AGENTS_FAILED,
+   * AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN
+   */
   grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant>
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN */
   grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant>
@@ -77,6 +80,8 @@ export interface Directory {
     configuration: Readonly<Record<string, unknown>>,
     signal: AbortSignal,
   ): Promise<'taken' | 'agent_gone'>
-  /** Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell. */
+  /**
+   * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
+   */
   onChange?(listener: () => void): () => void
 }

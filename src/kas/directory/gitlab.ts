@@ -93,7 +93,9 @@ export class GitlabDirectory implements Directory, Service {
     this.#listeners.clear()
   }
 
-  /** Calls `listener` after GitLab refused an agent's token that it had known, until the returned function is called. */
+  /**
+   * Calls `listener` after GitLab refused an agent's token that it had known, until the returned function is called.
+   */
   onChange(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)

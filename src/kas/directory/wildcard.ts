@@ -1,4 +1,7 @@
-/** Whether `text` is what `pattern` describes; `*` stands for any characters, also none. Linear in their lengths' product. */
+/**
+ * Whether `text` is what `pattern` describes; `*` stands for any characters, also none. Linear in their lengths'
+ * product.
+ */
 export function matchesWildcard(pattern: string, text: string): boolean {
   let p = 0
   let t = 0

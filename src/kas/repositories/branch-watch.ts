@@ -16,7 +16,7 @@ export interface BranchWatchComponents {
 export interface BranchWatchOptions {
   /** from the end of one look to the next while somebody listens, in ms; a quarter of it is jitter */
   readonly pollMs: number
-  /** from the first failure in a row to the next look, in ms, doubled after each further one; default: twice `pollMs` */
+  /** from the first failure in a row to the next look, in ms, then doubled; default: twice `pollMs` */
   readonly minBackoffMs?: number
   /** the longest pause after failures in a row, in ms */
   readonly maxBackoffMs: number
@@ -64,7 +64,9 @@ export class BranchWatch {
     return sight.result.commit
   }
 
-  /** Calls `listener` after the branch moved, or became readable or unreadable, until the returned function is called. */
+  /**
+   * Calls `listener` after the branch moved, or became readable or unreadable, until the returned function is called.
+   */
   onMove(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)

@@ -2,12 +2,10 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { Service } from '../../lib/service.ts'
 import type { Agent } from '../directory/directory.ts'
 import { BranchWatch } from './branch-watch.ts'
 import { GitMirror } from './git-mirror.ts'
 import { ProcessLimit } from './process-limit.ts'
-import type { CommitId, Repositories } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 import { type ProjectAddresses, WatchedRepositories, type WatchedRepository } from './watched-repositories.ts'
 
@@ -59,75 +57,27 @@ const defaults = {
   keepReplacedMs: 60_000,
 }
 
-interface Repository extends WatchedRepository {
-  readonly mirror: GitMirror
-}
-
 /** Repositories read by git from bare mirrors on the disk; agents of one repository share a mirror and its polls. */
-export class GitRepositories implements Repositories, Service {
-  readonly #components: GitRepositoriesComponents
-  readonly #options: GitRepositoriesOptions & typeof defaults
-  readonly #clock: Clock
-  readonly #log: Logger
-  readonly #limit: ProcessLimit
-  readonly #watched: WatchedRepositories<RepositoryAddress, Repository>
-
-  constructor(components: GitRepositoriesComponents, options: GitRepositoriesOptions) {
-    this.#components = components
-    this.#options = { ...defaults, ...options }
-    this.#clock = components.clock ?? systemClock
-    this.#log = components.log.child({ mod_name: 'repositories' })
-    const { maxProcesses, maxWaitingProcesses, maxRepositories } = this.#options
-    this.#limit = new ProcessLimit({ maxRunning: maxProcesses, maxWaiting: maxWaitingProcesses })
-    this.#watched = new WatchedRepositories(
-      { addresses: components.addresses, keyOf, open: (key, address) => this.#open(key, address) },
-      { maxRepositories, absence: ({ project }) => `project ${project.path} has no git repository in the directory` },
-    )
-  }
-
-  async start(): Promise<void> {
-    this.#watched.start()
-  }
-
-  async stop(): Promise<void> {
-    await this.#watched.stop()
-  }
-
-  async head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined> {
-    return await this.#watched.of(agent).watch.head(signal)
-  }
-
-  async file(
-    agent: Agent,
-    commit: CommitId,
-    path: string,
-    maxBytes: number,
-    signal: AbortSignal,
-  ): Promise<Uint8Array | undefined> {
-    return await this.#watched.of(agent).mirror.file(commit, path, maxBytes, signal)
-  }
-
-  onMove(agent: Agent, listener: () => void): () => void {
-    return this.#watched.onMove(agent, listener)
-  }
-
-  /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
-  async poke(projectId: bigint): Promise<void> {
-    await this.#watched.poke(projectId)
-  }
-
-  #open(key: string, address: RepositoryAddress): Repository {
-    const log = this.#log.child({ mirror: key })
-    const components = { address, limit: this.#limit, log, clock: this.#clock }
-    const mirror = new GitMirror(components, { ...this.#options, folder: join(this.#options.stateDir, key) })
-    const random = this.#components.random ?? Math.random
-    const watch = new BranchWatch({ look: () => mirror.update(), clock: this.#clock, log, random }, this.#options)
+export function gitRepositories(
+  components: GitRepositoriesComponents,
+  givenOptions: GitRepositoriesOptions,
+): WatchedRepositories<RepositoryAddress> {
+  const options = { ...defaults, ...givenOptions }
+  const { addresses, clock = systemClock, random = Math.random } = components
+  const log = components.log.child({ mod_name: 'repositories' })
+  const limit = new ProcessLimit({ maxRunning: options.maxProcesses, maxWaiting: options.maxWaitingProcesses })
+  const open = (key: string, address: RepositoryAddress): WatchedRepository => {
+    const own = { address, limit, log: log.child({ mirror: key }), clock }
+    const mirror = new GitMirror(own, { ...options, folder: join(options.stateDir, key) })
+    const watch = new BranchWatch({ look: () => mirror.update(), clock, log: own.log, random }, options)
     const stop = async () => {
       await Promise.all([mirror.stop(), watch.stop()])
       await mirror.stop() // for what the last look left
     }
-    return { mirror, watch, stop }
+    return { watch, file: (...args) => mirror.file(...args), stop }
   }
+  const absence = ({ project }: Agent) => `project ${project.path} has no git repository in the directory`
+  return new WatchedRepositories({ addresses, keyOf, open }, { maxRepositories: options.maxRepositories, absence })
 }
 
 /** One mirror for one URL as seen with one set of credentials: nobody reads what another's credentials fetched. */

@@ -1,6 +1,9 @@
 import { KasError } from '../../lib/errors.ts'
+import type { Service } from '../../lib/service.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { BranchWatch } from './branch-watch.ts'
+import { RecentlyUsed } from './recently-used.ts'
+import type { CommitId, Repositories } from './repositories.ts'
 
 /** Tells where the repositories of projects lie. */
 export interface ProjectAddresses<Address> {
@@ -16,15 +19,19 @@ export interface ProjectAddresses<Address> {
 /** One repository that is read, and whose branch is watched. */
 export interface WatchedRepository {
   readonly watch: BranchWatch
+  /** As `Repositories.file`. */
+  file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
   /** Ends all that runs, the watch too. */
   stop(): Promise<void>
 }
 
-export interface WatchedRepositoriesComponents<Address, Repository extends WatchedRepository> {
+export interface WatchedRepositoriesComponents<Address> {
   readonly addresses: ProjectAddresses<Address>
   /** Equal for addresses that are read as one. */
   keyOf(address: Address): string
-  open(key: string, address: Address, projectId: bigint): Repository
+  open(key: string, address: Address, projectId: bigint): WatchedRepository
+  /** Ends what the repositories shared, after all of them have ended. */
+  close?(): void
 }
 
 export interface WatchedRepositoriesOptions {
@@ -43,24 +50,48 @@ interface Follower {
   detach: () => void
 }
 
+/** A repository with the reads that run: one that is read does not make room. */
+class Opened {
+  readonly repository: WatchedRepository
+  #reads = 0
+
+  constructor(repository: WatchedRepository) {
+    this.repository = repository
+  }
+
+  get inUse(): boolean {
+    return this.#reads > 0 || this.repository.watch.inUse
+  }
+
+  async file(...args: Parameters<WatchedRepository['file']>): Promise<Uint8Array | undefined> {
+    this.#reads += 1
+    try {
+      return await this.repository.file(...args)
+    } finally {
+      this.#reads -= 1
+    }
+  }
+}
+
 /** Repositories by where they lie: agents of one project share one, and follow it when it moves. */
-export class WatchedRepositories<Address, Repository extends WatchedRepository> {
-  readonly #components: WatchedRepositoriesComponents<Address, Repository>
+export class WatchedRepositories<Address> implements Repositories, Service {
+  readonly #components: WatchedRepositoriesComponents<Address>
   readonly #options: WatchedRepositoriesOptions
-  /** by key, longest unused first */
-  readonly #repositories = new Map<string, Repository>()
+  readonly #opened: RecentlyUsed<Opened>
   readonly #ending = new Set<Promise<void>>()
   /** by project */
   readonly #followers = new Map<bigint, Set<Follower>>()
   #detachAddresses: (() => void) | undefined
   #stopped = false
 
-  constructor(components: WatchedRepositoriesComponents<Address, Repository>, options: WatchedRepositoriesOptions) {
+  constructor(components: WatchedRepositoriesComponents<Address>, options: WatchedRepositoriesOptions) {
     this.#components = components
     this.#options = options
+    const ended = (_: string, { repository }: Opened) => this.#end(repository)
+    this.#opened = new RecentlyUsed({ ended }, { max: options.maxRepositories })
   }
 
-  start(): void {
+  async start(): Promise<void> {
     this.#detachAddresses = this.#components.addresses.onChange((projectId) => this.#addressesChanged(projectId))
   }
 
@@ -68,15 +99,23 @@ export class WatchedRepositories<Address, Repository extends WatchedRepository> 
     this.#stopped = true
     this.#detachAddresses?.()
     this.#followers.clear()
-    for (const [key, repository] of this.#repositories) this.#end(key, repository)
+    this.#opened.clear()
     await Promise.all(this.#ending)
+    this.#components.close?.()
   }
 
-  /** @throws KasError REPOSITORY_FAILED if the agent's project has none, SHUTTING_DOWN */
-  of(agent: Agent): Repository {
-    const address = this.#components.addresses.repository(agent.project.id)
-    if (address) return this.#at(address, agent.project.id)
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail: this.#options.absence(agent) })
+  async head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined> {
+    return await this.#of(agent).repository.watch.head(signal)
+  }
+
+  async file(
+    agent: Agent,
+    commit: CommitId,
+    path: string,
+    maxBytes: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array | undefined> {
+    return await this.#of(agent).file(commit, path, maxBytes, signal)
   }
 
   /** Calls `listener` after the branch moved, or the repository did, until the returned function is called. */
@@ -96,14 +135,15 @@ export class WatchedRepositories<Address, Repository extends WatchedRepository> 
   /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
     const address = this.#components.addresses.repository(projectId)
-    if (address) await this.#repositories.get(this.#components.keyOf(address))?.watch.poke()
+    if (address) await this.#opened.peek(this.#components.keyOf(address))?.repository.watch.poke()
   }
 
   /** Attaches a follower to where its repository lies now; a project without one is followed once it has one. */
   #follow(follower: Follower): void {
     const address = this.#components.addresses.repository(follower.projectId)
     follower.key = address && this.#components.keyOf(address)
-    follower.detach = address ? this.#at(address, follower.projectId).watch.onMove(follower.listener) : () => undefined
+    const watch = address && this.#at(address, follower.projectId).repository.watch
+    follower.detach = watch ? watch.onMove(follower.listener) : () => undefined
   }
 
   #addressesChanged(projectId?: bigint): void {
@@ -119,27 +159,20 @@ export class WatchedRepositories<Address, Repository extends WatchedRepository> 
     follower.listener()
   }
 
-  #at(address: Address, projectId: bigint): Repository {
+  /** @throws KasError REPOSITORY_FAILED if the agent's project has none, SHUTTING_DOWN */
+  #of(agent: Agent): Opened {
+    const address = this.#components.addresses.repository(agent.project.id)
+    if (address) return this.#at(address, agent.project.id)
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail: this.#options.absence(agent) })
+  }
+
+  #at(address: Address, projectId: bigint): Opened {
     if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
     const key = this.#components.keyOf(address)
-    const repository = this.#repositories.get(key) ?? this.#components.open(key, address, projectId)
-    this.#repositories.delete(key) // to the end: the most recently used
-    this.#repositories.set(key, repository)
-    this.#makeRoom()
-    return repository
+    return this.#opened.at(key, () => new Opened(this.#components.open(key, address, projectId)))
   }
 
-  #makeRoom(): void {
-    if (this.#repositories.size <= this.#options.maxRepositories) return
-    for (const [key, repository] of this.#repositories) {
-      if (repository.watch.inUse) continue
-      this.#end(key, repository)
-      return
-    }
-  }
-
-  #end(key: string, repository: Repository): void {
-    this.#repositories.delete(key)
+  #end(repository: WatchedRepository): void {
     const ended = repository.stop().then(() => void this.#ending.delete(ended))
     this.#ending.add(ended)
   }

@@ -13,8 +13,8 @@ import type { AgentId, Metadata, Outcome } from '../../proto/call.ts'
  */
 export const tunnelKey = 'kas-tunnel'
 /**
- * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller is silent at first
- * could not be told from one that is given up.
+ * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller is
+ * silent at first could not be told from one that is given up.
  */
 export const go = new Uint8Array(0)
 const agentIdKey = 'kas-agent-id'

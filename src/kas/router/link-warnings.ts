@@ -20,7 +20,10 @@ interface Outage {
   readonly cancel: () => void
 }
 
-/** Says that calls cannot be handed to a replica though the gossip knows it: once for each outage, and once that it is over. */
+/**
+ * Says that calls cannot be handed to a replica though the gossip knows it: once for each outage, and once that it is
+ * over.
+ */
 export class LinkWarnings {
   readonly #clock: Clock
   readonly #log: Logger

@@ -13,7 +13,8 @@ export interface ReachabilityOptions {
 
 /**
  * Unreachable: three rounds, of timers that may fire early, so about 1 s for a frozen process; what is shorter would
- * take a long garbage collection for a death. Lost: longer than machines pause that are moved, and as long as an agent of ours, and the table, wait for a replica.
+ * take a long garbage collection for a death. Lost: longer than machines pause that are moved, and as long as an agent
+ * of ours, and the table, wait for a replica.
  */
 export const defaultReachability: ReachabilityOptions = {
   roundMs: 250,

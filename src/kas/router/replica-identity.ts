@@ -2,7 +2,9 @@ import { createHash, randomBytes, webcrypto } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
 import { loadX509 } from '../load-x509.ts'
 
-/** The key of one process, made at its start: its row carries the hash, and both sides of a link check it (design 6). */
+/**
+ * The key of one process, made at its start: its row carries the hash, and both sides of a link check it (design 6).
+ */
 export interface ReplicaIdentity {
   readonly certificatePem: string
   readonly keyPem: string

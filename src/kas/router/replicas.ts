@@ -64,7 +64,10 @@ export class Replicas implements Service {
     this.#links.clear()
   }
 
-  /** Calls `listener` when another replica may hold the agent, or be reached, that was not; until the function is called. */
+  /**
+   * Calls `listener` when another replica may hold the agent, or be reached, that was not; until the function is
+   * called.
+   */
   onChange(agentId: AgentId, listener: () => void): () => void {
     const listeners = this.#listeners.get(agentId) ?? new Set()
     this.#listeners.set(agentId, listeners.add(listener))

@@ -97,8 +97,8 @@ export class Search {
   }
 
   /**
-   * No answer for `hedgeMs`: suspects are passed by, and a safe call may be tried a second way beside, once. If there is
-   * no further way, what is asked so far is asked again to wait, with all others.
+   * No answer for `hedgeMs`: suspects are passed by, and a safe call may be tried a second way beside, once. If there
+   * is no further way, what is asked so far is asked again to wait, with all others.
    */
   #onPatienceOver(race: Race, asked: ReadonlyMap<unknown, Way>, next: () => boolean): { end(): void } {
     const { hedges } = this.#components

@@ -231,7 +231,7 @@ export class AgentsServer implements Service {
       session.reject(enhanceYourCalm, 'too_many_pings')
     })
     session.onLeaving(() => {
-      // what is idle ends with OK, so that no call is on its way there; if kas asked for it, the agent has to dial first
+      // what is idle ends with OK, so that no call is on its way there; if kas asked, the agent has to dial first
       if (connection.wentAway) setTimeout(() => connection.retire(), dialMs).unref()
       else connection.retire()
     })

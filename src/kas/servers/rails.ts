@@ -53,7 +53,9 @@ const lingerMs = 1000
 /** GitLab makes a connection for each of its jobs, and ends it soon. */
 const maxConnections = 10_000
 
-/** Server `rails` (8153): GitLab asks and tells, and calls services of agents (wire-protocol 5.1, gitlab-contract 1). */
+/**
+ * Server `rails` (8153): GitLab asks and tells, and calls services of agents (wire-protocol 5.1, gitlab-contract 1).
+ */
 export class RailsServer implements Service {
   readonly #components: RailsServerComponents
   readonly #options: RailsServerOptions

@@ -101,7 +101,9 @@ export class Tunnel {
     this.#end.reject(error)
   }
 
-  /** The agent has said all, and Connect ends with OK or goes on; or with an error, which stops the agent's work too. */
+  /**
+   * The agent has said all, and Connect ends with OK or goes on; or with an error, which stops the agent's work too.
+   */
   #onCallEnd(end: TunnelCallEnd): void {
     this.connection.callEnded(end !== 'idle')
     if (end === 'idle') {

@@ -1,11 +1,12 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import { pause } from '../../lib/pause.ts'
 import { linkedController } from '../../lib/signals.ts'
 import { KnownAddresses } from './known-addresses.ts'
 import { AddressWatch, type Kind } from './kubernetes/address-watch.ts'
 import { ClusterClient } from './kubernetes/cluster-client.ts'
 import { failureText, isDenied, retryAfterMs } from './kubernetes/failure.ts'
-import { jittered, pause, type Random, type RetryOptions, retryPauseMs } from './pause.ts'
+import { jittered, type Random, type RetryOptions, retryPauseMs } from './retry.ts'
 import type { Discovered, DiscoverySource } from './source.ts'
 
 export interface KubernetesDiscoveryComponents {

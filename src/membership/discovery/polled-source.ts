@@ -1,8 +1,9 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import { pause } from '../../lib/pause.ts'
 import { abortable, linkedController } from '../../lib/signals.ts'
 import { KnownAddresses } from './known-addresses.ts'
-import { jittered, pause, type Random, retryPauseMs } from './pause.ts'
+import { jittered, type Random, retryPauseMs } from './retry.ts'
 import type { Discovered, DiscoverySource } from './source.ts'
 
 export interface PolledSourceComponents {

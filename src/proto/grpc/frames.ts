@@ -23,7 +23,9 @@ export class Deframer {
   /** bytes that the next frame takes; its prefix while that is unknown */
   #wanted = prefixBytes
 
-  /** @param encoding - `grpc-encoding` of the call, known with its headers; all but `gzip` refuses compressed messages */
+  /**
+   * @param encoding - `grpc-encoding` of the call, known with its headers; all but `gzip` refuses compressed messages
+   */
   constructor(maxMessageBytes: number, encoding: () => string | undefined) {
     this.#maxMessageBytes = maxMessageBytes
     this.#encoding = encoding

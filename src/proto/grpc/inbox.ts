@@ -43,7 +43,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#window = window
     this.#onUnwanted = onUnwanted
     const add = (message: Uint8Array) => this.#add(message)
-    // node keeps what comes while the stream is paused: a view would keep all that was read with it, of other streams too
+    // node keeps what comes while the stream is paused: a view would keep all that was read with it
     const push = stream.push
     stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) =>
       push.call(stream, this.#paused && chunk ? ownCopy(chunk) : chunk, encoding)

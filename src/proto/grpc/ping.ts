@@ -5,7 +5,8 @@ import { KasError } from '../../lib/errors.ts'
  * Asks the other side for a sign of life. Node sends no PING on a session that is being closed, though calls may run on
  * it for hours: there an empty SETTINGS frame asks instead, which has to be acknowledged too.
  *
- * @returns the round trip in ms. Rejects with TUNNEL_LOST (delivery none) when the connection ends first, or has not begun
+ * @returns the round trip in ms. Rejects with TUNNEL_LOST (delivery none) when the connection ends first, or has not
+ * begun
  */
 export function ping(session: Http2Session): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()

@@ -1,10 +1,12 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
 import { encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
 import { listen, startModule, startRaw, startSide } from './api-server.ts'
@@ -180,13 +182,14 @@ t.test('a server that is restarting is waited for, whatever the method', async (
   const port = await listen(probe)
   await new Promise((resolve) => probe.close(resolve))
   const { api } = startModule(t, port)
+  const refused = nextRefusedDial(t)
   const answer = exchange(api.forward, wholeRequest({ method: 'POST', contentLength: 5 }, 'hello'))
   const late = createServer(async (request, response) => void response.end(`got ${await text(request)}`))
   t.teardown(() => {
     late.closeAllConnections()
     late.close()
   })
-  await new Promise((resolve) => setTimeout(resolve, 100)) // the first attempts are refused
+  await refused
   await new Promise<void>((resolve) => late.listen(port, '127.0.0.1', resolve))
   t.equal((await answer).body.toString(), 'got hello')
 })
@@ -372,6 +375,18 @@ t.test('a header that HTTP does not allow fails the call alone', async (t) => {
   t.equal(bad.outcome.error?.grpcCode, 14)
   t.equal((await exchange(api.forward, wholeRequest())).body.toString(), 'fine')
 })
+
+/** Resolves once a connection that is begun from now on was refused. */
+function nextRefusedDial(t: Test): Promise<void> {
+  return new Promise((resolve) => {
+    const onSocket = (message: unknown) => {
+      const { socket } = message as { socket: Socket }
+      socket.once('error', (error: NodeJS.ErrnoException) => error.code === 'ECONNREFUSED' && resolve())
+    }
+    subscribe('net.client.socket', onSocket)
+    t.teardown(() => unsubscribe('net.client.socket', onSocket))
+  })
+}
 
 function pairs(raw: IncomingMessage['rawHeaders']): Map<string, string[]> {
   const map = new Map<string, string[]>()

@@ -7,7 +7,7 @@ import { runCli } from '../../../src/kas/cli/cli.ts'
 import { DirectoryFile } from '../../../src/kas/directory/directory-file.ts'
 import { FileDirectory } from '../../../src/kas/directory/file.ts'
 import { AgentConfigurations } from '../../../src/kas/repositories/agent-configurations.ts'
-import { GitRepositories } from '../../../src/kas/repositories/git.ts'
+import { gitRepositories } from '../../../src/kas/repositories/git.ts'
 import { Stages } from '../../../src/lib/service.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../../support/captured-log.ts'
@@ -42,7 +42,7 @@ t.test('a user is let in and out by pushes, and by the commands, while kas runs'
   const { log } = capturedLog()
   const directoryFile = new DirectoryFile({ log }, { file, debounceMs: 1 })
   const options = { stateDir: join(folder, 'state'), env: process.env, pollMs: 20 }
-  const repositories = new GitRepositories({ addresses: directoryFile, log }, options)
+  const repositories = gitRepositories({ addresses: directoryFile, log }, options)
   const configurations = new AgentConfigurations({ repositories, log })
   const directory = new FileDirectory({ directoryFile, configurations, log })
   const stages = new Stages([directoryFile, repositories, configurations])

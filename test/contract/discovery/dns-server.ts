@@ -15,7 +15,10 @@ const types: Readonly<Record<number, DnsQuestion['type']>> = { 1: 'A', 28: 'AAAA
 const headBytes = 12
 const responseCodes = { nxdomain: 3, servfail: 2 }
 
-/** A DNS server on UDP, at loopback unless told otherwise, that answers A and AAAA as it is told. RFC 1035, without compression in questions. */
+/**
+ * A DNS server on UDP, at loopback unless told otherwise, that answers A and AAAA as it is told. RFC 1035, without
+ * compression in questions.
+ */
 export class DnsServer {
   readonly questions: DnsQuestion[] = []
   readonly #waiting: { count: number; resolve: () => void }[] = []

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import type { Agent } from '../../../src/kas/directory/directory.ts'
-import { GitRepositories, type GitRepositoriesOptions } from '../../../src/kas/repositories/git.ts'
+import { type GitRepositoriesOptions, gitRepositories } from '../../../src/kas/repositories/git.ts'
 import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
 import type { RepositoryAddress } from '../../../src/kas/repositories/repository-url.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
@@ -50,7 +50,7 @@ async function start(
   const { log, lines } = capturedLog()
   const components = { addresses, log, random: () => 0 }
   const all: GitRepositoriesOptions = { stateDir, env: process.env, pollMs: 20, ...options }
-  const repositories = new GitRepositories(components, all)
+  const repositories = gitRepositories(components, all)
   t.teardown(() => repositories.stop())
   await repositories.start()
   const push = async (files: Readonly<Record<string, string | Uint8Array>>) => {
@@ -115,7 +115,7 @@ t.test('git: another start goes on with what was fetched', async (t) => {
   await repositories.stop()
   const [mirror = ''] = await readdir(stateDir)
   t.equal((await stat(join(stateDir, mirror, '0'))).mode & 0o777, 0o700)
-  const again = new GitRepositories(components, options)
+  const again = gitRepositories(components, options)
   t.teardown(() => again.stop())
   t.equal(await again.head(agent, signal), commit)
   t.same(await readdir(join(stateDir, mirror)), ['0'])
@@ -278,7 +278,7 @@ t.test('git: https with credentials and a CA of its own, over the wire', async (
   addresses.change({ url: `${origin}/x.git`, credentialsFile })
   t.match((await failure(repositories.head(agent, signal))).message, /certificate/, 'an unknown CA is refused')
 
-  const trusting = new GitRepositories(components, { ...options, env: { ...process.env, SSL_CERT_FILE: caFile } })
+  const trusting = gitRepositories(components, { ...options, env: { ...process.env, SSL_CERT_FILE: caFile } })
   t.teardown(() => trusting.stop())
   t.equal(await trusting.head(agent, signal), commit)
   t.equal(String(Buffer.from((await trusting.file(agent, commit, 'a', 9, signal)) ?? [])), '1')

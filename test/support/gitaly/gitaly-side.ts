@@ -8,7 +8,7 @@ import {
   type GitalyCoordinates,
   GitalyCoordinatesByProject,
 } from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
-import { GitalyRepositories, type GitalyRepositoriesOptions } from '../../../src/kas/repositories/gitaly.ts'
+import { type GitalyRepositoriesOptions, gitalyRepositories } from '../../../src/kas/repositories/gitaly.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../captured-log.ts'
@@ -41,7 +41,7 @@ export async function startGitalySide(t: Test, options: GitalySideOptions = {}) 
     })
   learn()
   const { log, lines } = capturedLog()
-  const repositories = new GitalyRepositories(
+  const repositories = gitalyRepositories(
     {
       addresses,
       secureContext: async () => tls.createSecureContext(options.authority ? { ca: options.authority } : {}),

@@ -61,7 +61,9 @@ export class VirtualNetwork {
     return host
   }
 
-  /** From now on what the two say to a server of the other at `port` is dropped without a word, open connections too. */
+  /**
+   * From now on what the two say to a server of the other at `port` is dropped without a word, open connections too.
+   */
   async cut(one: Host, other: Host, port: number): Promise<void> {
     await this.#rules('add', [one, other], port)
   }

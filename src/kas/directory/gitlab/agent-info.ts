@@ -51,7 +51,9 @@ export class AgentInfos {
   readonly #log: Logger
   readonly #clock: Clock
   #answering: string | undefined
-  /** until when the token goes along as a bearer too, as GitLab before 17.2 may want it; `never`: newer headers are read */
+  /**
+   * until when the token goes along as a bearer too, as GitLab before 17.2 may want it; `never`: newer headers are read
+   */
   #bearerUntil: number | 'unknown' | 'never' = 'unknown'
 
   constructor(components: { client: Pick<GitlabClient, 'ask'>; log: Logger; clock: Clock }) {
@@ -70,7 +72,9 @@ export class AgentInfos {
     return typeof this.#bearerUntil === 'number' ? { ...own, Authorization: `Bearer ${token}` } : own
   }
 
-  /** @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY */
+  /**
+   * @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY
+   */
   async ask(token: string, signal: AbortSignal): Promise<AgentInfo> {
     const paths = this.#answering === oldPath ? [oldPath, newPath] : [newPath, oldPath]
     let absent: unknown

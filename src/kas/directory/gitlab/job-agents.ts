@@ -71,7 +71,10 @@ export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
   }
 }
 
-/** Nothing, `{}` and `agent`: as the agent; what is not known is refused, never taken for that (gitlab-contract 9.1 no. 13). */
+/**
+ * Nothing, `{}` and `agent`: as the agent; what is not known is refused, never taken for that (gitlab-contract 9.1 no.
+ * 13).
+ */
 function accessAs(configuration: unknown): JobGrant['accessAs'] {
   const entry = tree(configuration ?? {}, 'configuration')
   const [given, ...others] = Object.entries(tree(entry.access_as ?? {}, 'access_as'))

@@ -8,6 +8,7 @@ import {
 import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import { goCodeName } from '../../../lib/go-code-name.ts'
+import { linkedController } from '../../../lib/signals.ts'
 import {
   CommitService,
   GetTreeEntriesRequestSchema,
@@ -37,7 +38,7 @@ export interface GitalyRepositoryComponents {
 export interface GitalyRepositoryOptions {
   /** an advertisement of more refs is not read further, in bytes */
   readonly maxRefsBytes: number
-  /** once the branch is found the rest is read up to so many bytes: Gitaly keeps a whole answer for the next question */
+  /** past the branch the rest is read up to so many bytes: Gitaly keeps a whole answer for the next question */
   readonly maxReadOnBytes: number
 }
 
@@ -54,6 +55,7 @@ export class GitalyRepository {
   readonly #repository: Repository
   readonly #components: GitalyRepositoryComponents
   readonly #options: GitalyRepositoryOptions
+  readonly #stopped = new AbortController()
 
   constructor(
     coordinates: GitalyCoordinates,
@@ -71,9 +73,9 @@ export class GitalyRepository {
   /**
    * Where the default branch stands now; `undefined`: the repository is empty.
    *
-   * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
+   * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED, SHUTTING_DOWN
    */
-  async head(signal: AbortSignal): Promise<CommitId | undefined> {
+  async head(signal?: AbortSignal): Promise<CommitId | undefined> {
     const discovery = new ReferenceDiscovery(this.#coordinates.defaultBranch)
     const request = create(InfoRefsRequestSchema, { repository: this.#repository })
     let bytes = 0
@@ -96,7 +98,7 @@ export class GitalyRepository {
   /**
    * A file at a commit; `undefined` if it is absent there.
    *
-   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or no file, REPOSITORY_FAILED
+   * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or no file, REPOSITORY_FAILED, SHUTTING_DOWN
    */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const request = create(TreeEntryRequestSchema, {
@@ -126,6 +128,11 @@ export class GitalyRepository {
       throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's TreeEntry: ${path} is not as long as it says` })
     }
     return Buffer.concat(parts)
+  }
+
+  /** Ends the calls that run. */
+  stop(): void {
+    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
   }
 
   /**
@@ -161,7 +168,7 @@ export class GitalyRepository {
   async *#call<Method extends DescMethodServerStreaming>(
     { name, parent, input, output }: Method,
     request: MessageShape<Method['input']>,
-    signal: AbortSignal,
+    signal: AbortSignal | undefined,
   ): AsyncGenerator<MessageShape<Method['output']>, void, void> {
     const { server, features, clock } = this.#components
     const { token } = this.#coordinates
@@ -170,7 +177,12 @@ export class GitalyRepository {
       request: toBinary(input, request),
       metadata: () => gitalyMetadata({ token, features: features() }, clock.now()),
     }
-    for await (const message of server().call(call, signal)) yield decoded<Method['output']>(output, message)
+    const ended = linkedController(this.#stopped.signal, signal)
+    try {
+      for await (const message of server().call(call, ended.signal)) yield decoded<Method['output']>(output, message)
+    } finally {
+      ended.dispose()
+    }
   }
 }
 

@@ -58,7 +58,8 @@ export class GitalyServer {
   /**
    * The messages of an answer. A call whose connection was lost before the first of them is made once more.
    *
-   * @throws KasError REPOSITORY_FAILED if Gitaly was not reached, or not in time; STATUS as Gitaly said; the signal's reason
+   * @throws KasError REPOSITORY_FAILED if Gitaly was not reached, or not in time; STATUS as Gitaly said; else the
+   * signal's reason
    */
   async *call(call: GitalyCall, signal: AbortSignal): AsyncGenerator<Uint8Array, void, void> {
     const { limit, globalLimit } = this.#components

@@ -1,5 +1,6 @@
 import type { SecureContext } from 'node:tls'
 import type { Clock } from '../../../lib/clock.ts'
+import { RecentlyUsed } from '../recently-used.ts'
 import { CallLimit } from './call-limit.ts'
 import type { GitalyMetrics } from './gitaly-metrics.ts'
 import { GitalyServer, type GitalyServerOptions } from './gitaly-server.ts'
@@ -27,8 +28,7 @@ export class GitalyServers {
   readonly #options: GitalyServersOptions
   readonly #globalLimit: CallLimit
   #context: Promise<SecureContext> | undefined
-  /** longest unused first */
-  readonly #servers = new Map<string, GitalyServer>()
+  readonly #servers: RecentlyUsed<GitalyServer>
 
   constructor(
     components: { clock: Clock; metrics: GitalyMetrics; secureContext: () => Promise<SecureContext> },
@@ -39,22 +39,20 @@ export class GitalyServers {
     this.#secureContext = components.secureContext
     this.#options = options
     this.#globalLimit = this.#limit(undefined, options.globalLimit)
+    const ended = (address: string, server: GitalyServer) => this.#end(address, server)
+    this.#servers = new RecentlyUsed({ ended }, { max: options.maxServers })
   }
 
   at(address: string): GitalyServer {
-    const server = this.#servers.get(address) ?? this.#add(address)
-    this.#servers.delete(address) // to the end: the most recently used
-    this.#servers.set(address, server)
-    this.#makeRoom()
-    return server
+    return this.#servers.at(address, () => this.#open(address))
   }
 
   /** Ends all connections. */
   stop(): void {
-    for (const [address, server] of this.#servers) this.#end(address, server)
+    this.#servers.clear()
   }
 
-  #add(address: string): GitalyServer {
+  #open(address: string): GitalyServer {
     const components = {
       globalLimit: this.#globalLimit,
       limit: this.#limit(address, this.#options.serverLimit),
@@ -80,17 +78,7 @@ export class GitalyServers {
     return new CallLimit({ clock: this.#clock, waited }, { ...limit, maxWaiting: this.#options.maxWaitingCalls })
   }
 
-  #makeRoom(): void {
-    if (this.#servers.size <= this.#options.maxServers) return
-    for (const [address, server] of this.#servers) {
-      if (server.inUse) continue
-      this.#end(address, server)
-      return
-    }
-  }
-
   #end(address: string, server: GitalyServer): void {
-    this.#servers.delete(address)
     this.#metrics.forgotten(address)
     server.stop()
   }

@@ -23,7 +23,10 @@ const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
 const retryAfterSeconds = '1'
 const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
-/** Refusals to carry the call at all, and what no request but a watch over WebSocket meets; all else is a 502, as from upstream. */
+/**
+ * Refusals to carry the call at all, and what no request but a watch over WebSocket meets; all else is a 502, as from
+ * upstream.
+ */
 const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED', 'WATCH_ENDED', 'WATCH_REFUSED'])
 
 /** What GitLab said, or how it failed, is for the caller too: upstream shows it, and users search for it. */

@@ -66,7 +66,9 @@ function encodeJson({ message, code }: Status): string {
   return `${json.replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
 }
 
-/** As Go writes it: keys sorted, the message quoted since it always holds a colon, folded at the first space after 80. */
+/**
+ * As Go writes it: keys sorted, the message quoted since it always holds a colon, folded at the first space after 80.
+ */
 function encodeYaml({ message, code }: Status): string {
   const reason = reasons[code]
   const quoted = unprintable.test(message) ? JSON.stringify(message) : folded(`'${message.replaceAll("'", "''")}'`)

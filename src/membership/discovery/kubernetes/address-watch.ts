@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '@kubernetes/client-node'
 import type { Clock } from '../../../lib/clock.ts'
-import type { Random } from '../pause.ts'
+import type { Random } from '../retry.ts'
 import type { ClusterClient } from './cluster-client.ts'
 import { endpointsAddresses, sliceAddresses } from './endpoint-addresses.ts'
 import { type Listed, ServiceInformer, type ServiceInformerOptions } from './service-informer.ts'

@@ -1,6 +1,7 @@
 import type { KubernetesListObject, KubernetesObject, ListWatch, Watch } from '@kubernetes/client-node'
 import type { Clock } from '../../../lib/clock.ts'
-import { jittered, pause, type Random } from '../pause.ts'
+import { pause } from '../../../lib/pause.ts'
+import { jittered, type Random } from '../retry.ts'
 import type { ClusterClient } from './cluster-client.ts'
 
 /** What is listed and watched. */

@@ -1,3 +1,5 @@
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { HedgeBudget } from '../../../../src/kas/router/hedge-budget.ts'
 import { lostReply } from '../../../../src/kas/router/lost-reply.ts'
@@ -6,7 +8,6 @@ import type { AskOptions, ReplicaLink } from '../../../../src/kas/router/replica
 import type { Way } from '../../../../src/kas/router/replicas.ts'
 import { Search } from '../../../../src/kas/router/search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
-import { delay } from '../../../../src/lib/signals.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import { KnownMessages } from '../../../../src/proto/known-messages.ts'
 import { callOf } from '../../../support/agents-server.ts'
@@ -100,10 +101,15 @@ t.test('a suspect is passed by, whatever the call does, and its late offer goes 
 })
 
 t.test('beside a replica that is reachable and slow a safe call tries one more way, an unsafe one none', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
   const [slow, other, third] = [new FakeWay('a'), new FakeWay('b'), new FakeWay('c')]
   const { running } = searchAmong([slow, other, third], safe)
+  await slow.isAsked()
+  mock.timers.tick(options.hedgeMs)
   const second = await other.isAsked()
-  await delay(3 * options.hedgeMs)
+  mock.timers.tick(3 * options.hedgeMs)
+  await nextTurn()
   t.same(third.asked, [], 'once is enough')
   const offer = other.offer()
   second.answer(offer)
@@ -112,7 +118,8 @@ t.test('beside a replica that is reachable and slow a safe call tries one more w
   const [patient, unasked] = [new FakeWay('a'), new FakeWay('b')]
   const unsafe = searchAmong([patient, unasked])
   const first = await patient.isAsked()
-  await delay(3 * options.hedgeMs)
+  mock.timers.tick(3 * options.hedgeMs)
+  await nextTurn()
   t.same(unasked.asked, [])
   first.answer(patient.offer())
   await unsafe.running

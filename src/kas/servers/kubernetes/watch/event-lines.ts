@@ -26,7 +26,8 @@ export class EventLines {
       yield this.rest()
       from = end + 1
     }
-    if (from < chunk.length) this.keep(Uint8Array.from(chunk.subarray(from))) // the rest of the message is not held by it
+    // the rest of the message is not held by it
+    if (from < chunk.length) this.keep(Uint8Array.from(chunk.subarray(from)))
   }
 
   /** @throws KasError MESSAGE_TOO_LARGE */

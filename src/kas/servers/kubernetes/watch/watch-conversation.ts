@@ -53,7 +53,8 @@ export class WatchConversation {
     const onAbort = () => out.close(goingAway, 'kas is shutting down')
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
-    if (socket.readyState !== socket.CLOSED) await new Promise((resolve) => socket.once('close', resolve)) // an error too ends so
+    // an error too ends so
+    if (socket.readyState !== socket.CLOSED) await new Promise((resolve) => socket.once('close', resolve))
     signal.removeEventListener('abort', onAbort)
     this.#endAll()
   }

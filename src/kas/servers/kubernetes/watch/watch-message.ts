@@ -39,8 +39,8 @@ export function readWatchMessage(text: string): WatchMessage {
 }
 
 /**
- * Parameters that are not known go to the API server as they are, in its spelling: a selector that is dropped would show
- * more than was asked for.
+ * Parameters that are not known go to the API server as they are, in its spelling: a selector that is dropped would
+ * show more than was asked for.
  *
  * @throws KasError BAD_REQUEST
  */

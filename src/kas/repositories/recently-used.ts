@@ -1,0 +1,54 @@
+export interface RecentlyUsedComponents<Thing> {
+  /** `thing` is no longer kept: it made room, or all end */
+  ended(key: string, thing: Thing): void
+}
+
+export interface RecentlyUsedOptions {
+  /** things that are kept; more only while all of them are in use */
+  readonly max: number
+}
+
+/** Things by key. One too many makes the longest unused one end that nobody uses at the moment. */
+export class RecentlyUsed<Thing extends { readonly inUse: boolean }> {
+  readonly #components: RecentlyUsedComponents<Thing>
+  readonly #options: RecentlyUsedOptions
+  /** longest unused first */
+  readonly #things = new Map<string, Thing>()
+
+  constructor(components: RecentlyUsedComponents<Thing>, options: RecentlyUsedOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** The thing of `key`, made if there is none. */
+  at(key: string, make: () => Thing): Thing {
+    const thing = this.#things.get(key) ?? make()
+    this.#things.delete(key) // to the end: the most recently used
+    this.#things.set(key, thing)
+    this.#makeRoom(thing)
+    return thing
+  }
+
+  /** The thing of `key` if there is one; this is no use of it. */
+  peek(key: string): Thing | undefined {
+    return this.#things.get(key)
+  }
+
+  clear(): void {
+    for (const [key, thing] of this.#things) this.#end(key, thing)
+  }
+
+  #makeRoom(newest: Thing): void {
+    if (this.#things.size <= this.#options.max) return
+    for (const [key, thing] of this.#things) {
+      if (thing.inUse || thing === newest) continue
+      this.#end(key, thing)
+      return
+    }
+  }
+
+  #end(key: string, thing: Thing): void {
+    this.#things.delete(key)
+    this.#components.ended(key, thing)
+  }
+}
