@@ -38,7 +38,7 @@ export async function dialReplica(
     socket.destroy()
     throw cause instanceof KasError ? cause : lost('no connection', cause)
   }
-  return ClientSession.over(socket, { authority: address, scheme: 'https' })
+  return ClientSession.over(socket, { authority: address, scheme: 'https', bodyTrailers: true })
 }
 
 function lost(detail: string, cause?: unknown): KasError {

@@ -2,6 +2,7 @@ import { type ClientHttp2Session, connect, type OutgoingHttpHeaders } from 'node
 import type { Duplex } from 'node:stream'
 import { KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
+import { bodyTrailersKey, bodyTrailersValue } from './body-trailers.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
@@ -17,6 +18,8 @@ export interface ClientSessionOptions {
   readonly scheme: 'http' | 'https'
   readonly userAgent?: string
   readonly limits?: Partial<SessionLimits>
+  /** asks for trailers in the body: the other side is of ours, and may do it */
+  readonly bodyTrailers?: boolean
   /** the connection itself misbehaved; the calls on it are told on their own */
   readonly onError?: (error: unknown) => void
 }
@@ -41,6 +44,7 @@ export class ClientSession {
   readonly #session: ClientHttp2Session
   readonly #duplex: Duplex & { bytesRead?: number }
   readonly #base: OutgoingHttpHeaders
+  readonly #bodyTrailers: boolean
   readonly #window: StreamWindow
   readonly #streams = new Set<ClientStream>()
   readonly #onDraining: (() => void)[] = []
@@ -54,6 +58,7 @@ export class ClientSession {
   constructor(duplex: Duplex, options: ClientSessionOptions) {
     this.limits = { ...defaultLimits, ...options.limits }
     this.#duplex = duplex
+    this.#bodyTrailers = options.bodyTrailers ?? false
     this.#base = {
       ':method': 'POST',
       ':scheme': options.scheme,
@@ -61,6 +66,7 @@ export class ClientSession {
       'content-type': 'application/grpc+proto',
       te: 'trailers',
       'grpc-accept-encoding': 'gzip',
+      ...(options.bodyTrailers ? { [bodyTrailersKey]: bodyTrailersValue } : {}),
       ...(options.userAgent ? { 'user-agent': options.userAgent } : {}),
     }
     this.#session = connect(`${options.scheme}://${options.authority}`, {
@@ -113,10 +119,10 @@ export class ClientSession {
     const headers: OutgoingHttpHeaders = { ...this.#base, ':path': options.method }
     if (options.timeoutMs !== undefined) headers['grpc-timeout'] = writeTimeout(options.timeoutMs)
     if (options.metadata) writeMetadata(headers, options.metadata)
-    const abort = new AbortController()
-    const http2 = this.#session.request(headers, { endStream: false, signal: abort.signal })
-    const stream = new ClientStream(http2, abort, this.limits, {
+    const http2 = this.#session.request(headers, { endStream: false })
+    const stream = new ClientStream(http2, this.limits, {
       window: this.#window,
+      bodyTrailers: this.#bodyTrailers,
       isLost: () => this.#session.destroyed,
       onClosed: () => this.#streams.delete(stream),
     })

@@ -1,6 +1,8 @@
 import type { ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2'
+import { addAbortSignal } from 'node:stream'
 import { Code, KasError } from '../../lib/errors.ts'
 import { type Metadata, noMetadata, type Outcome } from '../call.ts'
+import { decodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'
 import { Inbox } from './inbox.ts'
@@ -13,6 +15,8 @@ const refusedCode = 7
 /** What a stream asks of its session. */
 interface Connection {
   readonly window: StreamWindow
+  /** trailers may come in the body */
+  readonly bodyTrailers: boolean
   isLost(): boolean
   onClosed(): void
 }
@@ -24,7 +28,6 @@ export class ClientStream {
   /** how the call ended. Never rejects. */
   readonly done: Promise<Outcome>
   readonly #http2: ClientHttp2Stream
-  readonly #abort: AbortController
   readonly #connection: Connection
   readonly #outbox: Outbox
   readonly #metadata = Promise.withResolvers<Metadata>()
@@ -35,18 +38,17 @@ export class ClientStream {
   #outcome: Outcome | undefined
   #unbind: (() => void) | undefined
 
-  /**
-   * @param abort - resets the stream at once; `http2.close` would half-close it first, and a body that was cut would
-   *   look whole
-   */
-  constructor(http2: ClientHttp2Stream, abort: AbortController, limits: SessionLimits, connection: Connection) {
+  constructor(http2: ClientHttp2Stream, limits: SessionLimits, connection: Connection) {
     this.#http2 = http2
-    this.#abort = abort
     this.#connection = connection
     this.metadata = this.#metadata.promise
     this.done = this.#done.promise
     this.#outbox = new Outbox(http2, limits.maxMessageBytes)
-    const deframer = new Deframer(limits.maxMessageBytes, () => this.#encoding)
+    const deframer = new Deframer(
+      limits.maxMessageBytes,
+      () => this.#encoding,
+      connection.bodyTrailers ? (bytes) => this.#onBodyTrailers(bytes) : undefined,
+    )
     this.#inbox = new Inbox(
       { stream: http2, deframer, window: connection.window },
       (error) => this.cancel(error),
@@ -97,7 +99,7 @@ export class ClientStream {
 
   cancel(reason: KasError = new KasError({ code: 'CANCELLED' })): void {
     this.#settle({ error: reason, trailers: noMetadata })
-    this.#abort.abort()
+    this.#reset()
   }
 
   #onResponse(headers: IncomingHttpHeaders, raw: readonly string[]): void {
@@ -110,6 +112,13 @@ export class ClientStream {
     } else this.#metadata.resolve(readMetadata(raw))
   }
 
+  #onBodyTrailers(bytes: Uint8Array): void {
+    const raw = decodeTrailers(bytes)
+    const parsed: IncomingHttpHeaders = {}
+    for (let i = 0; i < raw.length; i += 2) parsed[raw[i] as string] ??= raw[i + 1] as string
+    this.#trailers = { parsed, raw }
+  }
+
   #onEnd(): void {
     if (!this.#trailers) return // a reset, told by 'close'
     this.#inbox.end()
@@ -118,7 +127,7 @@ export class ClientStream {
       : readStatus(this.#trailers.parsed)
     this.#settle({ ...(error ? { error } : {}), trailers: readMetadata(this.#trailers.raw) })
     // the server has said all: what we still send is not wanted
-    if (!this.#http2.writableEnded) this.#abort.abort()
+    if (!this.#http2.writableEnded) this.#reset()
   }
 
   #onClose(): void {
@@ -134,6 +143,11 @@ export class ClientStream {
     this.#settle({ error, trailers: noMetadata })
   }
 
+  /** CANCEL, at once: `http2.close` would half-close the stream first, and a body that was cut would look whole. */
+  #reset(): void {
+    if (!this.#http2.destroyed) addAbortSignal(aborted, this.#http2)
+  }
+
   #settle(outcome: Outcome): void {
     if (this.#outcome) return
     this.#outcome = outcome
@@ -143,6 +157,8 @@ export class ClientStream {
     this.#done.resolve(outcome)
   }
 }
+
+const aborted = AbortSignal.abort()
 
 function unknownContent(contentType: string | undefined): KasError {
   const message = `unexpected content-type "${contentType ?? ''}"`

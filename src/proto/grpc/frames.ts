@@ -1,13 +1,14 @@
 import { gunzipSync } from 'node:zlib'
 import { KasError } from '../../lib/errors.ts'
+import { trailersFlag } from './body-trailers.ts'
 
 /** gRPC's framing of messages: a flag, four bytes of length, the message. */
 
 const prefixBytes = 5
 
-export function framePrefix(messageBytes: number): Buffer {
+export function framePrefix(messageBytes: number, flag = 0): Buffer {
   const prefix = Buffer.allocUnsafe(prefixBytes)
-  prefix[0] = 0
+  prefix[0] = flag
   prefix.writeUInt32BE(messageBytes, 1)
   return prefix
 }
@@ -18,6 +19,8 @@ export function framePrefix(messageBytes: number): Buffer {
 export class Deframer {
   readonly #maxMessageBytes: number
   readonly #encoding: () => string | undefined
+  readonly #onTrailers: ((bytes: Uint8Array) => void) | undefined
+  #hasTrailers = false
   #pieces: Buffer[] = []
   #held = 0
   /** bytes that the next frame takes; its prefix while that is unknown */
@@ -25,10 +28,12 @@ export class Deframer {
 
   /**
    * @param encoding - `grpc-encoding` of the call, known with its headers; all but `gzip` refuses compressed messages
+   * @param onTrailers - takes trailers in the body; without it they are a fault
    */
-  constructor(maxMessageBytes: number, encoding: () => string | undefined) {
+  constructor(maxMessageBytes: number, encoding: () => string | undefined, onTrailers?: (bytes: Uint8Array) => void) {
     this.#maxMessageBytes = maxMessageBytes
     this.#encoding = encoding
+    this.#onTrailers = onTrailers
   }
 
   /** Bytes of a message that has begun and not ended. */
@@ -56,7 +61,11 @@ export class Deframer {
         continue
       }
       this.#wanted = prefixBytes
-      onMessage(this.#decode(frame.bytes))
+      if (this.#hasTrailers) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a frame behind the trailers' })
+      if (frame.bytes[0] === trailersFlag && this.#onTrailers) {
+        this.#hasTrailers = true
+        this.#onTrailers(frame.bytes.subarray(prefixBytes))
+      } else onMessage(this.#decode(frame.bytes))
     }
     if (rest.length > 0) {
       this.#pieces.push(rest)

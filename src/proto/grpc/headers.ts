@@ -1,10 +1,11 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
+import { bodyTrailersKey } from './body-trailers.ts'
 
 /** Metadata, status and time-outs in HTTP/2 headers. */
 
-const unread = new Set(['content-type', 'te', 'date'])
+const unread = new Set(['content-type', 'te', 'date', bodyTrailersKey])
 const reserved = new Set([...unread, 'user-agent', 'connection', 'host'])
 
 /**

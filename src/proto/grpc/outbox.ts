@@ -1,5 +1,6 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
+import { trailersFlag } from './body-trailers.ts'
 import { framePrefix } from './frames.ts'
 import { maxUnsentBytes } from './limits.ts'
 
@@ -50,6 +51,12 @@ export class Outbox {
     if (stream.writableLength <= maxUnsentBytes) return undefined
     this.#room ??= Promise.withResolvers()
     return this.#room.promise
+  }
+
+  /** The last frame, which is no message. */
+  sendTrailers(payload: Buffer): void {
+    this.cork()
+    this.#stream.write(Buffer.concat([framePrefix(payload.length, trailersFlag), payload]))
   }
 
   /** Holds writes until the end of this turn of the event loop. */

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
+import { bodyTrailersKey, bodyTrailersValue, encodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { readMetadata, readTimeout, writeMetadata, writeStatus } from './headers.ts'
 import { Inbox } from './inbox.ts'
@@ -21,6 +22,7 @@ export class ServerStream {
   readonly #http2: ServerHttp2Stream
   readonly #rawHeaders: readonly string[]
   readonly #outbox: Outbox
+  readonly #trailersInBody: boolean
   #metadata: Metadata | undefined
   #controller: AbortController | undefined
   #failure: KasError | undefined
@@ -40,6 +42,7 @@ export class ServerStream {
     this.#rawHeaders = rawHeaders
     const maxBytes = session.limits.maxMessageBytes
     this.#outbox = new Outbox(http2, maxBytes)
+    this.#trailersInBody = headers[bodyTrailersKey] === bodyTrailersValue
     const deframer = new Deframer(maxBytes, () => headers['grpc-encoding'] as string | undefined)
     this.messages = new Inbox(
       { stream: http2, deframer, window: session.window },
@@ -124,7 +127,7 @@ export class ServerStream {
     if (this.#http2.destroyed || this.#http2.closed) return
     const headers: OutgoingHttpHeaders = { ':status': 200, 'content-type': 'application/grpc+proto' }
     if (metadata) writeMetadata(headers, metadata)
-    this.#http2.respond(headers, { waitForTrailers: true })
+    this.#http2.respond(headers, { waitForTrailers: !this.#trailersInBody })
   }
 
   #finish(error: KasError | undefined, trailers?: Metadata): void {
@@ -143,10 +146,15 @@ export class ServerStream {
       this.#hangUp()
       return
     }
-    http2.once('wantTrailers', () => {
-      http2.sendTrailers(end)
-      this.#hangUp()
-    })
+    if (this.#trailersInBody) {
+      this.#outbox.sendTrailers(encodeTrailers(end))
+      http2.once('finish', () => this.#hangUp())
+    } else {
+      http2.once('wantTrailers', () => {
+        http2.sendTrailers(end)
+        this.#hangUp()
+      })
+    }
     http2.end()
   }
 

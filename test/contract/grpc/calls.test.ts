@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
 import type { Metadata } from '../../../src/proto/call.ts'
 import { grpcJs } from './grpc-js.ts'
-import { ours } from './ours.ts'
+import { ours, oursWithBodyTrailers } from './ours.ts'
 import { bytes, type Client, collect, Failure, type Side, type SideOptions, type TestHandler, text } from './sides.ts'
 
 /** The cases that every client and every server must pass with one another. */
@@ -12,6 +12,8 @@ const pairs: [client: Side, server: Side][] = [
   [grpcJs, ours],
   [ours, grpcJs],
   [ours, ours],
+  [oursWithBodyTrailers, ours],
+  [oursWithBodyTrailers, grpcJs],
 ]
 
 const echo: TestHandler = async ({ messages, send }) => {

@@ -15,6 +15,13 @@ export const ours: Side = {
   connect: (port, options) => Promise.resolve(new OurClient(port, options?.sendAnything ? unlimited : {})),
 }
 
+/** As replicas speak with one another. */
+export const oursWithBodyTrailers: Side = {
+  ...ours,
+  name: 'ours, trailers in the body',
+  connect: (port, options) => Promise.resolve(new OurClient(port, options?.sendAnything ? unlimited : {}, true)),
+}
+
 export async function serveOurs(
   handlers: Readonly<Record<string, TestHandler>>,
   limits: Partial<SessionLimits> = {},
@@ -65,12 +72,14 @@ function adapt(handler: TestHandler | undefined): Handler | undefined {
 class OurClient implements Client {
   readonly #port: number
   readonly #limits: Partial<SessionLimits>
+  readonly #bodyTrailers: boolean
   readonly #all = new Set<ClientSession>()
   #session: ClientSession | undefined
 
-  constructor(port: number, limits: Partial<SessionLimits>) {
+  constructor(port: number, limits: Partial<SessionLimits>, bodyTrailers = false) {
     this.#port = port
     this.#limits = limits
+    this.#bodyTrailers = bodyTrailers
   }
 
   async call(
@@ -85,6 +94,7 @@ class OurClient implements Client {
         authority: `127.0.0.1:${this.#port}`,
         scheme: 'http',
         limits: this.#limits,
+        bodyTrailers: this.#bodyTrailers,
       })
       this.#all.add(this.#session)
     }

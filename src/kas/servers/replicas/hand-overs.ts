@@ -2,12 +2,15 @@ import { KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import { type Metadata, noMetadata } from '../../../proto/call.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
+import { KnownMessages } from '../../../proto/known-messages.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../router/hand-over.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 /** A caller that was told `ready` and says nothing: its tunnel goes back. It decides at once, or it is gone. ms */
 const decisionTimeoutMs = 3000
+/** An eager call has all of its messages with it: a head and an end. */
+const maxEagerMessages = 16
 /** The reply of an eager call says `ready`, unless it comes later than this. ms */
 const promptReplyMs = 20
 
@@ -33,8 +36,10 @@ export class HandOvers {
     const { agentId, eager } = handOver
     const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
+    let messages: AsyncIterable<Uint8Array> = stream.messages
     try {
-      if (!eager) {
+      if (eager) messages = await inTime(allOf(stream))
+      else {
         stream.sendInterim(readySign)
         await decided(stream)
       }
@@ -46,7 +51,7 @@ export class HandOvers {
       if (error instanceof KasError) stream.addTrailers(writeError(error))
       throw error
     }
-    return carry(stream, tunnel, handOver)
+    return carry(stream, messages, tunnel, handOver)
   }
 
   async #find(stream: ServerStream, { agentId, waitMs }: HandOver): Promise<Tunnel | undefined> {
@@ -74,17 +79,27 @@ export class HandOvers {
 
 /** Until `go` comes the agent has heard nothing, and the tunnel can go back unused. */
 async function decided({ messages }: ServerStream): Promise<void> {
-  const message = messages.take() ?? (await nextInTime(messages))
+  const message = messages.take() ?? (await inTime(messages.next())).value
   if (message?.length !== 0)
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a hand-over that begins without go' })
 }
 
-/** @returns undefined: the caller says no more */
-async function nextInTime(messages: ServerStream['messages']): Promise<Uint8Array | undefined> {
+/** They came with the call: what is all here leaves for the agent in one write. */
+async function allOf({ messages }: ServerStream): Promise<KnownMessages> {
+  const all: Uint8Array[] = []
+  for await (const message of messages) {
+    if (all.push(message) > maxEagerMessages)
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: `an eager call of more than ${maxEagerMessages} messages` })
+  }
+  return new KnownMessages(all)
+}
+
+/** @throws KasError TUNNEL_LOST (delivery none): the caller did not say what it does with the tunnel */
+async function inTime<T>(wait: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(notUsed()), decisionTimeoutMs)
   try {
-    return (await Promise.race([messages.next(), late])).value
+    return await Promise.race([wait, late])
   } finally {
     clearTimeout(timer)
   }
@@ -95,12 +110,17 @@ function notUsed(): KasError {
   return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 }
 
-async function carry(stream: ServerStream, tunnel: Tunnel, { agentId, eager }: HandOver): Promise<Metadata> {
+async function carry(
+  stream: ServerStream,
+  messages: AsyncIterable<Uint8Array>,
+  tunnel: Tunnel,
+  { agentId, eager }: HandOver,
+): Promise<Metadata> {
   const reply = tunnel.forward({
     agentId,
     method: stream.method,
     metadata: withoutOwnKeys(stream.metadata),
-    messages: stream.messages,
+    messages,
     safety: 'unsafe', // what may be repeated, the entry decides
     signal: stream.signal,
   })

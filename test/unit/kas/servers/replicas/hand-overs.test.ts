@@ -5,20 +5,21 @@ import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts
 import type { Tunnel } from '../../../../../src/kas/tunnels/tunnel.ts'
 import { Tunnels } from '../../../../../src/kas/tunnels/tunnels.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import { type Metadata, noMetadata, type Outcome, type Reply } from '../../../../../src/proto/call.ts'
+import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../../../../src/proto/call.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
+import { KnownMessages } from '../../../../../src/proto/known-messages.ts'
 import { agentId } from '../../../../support/agents-server.ts'
 
 const method = '/test.Echo/Echo'
 
-interface Messages {
+interface Messages extends Partial<AsyncIterable<Uint8Array>> {
   take(): Uint8Array | undefined
   next?(): Promise<unknown>
 }
 
 interface HandOverOptions {
   readonly eager?: boolean
-  readonly forward?: () => Reply
+  readonly forward?: (call: Call) => Reply
 }
 
 /** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
@@ -73,7 +74,11 @@ function replyOf(metadata: Promise<Metadata>, outcome: Outcome): Reply {
   return { ready: Promise.resolve(), metadata, messages, done: Promise.resolve(outcome) }
 }
 
-const takeNone: Messages = { take: () => undefined }
+/** Those of an eager call are there. */
+function allAtOnce(count = 2): Messages {
+  const all = Array.from({ length: count }, (_, i) => Buffer.from([i]))
+  return Object.assign(new KnownMessages(all), { take: () => undefined })
+}
 
 t.test('a tunnel that is lost between ready and the sign to use it is an error, and nothing was sent', async (t) => {
   const take = () => {
@@ -119,9 +124,12 @@ t.test('a message in the place of the sign is none', async (t) => {
 t.test('an eager call: its reply says ready, and one that is late is announced', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  const prompt = handOver(takeNone, {
+  const prompt = handOver(allAtOnce(), {
     eager: true,
-    forward: () => replyOf(Promise.resolve({ served: ['yes'] }), { trailers: noMetadata }),
+    forward: ({ messages }) => {
+      t.same((messages as KnownMessages).all, [Buffer.from([0]), Buffer.from([1])], 'so they leave in one write')
+      return replyOf(Promise.resolve({ served: ['yes'] }), { trailers: noMetadata })
+    },
   })
   await prompt.served
   t.same([prompt.interim, prompt.sent, prompt.trailers()], [[], [{ served: ['yes'] }], {}])
@@ -130,7 +138,7 @@ t.test('an eager call: its reply says ready, and one that is late is announced',
 
   const head = Promise.withResolvers<Metadata>()
   const forwarded = Promise.withResolvers<void>()
-  const late = handOver(takeNone, {
+  const late = handOver(allAtOnce(), {
     eager: true,
     forward: () => {
       forwarded.resolve()
@@ -149,13 +157,33 @@ t.test(
   async (t) => {
     const error = new KasError({ code: 'STATUS', grpc: 7, message: 'not you' })
     const forward = () => replyOf(Promise.resolve(noMetadata), { error, trailers: noMetadata })
-    const refused = handOver(takeNone, { eager: true, forward })
+    const refused = handOver(allAtOnce(), { eager: true, forward })
     await t.rejects(refused.served, { message: 'not you' })
     t.match(refused.trailers(), { [tunnelKey]: ['ready'] })
 
-    const lost = handOver(takeNone, { eager: true })
+    const lost = handOver(allAtOnce(), { eager: true })
     lost.tunnel.state = 'ended'
     t.same(await lost.told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
     t.match(lost.trailers(), { [tunnelKey]: ['ready'] })
   },
 )
+
+t.test('an eager call whose messages are too many, or do not come: the agent does not hear of it', async (t) => {
+  const many = handOver(allAtOnce(17), { eager: true })
+  t.match(await many.told(t), { code: 'INVALID_MESSAGE' })
+  t.equal(many.tunnel.state, 'idle')
+
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { promise: asked, resolve } = Promise.withResolvers<void>()
+  const next = () => {
+    resolve()
+    return new Promise<never>(() => undefined)
+  }
+  const silent = { take: () => undefined, [Symbol.asyncIterator]: () => ({ next }) }
+  const { told, tunnel } = handOver(silent, { eager: true })
+  await asked
+  mock.timers.tick(3000)
+  t.same(await told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.equal(tunnel.state, 'idle')
+})
