@@ -1,6 +1,6 @@
 /**
  * `npm test`: every test file in a process of its own, two at a time where files are light, one at a time where they
- * start whole programs, and beside these the few that mostly wait. Prints each failure in full, one list of what was
+ * start whole programs, and beside either the few that mostly wait. Prints each failure in full, one list of what was
  * skipped and why, and as its last line `N passed, N failed, N skipped`: tests, not assertions. Arguments: files,
  * folders or parts of their paths;
  * `--jobs N`, `--timeout SECONDS` (of one file), `--grep PATTERN` (of test names).
@@ -15,19 +15,26 @@ import { runFile } from './runner/run-file.ts'
 const root = join(import.meta.dirname, '..')
 const light = ['ground', 'unit', 'contract']
 const heavy = ['cluster', 'e2e', 'peers', 'simulator']
-/** start whole programs too, but spend their time on leases, graces, time-outs and connections that grow old */
-const waiting = new Set([
+/** start whole programs too, but do next to nothing for most of their time: they run beside the light ones */
+const idle = new Set([
+  'test/cluster/front-placement.test.ts',
   'test/cluster/home.test.ts',
   'test/cluster/namespaces-discovery.test.ts',
   'test/cluster/namespaces-links.test.ts',
   'test/cluster/secret-rotation.test.ts',
+  'test/peers/agentk-go-goaway.test.ts',
+  'test/peers/agentk-go-kas-life.test.ts',
+])
+/** spend their time on leases, graces, time-outs and set-up: they run beside those that work */
+const waiting = new Set([
+  'test/cluster/frozen-holder.test.ts',
   'test/e2e/cluster-faults.test.ts',
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
   'test/e2e/leader.test.ts',
+  'test/e2e/live-changes.test.ts',
   'test/e2e/rolling.test.ts',
-  'test/peers/agentk-go-goaway.test.ts',
-  'test/peers/agentk-go-kas-life.test.ts',
+  'test/e2e/start.test.ts',
   'test/peers/agentk-go-rolling.test.ts',
 ])
 
@@ -66,9 +73,9 @@ async function runAll(files: string[], jobs: number): Promise<void> {
   await Promise.all(Array.from({ length: jobs }, worker))
 }
 
-await runAll(filesOf(light), Number(values.jobs))
-const { working = [], patient = [] } = Object.groupBy(filesOf(heavy), (file) =>
-  waiting.has(file) ? 'patient' : 'working',
-)
-await Promise.all([runAll(working, 1), runAll(patient, 1)])
+const whole = filesOf(heavy)
+const of = (some: ReadonlySet<string>) => whole.filter((file) => some.has(file))
+const working = whole.filter((file) => !idle.has(file) && !waiting.has(file))
+await Promise.all([runAll(filesOf(light), Number(values.jobs)), runAll(of(idle), 1)])
+await Promise.all([runAll(working, 1), runAll(of(waiting), 1)])
 process.exitCode = printSummary(results, { interrupted: stop.signal.aborted }) ? 0 : 1

@@ -11,6 +11,7 @@ import {
   configurationHandler,
   getConfigurationMethod,
 } from './modules/configuration/configuration.ts'
+import type { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
 import type { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { bearerToken } from './servers/agents/authenticator.ts'
 import type { AgentMethod } from './servers/agents.ts'
@@ -21,6 +22,8 @@ export interface AgentMethodsComponents {
   /** told who registers */
   readonly connectedAgents: ConnectedAgents
   readonly usage: Usage
+  /** told whose configuration GitLab wants; absent: it wants none */
+  readonly posts?: Pick<ConfigurationPosts, 'follow'>
   readonly log: Logger
 }
 
@@ -29,7 +32,7 @@ const registrationRenewalMs = 300_000
 
 /** What agents may call on 8150 beside Connect: the modules, each under its methods. */
 export function agentMethods(
-  { directory, configurations, connectedAgents, usage, log }: AgentMethodsComponents,
+  { directory, configurations, connectedAgents, usage, posts, log }: AgentMethodsComponents,
   options: ConfigurationOptions,
 ): Readonly<Record<string, AgentMethod>> {
   const serve: AgentMethod['serve'] = async (agent, stream, retired) => {
@@ -45,9 +48,11 @@ export function agentMethods(
       options,
     )
     const release = directory.watchToken?.(bearerToken(stream.metadata))
+    const unfollow = posts?.follow(agent)
     try {
       await handle(agent, stream)
     } finally {
+      unfollow?.()
       release?.()
     }
   }

@@ -14,10 +14,14 @@ import { type Service, Stages } from '../lib/service.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
 import { Cluster } from './cluster.ts'
+import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config.ts'
 import { createIdentity, type Identity } from './identity.ts'
 import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
 import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
+import { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
+import { AgentLeads, alwaysLeads } from './modules/configuration/leads.ts'
+import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
 import { railsMethods, railsMethodTypes } from './rails-methods.ts'
@@ -28,6 +32,7 @@ import { Router } from './router/router.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
+import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens-file.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
 import { announced, certificateOf, leaving, listenOptions, whenReady } from './servers/listening.ts'
@@ -42,6 +47,8 @@ import { Tunnels } from './tunnels/tunnels.ts'
 
 export interface AppOptions {
   readonly config: KasConfig
+  /** where other replicas are told to call this one, if the environment says */
+  readonly ownPrivateApi?: OwnPrivateApi
   /** where `config` was read, for errors */
   readonly configurationFile: string
   readonly version: Version
@@ -53,6 +60,7 @@ export interface AppOptions {
 interface Told {
   readonly connectedAgents: ConnectedAgentsSource
   readonly pushEvents: PushEvents
+  readonly configFiles?: AgentConfigFiles
 }
 
 /** kas as a whole: builds its parts, starts them in order and stops them in reverse (design 8). */
@@ -91,6 +99,7 @@ export class App implements Service {
     const cluster = await this.#cluster(tunnels, replicaMethods(identity))
     const others = cluster ? { replicas: cluster.replicas } : {}
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), ...others })
+    const posts = configurationPosts(identity, cluster, this.#log)
     const { told, services } = cluster ? this.#overAll(identity, cluster) : { told: identity, services: [] }
     return [
       ...this.#ops(),
@@ -98,32 +107,34 @@ export class App implements Service {
       ...identity.services,
       ...(cluster ? [whenReady(this.#readiness, 'cluster', cluster)] : []),
       ...services,
-      ...this.#agents(identity, { tunnels, cluster, metrics: grpcMetrics }),
-      ...(await this.#kubernetes(identity, router)),
+      ...(posts ? [posts] : []),
+      ...this.#agents({ ...identity, ...(posts ? { posts } : {}) }, { tunnels, cluster, metrics: grpcMetrics }),
+      ...(await this.#kubernetes(identity, router, { tunnels, cluster })),
       ...this.#rails(told, router, grpcMetrics),
       ...(cluster ? [cluster.serving] : []),
       leaving(this.#readiness),
     ]
   }
 
-  /** Without a secret that replicas share this one is alone. */
+  /** Without a secret that replicas share, or an address that they can call, this one is alone. */
   async #cluster(tunnels: Tunnels, methods: ReturnType<typeof replicaMethods>): Promise<Cluster | undefined> {
-    const { config, version, env } = this.#options
-    const secretFile = config.private_api.listen.authentication_secret_file
-    if (secretFile === undefined) return undefined
+    const { config, version, env, ownPrivateApi = {} } = this.#options
+    const { authentication_secret_file: secretFile, network } = config.private_api.listen
+    if (secretFile === undefined || network === 'unix') return undefined
     return Cluster.create(
       { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods },
-      { config, secretFile, kasVersion: version.version, env },
+      { config, ownPrivateApi, secretFile, kasVersion: version.version, env },
     )
   }
 
-  #overAll({ connectedAgents, pushEvents }: Identity, { membership, replicas }: Cluster) {
+  #overAll({ connectedAgents, pushEvents, configFiles }: Identity, { membership, replicas }: Cluster) {
     const log = this.#log.child({ mod_name: 'cluster' })
     const others = new ReplicaCalls({ membership, replicas, log })
     const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
     const told: Told = {
       connectedAgents: agents,
       pushEvents: new ClusterPushEvents({ local: pushEvents, others, log }),
+      ...(configFiles ? { configFiles } : {}),
     }
     return { told, services: [agents] }
   }
@@ -166,7 +177,7 @@ export class App implements Service {
   }
 
   #agents(
-    identity: Identity,
+    identity: Identity & { posts?: ConfigurationPosts },
     { tunnels, cluster, metrics }: { tunnels: Tunnels; cluster: Cluster | undefined; metrics: GrpcServerMetrics },
   ): Service[] {
     const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
@@ -204,7 +215,11 @@ export class App implements Service {
     return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
   }
 
-  async #kubernetes({ directory, usage }: Identity, router: Router): Promise<Service[]> {
+  async #kubernetes(
+    { directory, usage }: Identity,
+    router: Router,
+    { tunnels, cluster }: { tunnels: Tunnels; cluster: Cluster | undefined },
+  ): Promise<Service[]> {
     const { config, version } = this.#options
     const block = config.agent.kubernetes_api
     if (!block) return []
@@ -213,8 +228,11 @@ export class App implements Service {
     const certificate = certificateOf(this.#log, listen)
     const log = this.#log.child({ mod_name: 'kubernetes_api' })
     const tokens = await webSocketTokens({ log, clock: systemClock }, block.websocket_token_secret_file)
+    const redirect = await frontRedirect(cluster, { tunnels, file: block.accel_redirect_secret_file })
+    const forward = deliver(router.forward)
+    const told = { ...tokens, ...redirect, ...certificate }
     const server = new KubernetesServer(
-      { forward: deliver(router.forward), directory, usage, register: this.#register, log, ...tokens, ...certificate },
+      { forward, directory, usage, register: this.#register, log, ...told },
       {
         listen: listenOptions(listen),
         urlPathPrefix: block.url_path_prefix,
@@ -227,19 +245,19 @@ export class App implements Service {
       },
     )
     const { url_path_prefix } = block
-    const told = announced(this.#log, server, { name: 'Kubernetes API', listen, url_path_prefix })
-    return [...Object.values(certificate), told]
+    const service = announced(this.#log, server, { name: 'Kubernetes API', listen, url_path_prefix })
+    return [...Object.values(certificate), service]
   }
 
   /** Without its secret nobody could be let in: then there is no such server. */
-  #rails({ connectedAgents, pushEvents }: Told, router: Router, metrics: GrpcServerMetrics): Service[] {
+  #rails({ connectedAgents, pushEvents, configFiles }: Told, router: Router, metrics: GrpcServerMetrics): Service[] {
     const { api, cluster } = this.#options.config
     const { listen } = api
     const secretFile = listen.authentication_secret_file
     if (secretFile === undefined) return []
     const log = this.#log.child({ mod_name: 'api' })
     const methods = railsMethods(
-      { connectedAgents, pushEvents, clock: systemClock },
+      { connectedAgents, pushEvents, ...(configFiles ? { configFiles } : {}), clock: systemClock },
       { advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion },
     )
     const events = grpcObserver(metrics, railsMethodTypes(methods))
@@ -260,4 +278,21 @@ export class App implements Service {
   get #product(): string {
     return productName('gitlab-kas', this.#options.version)
   }
+}
+
+/** Undefined: nobody wants to be told. */
+function configurationPosts(
+  { directory, configurations }: Identity,
+  cluster: Cluster | undefined,
+  log: Logger,
+): ConfigurationPosts | undefined {
+  const { takeConfiguration } = directory
+  if (!takeConfiguration) return undefined
+  return new ConfigurationPosts({
+    configurations,
+    directory: { takeConfiguration: takeConfiguration.bind(directory) },
+    leads: cluster ? new AgentLeads(cluster) : alwaysLeads,
+    clock: systemClock,
+    log: log.child({ mod_name: 'configuration' }),
+  })
 }

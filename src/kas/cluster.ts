@@ -1,4 +1,4 @@
-import { hostname } from 'node:os'
+import { hostname, networkInterfaces } from 'node:os'
 import type { Clock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
@@ -6,6 +6,7 @@ import type { Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
 import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
 import type { Handler, ServerSessionEvents } from '../proto/grpc/server-session.ts'
+import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
 import { readPrivateApiSecret } from './config/secret-file.ts'
 import type { KasConfig } from './config.ts'
 import { createLinkMetrics } from './router/link-metrics.ts'
@@ -28,6 +29,7 @@ export interface ClusterComponents {
 
 export interface ClusterOptions {
   readonly config: Pick<KasConfig, 'cluster' | 'private_api'>
+  readonly ownPrivateApi: OwnPrivateApi
   readonly secretFile: string
   readonly kasVersion: string
   readonly env: Readonly<Record<string, string | undefined>>
@@ -46,6 +48,7 @@ export class Cluster implements Service {
   readonly #server: ReplicasServer
   readonly #announced: Service
   readonly #knownKeys = new Set<string>()
+  readonly #place: ReplicaPlace
 
   /** @throws KasError SETTINGS_INVALID */
   static async create(components: ClusterComponents, options: ClusterOptions): Promise<Cluster> {
@@ -58,7 +61,8 @@ export class Cluster implements Service {
   private constructor(components: ClusterComponents, options: ClusterOptions & Secrets) {
     const { identity } = options
     const log = components.log.child({ mod_name: 'cluster' })
-    this.membership = createMembership({ ...components, log }, options)
+    this.#place = placeOf(options, log)
+    this.membership = createMembership({ ...components, log }, { ...options, place: this.#place })
     this.replicas = new Replicas({ membership: this.membership, identity, log })
     createLinkMetrics(components.register, this.replicas)
     const { listen } = options.config.private_api
@@ -76,7 +80,7 @@ export class Cluster implements Service {
       if (agentIds === 'members') this.#learnKeys()
     })
     await this.#announced.start()
-    this.membership.setReplicaPort(this.#server.address.port)
+    this.membership.setReplicaPort(this.#place.port ?? this.#server.address.port)
     await this.membership.start()
     this.#learnKeys()
     await this.replicas.start()
@@ -114,16 +118,11 @@ async function readPreviousSecret(file: string | undefined): Promise<{ previousS
 
 function createMembership(
   { log, clock, register }: Pick<ClusterComponents, 'log' | 'clock' | 'register'>,
-  options: ClusterOptions & Secrets,
+  options: ClusterOptions & Secrets & { place: ReplicaPlace },
 ): Membership {
-  const { config, env, secret, previousSecret, identity, kasVersion } = options
+  const { config, env, secret, previousSecret, identity, kasVersion, place } = options
   const { cluster, private_api } = config
-  const gossip = listenOptions(cluster.listen)
-  const replica = listenOptions(private_api.listen)
-  if (!('port' in gossip) || !('port' in replica)) {
-    const problems = ['cluster.listen and private_api.listen: found a Unix socket, allowed: a TCP address']
-    throw new KasError({ code: 'SETTINGS_INVALID', file: 'configuration', problems })
-  }
+  const gossip = tcpOptions(cluster.listen)
   const discovery = createDiscovery(
     { log, clock, random: Math.random },
     {
@@ -138,7 +137,7 @@ function createMembership(
       secret,
       ...(previousSecret ? { previousSecret } : {}),
       listen: gossip,
-      replica: { port: replica.port, ...(isWildcard(replica.host) ? {} : { host: replica.host as string }) },
+      replica: { port: tcpOptions(private_api.listen).port, ...place },
       publicKeyHash: identity.publicKeyHash,
       kasVersion,
       ...(cluster.agent_address === undefined ? {} : { agentAddress: cluster.agent_address }),
@@ -146,6 +145,16 @@ function createMembership(
   )
 }
 
-function isWildcard(host: string | undefined): boolean {
-  return host === undefined || host === '0.0.0.0' || host === '::'
+/** What the environment says of it has no use without others, and stops nobody. */
+function placeOf({ config, ownPrivateApi }: ClusterOptions, log: Logger): ReplicaPlace {
+  const warn = (text: string) => log.warn(text)
+  return replicaPlace(ownPrivateApi, tcpOptions(config.private_api.listen), { interfaces: networkInterfaces, warn })
+}
+
+/** @throws KasError SETTINGS_INVALID */
+function tcpOptions(listen: KasConfig['private_api']['listen'] | KasConfig['cluster']['listen']) {
+  const options = listenOptions(listen)
+  if ('port' in options) return options
+  const problems = [`${options.path}: found a Unix socket, allowed: a TCP address`]
+  throw new KasError({ code: 'SETTINGS_INVALID', file: 'configuration', problems })
 }

@@ -10,10 +10,14 @@ import {
   wholeNumberSchema,
 } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
+import { clusterName, clusterTexts } from './config/cluster-texts.ts'
 import { discoverySchema } from './config/discovery.ts'
-import { type EnvironmentSettings, environmentSettings, type OwnPrivateApi } from './config/environment.ts'
+import { type EnvironmentSettings, environmentSettings } from './config/environment.ts'
 import { addressForms, isSocketPath, networks, parseListenAddress, socketPathForm } from './config/listen-address.ts'
+import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { unusedKeys } from './config/unused-keys.ts'
+import { urlSchema } from './config/url-schema.ts'
+import { isDiscovering, withoutEffect } from './config/without-effect.ts'
 
 /**
  * kas' configuration file: upstream's keys and defaults (wire-protocol 7.1), ours under `directory` and `cluster`.
@@ -21,13 +25,8 @@ import { unusedKeys } from './config/unused-keys.ts'
  */
 
 const text = z.string()
-const url = (...protocols: string[]) => {
-  const error = `a URL that begins with ${protocols.map((one) => `${one}://`).join(' or ')}`
-  const isUrl = (value: string) => protocols.some((one) => value.startsWith(`${one}://`)) && URL.canParse(value)
-  return z.string({ error }).refine(isUrl, { error })
-}
 const addressForm = 'a URL that begins with http:// or https://, without user, query and fragment'
-const gitlabAddress = url('http', 'https').refine(
+const gitlabAddress = urlSchema('http', 'https').refine(
   (value) => !/[?#]/.test(value) && URL.canParse(value) && new URL(value).username + new URL(value).password === '',
   { error: addressForm },
 )
@@ -46,9 +45,9 @@ const rateLimit = (perSecond: number, bucket: number) =>
   })
 const tlsFiles = { certificate_file: text.optional(), key_file: text.optional() }
 
-/** A `listen` block: where, with which certificate, and what `more` names. */
+/** A `listen` block: where, and what `more` names. */
 function listenSchema<Shape extends z.ZodRawShape>(address: string, more: Shape) {
-  const shape = { network: z.enum(networks).prefault('tcp'), address: text.prefault(address), ...tlsFiles, ...more }
+  const shape = { network: z.enum(networks).prefault('tcp'), address: text.prefault(address), ...more }
   return blockSchema(shape).superRefine((listen, context) => {
     const given = listen as {
       network: (typeof networks)[number]
@@ -68,6 +67,7 @@ function listenSchema<Shape extends z.ZodRawShape>(address: string, more: Shape)
 const kubernetesApi = z.object(
   {
     listen: listenSchema('0.0.0.0:8154', {
+      ...tlsFiles,
       listen_grace_period: durationSchema('5s'),
       shutdown_grace_period: durationSchema('3600s'),
     }),
@@ -76,14 +76,12 @@ const kubernetesApi = z.object(
     allowed_agent_cache_ttl: durationSchema('60s'),
     allowed_agent_cache_error_ttl: durationSchema('10s'),
     websocket_token_secret_file: text.optional(),
+    accel_redirect_secret_file: text.optional(),
     extra_allowed_response_headers: z.array(text).prefault([]),
     response_header_allowlist: z.boolean({ error: 'true or false' }).prefault(false),
   },
   { error: 'a block of keys' },
 )
-
-const logLevel = (level: 'debug' | 'info' | 'warn' | 'error') =>
-  z.enum(['debug', 'info', 'warn', 'error']).prefault(level)
 
 export const kasConfigSchema = blockSchema({
   gitlab: blockSchema({
@@ -91,10 +89,11 @@ export const kasConfigSchema = blockSchema({
     authentication_secret_file: text.optional(),
     ca_certificate_file: text.optional(),
     api_rate_limit: rateLimit(50, 250),
-    external_url: url('http', 'https').optional(),
+    external_url: urlSchema('http', 'https').optional(),
   }),
   agent: blockSchema({
     listen: listenSchema('127.0.0.1:8150', {
+      ...tlsFiles,
       websocket: z.boolean().prefault(false),
       connections_per_token_per_minute: wholeNumberSchema(40_000, { min: 1, max: 4_294_967_295 }),
       max_connection_age: durationSchema('7200s', { positive: true }),
@@ -110,16 +109,11 @@ export const kasConfigSchema = blockSchema({
   }),
   observability: blockSchema({
     usage_reporting_period: durationSchema('60s'),
-    listen: listenSchema('127.0.0.1:8151', {}),
+    listen: listenSchema('127.0.0.1:8151', tlsFiles),
     prometheus: blockSchema({ url_path: urlPath('/metrics') }),
     liveness_probe: blockSchema({ url_path: urlPath('/liveness') }),
     readiness_probe: blockSchema({ url_path: urlPath('/readiness') }),
-    tracing: blockSchema({
-      otlp_endpoint: text.optional(),
-      otlp_token_secret_file: text.optional(),
-      otlp_ca_certificate_file: text.optional(),
-    }),
-    logging: blockSchema({ level: logLevel('info'), grpc_level: logLevel('error') }),
+    logging: blockSchema({ level: z.enum(['debug', 'info', 'warn', 'error']).prefault('info') }),
   }),
   gitaly: blockSchema({
     global_api_rate_limit: rateLimit(30, 70),
@@ -127,6 +121,7 @@ export const kasConfigSchema = blockSchema({
   }),
   api: blockSchema({
     listen: listenSchema('127.0.0.1:8153', {
+      ...tlsFiles,
       authentication_secret_file: text.optional(),
       max_connection_age: durationSchema('7200s', { positive: true }),
       listen_grace_period: durationSchema('5s'),
@@ -135,22 +130,16 @@ export const kasConfigSchema = blockSchema({
   private_api: blockSchema({
     listen: listenSchema('127.0.0.1:8155', {
       authentication_secret_file: text.optional(),
-      max_connection_age: durationSchema('7200s', { positive: true }),
       listen_grace_period: durationSchema('5s'),
     }),
   }),
   directory: blockSchema({ file: text.optional() }),
   ops: blockSchema({ socket: socketPath.optional() }),
   cluster: blockSchema({
-    name: text.min(1, { error: 'a name' }).optional(),
+    name: clusterName,
     discovery: discoverySchema,
-    listen: listenSchema(':8156', {}),
-    previous_authentication_secret_file: text.optional(),
-    agent_address: url('ws', 'wss', 'grpc', 'grpcs').optional(),
-    advertised_version: z
-      .string()
-      .regex(/^v?\d+\.\d+\.\d+/, { error: 'a GitLab version such as "v18.5.0"' })
-      .optional(),
+    listen: listenSchema(':8156', { network: z.enum(['tcp', 'tcp4', 'tcp6']).prefault('tcp') }),
+    ...clusterTexts,
   }),
 })
 
@@ -189,12 +178,12 @@ function complete(file: string, loaded: LoadedConfig<KasConfig>, env: Environmen
   const cluster = clusterOf(loaded.value.cluster, settings.cluster)
   const socket = loaded.value.ops.socket ?? settings.opsSocket
   const config = { ...loaded.value, cluster, ops: { ...(socket === undefined ? {} : { socket }) } }
-  const problems = missing(config)
+  const problems = [...missing(config), ...unreachable(config)]
   if (problems.length > 0) {
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(loaded.warnings) })
   }
-  const fromEnv = settings.warnings.map((hint): ConfigWarning => ({ kind: 'unused', key: 'environment', hint }))
-  return { config, ownPrivateApi: settings.ownPrivateApi, warnings: [...loaded.warnings, ...fromEnv] }
+  const warnings = [...loaded.warnings, ...withoutEffect(config), ...settings.warnings]
+  return { config, ownPrivateApi: settings.ownPrivateApi, warnings }
 }
 
 /** Discovery is taken from one place as a whole: sources of the file and of the environment do not mix. */
@@ -204,6 +193,7 @@ function clusterOf(file: KasConfig['cluster'], env: EnvironmentSettings['cluster
     ...(file.name === undefined && env.name !== undefined ? { name: env.name } : {}),
     ...(env.discovery ? { discovery: { static: [], ...env.discovery } as KasConfig['cluster']['discovery'] } : {}),
     ...(env.listen ? { listen: { ...file.listen, ...env.listen } } : {}),
+    ...env.texts,
   }
 }
 
@@ -219,4 +209,10 @@ function missing(config: KasConfig): string[] {
   return Object.entries(required).flatMap(([key, value]) =>
     value === undefined ? [`${key}: found nothing, allowed: a value, or directory.file for use without GitLab`] : [],
   )
+}
+
+/** A private API on a Unix socket is that of a replica that is alone. */
+function unreachable({ private_api, cluster: { discovery } }: KasConfig): string[] {
+  if (private_api.listen.network !== 'unix' || !isDiscovering(discovery)) return []
+  return ['private_api.listen.network: found "unix", allowed: one of tcp, tcp4, tcp6 where cluster.discovery is set']
 }

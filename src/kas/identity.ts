@@ -14,12 +14,12 @@ import { UsageReport } from './directory/gitlab/usage-report.ts'
 import { GitlabDirectory } from './directory/gitlab.ts'
 import { noUsage, type Usage } from './directory/usage.ts'
 import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import { type AgentConfigFiles, agentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
-import type { PushEvents } from './modules/notifications/notifications.ts'
 import { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { gitRepositories } from './repositories/git.ts'
 import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
-import type { GitalyRateLimit } from './repositories/gitaly/gitaly-servers.ts'
+import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
 import { gitalyRepositories } from './repositories/gitaly.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
@@ -30,7 +30,9 @@ export interface Identity {
   readonly directory: Directory
   readonly configurations: AgentConfigurations
   readonly connectedAgents: ConnectedAgents
-  readonly pushEvents: PushEvents
+  readonly pushEvents: LocalPushEvents
+  /** absent: projects lie nowhere that GitLab could name */
+  readonly configFiles?: AgentConfigFiles
   /** what GitLab wants counted */
   readonly usage: Usage
   /** in the order of their start; stopped after all servers, so that what happens to the last is counted */
@@ -89,26 +91,29 @@ function ofGitlab({ log, register }: IdentityComponents, { config, product, env 
       accessErrorTtlMs: agent.kubernetes_api?.allowed_agent_cache_error_ttl ?? 0,
     },
   )
-  const repositories = gitalyRepositories(
+  const servers = new GitalyServers(
     {
-      addresses: directory.coordinates,
-      secureContext: () => trustedContext(gitlab.ca_certificate_file),
-      log,
+      clock: systemClock,
       metrics: createGitalyMetrics(register),
+      secureContext: () => trustedContext(gitlab.ca_certificate_file),
     },
     {
-      pollMs: agent.configuration.poll_period,
       globalLimit: rateOf(gitaly.global_api_rate_limit),
       serverLimit: rateOf(gitaly.per_server_api_rate_limit),
       userAgent: product,
     },
   )
+  const repositories = gitalyRepositories(
+    { addresses: directory.coordinates, servers, log },
+    { pollMs: agent.configuration.poll_period },
+  )
   const shared = aroundRepositories(log, config, repositories)
   const periodMs = observability.usage_reporting_period
   const counters = new UsageCounters()
   const report = new UsageReport({ client, counters, log, clock: systemClock }, { periodMs })
-  const services = [client, report, directory, repositories, shared.configurations]
-  return { directory, ...shared, usage: periodMs > 0 ? counters : noUsage, services }
+  const services = [client, report, directory, servers, repositories, shared.configurations]
+  const configFiles = agentConfigFiles({ servers, clock: systemClock })
+  return { directory, ...shared, configFiles, usage: periodMs > 0 ? counters : noUsage, services }
 }
 
 function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRateLimit {

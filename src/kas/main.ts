@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util'
+import type { ConfigWarning } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
-import { createLogger } from '../lib/log.ts'
+import { createLogger, type Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
@@ -57,20 +58,27 @@ function parse(argv: readonly string[]) {
 
 async function serve(file: string): Promise<number> {
   const [{ App }, { loadKasConfig }] = await Promise.all([import('./app.ts'), import('./config.ts')])
-  const { config, warnings } = await loadKasConfig(file, process.env)
+  const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
-  for (const { kind, key, hint } of warnings) {
-    if (kind === 'unknown') log.warn({ key, ...(hint ? { did_you_mean: hint } : {}) }, 'Configuration key is not known')
-    else log.warn({ key, reason: hint }, 'Configuration key is not needed here')
-  }
+  tell(log, warnings)
   process.on('uncaughtExceptionMonitor', (error) => log.error({ error }, 'kas ends because of a fault of its own'))
-  const app = new App({ log }, { config, configurationFile: file, version: readVersion(), env: process.env })
+  const { env } = process
+  const app = new App({ log }, { config, ownPrivateApi, configurationFile: file, version: readVersion(), env })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
   await stopping
   await app.stop()
   log.info('Stopped')
   return 0
+}
+
+/** What is not known is told key by key, for it is a mistake; what packages write and has no effect at once. */
+function tell(log: Logger, warnings: readonly ConfigWarning[]): void {
+  for (const { kind, key, hint } of warnings) {
+    if (kind === 'unknown') log.warn({ key, ...(hint ? { did_you_mean: hint } : {}) }, 'Configuration key is not known')
+  }
+  const unused = warnings.filter(({ kind }) => kind === 'unused').map(({ key, hint }) => `${key}: ${hint}`)
+  if (unused.length > 0) log.warn({ unused }, 'Configuration keys that are not needed here')
 }
 
 function print(text: string): number {

@@ -3,12 +3,16 @@ import type { GrpcType } from '../lib/metrics.ts'
 import { kubernetesApiMethod } from '../proto/http-over-grpc.ts'
 import type { UnaryMethod } from '../proto/unary-service.ts'
 import { agentTrackerService, type ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
+import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
+import { configurationProjectService } from './modules/configuration-project/configuration-project.ts'
 import { notificationsService, type PushEvents } from './modules/notifications/notifications.ts'
 import { serverInfoService } from './modules/server-info/server-info.ts'
 
 export interface RailsMethodsComponents {
   readonly connectedAgents: ConnectedAgentsSource
   readonly pushEvents: PushEvents
+  /** absent: nobody reads Gitaly, and there is no such service */
+  readonly configFiles?: AgentConfigFiles
   readonly clock: Clock
 }
 
@@ -21,6 +25,7 @@ export function railsMethods(
     ...agentTrackerService(components),
     ...notificationsService(components),
     ...serverInfoService(advertisedVersion),
+    ...(components.configFiles ? configurationProjectService(components.configFiles) : []),
   ])
 }
 

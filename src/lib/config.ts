@@ -16,6 +16,8 @@ export interface ConfigWarning {
 
 export interface LoadedConfig<T> {
   readonly value: T
+  /** the file as it stands, with what has no effect */
+  readonly raw: Readonly<Record<string, unknown>>
   readonly warnings: readonly ConfigWarning[]
 }
 
@@ -95,10 +97,10 @@ export function parseConfig<S extends z.ZodType>(
   schema: S,
   unused: Readonly<Record<string, string>> = {},
 ): LoadedConfig<z.output<S>> {
-  const { document, lines, tree } = parseTree(file, text)
+  const { document, lines, raw, tree } = parseTree(file, text)
   const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
   const result = schema.safeParse(tree)
-  if (result.success) return { value: result.data, warnings }
+  if (result.success) return { value: result.data, raw, warnings }
   const problems = firstOf(result.error.issues, (issue) => {
     const path = issue.path as Path
     const offset = offsetOf(document, path)
@@ -115,21 +117,21 @@ export function unknownKeyHints(warnings: readonly ConfigWarning[]): string[] {
 }
 
 /** @throws KasError SETTINGS_INVALID if the text is no YAML, or no block of keys */
-function parseTree(file: string, text: string): { document: Document; lines: LineCounter; tree: Tree } {
+function parseTree(file: string, text: string): { document: Document; lines: LineCounter; raw: Tree; tree: Tree } {
   const lines = new LineCounter()
   const { document, faults } = parseYamlDocument(text, lines)
   const invalid = (problems: string[]) => new KasError({ code: 'SETTINGS_INVALID', file, problems })
   if (faults.length > 0) {
     throw invalid(firstOf(faults, ({ offset, message }) => `${lineAt(lines, offset)}: not YAML: ${message}`))
   }
-  let tree: unknown
+  let raw: unknown
   try {
-    tree = withoutNulls(document.toJS()) ?? {}
+    raw = document.toJS() ?? {}
   } catch (error) {
     throw invalid([`not YAML: ${(error as Error).message}`]) // too many aliases
   }
-  if (!isTree(tree)) throw invalid([`found ${show(tree, [])}, allowed: a block of keys`])
-  return { document, lines, tree }
+  if (!isTree(raw)) throw invalid([`found ${show(raw, [])}, allowed: a block of keys`])
+  return { document, lines, raw, tree: withoutNulls(raw) as Tree }
 }
 
 function lineAt(lines: LineCounter, offset: number): string {

@@ -6,12 +6,15 @@ import type { TornDown } from './processes.ts'
 
 /** what `/large` answers */
 export const largeBytes = 16 * 1024 * 1024
+/** what `/huge` answers */
+export const hugeBytes = 4 * largeBytes
 
 /**
  * An HTTP server in the place of an API server, for what a tunnel must carry:
- * - `/large`: 16 MiB
+ * - `/large`: 16 MiB; `/huge`: 64 MiB
+ * - `/steering`: headers that would steer a front, were they passed on
  * - `/events`: open until the end; `emitEvent` writes to all of them
- * - `/hang`: never answers
+ * - `/hang`: never answers, neither to an upgrade
  * - `/short`: says 1,000 bytes, ends after 10
  * - an upgrade: 101, then every byte comes back; `/refuse-upgrade`: 403 instead
  * - all else: JSON of what came, the body as a hash
@@ -24,7 +27,10 @@ export class ClusterDouble {
   private constructor(server: ReturnType<typeof createServer>) {
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     server.on('request', (request, response) => this.#answer(request, response))
-    server.on('upgrade', (request, socket) => upgrade(request, socket))
+    server.on('upgrade', (request, socket) => {
+      if (request.url === '/hang') this.#hang(socket)
+      else upgrade(request, socket)
+    })
   }
 
   static async start(t: TornDown): Promise<ClusterDouble> {
@@ -57,6 +63,8 @@ export class ClusterDouble {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const path = request.url?.split('?')[0]
     if (path === '/large') response.end(Buffer.alloc(largeBytes, 'x'))
+    else if (path === '/huge') response.end(Buffer.alloc(hugeBytes, 'x'))
+    else if (path === '/steering') steer(response)
     else if (path === '/events') this.#watch(response)
     else if (path === '/hang') this.#hang(response)
     else if (path === '/short') {
@@ -72,10 +80,25 @@ export class ClusterDouble {
     response.once('close', () => this.#watches.delete(response))
   }
 
-  #hang(response: ServerResponse): void {
-    const gone = new Promise<void>((resolve) => response.once('close', () => resolve()))
+  #hang(answer: ServerResponse | Duplex): void {
+    const gone = new Promise<void>((resolve) => answer.once('close', () => resolve()))
     this.#onHanging?.({ gone })
   }
+}
+
+function steer(response: ServerResponse): void {
+  const headers = [
+    'X-Accel-Redirect',
+    '@kas-0',
+    'X-Accel-Buffering',
+    'yes',
+    'X-Accel-Limit-Rate',
+    '1',
+    'X-Sendfile',
+    '/',
+  ]
+  response.writeHead(200, headers)
+  response.end('not steered')
 }
 
 async function echo(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -97,8 +120,14 @@ function upgrade(request: IncomingMessage, socket: Duplex): void {
     socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 3\r\nConnection: close\r\n\r\nno\n')
     return
   }
-  socket.write(
-    `HTTP/1.1 101 Switching Protocols\r\nUpgrade: ${request.headers.upgrade}\r\nConnection: Upgrade\r\n\r\nfirst,`,
-  )
+  const { upgrade: protocol, 'sec-websocket-key': key } = request.headers
+  const accept = key === undefined ? '' : `Sec-WebSocket-Accept: ${acceptOf(key)}\r\n`
+  const head = `HTTP/1.1 101 Switching Protocols\r\nUpgrade: ${protocol}\r\nConnection: Upgrade\r\n${accept}\r\n`
+  socket.write(`${head}first,`)
   socket.pipe(socket)
+}
+
+/** What RFC 6455 4.2.2 wants to hear, and haproxy checks. */
+function acceptOf(key: string): string {
+  return createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import { connect } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { create } from '@bufbuild/protobuf'
 import type { Outcome } from '../../src/proto/call.ts'
 import { AgentDescriptorSchema } from '../../src/proto/gen/info_pb.ts'
@@ -15,7 +16,7 @@ export const echoMethod = '/test.Echo/Echo'
 
 /** An agent whose every message the test decides. */
 export class FakeAgent {
-  readonly socket: Socket
+  readonly socket: Duplex
   readonly session: ClientSession
   readonly #metadata: Record<string, string[]>
 
@@ -25,7 +26,7 @@ export class FakeAgent {
     return new FakeAgent(socket, { authorization: [`Bearer ${token}`], ...metadata })
   }
 
-  constructor(socket: Socket, metadata: Record<string, string[]>) {
+  constructor(socket: Duplex, metadata: Record<string, string[]>) {
     this.socket = socket
     this.#metadata = metadata
     this.session = ClientSession.over(socket, { authority: 'kas.test:8150', scheme: 'http' })

@@ -38,6 +38,12 @@ export async function readWebsocketTokenSecret(file: string): Promise<Uint8Array
   }
 }
 
+/** What fronts say to be told where to take a request: base64 of at least 32 bytes, as text, for a header carries it. */
+export async function readAccelRedirectSecret(file: string): Promise<string> {
+  const secret = await readSecret(file, { key: 'agent.kubernetes_api.accel_redirect_secret_file', minBytes: 32 })
+  return Buffer.from(secret).toString('base64')
+}
+
 /**
  * Standard base64, white space anywhere.
  *

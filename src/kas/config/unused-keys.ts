@@ -1,5 +1,6 @@
 const noRedis = 'there is no Redis: replicas tell one another what it held'
 const noWorkspaces = 'workspaces are not served'
+const ownCertificates = 'replicas make their own certificates at each start'
 
 /**
  * Keys of upstream's configuration that packages write and that have no effect, each with the reason.
@@ -16,10 +17,13 @@ export const unusedKeys: Readonly<Record<string, string>> = {
   'agent.receptive_agent': 'receptive agents are not dialled',
   workspaces: noWorkspaces,
   autoflow: 'AutoFlow is not served',
-  config: 'no command is run for more configuration, write it into this file',
-  'private_api.listen.certificate_file': 'replicas make their own certificates at each start',
-  'private_api.listen.key_file': 'replicas make their own certificates at each start',
-  'private_api.listen.ca_certificate_file': 'replicas make their own certificates at each start',
+  config: 'no command is run for more configuration: write it into this file, or set KAS_CLUSTER_*',
+  'private_api.listen.certificate_file': ownCertificates,
+  'private_api.listen.key_file': ownCertificates,
+  'private_api.listen.ca_certificate_file': ownCertificates,
+  'private_api.listen.max_connection_age': 'connections between replicas stay for as long as both are there',
+  'observability.logging.grpc_level': 'the gRPC library has no log here, for it would quote tokens',
+  'observability.tracing': 'this version sends no traces',
   'observability.sentry': 'errors are told in the log, not to Sentry',
   'observability.google_profiler': 'there is no Google profiler for this platform',
 }

@@ -32,14 +32,14 @@ const ciAccessAs = block({
   ci_job: block({}).optional(),
 })
 
-const ciAccessEntry = block({
-  id: filled,
+const ciAccess = {
   default_namespace: text.optional(),
   access_as: ciAccessAs.superRefine(atMostOne).optional(),
   environments: list(filled),
   protected_branches_only: flag.optional(),
   resource_management: block({ enabled: flag.optional() }).optional(),
-})
+}
+const ciAccessEntry = block({ id: filled, ...ciAccess })
 const userAccessEntry = block({ id: filled })
 const userAccessAs = block({ agent: block({}).optional(), user: block({}).optional() }).superRefine(atMostOne)
 
@@ -62,8 +62,8 @@ const containerScanning = block({
   vulnerability_report: block({ namespaces: names, filters: list(filter), resource_types: names }).optional(),
   resource_requirements: block({ limits: resource.optional(), requests: resource.optional() }).optional(),
   trivy_k8s_wrapper_image: block({ repository: text.optional(), tag: text.optional() }).optional(),
-  scanner_timeout: anything,
-  report_max_size: anything,
+  scanner_timeout: text.optional(),
+  report_max_size: z.union([z.string(), z.number()], { error: 'a text or a number' }).optional(),
   delete_report_artifact: flag.optional(),
   severity_threshold: z.enum(['UNKNOWN', 'LOW', 'MEDIUM', 'HIGH', 'CRITICAL']).optional(),
 })
@@ -110,7 +110,11 @@ const manifestProject = block({
 })
 
 export const agentConfigurationSchema = block({
-  ci_access: block({ projects: list(ciAccessEntry), groups: list(ciAccessEntry) }).optional(),
+  ci_access: block({
+    projects: list(ciAccessEntry),
+    groups: list(ciAccessEntry),
+    instance: block(ciAccess).optional(), // of the whole organisation, as GitLab decides
+  }).optional(),
   user_access: block({
     access_as: userAccessAs.optional(),
     projects: list(userAccessEntry),

@@ -42,6 +42,8 @@ export interface AgentConfigurationFile {
     readonly groups: ReadonlyMap<string, CiAccessEntry>
   }
   readonly userAccess: UserAccess
+  /** the whole file, its keys and values as they stand there: what GitLab is told */
+  readonly raw: Readonly<Record<string, unknown>>
   /** the keys without effect; those that could widen access if they were overlooked are also a `refusal` */
   readonly warnings: readonly ConfigWarning[]
 }
@@ -60,7 +62,7 @@ const maxProblems = 20
  * @see wire-protocol 7.2, gitlab-contract 9.3 no. 23
  */
 export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentConfigurationFile {
-  const { value: tree, warnings } = parseTree(file, bytes)
+  const { value: tree, raw, warnings } = parseTree(file, bytes)
   const unknown = unknownBelow(warnings)
   refuseEmptyAccessAs(file, tree, unknown)
   const gitops: ConfigWarning[] = tree.gitops
@@ -73,6 +75,7 @@ export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentC
       groups: ciAccessEntries(tree.ci_access?.groups, 'ci_access.groups', unknown),
     },
     userAccess: userAccess(tree, unknown),
+    raw,
     warnings: [...warnings, ...gitops, ...tooMany(tree), ...listedTwice(tree)],
   }
 }

@@ -11,6 +11,8 @@ import type { CommitId, Repositories } from './repositories.ts'
 export interface AgentConfiguration {
   readonly commit: CommitId
   readonly configuration: AgentConfigurationFile
+  /** when it was the head of the branch, by the clock */
+  readonly seenAt: number
 }
 
 export interface AgentConfigurationsComponents {
@@ -26,11 +28,16 @@ export interface AgentConfigurationsOptions {
   readonly idleMs?: number
   /** agents whose configuration is kept at once */
   readonly maxAgents?: number
-  /** until a read that failed for no fault of the file is tried again, in ms */
-  readonly retryMs?: number
+  /** until a read that failed for no fault of the file is tried again, doubled after each up to the last, in ms */
+  readonly retryMs?: readonly [first: number, last: number]
 }
 
-const defaults = { maxFileBytes: 131_072, idleMs: 600_000, maxAgents: 10_000, retryMs: 10_000 } // wire-protocol 2.9
+const defaults = {
+  maxFileBytes: 131_072,
+  idleMs: 600_000,
+  maxAgents: 10_000,
+  retryMs: [10_000, 60_000] as const, // wire-protocol 2.9
+}
 
 /** Keys that are told of one by one, for each commit: the file's author may not be the operator. */
 const maxToldWarnings = 50
@@ -46,6 +53,8 @@ interface Entry {
   newest: { readonly value: AgentConfiguration | undefined } | { readonly error: KasError } | undefined
   loading: Promise<void> | undefined
   loadAgain: boolean
+  /** in a row, for no fault of the file */
+  failures: number
   cancelRetry: () => void
 }
 
@@ -102,6 +111,18 @@ export class AgentConfigurations implements Service {
     return resultOf(await this.#loaded(agent, signal))
   }
 
+  /**
+   * As `newest`, after one more look at the branch.
+   *
+   * @throws KasError as `newest`
+   */
+  async refreshed(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    const entry = await this.#loaded(agent, signal)
+    await abortable(this.#components.repositories.poke(agent.project.id), signal)
+    if (entry.loading) await abortable(entry.loading, signal) // the branch has moved
+    return resultOf(entry)
+  }
+
   /** Calls `listener` after a new read ended differently, until the returned function is called. */
   onChange(agent: Agent, listener: () => void): () => void {
     const entry = this.#entry(agent)
@@ -140,6 +161,7 @@ export class AgentConfigurations implements Service {
       newest: undefined,
       loading: undefined,
       loadAgain: false,
+      failures: 0,
       cancelRetry: () => undefined,
     }
     this.#entries.set(key, entry)
@@ -169,11 +191,13 @@ export class AgentConfigurations implements Service {
       const value = await this.#read(entry.agent)
       entry.newest = { value }
       entry.good = value ?? entry.good
+      entry.failures = 0
     } catch (failure) {
       if (this.#stopped.signal.aborted) return
       const error = KasError.from(failure)
       entry.newest = { error }
-      if (error.code !== 'CONFIGURATION_INVALID' && error.code !== 'REF_NOT_FOUND') this.#retryLater(entry)
+      if (error.code === 'CONFIGURATION_INVALID' || error.code === 'REF_NOT_FOUND') entry.failures = 0
+      else this.#retryLater(entry)
       if (before && nameOf(before) === nameOf(entry.newest)) return
       const consequence = entry.good ? 'the last good one decides on access' : 'nobody has access by it'
       this.#log.warn({ agent_id: String(entry.agent.id), error }, `Agent configuration cannot be read, ${consequence}`)
@@ -182,12 +206,15 @@ export class AgentConfigurations implements Service {
   }
 
   #retryLater(entry: Entry): void {
-    entry.cancelRetry = this.#clock.after(this.#options.retryMs, () => void this.#load(entry))
+    const [first, last] = this.#options.retryMs
+    const ms = Math.min(first * 2 ** Math.min(entry.failures++, 16), last)
+    entry.cancelRetry = this.#clock.after(ms, () => void this.#load(entry))
   }
 
   async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
     const { repositories } = this.#components
     const { signal } = this.#stopped
+    const seenAt = this.#clock.now()
     const commit = await repositories.head(agent, signal)
     if (!commit) return undefined
     const path = `.gitlab/agents/${agent.name}/config.yaml`
@@ -202,7 +229,7 @@ export class AgentConfigurations implements Service {
     }
     const count = warnings.length - maxToldWarnings
     if (count > 0) this.#log.error({ agent_id: String(agent.id), commit_id: commit, count }, 'And more keys like these')
-    return { commit, configuration }
+    return { commit, configuration, seenAt }
   }
 
   #makeRoom(): void {

@@ -124,7 +124,7 @@ export class BranchWatch {
     const sight = { at: this.#components.clock.now(), result }
     const before = this.#last
     this.#last = sight
-    this.#failures = 'error' in result ? this.#failures + 1 : 0
+    this.#failures = isFailure(result) ? this.#failures + 1 : 0
     if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(sight)) this.#tell(sight)
     return sight
   }
@@ -148,6 +148,11 @@ export class BranchWatch {
     this.#cancelPoll?.()
     this.#cancelPoll = this.#components.clock.after(ms, () => void this.#look())
   }
+}
+
+/** That the branch is not there is an answer: it may stay so for ever, and is looked at like any other. */
+function isFailure(result: Sight['result']): boolean {
+  return 'error' in result && result.error.code !== 'REF_NOT_FOUND'
 }
 
 /** Two sights of one name are the same news. */

@@ -30,8 +30,6 @@ export interface WatchedRepositoriesComponents<Address> {
   /** Equal for addresses that are read as one. */
   keyOf(address: Address): string
   open(key: string, address: Address, projectId: bigint): WatchedRepository
-  /** Ends what the repositories shared, after all of them have ended. */
-  close?(): void
 }
 
 export interface WatchedRepositoriesOptions {
@@ -101,7 +99,6 @@ export class WatchedRepositories<Address> implements Repositories, Service {
     this.#followers.clear()
     this.#opened.clear()
     await Promise.all(this.#ending)
-    this.#components.close?.()
   }
 
   async head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined> {

@@ -16,6 +16,7 @@ import type { Usage } from '../directory/usage.ts'
 import { Connection, maxPipelinedRequests } from './kubernetes/connection.ts'
 import { createOriginCheck } from './kubernetes/cors.ts'
 import { Exchange } from './kubernetes/exchange.ts'
+import type { FrontRedirect } from './kubernetes/front-redirect.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './kubernetes/kubernetes-limits.ts'
 import { KubernetesProxy } from './kubernetes/kubernetes-proxy.ts'
 import { malformed, type ParserError, refuseMalformed } from './kubernetes/malformed-request.ts'
@@ -34,6 +35,8 @@ export interface KubernetesServerComponents {
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
   readonly webSocketTokens?: WebSocketTokens
+  /** absent: no front is told to take a request to another replica */
+  readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   /** absent: the system's */
   readonly clock?: Clock
   /** absent: plain HTTP; its owner starts and stops it */

@@ -3,6 +3,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { type ListenOptions, type Network, parseListenAddress } from '../config/listen-address.ts'
 import type { Readiness } from './readiness.ts'
+import { removeStaleSocket } from './stale-socket.ts'
 
 /** What the blocks `listen` of the configuration have in common, and what every server does with them. */
 export interface Listen {
@@ -25,16 +26,20 @@ export function certificateOf(log: Logger, listen: Listen): { certificate?: Cert
   return { certificate: new CertificateFiles({ log }, { certificateFile: certificate_file, keyFile: key_file }) }
 }
 
-/** Says where a server listens, in the words that operators look for (wire-protocol 8.4). */
+/** Makes room for a server on a Unix socket, and says where each listens, in the words that operators look for (wire-protocol 8.4). */
 export function announced(
   log: Logger,
   server: Service & { address: unknown },
   { name, listen, ...fields }: { name: string; listen: Listen; [field: string]: unknown },
 ): Service {
-  return around(server, () => {
+  const prepare = async () => {
+    if (listen.network === 'unix') await removeStaleSocket(listen.address)
+  }
+  const tell = () => {
     const told = { net_network: listen.network, net_address: addressText(server.address), ...fields }
     log.info(told, `${name} endpoint is up`)
-  })
+  }
+  return around(server, tell, prepare)
 }
 
 /** The replica is ready for calls once this, and all else that counts, has started. */
@@ -53,9 +58,10 @@ export function leaving(readiness: Readiness): Service {
   }
 }
 
-function around(service: Service, started: () => void): Service {
+function around(service: Service, started: () => void, prepare?: () => Promise<void>): Service {
   return {
     start: async () => {
+      await prepare?.()
       await service.start()
       started()
     },

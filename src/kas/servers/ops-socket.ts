@@ -1,10 +1,9 @@
 import { once } from 'node:events'
-import { lstat, unlink } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { connect } from 'node:net'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import { removeStaleSocket } from './stale-socket.ts'
 
 export interface OpsSocketComponents {
   /** by path; what they give is told as JSON. @throws KasError, whose text is told */
@@ -36,7 +35,7 @@ export class OpsSocket implements Service {
   /** @throws Error when another process listens there, or the path cannot be made */
   async start(): Promise<void> {
     const { path } = this.#options
-    await removeStale(path)
+    await removeStaleSocket(path)
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
     const server = createServer(options, (request, response) => this.#answer(request, response))
     const before = process.umask(privateUmask)
@@ -78,21 +77,4 @@ export class OpsSocket implements Service {
 
 function send(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'Content-Type': 'application/json' }).end(`${JSON.stringify(body)}\n`)
-}
-
-/** A socket that a killed process left: nobody accepts on it. */
-async function removeStale(path: string): Promise<void> {
-  const isSocket = await lstat(path).then(
-    (stats) => stats.isSocket(),
-    () => false,
-  )
-  if (!isSocket) return // listening tells what is wrong
-  const socket = connect(path)
-  try {
-    await once(socket, 'connect')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ECONNREFUSED') await unlink(path)
-  } finally {
-    socket.destroy()
-  }
 }

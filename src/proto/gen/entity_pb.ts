@@ -2,7 +2,8 @@
 // @generated from file entity.proto (package gitlab.agent.entity, syntax proto3)
 /* eslint-disable */
 
-// Who an agent pod is (wire-protocol 1.1). Unknown fields are kept and returned verbatim (1.19).
+// Who an agent pod is, and where a repository lies (wire-protocol 1.1). Unknown fields of the first are kept and
+// returned verbatim (1.19).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file entity.proto.
  */
 export const file_entity: GenFile = /*@__PURE__*/
-  fileDesc("CgxlbnRpdHkucHJvdG8SE2dpdGxhYi5hZ2VudC5lbnRpdHkiWAoRS3ViZXJuZXRlc1ZlcnNpb24SDQoFbWFqb3IYASABKAkSDQoFbWlub3IYAiABKAkSEwoLZ2l0X3ZlcnNpb24YAyABKAkSEAoIcGxhdGZvcm0YBCABKAkinAEKCUFnZW50TWV0YRIPCgd2ZXJzaW9uGAEgASgJEhEKCWNvbW1pdF9pZBgCIAEoCRIVCg1wb2RfbmFtZXNwYWNlGAMgASgJEhAKCHBvZF9uYW1lGAQgASgJEkIKEmt1YmVybmV0ZXNfdmVyc2lvbhgFIAEoCzImLmdpdGxhYi5hZ2VudC5lbnRpdHkuS3ViZXJuZXRlc1ZlcnNpb25iBnByb3RvMw");
+  fileDesc("CgxlbnRpdHkucHJvdG8SE2dpdGxhYi5hZ2VudC5lbnRpdHkiWAoRS3ViZXJuZXRlc1ZlcnNpb24SDQoFbWFqb3IYASABKAkSDQoFbWlub3IYAiABKAkSEwoLZ2l0X3ZlcnNpb24YAyABKAkSEAoIcGxhdGZvcm0YBCABKAkingEKCkdpdGFseUluZm8SDwoHYWRkcmVzcxgBIAEoCRINCgV0b2tlbhgCIAEoCRI/CghmZWF0dXJlcxgDIAMoCzItLmdpdGxhYi5hZ2VudC5lbnRpdHkuR2l0YWx5SW5mby5GZWF0dXJlc0VudHJ5Gi8KDUZlYXR1cmVzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASK3AQoQR2l0YWx5UmVwb3NpdG9yeRIUCgxzdG9yYWdlX25hbWUYAiABKAkSFQoNcmVsYXRpdmVfcGF0aBgDIAEoCRIcChRnaXRfb2JqZWN0X2RpcmVjdG9yeRgEIAEoCRIoCiBnaXRfYWx0ZXJuYXRlX29iamVjdF9kaXJlY3RvcmllcxgFIAMoCRIVCg1nbF9yZXBvc2l0b3J5GAYgASgJEhcKD2dsX3Byb2plY3RfcGF0aBgIIAEoCSKcAQoJQWdlbnRNZXRhEg8KB3ZlcnNpb24YASABKAkSEQoJY29tbWl0X2lkGAIgASgJEhUKDXBvZF9uYW1lc3BhY2UYAyABKAkSEAoIcG9kX25hbWUYBCABKAkSQgoSa3ViZXJuZXRlc192ZXJzaW9uGAUgASgLMiYuZ2l0bGFiLmFnZW50LmVudGl0eS5LdWJlcm5ldGVzVmVyc2lvbmIGcHJvdG8z");
 
 /**
  * @generated from message gitlab.agent.entity.KubernetesVersion
@@ -45,6 +46,79 @@ export type KubernetesVersion = Message<"gitlab.agent.entity.KubernetesVersion">
  */
 export const KubernetesVersionSchema: GenMessage<KubernetesVersion> = /*@__PURE__*/
   messageDesc(file_entity, 0);
+
+/**
+ * all but address may be empty
+ *
+ * @generated from message gitlab.agent.entity.GitalyInfo
+ */
+export type GitalyInfo = Message<"gitlab.agent.entity.GitalyInfo"> & {
+  /**
+   * @generated from field: string address = 1;
+   */
+  address: string;
+
+  /**
+   * @generated from field: string token = 2;
+   */
+  token: string;
+
+  /**
+   * @generated from field: map<string, string> features = 3;
+   */
+  features: { [key: string]: string };
+};
+
+/**
+ * Describes the message gitlab.agent.entity.GitalyInfo.
+ * Use `create(GitalyInfoSchema)` to create a new message.
+ */
+export const GitalyInfoSchema: GenMessage<GitalyInfo> = /*@__PURE__*/
+  messageDesc(file_entity, 1);
+
+/**
+ * numbers as in gitaly.Repository
+ *
+ * @generated from message gitlab.agent.entity.GitalyRepository
+ */
+export type GitalyRepository = Message<"gitlab.agent.entity.GitalyRepository"> & {
+  /**
+   * @generated from field: string storage_name = 2;
+   */
+  storageName: string;
+
+  /**
+   * @generated from field: string relative_path = 3;
+   */
+  relativePath: string;
+
+  /**
+   * @generated from field: string git_object_directory = 4;
+   */
+  gitObjectDirectory: string;
+
+  /**
+   * @generated from field: repeated string git_alternate_object_directories = 5;
+   */
+  gitAlternateObjectDirectories: string[];
+
+  /**
+   * @generated from field: string gl_repository = 6;
+   */
+  glRepository: string;
+
+  /**
+   * @generated from field: string gl_project_path = 8;
+   */
+  glProjectPath: string;
+};
+
+/**
+ * Describes the message gitlab.agent.entity.GitalyRepository.
+ * Use `create(GitalyRepositorySchema)` to create a new message.
+ */
+export const GitalyRepositorySchema: GenMessage<GitalyRepository> = /*@__PURE__*/
+  messageDesc(file_entity, 2);
 
 /**
  * @generated from message gitlab.agent.entity.AgentMeta
@@ -81,5 +155,5 @@ export type AgentMeta = Message<"gitlab.agent.entity.AgentMeta"> & {
  * Use `create(AgentMetaSchema)` to create a new message.
  */
 export const AgentMetaSchema: GenMessage<AgentMeta> = /*@__PURE__*/
-  messageDesc(file_entity, 1);
+  messageDesc(file_entity, 3);
 

@@ -79,7 +79,7 @@ export class ClientSession {
     } as object)
     const session = this.#session
     this.#window = new StreamWindow(session, this.limits)
-    this.closed = whenClosed(session)
+    this.closed = whenClosed(session, duplex)
     session.on('error', (error) => options.onError?.(error))
     session.on('goaway', () => this.#drain())
     session.once('close', () => this.#drain())

@@ -81,10 +81,10 @@ export class ServerSession {
     } as object)
     const session = this.#session
     this.window = new StreamWindow(session, this.limits)
-    this.closed = whenClosed(session)
+    this.closed = whenClosed(session, duplex)
     session.on('error', (error) => this.#events.sessionError?.(error))
     session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))
-    session.setLocalWindowSize(this.limits.connectionWindowBytes)
+    if (!session.destroyed) session.setLocalWindowSize(this.limits.connectionWindowBytes)
   }
 
   /** Running calls. */

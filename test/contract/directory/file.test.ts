@@ -65,6 +65,7 @@ async function start(t: Test, configuration: string) {
     return {
       commit: 'c'.repeat(40) as CommitId,
       configuration: parseAgentConfiguration('config.yaml', Buffer.from(answers.text)),
+      seenAt: 0,
     }
   }
   const directory = new FileDirectory({ directoryFile, configurations: { current }, log, clock })

@@ -1,8 +1,12 @@
 import { once } from 'node:events'
 import type { ServerHttp2Stream } from 'node:http2'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { type Duplex, PassThrough } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
+import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
+import { serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { ours, serveOurs } from './ours.ts'
 import { framed, rawCall, rawClient, rawServer } from './raw-peers.ts'
 import { bytes, collect, type TestHandler, text } from './sides.ts'
@@ -210,4 +214,25 @@ t.test('keys that every object has are keys like others', async (t) => {
   call.end()
   await collect(call.messages)
   t.equal((await call.done).code, Code.OK)
+})
+
+t.test('a connection that has ended before it is used is a lost one', async (t) => {
+  const server = createServer((socket) => void socket.destroy())
+  t.teardown(() => server.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const kinds = [() => connect({ port, host: '127.0.0.1' }).resume(), () => new PassThrough().destroy()]
+  const ended = async (open: () => Duplex) => {
+    const duplex = open()
+    await once(duplex, 'close')
+    return duplex
+  }
+  for (const kind of kinds) {
+    const session = ClientSession.over(await ended(kind), { authority: 'kas.test:8150', scheme: 'http' })
+    await session.closed
+    t.equal(session.draining, true)
+    t.throws(() => session.open({ method: path }), { code: 'TUNNEL_LOST', spec: { delivery: 'none' } })
+    await serveSession(await ended(kind), () => undefined).closed
+  }
 })

@@ -114,7 +114,7 @@ t.test('it says what it does not use, serves, and ends in order', async (t) => {
   const ops = await address('Observability')
   await address('Agentk API')
   await address('Kubernetes API')
-  await running.says(/"key":"redis","reason":"there is no Redis/)
+  await running.says(/"unused":\["redis: there is no Redis/)
   await running.says(/"key":"sever"[^\n]*"Configuration key is not known"/)
   const readiness = await fetch(`http://${ops}/readiness`, { headers: { connection: 'close' } })
   t.match({ status: readiness.status, text: await readiness.text() }, { status: 200, text: '' })

@@ -8,12 +8,17 @@ import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 import { App } from '../../../src/kas/app.ts'
 import { parseKasConfig } from '../../../src/kas/config.ts'
 import { getConfigurationMethod } from '../../../src/kas/modules/configuration/configuration.ts'
+import type { RouteReport } from '../../../src/kas/servers/ops-socket/route-report.ts'
 import type { StatusReport } from '../../../src/kas/servers/ops-socket/status-report.ts'
 import {
   ConfigurationRequestSchema,
   type ConfigurationResponse,
   ConfigurationResponseSchema,
 } from '../../../src/proto/gen/agent_configuration_pb.ts'
+import {
+  ListAgentConfigFilesRequestSchema,
+  ListAgentConfigFilesResponseSchema,
+} from '../../../src/proto/gen/configuration_project_pb.ts'
 import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
 import { askSocket } from '../../support/ask-socket.ts'
 import { capturedLog } from '../../support/captured-log.ts'
@@ -30,6 +35,7 @@ import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-serve
 /** The whole of kas between a GitLab, its Gitaly and an agent. Nothing is polled here: pushes are told. */
 
 const path = '.gitlab/agents/prod/config.yaml'
+const pushes = Number(process.env.KAS_PUSHES ?? 15)
 const access = (project: string) => `ci_access: { projects: [{ id: ${project} }] }`
 
 interface Versions {
@@ -37,7 +43,7 @@ interface Versions {
   readonly gitaly?: GitalyVersion
 }
 
-/** GitLab tells the first replica of pushes; the agent is at the last. */
+/** GitLab tells the first replica of pushes; an agent is at each, that of the last one is the test's. */
 async function start(t: Test, { gitlab: gitlabVersion, gitaly: gitalyVersion }: Versions = {}, count = 1) {
   const folder = await mkdtemp(join(tmpdir(), 'gitaly-program-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
@@ -52,18 +58,49 @@ async function start(t: Test, { gitlab: gitlabVersion, gitaly: gitalyVersion }: 
   const [first, last] = [replicas[0], replicas.at(-1)] as [Replica, Replica]
   await eventually(() => inReach(first.socket, count))
   const rails = connect(t, first.portOf('API'))
+  const callRails = async (method: string, request: Uint8Array) => {
+    const metadata = metadataOf({ authorization: `bearer ${await jwt({ key: gitlab.secret })}` })
+    return await callUnary(rails, method, request, metadata)
+  }
   const tellPush = async (projectId = 1n) => {
     const event = { project: { id: projectId, fullPath: 'platform/clusters' } }
     const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
-    const metadata = metadataOf({ authorization: `bearer ${await jwt({ key: gitlab.secret })}` })
     const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
-    t.equal((await callUnary(rails, method, request, metadata)).code, status.OK)
+    t.equal((await callRails(method, request)).code, status.OK)
   }
-  const agent = await FakeAgent.dial(last.portOf('Agentk API'), 'glagent-prod')
-  t.teardown(() => agent.close())
+  const dial = async (replica: Replica) => {
+    const agent = await FakeAgent.dial(replica.portOf('Agentk API'), 'glagent-prod')
+    t.teardown(() => agent.close())
+    return agent
+  }
+  const agent = await dial(last)
   const openConfiguration = (commitId = '') => follow(agent, commitId)
+  /** what GitLab has taken */
+  const told = () => (gitlab.taken.get('/internal/kubernetes/agent_configuration') ?? []) as Told[]
+  /** resolves once GitLab has taken so many configurations */
+  const isTold = (many: number) =>
+    eventually(() => {
+      if (told().length < many) return Promise.reject(new Error(`${told().length} of ${many} are told`))
+      return told()
+    })
   const metrics = `http://127.0.0.1:${last.portOf('Observability')}/metrics`
-  return { repository, gitaly, lines: last.lines, tellPush, openConfiguration, metrics }
+  return {
+    repository,
+    gitaly,
+    replicas,
+    dial,
+    lines: last.lines,
+    tellPush,
+    callRails,
+    openConfiguration,
+    isTold,
+    metrics,
+  }
+}
+
+interface Told {
+  readonly agent_id: string
+  readonly agent_config: unknown
 }
 
 type Replica = Awaited<ReturnType<typeof startReplica>>
@@ -98,13 +135,19 @@ cluster:
     const line = lines.find(({ msg }) => msg === `${name} endpoint is up`)
     return Number(String(line?.net_address).split(':').at(-1))
   }
-  return { socket, lines, portOf }
+  return { name: `kas-${i}`, socket, lines, portOf }
 }
 
 async function inReach(socket: string, count: number): Promise<void> {
   const { members = [] } = (await askSocket(socket, '/status')) as StatusReport
   const reached = members.filter(({ reach, state }) => state === 'serving' && /^(self|reachable)$/.test(reach))
   if (reached.length < count) throw new Error(`it reaches ${reached.length} of ${count}`)
+}
+
+async function bothHold(socket: string): Promise<RouteReport> {
+  const report = (await askSocket(socket, '/route?agent=42')) as RouteReport
+  if (report.own.tunnels === 0 || report.ways.length === 0) throw new Error('one of the two does not hold it')
+  return report
 }
 
 /** The agent's configuration stream. */
@@ -131,7 +174,7 @@ for (const versions of [
   { gitlab: '18.9', gitaly: '18.9' },
 ] as const) {
   t.test(`an agent of ${versions.gitlab} gets its configuration, and a change that GitLab tells of`, async (t) => {
-    const { repository, gitaly, tellPush, openConfiguration, metrics, lines } = await start(t, versions)
+    const { repository, gitaly, tellPush, openConfiguration, isTold, metrics, lines } = await start(t, versions)
     const one = await repository.push({ [path]: access('apps/one') })
     const { next } = openConfiguration()
     const first = await next()
@@ -147,6 +190,12 @@ for (const versions of [
     await tellPush()
     t.equal((await next()).commitId, three, 'each commit is told, also if the file did not change')
     t.equal(gitaly.of('TreeEntry').length, 3)
+    const config = (project: string) => ({ ci_access: { projects: [{ id: project }] } })
+    t.strictSame(
+      await isTold(3),
+      ['apps/one', 'apps/two', 'apps/two'].map((project) => ({ agent_id: '42', agent_config: config(project) })),
+      'and GitLab hears of it',
+    )
     const text = await (await fetch(metrics)).text()
     t.match(text, /^kas_gitaly_call_duration_seconds_count\{grpc_method="TreeEntry",grpc_code="OK"\} 3$/m)
     t.match(text, /^limiter_limit\{limiter_name="gitaly_client_global",unit="per_second"\} 30$/m)
@@ -156,16 +205,90 @@ for (const versions of [
   })
 }
 
-t.test('a push that GitLab tells one replica reaches an agent of another, and one replica asks Gitaly', async (t) => {
-  const { repository, gitaly, tellPush, openConfiguration } = await start(t, {}, 2)
+t.test(
+  'pushes that GitLab tells one replica reach an agent of another; one asks Gitaly, and tells GitLab',
+  async (t) => {
+    const { repository, gitaly, tellPush, openConfiguration, isTold } = await start(t, {}, 2)
+    const { next } = openConfiguration()
+    const times: number[] = []
+    for (let i = 0; i < pushes; i++) {
+      const commit = await repository.push({ [path]: access(`apps/${i}`) })
+      const began = performance.now()
+      await tellPush()
+      t.equal((await next()).commitId, commit)
+      times.push(performance.now() - began)
+    }
+    t.equal(new Set(gitaly.calls.map(({ peer }) => peer)).size, 1, 'the one that has the agent')
+    const projects = (await isTold(pushes)).map(({ agent_config: config }) => JSON.stringify(config))
+    t.strictSame(
+      projects,
+      times.map((_, i) => JSON.stringify({ ci_access: { projects: [{ id: `apps/${i}` }] } })),
+      'each once, in their order',
+    )
+    const [median, worst] = [0.5, 1].map((share) => times.toSorted((x, y) => x - y)[Math.ceil(share * pushes) - 1])
+    t.comment(`from the event to the agent: median ${median?.toFixed()} ms, worst ${worst?.toFixed()} ms of ${pushes}`)
+  },
+)
+
+t.test('of two replicas that hold an agent one tells GitLab, and once it is gone the other', async (t) => {
+  const { repository, replicas, dial, tellPush, isTold } = await start(t, {}, 2)
+  const agents = await Promise.all(replicas.map(dial))
+  for (const agent of agents) agent.open()
+  const reports = await Promise.all(replicas.map(({ socket }) => eventually(() => bothHold(socket))))
   const one = await repository.push({ [path]: access('apps/one') })
-  const { next } = openConfiguration()
-  t.equal((await next()).commitId, one)
-  const two = await repository.push({ [path]: access('apps/two') })
+  const streams = agents.map((agent) => follow(agent, ''))
+  for (const { next } of streams) t.equal((await next()).commitId, one)
+  await isTold(1)
+  await repository.push({ [path]: access('apps/two') })
   await tellPush()
-  t.equal((await next()).commitId, two)
-  t.equal(new Set(gitaly.calls.map(({ peer }) => peer)).size, 1, 'the one that has the agent')
-  t.equal(gitaly.calls.length, 4)
+  for (const { next } of streams) t.match(projectsOf(await next()), ['apps/two'])
+  await isTold(2)
+  const lead = replicas.findIndex(({ name }) => name === reports[0]?.rank[0])
+  agents[lead]?.close()
+  await isTold(3) // who leads anew cannot know what was told
+  await repository.push({ [path]: access('apps/three') })
+  await tellPush()
+  t.match(projectsOf((await streams[1 - lead]?.next()) as ConfigurationResponse), ['apps/three'])
+  const told = (await isTold(4)).map(({ agent_config: config }) => JSON.stringify(config).match(/apps.(\w+)/)?.[1])
+  t.strictSame(told, ['one', 'two', 'two', 'three'])
+})
+
+t.test('GitLab is told which agents a project has files of', async (t) => {
+  const { repository, gitaly, callRails } = await start(t)
+  const list = async (changes: { gitalyInfo?: { token: string }; defaultBranch?: string } = {}) => {
+    const request = create(ListAgentConfigFilesRequestSchema, {
+      gitalyInfo: { address: gitaly.address, token: gitaly.token, features: { 'gitaly-feature-x': 'true' } },
+      repository: {
+        storageName: 'default',
+        relativePath: repository.relativePath,
+        glRepository: 'project-1',
+        glProjectPath: 'platform/clusters',
+      },
+      ...changes,
+    })
+    const method = '/gitlab.agent.configuration_project.rpc.ConfigurationProject/ListAgentConfigFiles'
+    const { code, response, details } = await callRails(method, toBinary(ListAgentConfigFilesRequestSchema, request))
+    if (code !== status.OK) return [code, details] as const
+    const { configFiles } = fromBinary(ListAgentConfigFilesResponseSchema, response ?? new Uint8Array())
+    return configFiles.map(({ name, agentName }) => [name, agentName])
+  }
+  t.strictSame(await list(), [], 'an empty repository')
+  const names = ['prod', 'x-1', 'Upper', 'sub/prod', '-x', 'a.b']
+  await repository.push({ 'README.md': 'x' })
+  t.strictSame(await list(), [], 'no such folder')
+  const files = names.map((name) => [`.gitlab/agents/${name}/config.yaml`, 'x'] as const)
+  await repository.push({ ...Object.fromEntries(files), '.gitlab/agents/other/config.yml': 'x' })
+  const both = ['prod', 'x-1'].map((name) => [`.gitlab/agents/${name}/config.yaml`, name])
+  t.strictSame(await list(), both)
+  t.strictSame(await list({ defaultBranch: 'main' }), both)
+  t.strictSame(await list({ defaultBranch: 'gone' }), [])
+  t.equal(gitaly.of('GetTreeEntries').at(-1)?.metadata['gitaly-feature-x'], 'true')
+  gitaly.fault = { kind: 'status', code: status.INVALID_ARGUMENT, message: 'no' }
+  t.match(await list(), [status.INVALID_ARGUMENT, 'no'])
+  gitaly.fault = { kind: 'status', code: status.INTERNAL, message: 'broken' }
+  t.match(await list(), [status.UNAVAILABLE, /Gitaly.*broken/])
+  gitaly.fault = undefined
+  t.match(await list({ gitalyInfo: { token: 'x' } }), [status.INVALID_ARGUMENT, 'gitaly_info.address is required'])
 })
 
 t.test('a file that is absent is an empty configuration; one that cannot be read is none', async (t) => {

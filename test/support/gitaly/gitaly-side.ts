@@ -8,8 +8,10 @@ import {
   type GitalyCoordinates,
   GitalyCoordinatesByProject,
 } from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
+import { noGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
+import { GitalyServers, type GitalyServersOptions } from '../../../src/kas/repositories/gitaly/gitaly-servers.ts'
 import { type GitalyRepositoriesOptions, gitalyRepositories } from '../../../src/kas/repositories/gitaly.ts'
-import type { Clock } from '../../../src/lib/clock.ts'
+import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../captured-log.ts'
 import { GitalyDouble, type GitalyDoubleOptions } from './gitaly-double.ts'
@@ -19,7 +21,7 @@ export const gitalyAgent: Agent = { id: 42n as AgentId, name: 'prod', project: {
 
 export interface GitalySideOptions {
   readonly double?: Partial<GitalyDoubleOptions>
-  readonly repositories?: Partial<GitalyRepositoriesOptions>
+  readonly repositories?: Partial<GitalyRepositoriesOptions & GitalyServersOptions>
   readonly coordinates?: Partial<GitalyCoordinates>
   readonly clock?: Clock
   /** PEM of whom `tls://` trusts */
@@ -41,27 +43,28 @@ export async function startGitalySide(t: Test, options: GitalySideOptions = {}) 
     })
   learn()
   const { log, lines } = capturedLog()
-  const repositories = gitalyRepositories(
+  const { clock = systemClock } = options
+  const servers = new GitalyServers(
     {
-      addresses,
+      clock,
+      metrics: noGitalyMetrics,
       secureContext: async () => tls.createSecureContext(options.authority ? { ca: options.authority } : {}),
-      log,
-      random: () => 0,
-      ...(options.clock ? { clock: options.clock } : {}),
     },
     {
-      pollMs: 20,
-      minBackoffMs: 20,
-      maxBackoffMs: 200,
       globalLimit: { refillPerSecond: 1000, bucketSize: 1000 },
       serverLimit: { refillPerSecond: 1000, bucketSize: 1000 },
       userAgent: 'gitlab-kas/v18.5.0/abcdef',
       ...options.repositories,
     },
   )
+  t.teardown(() => servers.stop())
+  const repositories = gitalyRepositories(
+    { addresses, servers, log, random: () => 0, clock },
+    { pollMs: 20, minBackoffMs: 20, maxBackoffMs: 200, ...options.repositories },
+  )
   t.teardown(() => repositories.stop())
   await repositories.start()
-  return { folder, repository, gitaly, repositories, learn, lines }
+  return { folder, repository, gitaly, servers, repositories, learn, lines }
 }
 
 function coordinatesOf(gitaly: GitalyDouble, { relativePath }: ServedRepository): GitalyCoordinates {

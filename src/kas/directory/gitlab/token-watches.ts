@@ -62,11 +62,14 @@ export class TokenWatches {
   async #run(token: string, signal: AbortSignal): Promise<void> {
     const { clock, random, ask, keptMs } = this.#components
     let waitMs = keptMs(token)
+    let wasOver = false
     while (!signal.aborted) {
       try {
         if (waitMs > 0) await clockDelay(clock, waitMs, signal)
         await ask(token, signal)
-        waitMs = keptMs(token) || unkeptMs
+        const kept = keptMs(token)
+        waitMs = kept === 0 && wasOver ? unkeptMs : kept // the first time it may have been at hand until now
+        wasOver = kept === 0
       } catch (error) {
         if (refusals.has(KasError.from(error).code)) break
         waitMs = this.#retryMs * (0.8 + 0.4 * random())

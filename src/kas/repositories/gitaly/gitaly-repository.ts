@@ -16,6 +16,7 @@ import {
   type Repository,
   RepositorySchema,
   SmartHTTPService,
+  TreeEntry_EntryType,
   TreeEntryRequestSchema,
   type TreeEntryResponse,
   TreeEntryResponse_ObjectType,
@@ -37,10 +38,14 @@ export interface GitalyRepositoryComponents {
 
 export interface GitalyRepositoryOptions {
   /** an advertisement of more refs is not read further, in bytes */
-  readonly maxRefsBytes: number
+  readonly maxRefsBytes?: number
   /** past the branch the rest is read up to so many bytes: Gitaly keeps a whole answer for the next question */
-  readonly maxReadOnBytes: number
+  readonly maxReadOnBytes?: number
+  /** below one path; more are refused */
+  readonly maxFiles?: number
 }
+
+const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50_000 }
 
 /** of a git tree's entry: type and permissions */
 const fileTypeMask = 0o170000
@@ -54,20 +59,20 @@ export class GitalyRepository {
   readonly #coordinates: GitalyCoordinates
   readonly #repository: Repository
   readonly #components: GitalyRepositoryComponents
-  readonly #options: GitalyRepositoryOptions
+  readonly #options: Required<GitalyRepositoryOptions>
   readonly #stopped = new AbortController()
 
   constructor(
     coordinates: GitalyCoordinates,
     components: GitalyRepositoryComponents,
-    options: GitalyRepositoryOptions,
+    options: GitalyRepositoryOptions = {},
   ) {
     this.#coordinates = coordinates
     const { repository } = coordinates
     const gitAlternateObjectDirectories = [...repository.gitAlternateObjectDirectories]
     this.#repository = create(RepositorySchema, { ...repository, gitAlternateObjectDirectories })
     this.#components = components
-    this.#options = options
+    this.#options = { ...defaults, ...options }
   }
 
   /**
@@ -130,6 +135,36 @@ export class GitalyRepository {
     return Buffer.concat(parts)
   }
 
+  /**
+   * The paths of all files below `path` at the head of the default branch, in git's order; none if it is not there, or
+   * the branch is not.
+   *
+   * @throws KasError STATUS for what Gitaly calls an invalid argument, else REPOSITORY_FAILED
+   */
+  async files(path: string, signal: AbortSignal): Promise<string[]> {
+    const { defaultBranch } = this.#coordinates
+    const request = create(GetTreeEntriesRequestSchema, {
+      repository: this.#repository,
+      revision: Buffer.from(defaultBranch === '' ? 'HEAD' : `refs/heads/${defaultBranch}`),
+      path: Buffer.from(path),
+      recursive: true,
+      skipFlatPaths: true,
+    })
+    const files: string[] = []
+    try {
+      for await (const { entries } of this.#call(CommitService.method.getTreeEntries, request, signal)) {
+        for (const { type, path: at } of entries) {
+          if (type === TreeEntry_EntryType.BLOB) files.push(Buffer.from(at).toString())
+        }
+        if (files.length > this.#options.maxFiles) throw tooManyFiles(path, this.#options.maxFiles)
+      }
+    } catch (error) {
+      if (isStatus(error, Code.NOT_FOUND)) return []
+      throw isStatus(error, Code.INVALID_ARGUMENT) ? error : failed('GetTreeEntries', error)
+    }
+    return files
+  }
+
   /** Ends the calls that run. */
   stop(): void {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
@@ -184,6 +219,10 @@ export class GitalyRepository {
       ended.dispose()
     }
   }
+}
+
+function tooManyFiles(path: string, max: number): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `more than ${max} files below ${path}` })
 }
 
 function checkFile(path: string, maxBytes: number, { type, mode, size }: TreeEntryResponse): void {

@@ -1,5 +1,6 @@
 import type { SecureContext } from 'node:tls'
 import type { Clock } from '../../../lib/clock.ts'
+import type { Service } from '../../../lib/service.ts'
 import { RecentlyUsed } from '../recently-used.ts'
 import { CallLimit } from './call-limit.ts'
 import type { GitalyMetrics } from './gitaly-metrics.ts'
@@ -11,21 +12,30 @@ export interface GitalyRateLimit {
   readonly bucketSize: number
 }
 
-export interface GitalyServersOptions extends GitalyServerOptions {
+export interface GitalyServersOptions extends Partial<GitalyServerOptions> {
+  /** tells Gitaly who calls */
+  readonly userAgent: string
   readonly globalLimit: GitalyRateLimit
   readonly serverLimit: GitalyRateLimit
   /** calls that wait for their turn at each limit; more are refused */
-  readonly maxWaitingCalls: number
+  readonly maxWaitingCalls?: number
   /** Gitalys, each with a connection; the longest unused one makes room */
-  readonly maxServers: number
+  readonly maxServers?: number
+}
+
+const defaults = {
+  connectTimeoutMs: 10_000,
+  callTimeoutMs: 30_000, // a cold repository on slow disks takes seconds
+  maxWaitingCalls: 20_000, // all agents come at once after a restart
+  maxServers: 100, // GitLab has one a storage
 }
 
 /** The Gitalys that repositories lie on, by address. */
-export class GitalyServers {
+export class GitalyServers implements Service {
   readonly #clock: Clock
   readonly #metrics: GitalyMetrics
   readonly #secureContext: () => Promise<SecureContext>
-  readonly #options: GitalyServersOptions
+  readonly #options: GitalyServersOptions & typeof defaults
   readonly #globalLimit: CallLimit
   #context: Promise<SecureContext> | undefined
   readonly #servers: RecentlyUsed<GitalyServer>
@@ -37,18 +47,20 @@ export class GitalyServers {
     this.#clock = components.clock
     this.#metrics = components.metrics
     this.#secureContext = components.secureContext
-    this.#options = options
+    this.#options = { ...defaults, ...options }
     this.#globalLimit = this.#limit(undefined, options.globalLimit)
     const ended = (address: string, server: GitalyServer) => this.#end(address, server)
-    this.#servers = new RecentlyUsed({ ended }, { max: options.maxServers })
+    this.#servers = new RecentlyUsed({ ended }, { max: this.#options.maxServers })
   }
 
   at(address: string): GitalyServer {
     return this.#servers.at(address, () => this.#open(address))
   }
 
+  async start(): Promise<void> {}
+
   /** Ends all connections. */
-  stop(): void {
+  async stop(): Promise<void> {
     this.#servers.clear()
   }
 

@@ -12,6 +12,7 @@ import { countAccess } from './count-access.ts'
 import { type Credentials, readCredentials } from './credentials.ts'
 import { errorAnswer } from './error-answer.ts'
 import type { Exchange } from './exchange.ts'
+import type { FrontRedirect } from './front-redirect.ts'
 import type { KubernetesLimits } from './kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './metrics.ts'
 import { type OwnEndpoint, ownEndpoint } from './own-endpoint.ts'
@@ -35,6 +36,8 @@ export interface KubernetesProxyComponents {
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
   readonly webSocketTokens?: WebSocketTokens
+  /** absent: what comes in here is carried by this replica */
+  readonly redirect?: Pick<FrontRedirect, 'locationFor'>
 }
 
 export interface KubernetesProxyOptions {
@@ -130,6 +133,8 @@ export class KubernetesProxy {
     const { impersonation, access } = await authorize(directory, credentials, exchange.signal)
     exchange.signal.throwIfAborted()
     if (own) return await this.#serveOwn(own, { exchange, progress, head, target, credentials, impersonation })
+    const location = body ? undefined : this.#components.redirect?.locationFor(request, credentials.agentId)
+    if (location !== undefined) return await redirectTo(location, exchange)
     countAccess(usage ?? noUsage, access)
     const call = {
       agentId: credentials.agentId,
@@ -272,6 +277,13 @@ export class KubernetesProxy {
     if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
     else log.debug({ error_code: error.code }, message)
   }
+}
+
+/** Nothing but the location: what else an answer says, a front may add to that of the replica it asks next. */
+async function redirectTo(location: string, exchange: Exchange): Promise<RequestOutcome> {
+  exchange.upgrade?.refused()
+  await exchange.answer(200, ['X-Accel-Redirect', location], '')
+  return 'redirected'
 }
 
 function ignore(): void {}

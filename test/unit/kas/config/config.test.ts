@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { z } from 'zod'
 import { kasConfigSchema, loadKasConfig, parseKasConfig } from '../../../../src/kas/config.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
+import { leafKeys } from '../../../support/leaf-keys.ts'
 
 const example = join(import.meta.dirname, '../../../../deploy/config.example.yaml')
 const ready = 'directory: { file: /d.yaml }\n'
@@ -23,7 +23,10 @@ t.test('the example file names every key', async (t) => {
   const text = await readFile(example, 'utf8')
   const uncommented = text.replaceAll(/^( *)# ( *[a-z_]+:.*)$/gm, '$1$2')
   const { warnings } = parseKasConfig(example, uncommented)
-  t.strictSame(warnings, [], 'what it names is known')
+  t.ok(
+    warnings.every(({ key }) => key.startsWith('gitlab.')),
+    'what it names is known, and has effect but for directory.file',
+  )
   for (const key of leafKeys(kasConfigSchema)) {
     const last = key.split('.').at(-1)
     t.match(uncommented, new RegExp(`^ *${last}:`, 'm'), key)
@@ -59,14 +62,14 @@ t.test('defaults are those of upstream', async (t) => {
       prometheus: { url_path: '/metrics' },
       liveness_probe: { url_path: '/liveness' },
       readiness_probe: { url_path: '/readiness' },
-      logging: { level: 'info', grpc_level: 'error' },
+      logging: { level: 'info' },
     },
     gitaly: {
       global_api_rate_limit: { refill_rate_per_second: 30, bucket_size: 70 },
       per_server_api_rate_limit: { refill_rate_per_second: 15, bucket_size: 40 },
     },
     api: { listen: { address: '127.0.0.1:8153', max_connection_age: 7_200_000, listen_grace_period: 5000 } },
-    private_api: { listen: { address: '127.0.0.1:8155', max_connection_age: 7_200_000, listen_grace_period: 5000 } },
+    private_api: { listen: { address: '127.0.0.1:8155', listen_grace_period: 5000 } },
   })
 })
 
@@ -103,12 +106,39 @@ config:
       'unused private_api.listen.certificate_file',
       'unused private_api.listen.key_file',
       'unused private_api.listen.ca_certificate_file',
+      'unused observability.logging.grpc_level',
     ],
   )
   t.ok(
     warnings.every(({ hint }) => hint),
     'each with its reason',
   )
+})
+
+t.test('the files of packages hold nothing that is not known', async (t) => {
+  const folder = join(import.meta.dirname, '../../../support/stock-configuration')
+  for (const name of ['omnibus.yml', 'omnibus-nodes.yml', 'chart.yaml', 'chart-tls.yaml']) {
+    const { warnings } = parseKasConfig(name, await readFile(join(folder, name), 'utf8'))
+    t.ok(warnings.every(({ kind }) => kind === 'unused') && warnings.some(({ key }) => key === 'redis'), name)
+  }
+})
+
+t.test('what has no effect beside other keys is named', async (t) => {
+  const keysOf = (text: string) => parseKasConfig('kas.yaml', text).warnings.map(({ kind, key }) => `${kind} ${key}`)
+  const gitlab = 'gitlab: { address: "http://g", authentication_secret_file: /a, ca_certificate_file: /c }\n'
+  t.strictSame(keysOf(ready + gitlab), [
+    'unused gitlab.address',
+    'unused gitlab.authentication_secret_file',
+    'unused gitlab.ca_certificate_file',
+  ])
+  const secret = 'private_api: { listen: { authentication_secret_file: /p } }\n'
+  const discovery = 'cluster: { discovery: { dns: kas } }\n'
+  t.strictSame(keysOf(ready + discovery), ['unused cluster.discovery'])
+  t.strictSame(keysOf(ready + discovery + secret), [])
+  const headers = (allowlist: boolean) =>
+    `agent: { kubernetes_api: { response_header_allowlist: ${allowlist}, extra_allowed_response_headers: [X-A] } }`
+  t.strictSame(keysOf(ready + headers(false)), ['unused agent.kubernetes_api.extra_allowed_response_headers'])
+  t.strictSame(keysOf(ready + headers(true)), [])
 })
 
 t.test('wrong values stop the start', async (t) => {
@@ -131,6 +161,10 @@ t.test('wrong values stop the start', async (t) => {
     'observability: { logging: { level: loud } }':
       /logging\.level: found "loud", allowed: one of debug, info, warn, error/,
     'cluster: { agent_address: "https://a" }': /cluster\.agent_address/,
+    'cluster: { name: "a b" }': /cluster\.name: found "a b", allowed: a name of letters/,
+    'cluster: { listen: { network: unix, address: /run/g.sock } }': /found "unix", allowed: one of tcp, tcp4, tcp6/,
+    'private_api: { listen: { network: unix, address: /p.sock } }\ncluster: { discovery: { dns: kas } }':
+      /private_api\.listen\.network: found "unix", allowed: one of tcp, tcp4, tcp6 where cluster\.discovery is set/,
     'cluster: { advertised_version: new }': /cluster\.advertised_version: found "new", allowed: a GitLab version/,
     'cluster: { discovery: { kubernetes: {} } }': /cluster\.discovery\.kubernetes\.service: found nothing/,
   }
@@ -155,12 +189,13 @@ t.test('the environment goes over the cluster block', async (t) => {
     KAS_CLUSTER_DNS: 'kas.gitlab.svc',
     POD_NAME: 'kas-1',
     KAS_CLUSTER_LISTEN: ':9000',
-    OWN_PRIVATE_API_HOST: 'kas.svc',
+    OWN_PRIVATE_API_URL: 'grpc://10.0.0.1:8155',
+    KAS_CLUSTER_ADVERTISED_VERSION: 'v17.5.1',
   }
   const { config, ownPrivateApi } = await loadKasConfig(file, env)
-  t.match(config.cluster, { name: 'kas-1', listen: { address: ':9000' } })
+  t.match(config.cluster, { name: 'kas-1', listen: { address: ':9000' }, advertised_version: 'v17.5.1' })
   t.strictSame(config.cluster.discovery, { static: [], dns: 'kas.gitlab.svc' })
-  t.strictSame(ownPrivateApi, { host: 'kas.svc' })
+  t.strictSame(ownPrivateApi, { host: '10.0.0.1', port: 8155 })
   await t.rejects(loadKasConfig(file, { KAS_CLUSTER_LISTEN: 'x' }), KasError)
   t.strictSame(config.ops, {})
   const socketOf = async (env: Record<string, string>) => (await loadKasConfig(file, env)).config.ops.socket
@@ -170,13 +205,3 @@ t.test('the environment goes over the cluster block', async (t) => {
   })
   await t.rejects(socketOf({ KAS_OPS_SOCKET: `/${'x'.repeat(107)}` }), { message: /107 bytes/ })
 })
-
-/** Dotted paths of the keys without keys below. */
-function leafKeys(schema: z.ZodType, path = ''): string[] {
-  const { innerType } = (schema as unknown as { def: { innerType?: z.ZodType } }).def
-  if (innerType) return leafKeys(innerType, path)
-  if (!(schema instanceof z.ZodObject)) return [path]
-  return Object.entries(schema.shape).flatMap(([key, child]) =>
-    leafKeys(child as z.ZodType, path ? `${path}.${key}` : key),
-  )
-}

@@ -62,9 +62,28 @@ t.test('secret files', async (t) => {
   t.equal(await readWebsocketTokenSecret(join(folder, 'absent')), undefined)
 })
 
+t.test('secret files as packages and openssl write them', async (t) => {
+  const folder = t.testdir({
+    omnibus: Buffer.alloc(32, 1).toString('base64'),
+    chart: Buffer.from('a'.repeat(32)).toString('base64'),
+    openssl: `${'B'.repeat(64)}\n${'B'.repeat(32)}\n`, // 72 bytes, broken after 64 characters
+    unpadded: Buffer.alloc(32, 1).toString('base64').replace(/=+$/, ''),
+    url: Buffer.alloc(32, 0xfb).toString('base64url'),
+    raw: Buffer.alloc(32, 0xfb).toString('latin1'),
+    empty: '\n',
+  })
+  const api = (name: string) => readApiSecret(join(folder, name), 'k')
+  t.equal((await api('omnibus')).length, 32)
+  t.equal(Buffer.from(await api('chart')).toString(), 'a'.repeat(32))
+  t.equal((await readWebsocketTokenSecret(join(folder, 'openssl')))?.length, 72)
+  for (const name of ['unpadded', 'url', 'raw']) await t.rejects(api(name), { message: /found no base64/ }, name)
+  await t.rejects(api('empty'), { message: /found 0 bytes, allowed: exactly 32/ })
+  await t.rejects(readPrivateApiSecret(join(folder, 'empty')), { message: /found 0 bytes, allowed: at least 1 bytes/ })
+})
+
 t.test('environment', async (t) => {
   t.strictSame(environmentSettings({ KAS_CLUSTER_NAME: '', OTHER: 'x' }), {
-    cluster: {},
+    cluster: { texts: {} },
     ownPrivateApi: {},
     problems: [],
     warnings: [],
@@ -75,24 +94,30 @@ t.test('environment', async (t) => {
     POD_NAMESPACE: 'ns',
     KAS_CLUSTER_SERVICE: 'kas-private',
     KAS_CLUSTER_STATIC: '10.0.0.1:8156, 10.0.0.2:8156',
-    OWN_PRIVATE_API_CIDR: '10.0.0.0/8,fd00::/8',
-    OWN_PRIVATE_API_PORT: '8155',
-    OWN_PRIVATE_API_SCHEME: 'grpcs',
   })
   t.strictSame(all.cluster, {
     name: 'a',
     discovery: { kubernetes: { service: 'kas-private', namespace: 'ns' }, static: ['10.0.0.1:8156', '10.0.0.2:8156'] },
+    texts: {},
   })
-  t.strictSame(all.ownPrivateApi, { cidrs: ['10.0.0.0/8', 'fd00::/8'], port: 8155, scheme: 'grpcs' })
   const { cluster } = environmentSettings({ KAS_CLUSTER_SERVICE: 'other/kas', POD_NAMESPACE: 'ns' })
   t.strictSame(cluster.discovery?.kubernetes, { service: 'kas', namespace: 'other' })
-  const both = environmentSettings({ OWN_PRIVATE_API_URL: 'grpc://a:1', OWN_PRIVATE_API_CIDR: '10.0.0.0/8' })
-  t.strictSame(both.ownPrivateApi, { url: 'grpc://a:1' })
-  t.equal(both.warnings.length, 1)
-  const wrong = environmentSettings({
-    OWN_PRIVATE_API_PORT: 'x',
-    OWN_PRIVATE_API_SCHEME: 'http',
-    KAS_CLUSTER_LISTEN: 'x',
+  const texts = {
+    KAS_CLUSTER_AGENT_ADDRESS: 'wss://kas-0.example.com',
+    KAS_CLUSTER_ADVERTISED_VERSION: '17.5.1',
+    KAS_CLUSTER_PREVIOUS_AUTHENTICATION_SECRET_FILE: '/old',
+  }
+  t.strictSame(environmentSettings(texts).cluster.texts, {
+    previous_authentication_secret_file: '/old',
+    agent_address: 'wss://kas-0.example.com',
+    advertised_version: '17.5.1',
   })
-  t.equal(wrong.problems.length, 3)
+  const wrong = {
+    POD_NAME: 'a b',
+    KAS_CLUSTER_LISTEN: 'x',
+    KAS_CLUSTER_AGENT_ADDRESS: 'https://kas',
+    KAS_CLUSTER_ADVERTISED_VERSION: 'new',
+  }
+  const { problems } = environmentSettings(wrong)
+  t.strictSame(problems.map((problem) => problem.split(':')[0]).sort(), Object.keys(wrong).sort())
 })

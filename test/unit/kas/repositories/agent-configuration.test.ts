@@ -57,7 +57,7 @@ gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: 
 t.test('an unknown key warns with the nearest name; under an entry of ci_access it refuses that entry', async (t) => {
   const { ciAccess, userAccess, warnings } = parse(`
 obserability: {}
-ci_access: { projects: [{ id: A, enviroments: [x] }, { id: b }], instance: {} }
+ci_access: { projects: [{ id: A, enviroments: [x] }, { id: b }], instance: { acces_as: {} } }
 user_access: { access_as: { user: {} }, projects: [{ id: A, least_role: 1 }, { id: B }] }
 `)
   t.match(
@@ -65,7 +65,7 @@ user_access: { access_as: { user: {} }, projects: [{ id: A, least_role: 1 }, { i
     [
       ['obserability', 'observability'],
       ['ci_access.projects[0].enviroments', 'ci_access.projects[0].environments'],
-      ['ci_access.instance', undefined],
+      ['ci_access.instance.acces_as', 'ci_access.instance.access_as'],
       ['user_access.projects[0].least_role', undefined],
     ],
   )
@@ -150,6 +150,11 @@ const refused: Record<string, [text: string, says: RegExp]> = {
     /level: found "loud", allowed: one of info, debug, warn, error/,
   ],
   'a cron table': ['container_scanning: { cadence: daily }', /cadence: found "daily", allowed: five fields/],
+  'a time-out as a number': [
+    'container_scanning: { scanner_timeout: 300 }',
+    /scanner_timeout: found 300, allowed: a text/,
+  ],
+  'a size as a list': ['container_scanning: { report_max_size: [] }', /found a list, allowed: a text or a number/],
   'an interval of nothing': ['remote_development: { partial_sync_interval: "0s" }', /found "0s".*above zero/],
   'alias bomb': [
     `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replace(/./g, (c, i) => `${c}: &${c} [${`*${'abcdefgh'[i]},`.repeat(9)}]\n`)}`,

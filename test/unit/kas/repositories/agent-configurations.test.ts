@@ -33,6 +33,8 @@ class FakeRepositories implements Repositories {
     return this.text === undefined ? undefined : Buffer.from(this.text)
   }
 
+  async poke(): Promise<void> {}
+
   onMove(_agent: Agent, listener: () => void): () => void {
     this.listeners.add(listener)
     return () => this.listeners.delete(listener)
@@ -93,13 +95,18 @@ t.test('a failed read keeps the last good one for access, and the agent is told 
 })
 
 t.test('without a good one the failure is told, never an empty configuration; the read is tried again', async (t) => {
-  const { configurations, repositories, clock } = await start(t, { retryMs: 10_000 })
+  const { configurations, repositories, clock } = await start(t, { retryMs: [5_000, 8_000] })
   repositories.fileFailure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
   await t.rejects(configurations.current(agent, signal), { code: 'REPOSITORY_FAILED' })
   let told = 0
   t.teardown(configurations.onChange(agent, () => told++))
+  clock.advance(5_000)
+  await settled()
   repositories.fileFailure = undefined
-  clock.advance(10_000)
+  clock.advance(7_999)
+  await settled()
+  t.equal(told, 0, 'later each time')
+  clock.advance(1)
   await settled()
   t.equal(told, 1)
   t.same(isIn(await configurations.current(agent, signal)), ['x'])

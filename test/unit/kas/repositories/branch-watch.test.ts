@@ -145,3 +145,15 @@ t.test('who tells of a push while a look runs gets one that began later', async 
   t.equal(await branch.head(signal), 'b')
   await branch.stop()
 })
+
+t.test('a branch that is not there is looked at like any other', async (t) => {
+  const { branch, clock, state } = watch()
+  t.teardown(() => branch.stop())
+  state.answer = new KasError({ code: 'REF_NOT_FOUND', ref: 'refs/heads/main' })
+  t.teardown(branch.onMove(() => undefined))
+  for (let looks = 0; looks < 4; looks++) {
+    clock.advance(looks === 0 ? 0 : 1000)
+    await settled()
+    t.equal(state.looks, looks + 1)
+  }
+})

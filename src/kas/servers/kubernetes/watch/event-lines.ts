@@ -15,7 +15,8 @@ export class EventLines {
   }
 
   /**
-   * The lines that `chunk` completes, without their ends.
+   * The lines that `chunk` completes, without their ends. Each counts as kept until the next is asked for: its reader
+   * may have to wait for its client.
    *
    * @throws KasError MESSAGE_TOO_LARGE
    */
@@ -24,6 +25,7 @@ export class EventLines {
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
       this.keep(chunk.subarray(from, end))
       yield this.rest()
+      this.clear()
       from = end + 1
     }
     // the rest of the message is not held by it
@@ -38,11 +40,9 @@ export class EventLines {
     this.#bytes += piece.length
   }
 
-  /** What has come since the last line end, and is kept no longer. */
+  /** What has come since the last line end. */
   rest(): string {
-    const line = Buffer.concat(this.#pieces, this.#bytes).toString('utf8')
-    this.clear()
-    return line
+    return Buffer.concat(this.#pieces, this.#bytes).toString('utf8')
   }
 
   clear(): void {

@@ -1,6 +1,6 @@
 import { KasError } from '../../../../lib/errors.ts'
 
-/** What is kept of events that have not come whole, over all watches of one connection. */
+/** What is kept of events that have not come whole, or not been sent, over all watches of one connection. */
 export class PartialBytes {
   readonly #maxBytes: number
   #bytes = 0

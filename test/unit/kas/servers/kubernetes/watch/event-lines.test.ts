@@ -29,3 +29,13 @@ t.test('what waits does not hold the message that it came in', async (t) => {
   message.fill('x')
   t.same([...lines.push(Buffer.from('\n'))], ['rest'])
 })
+
+t.test('a line counts as kept until the next is asked for', async (t) => {
+  const kept = new PartialBytes(400)
+  const [slow, other] = [new EventLines(kept), new EventLines(kept)]
+  const given = slow.push(Buffer.from(`${'x'.repeat(200)}\n`))
+  t.equal(given.next().value?.length, 200)
+  t.throws(() => [...other.push(Buffer.from(`${'y'.repeat(200)}\n`))], { code: 'MESSAGE_TOO_LARGE' })
+  t.equal(given.next().done, true)
+  t.same([...other.push(Buffer.from('z\n'))], ['z'])
+})

@@ -1,0 +1,183 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import type { Agent, Directory } from '../../directory/directory.ts'
+import type { AgentConfiguration, AgentConfigurations } from '../../repositories/agent-configurations.ts'
+import type { CommitId } from '../../repositories/repositories.ts'
+import type { Leads } from './leads.ts'
+
+export interface ConfigurationPostsComponents {
+  readonly configurations: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange'>
+  readonly directory: Required<Pick<Directory, 'takeConfiguration'>>
+  readonly leads: Leads
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export interface ConfigurationPostsOptions {
+  /** from the first post in a row that failed to the next, doubled up to the last. ms */
+  readonly retryMs?: readonly [first: number, last: number]
+}
+
+const defaultRetryMs = [10_000, 300_000] as const
+/** What was read longer ago, from the look at the branch to the end of the post, is compared with it again. ms */
+const recentMs = 5000
+
+/**
+ * Tells GitLab the configuration of each agent that is connected here, after each change, if this replica leads for it
+ * (design 7, gitlab-contract 9.1 no. 9): nothing after a read that failed, and in the end the newest, whoever else
+ * posts.
+ */
+export class ConfigurationPosts implements Service {
+  readonly #components: ConfigurationPostsComponents
+  readonly #retryMs: readonly [first: number, last: number]
+  readonly #stopped = new AbortController()
+  readonly #agents = new Map<AgentId, { readonly posts: AgentPosts; followers: number }>()
+
+  constructor(components: ConfigurationPostsComponents, { retryMs }: ConfigurationPostsOptions = {}) {
+    this.#components = components
+    this.#retryMs = retryMs ?? defaultRetryMs
+  }
+
+  async start(): Promise<void> {}
+
+  async stop(): Promise<void> {
+    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+    const running = Array.from(this.#agents.values(), ({ posts }) => posts.stop())
+    this.#agents.clear()
+    await Promise.all(running)
+  }
+
+  /** The agent is connected, until the returned function is called. */
+  follow(agent: Agent): () => void {
+    const known = this.#agents.get(agent.id) ?? this.#begin(agent)
+    known.followers++
+    let isOver = false
+    return () => {
+      if (isOver) return
+      isOver = true
+      if (--known.followers > 0) return
+      if (this.#agents.get(agent.id) === known) this.#agents.delete(agent.id)
+      void known.posts.stop()
+    }
+  }
+
+  #begin(agent: Agent) {
+    const posts = new AgentPosts(this.#components, { agent, retryMs: this.#retryMs, signal: this.#stopped.signal })
+    const known = { posts, followers: 0 }
+    this.#agents.set(agent.id, known)
+    return known
+  }
+}
+
+/** The posts for one agent, one at a time. */
+class AgentPosts {
+  readonly #components: ConfigurationPostsComponents
+  readonly #agent: Agent
+  readonly #retryMs: readonly [first: number, last: number]
+  readonly #signal: AbortSignal
+  readonly #detach: (() => void)[]
+  /** by this replica, since it leads */
+  #posted: CommitId | undefined
+  #running: Promise<void> | undefined
+  #again = false
+  #failures = 0
+  #cancelRetry: (() => void) | undefined
+  #isOver = false
+
+  constructor(
+    components: ConfigurationPostsComponents,
+    options: { agent: Agent; retryMs: readonly [first: number, last: number]; signal: AbortSignal },
+  ) {
+    const { agent, retryMs, signal } = options
+    this.#components = components
+    this.#agent = agent
+    this.#retryMs = retryMs
+    this.#signal = signal
+    this.#detach = [
+      components.configurations.onChange(agent, () => this.#look()),
+      components.leads.onChange(agent.id, () => this.#leadMayHaveChanged()),
+    ]
+    this.#look()
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true
+    this.#cancelRetry?.()
+    for (const detach of this.#detach) detach()
+    await this.#running
+  }
+
+  /** While GitLab fails, rows that change do not hurry the next post. */
+  #leadMayHaveChanged(): void {
+    if (!this.#leads() || this.#cancelRetry === undefined) this.#look()
+  }
+
+  #look(): void {
+    this.#cancelRetry?.()
+    this.#cancelRetry = undefined
+    if (this.#isOver || !this.#leads()) return
+    this.#again = true
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+    })
+  }
+
+  #leads(): boolean {
+    const leads = this.#components.leads.leads(this.#agent.id)
+    if (!leads) this.#posted = undefined // another may post meanwhile: who leads anew posts once
+    return leads
+  }
+
+  async #run(): Promise<void> {
+    while (this.#again && !this.#isOver) {
+      this.#again = false
+      try {
+        await this.#postNewest()
+        this.#failures = 0
+      } catch (cause) {
+        if (this.#signal.aborted) return
+        this.#failed(KasError.from(cause))
+      }
+    }
+  }
+
+  /** Looks at the branch again if time has passed: this replica may have been frozen, and another have led. */
+  async #postNewest(): Promise<void> {
+    let news = await this.#unposted('newest')
+    if (news && !this.#isRecent(news)) news = await this.#unposted('refreshed')
+    if (!news || this.#isOver || !this.#leads()) return
+    const { directory, log } = this.#components
+    const { id } = this.#agent
+    const outcome = await directory.takeConfiguration(id, news.configuration.raw, this.#signal)
+    this.#posted = news.commit
+    log.debug({ agent_id: String(id), commit_id: news.commit, outcome }, 'Configuration told to GitLab')
+    if (!this.#isRecent(news) && (await this.#unposted('refreshed'))) this.#again = true
+  }
+
+  #isRecent({ seenAt }: AgentConfiguration): boolean {
+    return this.#components.clock.now() - seenAt < recentMs
+  }
+
+  /** Undefined: there is nothing that GitLab has not been told, or it cannot be read. */
+  async #unposted(how: 'newest' | 'refreshed'): Promise<AgentConfiguration | undefined> {
+    try {
+      const read = await this.#components.configurations[how](this.#agent, this.#signal)
+      return read && read.commit !== this.#posted ? read : undefined
+    } catch (error) {
+      if (this.#signal.aborted) throw error
+      return undefined // its log line stands already; a read that ends otherwise is told
+    }
+  }
+
+  #failed(error: KasError): void {
+    this.#again = false // what is new meanwhile goes with the next try
+    const [first, last] = this.#retryMs
+    const ms = Math.min(first * 2 ** this.#failures++, last)
+    const fields = { error, agent_id: String(this.#agent.id) }
+    this.#components.log.warn(fields, 'A configuration could not be told to GitLab: tried again later')
+    this.#cancelRetry = this.#components.clock.after(ms, () => this.#look())
+  }
+}

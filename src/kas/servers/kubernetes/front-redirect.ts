@@ -1,0 +1,74 @@
+import type { IncomingMessage } from 'node:http'
+import type { Membership } from '../../../membership/membership.ts'
+import type { AgentId } from '../../../proto/call.ts'
+import { kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
+import { readAccelRedirectSecret } from '../../config/secret-file.ts'
+import { sameHash, tokenHash } from '../../directory/token-hash.ts'
+import type { Replicas } from '../../router/replicas.ts'
+import type { Tunnels } from '../../tunnels/tunnels.ts'
+
+export interface FrontRedirectComponents {
+  readonly tunnels: Pick<Tunnels, 'look'>
+  readonly membership: Pick<Membership, 'row'>
+  readonly replicas: Pick<Replicas, 'ways'>
+}
+
+export interface FrontRedirectOptions {
+  /** name of this replica */
+  readonly name: string
+  /** what `Gitlab-Kas-Accel` must hold: of all replicas and their front, `agent.kubernetes_api.accel_redirect_secret_file` */
+  readonly secret: string
+}
+
+/** By this a front says that it takes requests to another replica when it is told to (node's spelling). */
+const accelHeader = 'gitlab-kas-accel'
+
+/** What a front may have as the name of a location. */
+const locationName = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
+
+/** Which requests a front is told to take to the holder, whose bytes then do not pass this replica (design 7). */
+export class FrontRedirect {
+  readonly #components: FrontRedirectComponents
+  readonly #name: string
+  readonly #secretHash: string
+
+  constructor(components: FrontRedirectComponents, { name, secret }: FrontRedirectOptions) {
+    this.#components = components
+    this.#name = name
+    this.#secretHash = tokenHash(secret)
+  }
+
+  /**
+   * The front's location of the replica that holds the agent: `@<name>`, a named one, since only those keep method and
+   * upgrade. Undefined: this replica carries the request, because the front cannot or has not said the secret, because
+   * it holds the agent itself, or because no other is sure to be there.
+   *
+   * @param request - without a body: a front has passed that on by now
+   */
+  locationFor({ headers }: Pick<IncomingMessage, 'headers'>, agentId: AgentId): string | undefined {
+    const said = headers[accelHeader]
+    if (typeof said !== 'string' || !sameHash(tokenHash(said), this.#secretHash)) return undefined
+    const { tunnels, membership, replicas } = this.#components
+    if (tunnels.look(agentId, kubernetesApiMethod).living > 0) return undefined
+    const [best] = replicas.ways(agentId, kubernetesApiMethod)
+    if (best?.link.reach !== 'reachable') return undefined
+    const { name, state } = membership.row(best.instance)?.head ?? {}
+    if (name === undefined || name === this.#name || state !== 'serving' || !locationName.test(name)) return undefined
+    return `@${name}`
+  }
+}
+
+/**
+ * @param options.file - `agent.kubernetes_api.accel_redirect_secret_file`; undefined: no request is redirected
+ * @throws KasError SETTINGS_INVALID
+ */
+export async function frontRedirect(
+  cluster: (Pick<FrontRedirectComponents, 'replicas'> & { membership: Pick<Membership, 'row' | 'name'> }) | undefined,
+  { tunnels, file }: Pick<FrontRedirectComponents, 'tunnels'> & { file: string | undefined },
+): Promise<{ redirect?: FrontRedirect }> {
+  if (file === undefined) return {}
+  const secret = await readAccelRedirectSecret(file)
+  if (!cluster) return {} // alone: there is nobody to redirect to
+  const { membership, replicas } = cluster
+  return { redirect: new FrontRedirect({ tunnels, membership, replicas }, { name: membership.name, secret }) }
+}

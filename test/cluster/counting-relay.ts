@@ -1,0 +1,65 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import type { TornDown } from '../support/processes.ts'
+
+/** A TCP relay that counts what its target answers. */
+export class CountingRelay {
+  /** from the target to clients */
+  bytes = 0
+  connections = 0
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  readonly #target: number
+  #port = 0
+
+  private constructor(target: number) {
+    this.#target = target
+    this.#server = createServer({ noDelay: true }, (near) => this.#join(near))
+  }
+
+  /** @param target - port of loopback */
+  static async start(t: TornDown, target: number): Promise<CountingRelay> {
+    const relay = new CountingRelay(target)
+    relay.#server.listen(0, '127.0.0.1')
+    t.teardown(() => relay.stop())
+    await once(relay.#server, 'listening')
+    relay.#port = (relay.#server.address() as AddressInfo).port
+    return relay
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  /** Refuses connections from now on, and cuts those that there are. */
+  stop(): void {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** After `stop`: takes connections again, where it did. */
+  async resume(): Promise<void> {
+    this.#server.listen(this.#port, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  #join(near: Socket): void {
+    const far = connect({ port: this.#target, host: '127.0.0.1', noDelay: true })
+    this.connections++
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      this.#sockets.add(from)
+      from.on('error', () => undefined) // its close follows
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+    far.on('data', (chunk: Buffer) => {
+      this.bytes += chunk.length
+    })
+  }
+}

@@ -1,0 +1,46 @@
+import t, { type Test } from 'tap'
+import { absent } from '../support/absent.ts'
+import {
+  agents,
+  carriesHttp2,
+  carriesRequests,
+  carriesUpgrades,
+  carriesWatches,
+  clientOf,
+  cutsLostWebSockets,
+  type Fronted,
+  goesRound,
+  ignoresClusters,
+  placesAgents,
+  startAgents,
+} from './front-cases.ts'
+import { startHaproxy } from './front-program.ts'
+import { FrontedReplicas } from './fronted-replicas.ts'
+
+/** haproxy with the file of deploy/haproxy before three replicas, agents by WebSocket and by gRPC behind it. */
+
+const skip = absent('haproxy') && 'needs haproxy'
+
+t.test('haproxy as the front', { skip, timeout: 120_000 }, async (t) => {
+  const replicas = await FrontedReplicas.start(t)
+  const fronted = { replicas, front: await startHaproxy(replicas) }
+  const { grpc } = await startAgents(fronted)
+  await t.test('carries requests', (t) => carriesRequests(t, fronted))
+  await t.test('carries HTTP/2', (t) => carriesHttp2(t, fronted))
+  await t.test('carries watches', (t) => carriesWatches(t, fronted))
+  await t.test('carries upgrades', (t) => carriesUpgrades(t, fronted))
+  await t.test('is not steered by clusters', (t) => ignoresClusters(t, fronted))
+  await t.test('cannot be made to redirect by a caller', (t) => doesNotRedirect(t, fronted))
+  await t.test('places agents', (t) => placesAgents(t, fronted))
+  await t.test('goes round a replica that is away', (t) => goesRound(t, fronted))
+  await t.test('cuts a WebSocket that is lost', (t) => cutsLostWebSockets(t, fronted, () => grpc.signal('SIGKILL')))
+})
+
+async function doesNotRedirect(t: Test, fronted: Fronted): Promise<void> {
+  const { all, accelSecret } = fronted.replicas
+  const headers = { 'Gitlab-Kas-Accel': accelSecret }
+  for (const { name } of all) {
+    t.match(await clientOf(fronted, agents[0]).echo('/api', { headers }), { method: 'GET' }, name)
+  }
+  for (const { name, outcomes } of all) t.equal((await outcomes()).redirected, 0, name)
+}

@@ -1,0 +1,88 @@
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import type { TestProcess } from '../support/processes.ts'
+import type { FrontedReplicas } from './fronted-replicas.ts'
+
+/** Fronts with the files that are shipped, in which addresses, ports, paths and secrets are those of the test. */
+
+const deploy = new URL('../../deploy/', import.meta.url).pathname
+
+type Edits = readonly (readonly [from: string | RegExp, to: string])[]
+
+export interface RunningFront {
+  readonly program: TestProcess
+  /** `https://127.0.0.1:<port>` */
+  readonly url: string
+  /** path: of its configuration */
+  readonly folder: string
+}
+
+/** @param all - where the front finds the replicas, if it is not where they are */
+export async function startNginx(replicas: FrontedReplicas, all = replicas.all): Promise<RunningFront> {
+  const { processes, accelSecret } = replicas
+  const folder = join(processes.folder, 'nginx')
+  await cp(join(deploy, 'nginx'), folder, { recursive: true })
+  await mkdir(join(folder, 'temp'))
+  const [port] = (await freePorts(1)) as [number]
+  const user = process.getuid?.() === 0 ? 'user root;' : ''
+  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path temp/${kind};`)
+  const edits: Edits = [
+    ...all.flatMap(
+      ({ agentsPort, relay }, i): Edits => [
+        [`10.0.0.1${i}:8150`, `127.0.0.1:${agentsPort}`],
+        [`10.0.0.1${i}:8154`, `127.0.0.1:${relay.port}`],
+      ],
+    ),
+    ['map "" $kas_accel {\n    default "";', `map "" $kas_accel {\n    default "${accelSecret}";`],
+    ['/etc/nginx/kas/', `${folder}/`],
+    ['/etc/nginx/ssl/gitlab.example.com.', join(processes.folder, 'front.')],
+    ['/var/log/nginx/access.log', 'access.log'],
+    ['/var/log/nginx/error.log', 'stderr'],
+    ['/run/nginx.pid', 'nginx.pid'],
+    ['user www-data;', user],
+    ['listen 443', `listen 127.0.0.1:${port}`],
+    ['http {', `http {\n${temp.join('\n')}`],
+    ['worker_rlimit_nofile 65536;', ''],
+    ['worker_connections 32768', 'worker_connections 1024'],
+  ]
+  for (const file of await readdir(folder)) {
+    if (!file.endsWith('.conf')) continue
+    await writeFile(join(folder, file), edited(await readFile(join(folder, file), 'utf8'), edits))
+  }
+  const args = ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr', '-g', 'daemon off;']
+  const program = await processes.spawn({ command: 'nginx', args, folder })
+  return { program, url: `https://127.0.0.1:${port}`, folder }
+}
+
+/** @param all - where the front finds the replicas, if it is not where they are */
+export async function startHaproxy(replicas: FrontedReplicas, all = replicas.all): Promise<RunningFront> {
+  const { processes } = replicas
+  const folder = join(processes.folder, 'haproxy')
+  await mkdir(folder)
+  const [port] = (await freePorts(1)) as [number]
+  const file = (name: string) => readFile(join(processes.folder, name), 'utf8')
+  await writeFile(join(folder, 'front.pem'), `${await file('front.crt')}${await file('front.key')}`)
+  const edits: Edits = [
+    ...all.flatMap(
+      ({ agentsPort, opsPort, relay }, i): Edits => [
+        // the one that is checked
+        [new RegExp(`(10\\.0\\.0\\.1${i}:8150 id \\d)(?! track)`, 'g'), `$1 port ${opsPort}`],
+        [`10.0.0.1${i}:8150`, `127.0.0.1:${agentsPort}`],
+        [`10.0.0.1${i}:8154`, `127.0.0.1:${relay.port}`],
+      ],
+    ),
+    ['/etc/haproxy/gitlab.example.com.pem', join(folder, 'front.pem')],
+    ['/run/haproxy/admin.sock', join(folder, 'admin.sock')],
+    ['bind :443', `bind 127.0.0.1:${port}`],
+    ['maxconn 65536', 'maxconn 256'],
+  ]
+  const configuration = join(folder, 'haproxy.cfg')
+  await writeFile(configuration, edited(await readFile(join(deploy, 'haproxy/haproxy.cfg'), 'utf8'), edits))
+  const program = await processes.spawn({ command: 'haproxy', args: ['-W', '-f', configuration], folder })
+  return { program, url: `https://127.0.0.1:${port}`, folder }
+}
+
+function edited(text: string, edits: Edits): string {
+  return edits.reduce((changed, [from, to]) => changed.replaceAll(from, to), text)
+}

@@ -1,0 +1,205 @@
+import { createHash } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { Authority } from '../../dev/certificates.ts'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import { App } from '../../src/kas/app.ts'
+import { parseKasConfig } from '../../src/kas/config.ts'
+import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
+import { askSocket } from '../support/ask-socket.ts'
+import { capturedLog } from '../support/captured-log.ts'
+import { ClusterDouble } from '../support/cluster-double.ts'
+import { eventually } from '../support/eventually.ts'
+import { GitRepository } from '../support/git-repository.ts'
+import { Processes, type TestProcess } from '../support/processes.ts'
+import { agentConfiguration, agentId, agentToken, directoryFile } from '../support/stack-directory.ts'
+import { CountingRelay } from './counting-relay.ts'
+
+/** Three replicas as they stand behind a front, with plain ports, and agentk as a program that dials the front. */
+
+/** Agents beside that of the stack. */
+export const otherAgents = [43, 44, 45, 46, 47]
+export const tokenOf = (id: number) => (id === agentId ? agentToken : `${agentToken}-${id}`)
+const main = new URL('../../src/agentk/main.ts', import.meta.url).pathname
+
+export interface FrontedOptions {
+  /** beside those of `otherAgents`, with tokens, for fakes */
+  readonly moreAgents?: readonly number[]
+  /** `agent.listen.max_connection_age`, such as `20s` */
+  readonly maxConnectionAge?: string
+}
+
+export interface FrontedReplica {
+  readonly name: string
+  readonly agentsPort: number
+  readonly opsPort: number
+  /** of 8154: what the front sees of it */
+  readonly relay: CountingRelay
+  /** of its metric `kas_kubernetes_requests_total`, by outcome */
+  outcomes(): Promise<Record<string, number>>
+}
+
+export class FrontedReplicas {
+  readonly processes: Processes
+  readonly cluster: ClusterDouble
+  readonly all: readonly FrontedReplica[]
+  /** PEM */
+  readonly ca: string
+  /** base64, of `agent.kubernetes_api.accel_redirect_secret_file` */
+  readonly accelSecret: string
+  readonly #socket: string
+
+  private constructor(init: Pick<FrontedReplicas, 'processes' | 'cluster' | 'all' | 'ca' | 'accelSecret'> & Sockets) {
+    this.processes = init.processes
+    this.cluster = init.cluster
+    this.all = init.all
+    this.ca = init.ca
+    this.accelSecret = init.accelSecret
+    this.#socket = init.sockets[0] as string
+  }
+
+  /** Resolves when the replicas reach one another; certificates for a front lie in the folder of `processes`. */
+  static async start(t: Test, options: FrontedOptions = {}): Promise<FrontedReplicas> {
+    const processes = await Processes.start(t)
+    const { folder } = processes
+    const authority = await Authority.create('front')
+    const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+    const accelSecret = Buffer.alloc(32, 5).toString('base64')
+    await writeFile(join(folder, 'ca.crt'), authority.certificate)
+    await writeFile(join(folder, 'front.crt'), serving.certificate)
+    await writeFile(join(folder, 'front.key'), serving.key, { mode: 0o600 })
+    await writeFile(join(folder, 'secret'), Buffer.alloc(32, 7).toString('base64'))
+    await writeFile(join(folder, 'accel'), accelSecret)
+    await writeDirectory(folder, [...otherAgents, ...(options.moreAgents ?? [])])
+    const gossipPorts = await freePorts(3)
+    const sockets = gossipPorts.map((_, i) => join(folder, `${i}.sock`))
+    const all = await Promise.all(sockets.map((_, i) => startReplica(t, { folder, gossipPorts, sockets, options }, i)))
+    await eventually(() => Promise.all(sockets.map(reachesAll)))
+    const cluster = await ClusterDouble.start(t)
+    return new FrontedReplicas({ processes, cluster, all, ca: authority.certificate, accelSecret, sockets })
+  }
+
+  /** Starts agentk at `address`; resolves when it has its home and its standby. */
+  async startAgentk(id: number, address: string): Promise<TestProcess> {
+    const { folder } = this.processes
+    const kubeconfig = join(folder, `agent-${id}.kubeconfig`)
+    const token = join(folder, `agent-${id}.token`)
+    await writeFile(
+      kubeconfig,
+      kubeconfigText({ server: this.cluster.url, authority: this.ca, user: { token: 'any' } }),
+    )
+    await writeFile(token, tokenOf(id))
+    const [port] = await freePorts(1)
+    const agentk = await this.processes.spawn({
+      command: process.execPath,
+      args: [
+        main,
+        `--kas-address=${address}`,
+        `--token-file=${token}`,
+        `--ca-cert-file=${join(folder, 'ca.crt')}`,
+        `--kubeconfig=${kubeconfig}`,
+        `--observability-listen-address=127.0.0.1:${port}`,
+      ],
+      environment: { POD_NAME: `agentk-${id}`, POD_NAMESPACE: 'default' },
+    })
+    await this.holders(id, 2)
+    return agentk
+  }
+
+  /** Names of the replicas that hold each agent that is held, by its id; of 200 agents at the most. */
+  async places(): Promise<Map<number, string>> {
+    const { agents } = (await askSocket(this.#socket, '/status')) as StatusReport
+    return new Map(agents.map(({ agentId, holders }) => [Number(agentId), holders.map(({ name }) => name).join()]))
+  }
+
+  /** Names of the replicas that hold the agent, once there are so many. */
+  async holders(id: number, count: number): Promise<string[]> {
+    return await eventually(
+      async () => {
+        const { agents } = (await askSocket(this.#socket, `/status?agent=${id}`)) as StatusReport
+        const names = agents[0]?.holders.map(({ name }) => name) ?? []
+        if (names.length !== count) throw new Error(`agent ${id} is held by ${names.join(' and ') || 'none'}`)
+        return names
+      },
+      { timeoutMs: 30_000 },
+    )
+  }
+}
+
+interface Sockets {
+  readonly sockets: readonly string[]
+}
+
+interface Place extends Sockets {
+  readonly options: FrontedOptions
+  readonly folder: string
+  readonly gossipPorts: readonly number[]
+}
+
+async function startReplica(t: Test, place: Place, i: number): Promise<FrontedReplica> {
+  const name = `kas-${i}`
+  const { log, lines } = capturedLog()
+  const { config } = parseKasConfig(`${name}.yaml`, JSON.stringify(configuration(place, i)))
+  const version = { version: '0.1.0', commit: 'test' }
+  const app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
+  t.teardown(() => app.stop(AbortSignal.abort()))
+  await app.start()
+  const port = (endpoint: string) => {
+    const line = lines.find(({ msg }) => msg === `${endpoint} endpoint is up`)
+    return Number(String(line?.net_address).split(':').at(-1))
+  }
+  const opsPort = port('Observability')
+  const outcomes = async () => {
+    const text = await (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text()
+    const all = text.matchAll(/^kas_kubernetes_requests_total\{outcome="(\w+)"\} (\d+)$/gm)
+    return Object.fromEntries([...all].map(([, outcome, count]) => [outcome, Number(count)]))
+  }
+  const relay = await CountingRelay.start(t, port('Kubernetes API'))
+  return { name, agentsPort: port('Agentk API'), opsPort, relay, outcomes }
+}
+
+function configuration({ folder, gossipPorts, sockets, options }: Place, i: number): object {
+  const { maxConnectionAge: age } = options
+  const at = { address: '127.0.0.1:0', listen_grace_period: '0s' }
+  return {
+    directory: { file: join(folder, 'directory.yaml') },
+    agent: {
+      listen: { ...at, websocket: true, ...(age === undefined ? {} : { max_connection_age: age }) },
+      kubernetes_api: { listen: at, accel_redirect_secret_file: join(folder, 'accel') },
+    },
+    private_api: { listen: { ...at, authentication_secret_file: join(folder, 'secret') } },
+    observability: { listen: { address: '127.0.0.1:0' } },
+    ops: { socket: sockets[i] },
+    cluster: {
+      name: `kas-${i}`,
+      listen: { address: `127.0.0.1:${gossipPorts[i]}` },
+      discovery: { static: gossipPorts.map((port) => `127.0.0.1:${port}`) },
+    },
+  }
+}
+
+async function writeDirectory(folder: string, agents: readonly number[]): Promise<void> {
+  await mkdir(join(folder, 'git'))
+  const repository = await GitRepository.create(join(folder, 'git'), 'clusters')
+  const directory = directoryFile(repository.path)
+  const others = agents.map((id) => {
+    const sha256 = createHash('sha256').update(tokenOf(id)).digest('hex')
+    return { id, name: `agent-${id}`, project: 1, tokens: [{ sha256 }] }
+  })
+  await writeFile(
+    join(folder, 'directory.yaml'),
+    JSON.stringify({ ...directory, agents: [...directory.agents, ...others] }),
+    { mode: 0o600 },
+  )
+  for (const agent of ['prod', 'agent-43']) {
+    await repository.push(`.gitlab/agents/${agent}/config.yaml`, JSON.stringify(agentConfiguration))
+  }
+}
+
+async function reachesAll(socket: string): Promise<void> {
+  const { members = [] } = (await askSocket(socket, '/status')) as StatusReport
+  const inReach = members.filter(({ reach, state }) => state === 'serving' && /^(self|reachable)$/.test(reach))
+  if (inReach.length < 3) throw new Error(`${socket} reaches ${inReach.length} of 3`)
+}
