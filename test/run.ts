@@ -17,7 +17,6 @@ const light = ['ground', 'unit', 'contract']
 const heavy = ['cluster', 'e2e', 'peers', 'simulator']
 /** start whole programs too, but do next to nothing for most of their time: they run beside the light ones */
 const idle = new Set([
-  'test/cluster/front-placement.test.ts',
   'test/cluster/home.test.ts',
   'test/cluster/namespaces-discovery.test.ts',
   'test/cluster/namespaces-links.test.ts',

@@ -20,20 +20,23 @@ export interface Write {
 /** Creates, replaces, patches and deletes single objects in a store. `dryRun=All` changes nothing. */
 export class Objects {
   readonly #store: Store
+  readonly #suffix: () => string
 
-  constructor(store: Store) {
+  /** @param suffix - makes up the end of a name */
+  constructor(store: Store, suffix = () => randomBytes(3).toString('hex').slice(0, 5)) {
     this.#store = store
+    this.#suffix = suffix
   }
 
   /** @throws StatusError 400, 404, 409, 422, 429 */
   create({ target, body }: Write): KubeObject {
     const object = checked(target.resource, body)
-    const { generateName } = object.metadata
-    const name =
-      object.metadata.name || (generateName ? `${generateName}${randomBytes(3).toString('hex').slice(0, 5)}` : '')
+    const { name: given, generateName } = object.metadata
+    const name = given || (generateName ? `${generateName}${this.#suffix()}` : '')
     if (!namePattern.test(name)) throw invalidName(target.resource, name)
     const namespace = this.#namespace(target, object.metadata)
     const key = { resource: target.resource, namespace, name }
+    if (!given && this.#store.has(key)) return this.create({ target, contentType: '', body }) // so does an API server
     if (isDryRun(target))
       return { ...object, metadata: { ...object.metadata, name, ...(namespace ? { namespace } : {}) } }
     return this.#store.create(key, object)

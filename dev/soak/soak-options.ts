@@ -9,6 +9,7 @@ export const sceneDefaults = {
   rolling: { calls: 100, watches: 50, execs: 20, grace: 30 },
   'exactly-once': { times: 200, seed: 1 },
   namespaces: {},
+  placement: {},
 } as const
 
 export type SceneName = keyof typeof sceneDefaults
@@ -54,7 +55,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
 }
 
 /** one way alone, or no agentk */
-const withoutScheme: ReadonlySet<SceneName> = new Set(['exactly-once', 'namespaces'])
+const withoutScheme: ReadonlySet<SceneName> = new Set(['exactly-once', 'namespaces', 'placement'])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)
 

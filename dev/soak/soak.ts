@@ -7,12 +7,12 @@ import { crowd } from './crowd.ts'
 import { EndlessCluster } from './endless-cluster.ts'
 import { exactlyOnce } from './exactly-once/exactly-once.ts'
 import { Ground } from './ground.ts'
-import { namespaces } from './namespaces.ts'
 import { readers } from './readers.ts'
 import { RollingGround, twoPods } from './rolling/rolling-ground.ts'
 import { rolling } from './rolling.ts'
 import type { Findings } from './scene.ts'
 import { type SceneName, type Scheme, type SoakOptions, sceneDefaults, schemes, soakOptions } from './soak-options.ts'
+import { tapProgram } from './tap-program.ts'
 import { watch } from './watch.ts'
 
 const defaultsOf = (scene: SceneName) =>
@@ -29,8 +29,9 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   exactly-once  kubectl through replicas that are killed and frozen  ${defaultsOf('exactly-once')}
   rolling       three replicas are restarted under load              ${defaultsOf('rolling')}
   namespaces    replicas with addresses of their own, whose discovery fails in each way
+  placement     agents behind nginx and haproxy, whose replica goes and comes back
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, namespaces none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last two none
 
 All but readers need the programs of KUBEBUILDER_ASSETS; readers has an API double with an endless log; rolling takes a
 plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
@@ -52,7 +53,9 @@ const stageOf = (ground: Ground, signal: AbortSignal) => ({ kube: ground.kube, s
 function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   if (options.scene === 'readers') return runReaders(options, signal)
   if (options.scene === 'rolling') return runRolling(options, signal)
-  if (options.scene === 'namespaces') return namespaces({ say, signal })
+  if (options.scene === 'namespaces' || options.scene === 'placement') {
+    return tapProgram(options.scene, { say, signal })
+  }
   if (options.scene === 'exactly-once') return exactlyOnce({ say, signal }, { assets: assetsWith('all') }, options)
   return runOnCluster(options, signal)
 }
@@ -66,7 +69,7 @@ function assetsWith(parts: Parts): string {
 }
 
 async function runOnCluster(
-  options: Exclude<Playable, { scene: 'readers' | 'rolling' | 'exactly-once' | 'namespaces' }>,
+  options: Exclude<Playable, { scene: 'readers' | 'rolling' | 'exactly-once' | 'namespaces' | 'placement' }>,
   signal: AbortSignal,
 ): Promise<Findings> {
   const parts = options.scene === 'burst' ? 'api' : 'all'

@@ -1,6 +1,8 @@
+import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import type { GrpcType } from '../lib/metrics.ts'
+import type { GrpcType, Registry } from '../lib/metrics.ts'
 import { positiveInt63 } from '../lib/positive-int63.ts'
+import { gitlabAccessMethod } from '../proto/http-over-grpc.ts'
 import { connectMethod } from '../proto/reverse-tunnel.ts'
 import type { Agent, Directory } from './directory/directory.ts'
 import type { Usage } from './directory/usage.ts'
@@ -12,18 +14,26 @@ import {
   getConfigurationMethod,
 } from './modules/configuration/configuration.ts'
 import type { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
+import { createFluxMetrics } from './modules/flux/flux-metrics.ts'
+import { RecentPushes, type RecentPushesComponents } from './modules/flux/recent-pushes.ts'
+import { reconcileProjectsHandler, reconcileProjectsMethod } from './modules/flux/reconcile-projects.ts'
+import { type MakeRequestComponents, makeRequestHandler } from './modules/gitlab-access/make-request.ts'
 import type { AgentConfigurations } from './repositories/agent-configurations.ts'
 import { bearerToken } from './servers/agents/authenticator.ts'
 import type { AgentMethod } from './servers/agents.ts'
 
 export interface AgentMethodsComponents {
-  readonly directory: Pick<Directory, 'agentByToken' | 'watchToken' | 'onChange'>
+  readonly directory: Pick<Directory, 'agentByToken' | 'watchToken' | 'readsProject' | 'onChange'>
   readonly configurations: AgentConfigurations
   /** told who registers */
   readonly connectedAgents: ConnectedAgents
   readonly usage: Usage
   /** told whose configuration GitLab wants; absent: it wants none */
   readonly posts?: Pick<ConfigurationPosts, 'follow'>
+  readonly pushEvents: RecentPushesComponents['pushEvents']
+  /** absent: there is no GitLab that agents could call */
+  readonly passToGitlab?: MakeRequestComponents['passToGitlab']
+  readonly register: Registry
   readonly log: Logger
 }
 
@@ -32,10 +42,23 @@ const registrationRenewalMs = 300_000
 
 /** What agents may call on 8150 beside Connect: the modules, each under its methods. */
 export function agentMethods(
-  { directory, configurations, connectedAgents, usage, posts, log }: AgentMethodsComponents,
+  components: AgentMethodsComponents,
   options: ConfigurationOptions,
 ): Readonly<Record<string, AgentMethod>> {
-  const serve: AgentMethod['serve'] = async (agent, stream, retired) => {
+  const methods: Record<string, AgentMethod> = {
+    [getConfigurationMethod]: { streaming: true, serve: configuration(components, options) },
+    ...flux(components),
+    ...gitlabAccess(components),
+  }
+  for (const [name, handler] of agentTrackerHandlers(components)) methods[name] = { streaming: false, serve: handler }
+  return methods
+}
+
+function configuration(
+  { directory, configurations, connectedAgents, posts, log }: AgentMethodsComponents,
+  options: ConfigurationOptions,
+): AgentMethod['serve'] {
+  return async (agent, stream, retired) => {
     const handle = configurationHandler<typeof stream>(
       {
         configurations,
@@ -56,18 +79,54 @@ export function agentMethods(
       release?.()
     }
   }
-  const methods: Record<string, AgentMethod> = { [getConfigurationMethod]: { streaming: true, serve } }
-  for (const [name, handler] of agentTrackerHandlers({ connectedAgents, usage }))
-    methods[name] = { streaming: false, serve: handler }
-  return methods
+}
+
+/** Nothing where nobody can say which projects an agent may hear of. */
+function flux(components: AgentMethodsComponents): Readonly<Record<string, AgentMethod>> {
+  const { directory, pushEvents, register, usage, log } = components
+  if (!directory.readsProject) return {}
+  const shared = {
+    pushes: new RecentPushes({ pushEvents, clock: systemClock }),
+    metrics: createFluxMetrics(register),
+    usage,
+    log,
+  }
+  const serve: AgentMethod['serve'] = async (agent, stream, retired) => {
+    const token = bearerToken(stream.metadata)
+    const handle = reconcileProjectsHandler<typeof stream>({
+      ...shared,
+      authenticate: ({ signal }) => directory.agentByToken(token, signal),
+      readsProject: async (_, projectPath, signal) =>
+        (await directory.readsProject?.(token, projectPath, signal)) ?? false,
+      retired: () => retired,
+      onDirectoryChange: (listener) => directory.onChange?.(listener) ?? (() => undefined),
+    })
+    const release = directory.watchToken?.(token)
+    try {
+      await handle(agent, stream)
+    } finally {
+      release?.()
+    }
+  }
+  return { [reconcileProjectsMethod]: { streaming: true, serve } }
+}
+
+function gitlabAccess({ passToGitlab, log }: AgentMethodsComponents): Readonly<Record<string, AgentMethod>> {
+  if (!passToGitlab) return {}
+  const handle = makeRequestHandler({ passToGitlab, log })
+  const serve: AgentMethod['serve'] = (agent, stream) => handle(agent, stream, bearerToken(stream.metadata))
+  return { [gitlabAccessMethod]: { streaming: false, serve } }
 }
 
 /** For metrics: Connect is among them. */
 export function methodTypes(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, GrpcType>> {
-  const types = Object.entries(methods).map(
-    ([name, { streaming }]) => [name, streaming ? 'server_stream' : 'unary'] as const,
-  )
+  const types = Object.entries(methods).map(([name, method]) => [name, typeOf(name, method)] as const)
   return { [connectMethod]: 'bidi_stream', ...Object.fromEntries(types) }
+}
+
+function typeOf(name: string, { streaming }: AgentMethod): GrpcType {
+  if (name === gitlabAccessMethod) return 'bidi_stream'
+  return streaming ? 'server_stream' : 'unary'
 }
 
 /** @returns ends the registration */

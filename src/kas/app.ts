@@ -17,10 +17,10 @@ import { Cluster } from './cluster.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config.ts'
 import { createIdentity, type Identity } from './identity.ts'
+import { Leads } from './leads.ts'
 import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
 import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
 import { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
-import { AgentLeads, alwaysLeads } from './modules/configuration/leads.ts'
 import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
@@ -90,8 +90,9 @@ export class App implements Service {
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
     const { config, env } = this.#options
+    const leads = new Leads()
     const identity = createIdentity(
-      { log: this.#log, register: this.#register },
+      { log: this.#log, register: this.#register, leads },
       { config, product: this.#product, env },
     )
     const tunnels = new Tunnels({ now: () => performance.now() })
@@ -99,8 +100,8 @@ export class App implements Service {
     const cluster = await this.#cluster(tunnels, replicaMethods(identity))
     const others = cluster ? { replicas: cluster.replicas } : {}
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), ...others })
-    const posts = configurationPosts(identity, cluster, this.#log)
-    const { told, services } = cluster ? this.#overAll(identity, cluster) : { told: identity, services: [] }
+    const posts = configurationPosts(identity, leads, this.#log)
+    const { told, services } = cluster ? this.#overAll(identity, leads, cluster) : { told: identity, services: [] }
     return [
       ...this.#ops(),
       ...this.#opsSocket(tunnels, cluster),
@@ -127,9 +128,12 @@ export class App implements Service {
     )
   }
 
-  #overAll({ connectedAgents, pushEvents, configFiles }: Identity, { membership, replicas }: Cluster) {
+  #overAll(identity: Identity, leads: Leads, { membership, replicas }: Cluster) {
+    const { connectedAgents, pushEvents, configFiles } = identity
     const log = this.#log.child({ mod_name: 'cluster' })
     const others = new ReplicaCalls({ membership, replicas, log })
+    leads.join(membership)
+    identity.polled?.onFound((projectId) => void others.branchMoved(projectId))
     const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
     const told: Told = {
       connectedAgents: agents,
@@ -184,7 +188,7 @@ export class App implements Service {
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
     const { gitlab, agent } = this.#options.config
     const methods = agentMethods(
-      { ...identity, log: this.#log },
+      { ...identity, register: this.#register, log: this.#log },
       { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period },
     )
     const certificate = certificateOf(this.#log, listen)
@@ -283,7 +287,7 @@ export class App implements Service {
 /** Undefined: nobody wants to be told. */
 function configurationPosts(
   { directory, configurations }: Identity,
-  cluster: Cluster | undefined,
+  leads: Leads,
   log: Logger,
 ): ConfigurationPosts | undefined {
   const { takeConfiguration } = directory
@@ -291,7 +295,7 @@ function configurationPosts(
   return new ConfigurationPosts({
     configurations,
     directory: { takeConfiguration: takeConfiguration.bind(directory) },
-    leads: cluster ? new AgentLeads(cluster) : alwaysLeads,
+    leads,
     clock: systemClock,
     log: log.child({ mod_name: 'configuration' }),
   })

@@ -9,10 +9,12 @@ import { createDirectoryMetrics } from './directory/directory-metrics.ts'
 import { FileDirectory } from './directory/file.ts'
 import { GitlabClient } from './directory/gitlab/gitlab-client.ts'
 import { createGitlabMetrics } from './directory/gitlab/gitlab-metrics.ts'
+import { moduleRequests, type PassToGitlab } from './directory/gitlab/module-requests.ts'
 import { UsageCounters } from './directory/gitlab/usage-counters.ts'
 import { UsageReport } from './directory/gitlab/usage-report.ts'
 import { GitlabDirectory } from './directory/gitlab.ts'
 import { noUsage, type Usage } from './directory/usage.ts'
+import type { Leads } from './leads.ts'
 import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import { type AgentConfigFiles, agentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
@@ -23,16 +25,22 @@ import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gital
 import { gitalyRepositories } from './repositories/gitaly.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
+import type { WatchedRepositories } from './repositories/watched-repositories.ts'
 import { trustedContext } from './trusted-authorities.ts'
 
 /** Who is who, and the services that this needs. */
 export interface Identity {
   readonly directory: Directory
   readonly configurations: AgentConfigurations
+  readonly repositories: Pick<Repositories, 'poke'>
   readonly connectedAgents: ConnectedAgents
   readonly pushEvents: LocalPushEvents
   /** absent: projects lie nowhere that GitLab could name */
   readonly configFiles?: AgentConfigFiles
+  /** absent: there is no GitLab that agents could call */
+  readonly passToGitlab?: PassToGitlab
+  /** repositories of which one replica polls each; absent: each polls its own */
+  readonly polled?: Pick<WatchedRepositories<unknown>, 'onFound'>
   /** what GitLab wants counted */
   readonly usage: Usage
   /** in the order of their start; stopped after all servers, so that what happens to the last is counted */
@@ -40,6 +48,7 @@ export interface Identity {
 }
 
 export interface IdentityComponents {
+  readonly leads: Pick<Leads, 'leads'>
   readonly log: Logger
   readonly register: Registry
 }
@@ -64,11 +73,11 @@ function ofFile({ log, register }: IdentityComponents, { config, env }: Identity
   const shared = aroundRepositories(log, config, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: shared.configurations, log })
   const services = [folder, directoryFile, repositories, shared.configurations]
-  return { directory, ...shared, usage: noUsage, services }
+  return { directory, ...shared, repositories, usage: noUsage, services }
 }
 
 /** The configuration has `gitlab.address` and its secret: it was refused without. */
-function ofGitlab({ log, register }: IdentityComponents, { config, product, env }: IdentityOptions): Identity {
+function ofGitlab({ log, register, leads }: IdentityComponents, { config, product, env }: IdentityOptions): Identity {
   const { gitlab, gitaly, agent, observability } = config
   const limit = rateOf(gitlab.api_rate_limit)
   const client = new GitlabClient(
@@ -104,7 +113,7 @@ function ofGitlab({ log, register }: IdentityComponents, { config, product, env 
     },
   )
   const repositories = gitalyRepositories(
-    { addresses: directory.coordinates, servers, log },
+    { addresses: directory.coordinates, servers, leads, log },
     { pollMs: agent.configuration.poll_period },
   )
   const shared = aroundRepositories(log, config, repositories)
@@ -113,18 +122,25 @@ function ofGitlab({ log, register }: IdentityComponents, { config, product, env 
   const report = new UsageReport({ client, counters, log, clock: systemClock }, { periodMs })
   const services = [client, report, directory, servers, repositories, shared.configurations]
   const configFiles = agentConfigFiles({ servers, clock: systemClock })
-  return { directory, ...shared, configFiles, usage: periodMs > 0 ? counters : noUsage, services }
+  const passToGitlab = moduleRequests({ client, agentHeaders: (token) => directory.agentHeaders(token) })
+  const polled = repositories
+  return {
+    directory,
+    ...shared,
+    repositories,
+    polled,
+    configFiles,
+    passToGitlab,
+    usage: periodMs > 0 ? counters : noUsage,
+    services,
+  }
 }
 
 function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRateLimit {
   return { refillPerSecond: limit.refill_rate_per_second, bucketSize: limit.bucket_size }
 }
 
-function aroundRepositories(
-  log: Logger,
-  config: KasConfig,
-  repositories: Repositories & { poke(projectId: bigint): Promise<void> },
-) {
+function aroundRepositories(log: Logger, config: KasConfig, repositories: Repositories) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
   return {
     configurations: new AgentConfigurations({ repositories, log }, { maxFileBytes }),

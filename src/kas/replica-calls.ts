@@ -37,8 +37,21 @@ export class ReplicaCalls {
   }
 
   /** @throws KasError if it has not been acknowledged within 1 s */
-  async pushEvent(instance: InstanceId, { projectId, projectPath }: PushEvent): Promise<void> {
-    await this.#call(instance, Notifications.method.pushEvent, { projectId, projectPath })
+  async pushEvent(instance: InstanceId, { projectId, projectPath, id }: PushEvent): Promise<void> {
+    await this.#call(instance, Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
+  }
+
+  /** Tells all others of a move that GitLab told nobody of; never rejects: who does not hear it looks by itself, later. */
+  async branchMoved(projectId: bigint): Promise<void> {
+    const tell = async (instance: InstanceId) => {
+      try {
+        await this.#call(instance, Notifications.method.branchMoved, { projectId })
+      } catch (error) {
+        const fields = { error, instance, project_id: String(projectId) }
+        this.#components.log.debug(fields, 'A replica could not be told that a branch moved')
+      }
+    }
+    await Promise.all(this.reachable().map(tell))
   }
 
   /** Never rejects: what the other keeps, it drops once it is not renewed. */

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf'
 import { KasError } from '../lib/errors.ts'
 import type { AgentId } from '../proto/call.ts'
 import {
+  BranchMovedResponseSchema,
   ForgetPodResponseSchema,
   Notifications,
   PushEventResponseSchema,
@@ -12,24 +13,31 @@ import { readOneMessage } from '../proto/grpc/unary.ts'
 import { type UnaryMethod, unaryService } from '../proto/unary-service.ts'
 import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
+import type { Repositories } from './repositories/repositories.ts'
 
 export interface ReplicaMethodsComponents {
   /** this replica's alone: what another tells is not passed on */
   readonly pushEvents: PushEvents
+  readonly repositories: Pick<Repositories, 'poke'>
   readonly connectedAgents: Pick<ConnectedAgents, 'forget'>
 }
 
 /** What other replicas may call on 8155 for their own purposes, by `/kas.replica.v1.Service/Method`. */
 export function replicaMethods({
   pushEvents,
+  repositories,
   connectedAgents,
 }: ReplicaMethodsComponents): Readonly<Record<string, Handler>> {
   const methods = new Map([
     ...unaryService(Notifications, {
-      pushEvent: async ({ projectId, projectPath }) => {
+      pushEvent: async ({ projectId, projectPath, pushId }) => {
         if (projectId <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'project_id must be above 0' })
-        await pushEvents.publish({ projectId, projectPath })
+        await pushEvents.publish({ projectId, projectPath, ...(pushId ? { id: pushId } : {}) })
         return create(PushEventResponseSchema)
+      },
+      branchMoved: async ({ projectId }) => {
+        await repositories.poke(projectId)
+        return create(BranchMovedResponseSchema)
       },
     }),
     ...unaryService(Registrations, {

@@ -10,5 +10,6 @@ export function fieldBytes(message: Uint8Array, fieldNo: number): Uint8Array | u
   const found: Uint8Array[] = []
   const reader = new Reader(message)
   while (reader.next()) if (reader.field === fieldNo) found.push(reader.bytes)
-  return found.length === 0 ? undefined : Buffer.concat(found) // parts of one sub-message merge by concatenation
+  // parts of one sub-message merge by concatenation; a copy of its own, since it is kept: one in node's pool holds 8 KiB
+  return found.length === 0 ? undefined : Uint8Array.from(Buffer.concat(found))
 }

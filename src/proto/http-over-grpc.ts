@@ -30,6 +30,11 @@ export interface HttpRequestHeader {
   readonly impersonation?: Impersonation
 }
 
+/** What an agent asks of a module of GitLab's (wire-protocol 1.8). */
+export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation'> {
+  readonly moduleName: string
+}
+
 export interface HttpResponseHeader {
   readonly statusCode: number
   /** "200 OK" */
@@ -47,8 +52,11 @@ export type HttpResponseMessage = HttpMessage<HttpResponseHeader>
 
 export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesApi/MakeRequest'
 
+export const gitlabAccessMethod = '/gitlab.agent.gitlab_access.rpc.GitlabAccess/MakeRequest'
+
 const kinds = ['', 'header', 'data', 'trailer', 'upgradeData'] as const
 const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'
+const moduleExtraName = 'gitlab.agent.gitlab_access.rpc.HeaderExtra'
 const headerExtraType = `type.googleapis.com/${headerExtraName}`
 const trailer = Uint8Array.of(0x1a, 0)
 const writer = new BackwardWriter()
@@ -93,6 +101,11 @@ export const encodeHttpResponse = {
 /** @throws KasError INVALID_MESSAGE */
 export function decodeHttpRequest(bytes: Uint8Array): HttpRequestMessage {
   return decode(bytes, 'HttpRequest', readRequestHeader)
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function decodeModuleRequest(bytes: Uint8Array): HttpMessage<ModuleRequestHeader> {
+  return decode(bytes, 'HttpRequest', readModuleRequestHeader)
 }
 
 /** @throws KasError INVALID_MESSAGE */
@@ -176,12 +189,25 @@ function decode<Header>(bytes: Uint8Array, type: string, readHeader: (reader: Re
 }
 
 function readRequestHeader(reader: Reader): HttpRequestHeader {
-  let request: Omit<HttpRequestHeader, 'contentLength' | 'impersonation'> | undefined
+  const { extra: impersonation, ...header } = readHeader(reader, readImpersonationExtra)
+  return impersonation ? { ...header, impersonation } : header
+}
+
+function readModuleRequestHeader(reader: Reader): ModuleRequestHeader {
+  const { extra: moduleName, ...header } = readHeader(reader, readModuleExtra)
+  if (!moduleName) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra needs module_name' })
+  }
+  return { ...header, moduleName }
+}
+
+function readHeader<Extra>(reader: Reader, readExtra: (any: Reader) => Extra | undefined) {
+  let request: ReturnType<typeof readRequest> | undefined
   let contentLength: number | undefined
-  let impersonation: Impersonation | undefined
+  let extra: Extra | undefined
   while (reader.next()) {
     if (reader.field === 1) request = readRequest(reader.message)
-    else if (reader.field === 2) impersonation = readExtra(reader.message)
+    else if (reader.field === 2) extra = readExtra(reader.message)
     else if (reader.field === 3) contentLength = reader.int
   }
   if (!request?.method || !request.urlPath) {
@@ -190,11 +216,7 @@ function readRequestHeader(reader: Reader): HttpRequestHeader {
   if (contentLength !== undefined && contentLength < -1) {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: `content_length ${contentLength} is under -1` })
   }
-  return {
-    ...request,
-    ...(contentLength === undefined ? {} : { contentLength }),
-    ...(impersonation ? { impersonation } : {}),
-  }
+  return { ...request, ...(contentLength === undefined ? {} : { contentLength }), extra }
 }
 
 function readRequest(reader: Reader) {
@@ -225,23 +247,33 @@ function readResponseHeader(reader: Reader): HttpResponseHeader {
   return header
 }
 
+function readImpersonationExtra(any: Reader): Impersonation | undefined {
+  const value = readAny(any, headerExtraName)
+  while (value?.next()) if (value.field === 1) return readImpersonation(value.message)
+  return undefined
+}
+
+function readModuleExtra(any: Reader): string | undefined {
+  const value = readAny(any, moduleExtraName)
+  while (value?.next()) if (value.field === 1) return value.utf8
+  return undefined
+}
+
 /**
- * An Any that holds a HeaderExtra. Another type is refused: it may say whom the request acts as, and without that it
+ * What an Any of type `name` holds. Another type is refused: it may say whom the request acts as, and without that it
  * would act as the agent.
  */
-function readExtra(any: Reader): Impersonation | undefined {
+function readAny(any: Reader, name: string): Reader | undefined {
   let type = ''
   let value: Reader | undefined
   while (any.next()) {
     if (any.field === 1) type = any.utf8
     else if (any.field === 2) value = any.message
   }
-  if (type.slice(type.lastIndexOf('/') + 1) !== headerExtraName) {
+  if (type.slice(type.lastIndexOf('/') + 1) !== name) {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra is of an unknown type' })
   }
-  if (!value) return undefined
-  while (value.next()) if (value.field === 1) return readImpersonation(value.message)
-  return undefined
+  return value
 }
 
 function readImpersonation(reader: Reader): Impersonation {

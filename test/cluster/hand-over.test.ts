@@ -14,6 +14,7 @@ async function agentAt(t: Test, replica: WholeReplica): Promise<FakeAgent> {
   return agent
 }
 
+// wire: find.any-replica
 t.test('a call that enters at a replica without the agent is carried by the one that holds it', async (t) => {
   const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]
   const agent = await agentAt(t, holder)
@@ -160,6 +161,7 @@ t.test(
   },
 )
 
+// wire: tunnel.unused
 t.test('of two tunnels that come at once for one call the other stays unused', async (t) => {
   const [entry, one, two] = (await startWholeReplicas(t, 3)) as [WholeReplica, WholeReplica, WholeReplica]
   const agents = [await agentAt(t, one), await agentAt(t, two)]

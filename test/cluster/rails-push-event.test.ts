@@ -20,10 +20,12 @@ const log = createLogger({ level: 'silent' })
 
 /** Three replicas; GitLab calls the first. `heard` acknowledges by its promise. */
 async function start(t: Test, heard: (name: string, event: PushEvent) => Promise<void>) {
+  const poked: string[] = []
   const replicas = await startWholeReplicas(t, 3, {
     methods: (name) =>
       replicaMethods({
         pushEvents: { publish: (event) => heard(name, event) },
+        repositories: { poke: async (projectId) => void poked.push(`${name} ${projectId}`) },
         connectedAgents: new ConnectedAgents({ clock: systemClock }),
       }),
   })
@@ -41,20 +43,23 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
     const { code, details } = await callUnary(client, gitPushEvent, request, await goodMetadata())
     return { code, details, ms: performance.now() - began }
   }
-  return { replicas, push }
+  return { replicas, push, others, poked }
 }
 
+// wire: 8153.GitPushEvent.all
 t.test('every replica has acknowledged a push before GitLab is answered', async (t) => {
-  const told: [string, bigint, string][] = []
+  const told: [string, bigint, string, bigint | undefined][] = []
   const acknowledged: string[] = []
-  const { push } = await start(t, async (name, { projectId, projectPath }) => {
-    told.push([name, projectId, projectPath])
+  const { push } = await start(t, async (name, { projectId, projectPath, id }) => {
+    told.push([name, projectId, projectPath, id])
     await new Promise(setImmediate)
     acknowledged.push(name)
   })
   t.match(await push(), { code: grpc.status.OK })
   t.strictSame(acknowledged.toSorted(), ['kas-0', 'kas-1', 'kas-2'], 'each once: what a replica hears it keeps')
-  t.strictSame(told[0]?.slice(1), [7n, 'group/project'])
+  t.strictSame(told[0]?.slice(1, 3), [7n, 'group/project'])
+  t.equal(typeof told[0]?.[3], 'bigint')
+  t.equal(new Set(told.map(([, , , id]) => id)).size, 1, 'one push, by one id')
 })
 
 t.test('a replica that does not acknowledge is waited for no longer than 1 s, one that fails not at all', async (t) => {
@@ -86,4 +91,12 @@ t.test('a replica that is gone is not waited for', async (t) => {
   t.equal(code, grpc.status.OK)
   t.ok(ms < 900)
   t.strictSame(told.toSorted(), ['kas-0', 'kas-2'])
+})
+
+t.test('a move that a replica found by itself is told to all others, and to no agent', async (t) => {
+  const heard: string[] = []
+  const { others, poked } = await start(t, async (name) => void heard.push(name))
+  await others.branchMoved(7n)
+  t.strictSame(poked.toSorted(), ['kas-1 7', 'kas-2 7'])
+  t.strictSame(heard, [])
 })

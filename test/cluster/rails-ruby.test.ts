@@ -12,6 +12,7 @@ import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 const program = join(import.meta.dirname, '../peers/rails-ruby/calls.rb')
 const hasRuby = spawnSync('ruby', ['-e', "require 'grpc'"]).status === 0
 
+// wire: 8153.ruby, 8153.agent-call
 t.test(
   'ruby-grpc calls an agent through any replica',
   { skip: hasRuby ? false : 'needs ruby with grpc' },

@@ -62,6 +62,7 @@ function askers(t: Test, replicas: readonly KasApp[]) {
   return { everyone, pods, agree }
 }
 
+// wire: 8150.Register, 8150.Unregister, 8153.tracker.any-replica
 t.test('AgentTracker: each replica knows the pods of all, each pod once', async (t) => {
   const replicas = (await startKasApps(t, 3)) as [KasApp, KasApp, KasApp]
   const [first, second, third] = replicas
@@ -87,6 +88,7 @@ t.test('AgentTracker: each replica knows the pods of all, each pod once', async 
   await left.agree('a replica that left: its pods tell only every five minutes', [8n], [9n])
 })
 
+// wire: 8153.GitPushEvent.all
 t.test('a push event is at every replica before GitLab is answered', async (t) => {
   const replicas = (await startKasApps(t, 3)) as [KasApp, KasApp, KasApp]
   for (const [i, replica] of replicas.entries()) {
@@ -102,6 +104,7 @@ t.test('a push event is at every replica before GitLab is answered', async (t) =
   }
 })
 
+// wire: 8153.agent-call, find.any-replica
 t.test('calls of an agent, through each of three replicas of which one holds it', async (t) => {
   const replicas = (await startKasApps(t, 3)) as [KasApp, KasApp, KasApp]
   const agent = await FakeAgent.dial(replicas[1].port('Agentk API'), agentToken)

@@ -30,6 +30,7 @@ import { bearerOf, impersonated } from '../support/stack-directory.ts'
 /** rows that need nothing of one another, side by side: each mostly waits */
 const rowsAtOnce = 3
 
+// wire: upgrade.kubectl
 t.test('kubectl, direct and through each way of kas', { skip, timeout: 240_000 }, async (t) => {
   const processes = await Processes.start(t)
   const controlPlane = new ControlPlane({ assets, parts: 'all' })

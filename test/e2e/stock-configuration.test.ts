@@ -113,6 +113,8 @@ const alsoUnused: Record<string, string[]> = {
   'chart.yaml': ['OWN_PRIVATE_API_HOST'],
 }
 
+// wire: configuration.packages, environment.OWN_PRIVATE_API_URL, environment.OWN_PRIVATE_API_CIDR
+// wire: environment.OWN_PRIVATE_API_HOST
 t.test('files of the Omnibus package and of the chart start it unchanged, and make one cluster', async (t) => {
   const processes = await Processes.start(t)
   await placeFiles(processes.folder)

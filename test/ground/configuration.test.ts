@@ -88,6 +88,7 @@ t.test('variables of the environment are told', async (t) => {
   for (const name of new Set(names)) t.ok(table.flatMap(quoted).includes(name), name)
 })
 
+// wire: config.*
 t.test('every key of upstream is read: used, or named with the reason', async (t) => {
   const { warnings } = parseKasConfig('upstream.yaml', read('test/support/stock-configuration/upstream.yaml'))
   t.strictSame(

@@ -22,6 +22,7 @@ async function toldEverywhere(agent: AgentkGo, told: { code: string; message: st
 
 for (const scheme of ['grpc', 'wss'] as const) {
   for (const { spec, code, message } of refusals) {
+    // wire: error.agent.401, error.agent.403, error.agent.404
     t.test(`${spec.code}, over ${scheme}`, { skip: withoutGo }, async (t) => {
       const cluster = await ClusterDouble.start(t)
       const { directory, forward, startAgent } = await startAgentsKas(t, scheme)
@@ -37,6 +38,7 @@ for (const scheme of ['grpc', 'wss'] as const) {
     })
   }
 
+  // wire: error.agent.unavailable, error.agent.patience
   t.test(`a directory out of reach, over ${scheme}`, { skip: withoutGo }, async (t) => {
     const cluster = await ClusterDouble.start(t)
     const { directory, forward, startAgent } = await startAgentsKas(t, scheme)
@@ -51,6 +53,7 @@ for (const scheme of ['grpc', 'wss'] as const) {
     await agent.event('configuration')
   })
 
+  // wire: error.agent.rate
   t.test(`too many calls in a minute, over ${scheme}`, { skip: withoutGo }, async (t) => {
     const { startAgent } = await startAgentsKas(t, scheme, { authenticator: { callsPerTokenPerMinute: 3 } })
     const agent = await startAgent(['--min-idle=20', ...quick]) // many, since a minute may end in between
@@ -60,6 +63,7 @@ for (const scheme of ['grpc', 'wss'] as const) {
   })
 }
 
+// wire: auth.absent
 t.test('no token, and tokens of another form', { skip: withoutGo }, async (t) => {
   const { startAgent } = await startAgentsKas(t, 'grpc')
   for (const token of ['', 'two words', 'x'.repeat(10_000)]) {
@@ -69,6 +73,7 @@ t.test('no token, and tokens of another form', { skip: withoutGo }, async (t) =>
   }
 })
 
+// wire: 8150.unknown-method
 t.test('a method that is not served', { skip: withoutGo }, async (t) => {
   const { startAgent } = await startAgentsKas(t, 'ws')
   const agent = await startAgent(['--register-service=some.other.Registrar'])
@@ -77,6 +82,7 @@ t.test('a method that is not served', { skip: withoutGo }, async (t) => {
   t.equal(agent.all('connected').length, 1)
 })
 
+// wire: authority.raw
 t.test(
   'an :authority with raw slashes, as agents before 16.3 send it, is out of reach',
   { skip: withoutGo },

@@ -82,6 +82,7 @@ for (const scheme of ['grpc', 'ws'] as const) {
 }
 
 // the table of wire-protocol 1.2 does not have it; kas should be lenient here
+// wire: tunnel.error-untrailed
 t.test('an error without a trailer, as agents before 13.10 send it', { skip: withoutGo }, async (t) => {
   const cluster = await ClusterDouble.start(t)
   const { forward, startAgent } = await startAgentsKas(t, 'grpc')

@@ -10,6 +10,7 @@ const maxAgeMs = 3000
 const connections = 5
 
 for (const scheme of schemes) {
+  // wire: age.goaway, age.idle
   t.test(`GOAWAY by age, over ${scheme}: no call fails`, { skip: withoutGo }, async (t) => {
     const cluster = await ClusterDouble.start(t)
     const { forward, startAgent } = await startAgentsKas(t, scheme, { age: { maxAgeMs } })

@@ -23,6 +23,7 @@ t.test('the configuration follows its repository', { skip: withoutGo }, async (t
   t.not((await agent.event('configuration', {}, { from })).commit, changed.commit)
 })
 
+// wire: stream.revoked
 t.test('a token that is taken away', { skip: withoutGo }, async (t) => {
   const { stack, agent, get } = await startStackWithAgentkGo(t, 'grpc')
   await agent.event('registered')

@@ -14,6 +14,7 @@ import { agentToken } from '../support/stack-directory.ts'
 
 const skip = withoutGo || withoutKubectl
 
+// wire: upgrade.kubectl
 t.test('kubectl through kas and an agent of another make', { skip, timeout: 240_000 }, async (t) => {
   const processes = await Processes.start(t)
   const controlPlane = new ControlPlane({ assets, parts: 'all' })

@@ -141,6 +141,8 @@ const suite: Record<string, (t: Test, side: Side) => Promise<void>> = {
 }
 
 for (const scheme of schemes) {
+  // wire: transport.grpc, transport.grpcs, transport.ws, transport.wss, 8150.GetConfiguration, 8150.Register
+  // wire: 8150.Connect, grpc.gzip, authority.encoded
   t.test(`over ${scheme}`, { skip: withoutGo }, async (t) => {
     const cluster = await ClusterDouble.start(t)
     const { forward, server, registered, startAgent } = await startAgentsKas(t, scheme)
@@ -163,6 +165,7 @@ for (const [plain, inside] of [
   ['grpc', 'ws'],
   ['grpcs', 'wss'],
 ] as const) {
+  // wire: transport.one-port
   t.test(`${plain} and ${inside} on one port, as two pods`, { skip: withoutGo }, async (t) => {
     const cluster = await ClusterDouble.start(t)
     const { forward, startAgent } = await startAgentsKas(t, inside)
@@ -184,6 +187,7 @@ const generations: Record<string, string[]> = {
   'messages that are not compressed': ['--compressor='],
   'no offer of compression in the upgrade': ['--offer-deflate=false'],
 }
+// wire: 8150.register.without-meta, ws.authorization, grpc.identity
 for (const [name, generation] of Object.entries(generations)) {
   t.test(name, { skip: withoutGo }, async (t) => {
     const cluster = await ClusterDouble.start(t)
@@ -197,6 +201,7 @@ for (const [name, generation] of Object.entries(generations)) {
 }
 
 for (const scheme of schemes) {
+  // wire: ping.bdp
   t.test(
     `a new agent's first bodies, over ${scheme}: PINGs around data are no flood`,
     { skip: withoutGo },
@@ -217,6 +222,7 @@ for (const scheme of schemes) {
 }
 
 for (const scheme of ['grpc', 'wss'] as const) {
+  // wire: find.burst, agentk.grow
   t.test(`500 calls at once against 2 idle tunnels, over ${scheme}`, { skip: withoutGo }, async (t) => {
     const cluster = await ClusterDouble.start(t)
     const { forward, startAgent } = await startAgentsKas(t, scheme)
@@ -229,6 +235,7 @@ for (const scheme of ['grpc', 'wss'] as const) {
     t.same(agent.all('backing-off'), [])
   })
 
+  // wire: ping.server
   t.test(`a quiet connection, over ${scheme}`, { skip: withoutGo }, async (t) => {
     const liveness = { idleSilenceMs: 50, idlePingTimeoutMs: 500 }
     const { server, startAgent } = await startAgentsKas(t, scheme, { liveness })

@@ -53,6 +53,7 @@ const refusals: Record<string, { status: number; line?: string; headers: Record<
   'an Origin that is none': { status: 403, headers: { ...upgrade, Origin: 'null' } },
 }
 
+// wire: ws.refusal.426, ws.refusal.405, ws.refusal.400, ws.refusal.403, ws.server
 for (const [name, { status, line, headers }] of Object.entries(refusals)) {
   t.test(`${name}: ${status}`, async (t) => {
     const { port } = await startAgentsServer(t)
@@ -74,6 +75,7 @@ const accepted: Record<string, { path?: string; headers?: Record<string, string>
   'an Origin of the same host': { headers: { Origin: 'https://kas.test' } },
 }
 
+// wire: ws.path, ws.protocol, ws.extensions, ws.server, ws.authorization
 for (const [name, { path = '/', headers = {} }] of Object.entries(accepted)) {
   t.test(`101: ${name}`, async (t) => {
     const { port } = await startAgentsServer(t)
@@ -86,6 +88,7 @@ for (const [name, { path = '/', headers = {} }] of Object.entries(accepted)) {
   })
 }
 
+// wire: ws.protocol.other
 for (const offered of [undefined, 'other']) {
   t.test(`sub-protocol ${offered}: 101 first, then close 1002`, async (t) => {
     const { port } = await startAgentsServer(t)
@@ -100,6 +103,7 @@ for (const offered of [undefined, 'other']) {
   })
 }
 
+// wire: ws.settings, ws.fragments, ws.close
 t.test('the first thing said is SETTINGS; messages may be cut anywhere', async (t) => {
   const { port } = await startAgentsServer(t)
   const socket = webSocket(t, port)
@@ -116,6 +120,7 @@ t.test('the first thing said is SETTINGS; messages may be cut anywhere', async (
   t.same(await closed(socket), [1000, ''], 'a normal close is echoed')
 })
 
+// wire: ws.text
 t.test('a text message is an error', async (t) => {
   const { port } = await startAgentsServer(t)
   const socket = webSocket(t, port)
@@ -125,6 +130,7 @@ t.test('a text message is an error', async (t) => {
   t.ok(code !== 1000 && code !== 1001, `closed with ${code}`)
 })
 
+// wire: ws.size
 t.test('a message over 10 MiB is refused', async (t) => {
   const { port } = await startAgentsServer(t)
   const socket = webSocket(t, port)
@@ -133,6 +139,7 @@ t.test('a message over 10 MiB is refused', async (t) => {
   t.equal((await closed(socket))[0], 1009)
 })
 
+// wire: ws.ping
 t.test('WebSocket pings are answered', async (t) => {
   const { port } = await startAgentsServer(t)
   const socket = webSocket(t, port)
@@ -142,6 +149,7 @@ t.test('WebSocket pings are answered', async (t) => {
   t.equal(String(data), 'are you there')
 })
 
+// wire: transport.one-port
 t.test('the same port speaks gRPC, also when its first bytes come one by one', async (t) => {
   const { port } = await startAgentsServer(t)
   const socket = connect({ port, host: '127.0.0.1', noDelay: true })
@@ -153,6 +161,7 @@ t.test('the same port speaks gRPC, also when its first bytes come one by one', a
   t.equal(chunk[3], settingsFrame)
 })
 
+// wire: http2.get
 t.test('a plain GET over HTTP/2: 415 and grpc-status 3', async (t) => {
   const { port } = await startAgentsServer(t)
   const session = http2.connect(`http://127.0.0.1:${port}`)
@@ -161,6 +170,7 @@ t.test('a plain GET over HTTP/2: 415 and grpc-status 3', async (t) => {
   t.match(headers, { ':status': 415, 'grpc-status': '3' })
 })
 
+// wire: transport.websocket-off
 t.test('without websocket: HTTP/1.1 gets nothing', async (t) => {
   const { port } = await startAgentsServer(t, { options: { websocket: false } })
   t.equal(await exchange(t, port, request('GET /', upgrade)), '')

@@ -124,6 +124,11 @@ export class GitlabDirectory implements Directory, Service {
     return this.#watches.watch(token)
   }
 
+  /** Headers by which GitLab knows an agent. */
+  agentHeaders(token: string): Readonly<Record<string, string>> {
+    return this.#infos.headers(token)
+  }
+
   async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant> {
     if (!sendableToken.test(jobToken)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
     const ask = (asking: AbortSignal) => askJobAgents(this.#client, jobToken, asking)

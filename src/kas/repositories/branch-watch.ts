@@ -11,6 +11,10 @@ export interface BranchWatchComponents {
   readonly log: Logger
   /** 0 up to 1 */
   readonly random: () => number
+  /** whether this replica polls; else another one does, and tells it by `poke`. Absent: always */
+  readonly polls?: () => boolean
+  /** called after a poll found that the branch moved: nobody else may know */
+  readonly onFound?: () => void
 }
 
 export interface BranchWatchOptions {
@@ -21,6 +25,9 @@ export interface BranchWatchOptions {
   /** the longest pause after failures in a row, in ms */
   readonly maxBackoffMs: number
 }
+
+/** Who is told of moves looks by itself this much less often: who polls may fail to. */
+const unledPolls = 4
 
 interface Sight {
   readonly at: number
@@ -37,6 +44,8 @@ export class BranchWatch {
   #lookingAgain: Promise<void> | undefined
   #last: Sight | undefined
   #failures = 0
+  /** polls left out, since another replica polls */
+  #skipped = 0
   /** when the first of the listeners came */
   #followedSince = 0
   #cancelPoll: (() => void) | undefined
@@ -72,7 +81,8 @@ export class BranchWatch {
     this.#listeners.add(own)
     if (this.#listeners.size === 1) {
       this.#followedSince = this.#components.clock.now()
-      if (!this.#looking) this.#schedule(this.#isRecent(this.#last) ? this.#pause() : 0)
+      if (this.#isRecent(this.#last)) this.#schedule(this.#pause())
+      else if (!this.#looking) this.#schedule(0, () => void this.#look())
     }
     return () => {
       this.#listeners.delete(own)
@@ -105,16 +115,23 @@ export class BranchWatch {
     return isPolled || this.#components.clock.now() - sight.at < this.#options.pollMs
   }
 
-  #look(): Promise<Sight> {
+  #poll(): void {
+    const { polls } = this.#components
+    if (!polls || polls() || this.#failures > 0 || ++this.#skipped >= unledPolls) void this.#look('poll')
+    else this.#schedule(this.#pause())
+  }
+
+  #look(why?: 'poll'): Promise<Sight> {
     this.#cancelPoll?.()
-    this.#looking ??= this.#lookOnce().finally(() => {
+    this.#skipped = 0
+    this.#looking ??= this.#lookOnce(why).finally(() => {
       this.#looking = undefined
       if (this.#listeners.size > 0) this.#schedule(this.#pause())
     })
     return this.#looking
   }
 
-  async #lookOnce(): Promise<Sight> {
+  async #lookOnce(why?: 'poll'): Promise<Sight> {
     let result: Sight['result']
     try {
       result = { commit: await this.#components.look() }
@@ -125,7 +142,10 @@ export class BranchWatch {
     const before = this.#last
     this.#last = sight
     this.#failures = isFailure(result) ? this.#failures + 1 : 0
-    if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(sight)) this.#tell(sight)
+    if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(sight)) {
+      this.#tell(sight)
+      if (why === 'poll' && 'commit' in result) this.#components.onFound?.()
+    }
     return sight
   }
 
@@ -143,10 +163,10 @@ export class BranchWatch {
     return Math.min(minBackoffMs * 2 ** Math.min(this.#failures - 1, 16), longest) * jitter
   }
 
-  #schedule(ms: number): void {
+  #schedule(ms: number, look = () => this.#poll()): void {
     if (this.#stopped) return
     this.#cancelPoll?.()
-    this.#cancelPoll = this.#components.clock.after(ms, () => void this.#look())
+    this.#cancelPoll = this.#components.clock.after(ms, look)
   }
 }
 

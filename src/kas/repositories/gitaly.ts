@@ -6,12 +6,18 @@ import type { GitalyCoordinates } from '../directory/gitlab/gitaly-coordinates.t
 import { BranchWatch } from './branch-watch.ts'
 import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly/gitaly-repository.ts'
 import type { GitalyServers } from './gitaly/gitaly-servers.ts'
-import { type ProjectAddresses, WatchedRepositories, type WatchedRepository } from './watched-repositories.ts'
+import {
+  type ProjectAddresses,
+  WatchedRepositories,
+  type WatchedRepositoriesComponents,
+} from './watched-repositories.ts'
 
 export interface GitalyRepositoriesComponents {
   /** what GitLab says with each agent's token */
   readonly addresses: ProjectAddresses<GitalyCoordinates>
   readonly servers: GitalyServers
+  /** whether this replica polls for an agent; absent: each does */
+  readonly leads?: WatchedRepositoriesComponents<GitalyCoordinates>['leads']
   readonly log: Logger
   readonly clock?: Clock
   /** 0 up to 1 */
@@ -40,15 +46,15 @@ export function gitalyRepositories(
   givenOptions: GitalyRepositoriesOptions,
 ): WatchedRepositories<GitalyCoordinates> {
   const options = { ...defaults, ...givenOptions }
-  const { addresses, servers, clock = systemClock, random = Math.random } = components
+  const { addresses, servers, leads, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
-  const open = (_: string, coordinates: GitalyCoordinates, projectId: bigint): WatchedRepository => {
+  const open: WatchedRepositoriesComponents<GitalyCoordinates>['open'] = (_, coordinates, projectId, watched) => {
     const { storageName, relativePath } = coordinates.repository
     const server = () => servers.at(coordinates.address)
     const features = () => addresses.repository(projectId)?.features ?? coordinates.features
     const gitaly = new GitalyRepository(coordinates, { server, features, clock }, options)
     const own = { clock, log: log.child({ storage: storageName, relative_path: relativePath }), random }
-    const watch = new BranchWatch({ ...own, look: () => gitaly.head() }, options)
+    const watch = new BranchWatch({ ...own, ...watched, look: () => gitaly.head() }, options)
     const stop = async () => {
       gitaly.stop()
       await watch.stop()
@@ -56,7 +62,10 @@ export function gitalyRepositories(
     return { watch, file: (...args) => gitaly.file(...args), stop }
   }
   const absence = ({ project }: Agent) => `GitLab has not said yet where the repository of ${project.path} lies`
-  return new WatchedRepositories({ addresses, keyOf, open }, { maxRepositories: options.maxRepositories, absence })
+  return new WatchedRepositories(
+    { addresses, keyOf, open, ...(leads ? { leads } : {}) },
+    { maxRepositories: options.maxRepositories, absence },
+  )
 }
 
 /** The features of today are sent with each call: they make no other repository. Names no secret: it is a hash. */

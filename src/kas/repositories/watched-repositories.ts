@@ -1,7 +1,8 @@
 import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
+import type { AgentId } from '../../proto/call.ts'
 import type { Agent } from '../directory/directory.ts'
-import type { BranchWatch } from './branch-watch.ts'
+import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'
 import type { CommitId, Repositories } from './repositories.ts'
 
@@ -29,8 +30,13 @@ export interface WatchedRepositoriesComponents<Address> {
   readonly addresses: ProjectAddresses<Address>
   /** Equal for addresses that are read as one. */
   keyOf(address: Address): string
-  open(key: string, address: Address, projectId: bigint): WatchedRepository
+  /** @param watched - for its `BranchWatch` */
+  open(key: string, address: Address, projectId: bigint, watched: Watched): WatchedRepository
+  /** whether this replica polls for an agent; absent: each does */
+  readonly leads?: { leads(agentId: AgentId): boolean }
 }
+
+type Watched = Pick<BranchWatchComponents, 'polls' | 'onFound'>
 
 export interface WatchedRepositoriesOptions {
   /** repositories at once; the longest unused one makes room */
@@ -41,6 +47,7 @@ export interface WatchedRepositoriesOptions {
 
 /** Somebody who follows an agent's repository, wherever it lies. */
 interface Follower {
+  readonly agentId: AgentId
   readonly projectId: bigint
   readonly listener: () => void
   /** of the repository that is followed now */
@@ -79,6 +86,7 @@ export class WatchedRepositories<Address> implements Repositories, Service {
   readonly #ending = new Set<Promise<void>>()
   /** by project */
   readonly #followers = new Map<bigint, Set<Follower>>()
+  readonly #foundListeners = new Set<(projectId: bigint) => void>()
   #detachAddresses: (() => void) | undefined
   #stopped = false
 
@@ -118,7 +126,7 @@ export class WatchedRepositories<Address> implements Repositories, Service {
   /** Calls `listener` after the branch moved, or the repository did, until the returned function is called. */
   onMove(agent: Agent, listener: () => void): () => void {
     const projectId = agent.project.id
-    const follower: Follower = { projectId, listener, key: undefined, detach: () => undefined }
+    const follower: Follower = { agentId: agent.id, projectId, listener, key: undefined, detach: () => undefined }
     const followers = this.#followers.get(projectId) ?? new Set()
     this.#followers.set(projectId, followers.add(follower))
     this.#follow(follower)
@@ -127,6 +135,16 @@ export class WatchedRepositories<Address> implements Repositories, Service {
       if (followers.size === 0 && this.#followers.get(projectId) === followers) this.#followers.delete(projectId)
       follower.detach()
     }
+  }
+
+  /**
+   * Calls `listener` after a poll found that the branch of a project moved, until the returned function is called:
+   * replicas that do not poll are to be told.
+   */
+  onFound(listener: (projectId: bigint) => void): () => void {
+    const own = (projectId: bigint) => listener(projectId)
+    this.#foundListeners.add(own)
+    return () => this.#foundListeners.delete(own)
   }
 
   /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
@@ -166,7 +184,19 @@ export class WatchedRepositories<Address> implements Repositories, Service {
   #at(address: Address, projectId: bigint): Opened {
     if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
     const key = this.#components.keyOf(address)
-    return this.#opened.at(key, () => new Opened(this.#components.open(key, address, projectId)))
+    return this.#opened.at(
+      key,
+      () => new Opened(this.#components.open(key, address, projectId, this.#watched(projectId))),
+    )
+  }
+
+  #watched(projectId: bigint): Watched {
+    const { leads } = this.#components
+    const polls = () => [...(this.#followers.get(projectId) ?? [])].some(({ agentId }) => leads?.leads(agentId))
+    const onFound = () => {
+      for (const listener of this.#foundListeners) listener(projectId)
+    }
+    return { onFound, ...(leads ? { polls } : {}) }
   }
 
   #end(repository: WatchedRepository): void {

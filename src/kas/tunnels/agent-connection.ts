@@ -81,7 +81,8 @@ export class AgentConnection {
    */
   describe(bytes: Uint8Array, read: (bytes: Uint8Array) => ReadonlySet<string>): ReadonlySet<string> {
     if (!this.#described || Buffer.compare(this.#described.bytes, bytes) !== 0) {
-      this.#described = { bytes: Buffer.from(bytes), methods: this.#description(bytes, read) }
+      // a copy of its own: one in node's pool would keep 8 KiB for each agent
+      this.#described = { bytes: Uint8Array.from(bytes), methods: this.#description(bytes, read) }
     }
     return this.#described.methods
   }

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file replica.proto.
  */
 export const file_replica: GenFile = /*@__PURE__*/
-  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSIvCgxSZWdpc3RyYXRpb24SDgoGcG9kX2lkGAEgASgDEg8KB3JlbmV3ZWQYAiABKAgi4QEKCkNvbm5lY3Rpb24SCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAMSEgoKcHJvamVjdF9pZBgDIAEoAxILCgNwb2QYBCABKAkSIgoEcm9sZRgFIAEoDjIULmthcy5yZXBsaWNhLnYxLlJvbGUSEgoKYWdlbnRfbWV0YRgGIAEoDBIPCgdtZXRob2RzGAcgAygJEhcKD2Nvbm5lY3RlZF9hdF9tcxgIIAEoAxIyCgxyZWdpc3RyYXRpb24YCSABKAsyHC5rYXMucmVwbGljYS52MS5SZWdpc3RyYXRpb24i1wEKBEhlYWQSDAoEbmFtZRgBIAEoCRIkCgVzdGF0ZRgCIAEoDjIVLmthcy5yZXBsaWNhLnYxLlN0YXRlEhQKDHJlcGxpY2FfaG9zdBgDIAEoCRIUCgxyZXBsaWNhX3BvcnQYBCABKA0SFwoPcHVibGljX2tleV9oYXNoGAUgASgMEhUKDWFnZW50X2FkZHJlc3MYBiABKAkSEwoLa2FzX3ZlcnNpb24YByABKAkSFQoNc3RhcnRlZF9hdF9tcxgIIAEoAxITCgtnb3NzaXBfcG9ydBgJIAEoDSKBAQoFRGVsdGESDAoEZnJvbRgBIAEoBBIKCgJ0bxgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZBIPCgdyZW1vdmVkGAQgAygJEikKBWFkZGVkGAUgAygLMhoua2FzLnJlcGxpY2EudjEuQ29ubmVjdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCI+CgtDb25uZWN0aW9ucxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iHQoGUm93RW5kEhMKC2Nvbm5lY3Rpb25zGAEgASgNIpcBCgdSb3dQYXJ0EikKBXN0YXJ0GAEgASgLMhgua2FzLnJlcGxpY2EudjEuUm93U3RhcnRIABIyCgtjb25uZWN0aW9ucxgCIAEoCzIbLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb25zSAASJQoDZW5kGAMgASgLMhYua2FzLnJlcGxpY2EudjEuUm93RW5kSABCBgoEcGFydCI8ChBQdXNoRXZlbnRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMSFAoMcHJvamVjdF9wYXRoGAIgASgJIhMKEVB1c2hFdmVudFJlc3BvbnNlIjQKEEZvcmdldFBvZFJlcXVlc3QSEAoIYWdlbnRfaWQYASABKAMSDgoGcG9kX2lkGAIgASgDIhMKEUZvcmdldFBvZFJlc3BvbnNlKkUKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASCwoHSk9JTklORxABEgsKB1NFUlZJTkcQAhILCgdMRUFWSU5HEAMqMwoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASCAoESE9NRRABEgsKB1NUQU5EQlkQAjJjCg1Ob3RpZmljYXRpb25zElIKCVB1c2hFdmVudBIgLmthcy5yZXBsaWNhLnYxLlB1c2hFdmVudFJlcXVlc3QaIS5rYXMucmVwbGljYS52MS5QdXNoRXZlbnRSZXNwb25zZSIAMmMKDVJlZ2lzdHJhdGlvbnMSUgoJRm9yZ2V0UG9kEiAua2FzLnJlcGxpY2EudjEuRm9yZ2V0UG9kUmVxdWVzdBohLmthcy5yZXBsaWNhLnYxLkZvcmdldFBvZFJlc3BvbnNlIgBiBnByb3RvMw");
+  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSIvCgxSZWdpc3RyYXRpb24SDgoGcG9kX2lkGAEgASgDEg8KB3JlbmV3ZWQYAiABKAgi4QEKCkNvbm5lY3Rpb24SCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAMSEgoKcHJvamVjdF9pZBgDIAEoAxILCgNwb2QYBCABKAkSIgoEcm9sZRgFIAEoDjIULmthcy5yZXBsaWNhLnYxLlJvbGUSEgoKYWdlbnRfbWV0YRgGIAEoDBIPCgdtZXRob2RzGAcgAygJEhcKD2Nvbm5lY3RlZF9hdF9tcxgIIAEoAxIyCgxyZWdpc3RyYXRpb24YCSABKAsyHC5rYXMucmVwbGljYS52MS5SZWdpc3RyYXRpb24i1wEKBEhlYWQSDAoEbmFtZRgBIAEoCRIkCgVzdGF0ZRgCIAEoDjIVLmthcy5yZXBsaWNhLnYxLlN0YXRlEhQKDHJlcGxpY2FfaG9zdBgDIAEoCRIUCgxyZXBsaWNhX3BvcnQYBCABKA0SFwoPcHVibGljX2tleV9oYXNoGAUgASgMEhUKDWFnZW50X2FkZHJlc3MYBiABKAkSEwoLa2FzX3ZlcnNpb24YByABKAkSFQoNc3RhcnRlZF9hdF9tcxgIIAEoAxITCgtnb3NzaXBfcG9ydBgJIAEoDSKBAQoFRGVsdGESDAoEZnJvbRgBIAEoBBIKCgJ0bxgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZBIPCgdyZW1vdmVkGAQgAygJEikKBWFkZGVkGAUgAygLMhoua2FzLnJlcGxpY2EudjEuQ29ubmVjdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCI+CgtDb25uZWN0aW9ucxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iHQoGUm93RW5kEhMKC2Nvbm5lY3Rpb25zGAEgASgNIpcBCgdSb3dQYXJ0EikKBXN0YXJ0GAEgASgLMhgua2FzLnJlcGxpY2EudjEuUm93U3RhcnRIABIyCgtjb25uZWN0aW9ucxgCIAEoCzIbLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb25zSAASJQoDZW5kGAMgASgLMhYua2FzLnJlcGxpY2EudjEuUm93RW5kSABCBgoEcGFydCJNChBQdXNoRXZlbnRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMSFAoMcHJvamVjdF9wYXRoGAIgASgJEg8KB3B1c2hfaWQYAyABKAYiEwoRUHVzaEV2ZW50UmVzcG9uc2UiKAoSQnJhbmNoTW92ZWRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMiFQoTQnJhbmNoTW92ZWRSZXNwb25zZSI0ChBGb3JnZXRQb2RSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgDEg4KBnBvZF9pZBgCIAEoAyITChFGb3JnZXRQb2RSZXNwb25zZSpFCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEgsKB0pPSU5JTkcQARILCgdTRVJWSU5HEAISCwoHTEVBVklORxADKjMKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEggKBEhPTUUQARILCgdTVEFOREJZEAIyvQEKDU5vdGlmaWNhdGlvbnMSUgoJUHVzaEV2ZW50EiAua2FzLnJlcGxpY2EudjEuUHVzaEV2ZW50UmVxdWVzdBohLmthcy5yZXBsaWNhLnYxLlB1c2hFdmVudFJlc3BvbnNlIgASWAoLQnJhbmNoTW92ZWQSIi5rYXMucmVwbGljYS52MS5CcmFuY2hNb3ZlZFJlcXVlc3QaIy5rYXMucmVwbGljYS52MS5CcmFuY2hNb3ZlZFJlc3BvbnNlIgAyYwoNUmVnaXN0cmF0aW9ucxJSCglGb3JnZXRQb2QSIC5rYXMucmVwbGljYS52MS5Gb3JnZXRQb2RSZXF1ZXN0GiEua2FzLnJlcGxpY2EudjEuRm9yZ2V0UG9kUmVzcG9uc2UiAGIGcHJvdG8z");
 
 /**
  * That a pod said that it is there (gitlab.agent.agent_registrar.rpc).
@@ -406,6 +406,13 @@ export type PushEventRequest = Message<"kas.replica.v1.PushEventRequest"> & {
    * @generated from field: string project_path = 2;
    */
   projectPath: string;
+
+  /**
+   * the same at all replicas; 0: not known
+   *
+   * @generated from field: fixed64 push_id = 3;
+   */
+  pushId: bigint;
 };
 
 /**
@@ -429,6 +436,36 @@ export const PushEventResponseSchema: GenMessage<PushEventResponse> = /*@__PURE_
   messageDesc(file_replica, 12);
 
 /**
+ * @generated from message kas.replica.v1.BranchMovedRequest
+ */
+export type BranchMovedRequest = Message<"kas.replica.v1.BranchMovedRequest"> & {
+  /**
+   * @generated from field: int64 project_id = 1;
+   */
+  projectId: bigint;
+};
+
+/**
+ * Describes the message kas.replica.v1.BranchMovedRequest.
+ * Use `create(BranchMovedRequestSchema)` to create a new message.
+ */
+export const BranchMovedRequestSchema: GenMessage<BranchMovedRequest> = /*@__PURE__*/
+  messageDesc(file_replica, 13);
+
+/**
+ * @generated from message kas.replica.v1.BranchMovedResponse
+ */
+export type BranchMovedResponse = Message<"kas.replica.v1.BranchMovedResponse"> & {
+};
+
+/**
+ * Describes the message kas.replica.v1.BranchMovedResponse.
+ * Use `create(BranchMovedResponseSchema)` to create a new message.
+ */
+export const BranchMovedResponseSchema: GenMessage<BranchMovedResponse> = /*@__PURE__*/
+  messageDesc(file_replica, 14);
+
+/**
  * @generated from message kas.replica.v1.ForgetPodRequest
  */
 export type ForgetPodRequest = Message<"kas.replica.v1.ForgetPodRequest"> & {
@@ -448,7 +485,7 @@ export type ForgetPodRequest = Message<"kas.replica.v1.ForgetPodRequest"> & {
  * Use `create(ForgetPodRequestSchema)` to create a new message.
  */
 export const ForgetPodRequestSchema: GenMessage<ForgetPodRequest> = /*@__PURE__*/
-  messageDesc(file_replica, 13);
+  messageDesc(file_replica, 15);
 
 /**
  * @generated from message kas.replica.v1.ForgetPodResponse
@@ -461,7 +498,7 @@ export type ForgetPodResponse = Message<"kas.replica.v1.ForgetPodResponse"> & {
  * Use `create(ForgetPodResponseSchema)` to create a new message.
  */
 export const ForgetPodResponseSchema: GenMessage<ForgetPodResponse> = /*@__PURE__*/
-  messageDesc(file_replica, 14);
+  messageDesc(file_replica, 16);
 
 /**
  * @generated from enum kas.replica.v1.State
@@ -531,7 +568,7 @@ export const RoleSchema: GenEnum<Role> = /*@__PURE__*/
   enumDesc(file_replica, 1);
 
 /**
- * GitLab told one replica of a push: every other is to look at the project's repository.
+ * GitLab told one replica of a push, or it found one by its polls: every other is to look at the project's repository.
  *
  * @generated from service kas.replica.v1.Notifications
  */
@@ -543,6 +580,14 @@ export const Notifications: GenService<{
     methodKind: "unary";
     input: typeof PushEventRequestSchema;
     output: typeof PushEventResponseSchema;
+  },
+  /**
+   * @generated from rpc kas.replica.v1.Notifications.BranchMoved
+   */
+  branchMoved: {
+    methodKind: "unary";
+    input: typeof BranchMovedRequestSchema;
+    output: typeof BranchMovedResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_replica, 0);

@@ -20,6 +20,7 @@ async function* upgradeData(messages: ServeReply['messages']): AsyncGenerator<st
   }
 }
 
+// wire: http.connection-upgrade
 t.test('bytes pass both ways after 101, those that came with it first', async (t) => {
   const { api, server } = await startSide(t, () => t.fail('no plain request'))
   const seen = Promise.withResolvers<string[]>()
@@ -66,6 +67,7 @@ t.test('the server ends first', async (t) => {
   messages.push(data('too late')).end()
 })
 
+// wire: http.upgrade.refused
 t.test('a refused upgrade is an ordinary answer', async (t) => {
   const { api, server } = await startSide(t, () => undefined)
   server.on('upgrade', (_, socket: Socket) => {

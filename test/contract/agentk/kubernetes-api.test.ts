@@ -12,6 +12,7 @@ import { encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
 import { listen, startModule, startRaw, startSide } from './api-server.ts'
 import { callOf, decodeMessage, exchange, headerValues, Outgoing, requestHeader, wholeRequest } from './http-call.ts'
 
+// wire: http.via.agent, http.via.answer, http.query, http.hop-by-hop
 t.test('a GET passes with its path, query, headers and Via', async (t) => {
   const { api } = await startSide(
     t,
@@ -92,6 +93,7 @@ t.test('a request without a body is made before its trailer comes', async (t) =>
   t.equal((await reply.done).error, undefined)
 })
 
+// wire: http.length.0.data
 t.test('a body that the header ruled out ends the request with Internal', async (t) => {
   const closed = Promise.withResolvers<void>()
   const messages = new Outgoing().push(requestHeader())
@@ -194,6 +196,7 @@ t.test('a server that is restarting is waited for, whatever the method', async (
   t.equal((await answer).body.toString(), 'got hello')
 })
 
+// wire: error.http.unavailable
 t.test('an unreachable server is Unavailable, before any header', async (t) => {
   const probe = createServer()
   const port = await listen(probe)
@@ -206,6 +209,7 @@ t.test('an unreachable server is Unavailable, before any header', async (t) => {
   t.match(answer.outcome.error?.message, /^gRPC -> HTTP: .*ECONNREFUSED/)
 })
 
+// wire: error.http.cancelled
 t.test('a cancelled call ends its request', async (t) => {
   const gone = Promise.withResolvers<void>()
   const { api } = await startSide(t, (_, response) => {
@@ -324,6 +328,7 @@ t.test('an expired token is read again, and the request repeated', async (t) => 
   t.equal(refusals.length, 2)
 })
 
+// wire: error.http.nested
 t.test('nested impersonation is refused before the request is made', async (t) => {
   let asked = 0
   const { api } = await startSide(t, (request, response) => {

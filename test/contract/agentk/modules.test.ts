@@ -79,6 +79,7 @@ async function startConfiguration(t: Test) {
   return { kas, clock, configuration, next, applied, pings, received }
 }
 
+// wire: agentk.stream.commit, agentk.stream.identity, agentk.configuration.back-off
 t.test('the configuration stream', async (t) => {
   const { next, applied, pings, received } = await startConfiguration(t)
   const first = await next()
@@ -101,6 +102,7 @@ t.test('the configuration stream', async (t) => {
   t.equal((await next()).request.commitId, 'c4', 'a dropped one is not remembered')
 })
 
+// wire: agentk.configuration.back-off
 t.test('an error is followed by a pause of 10 s, a lost connection by none', async (t) => {
   const { kas, next, clock } = await startConfiguration(t)
   ;(await next()).end(new KasError({ code: 'CONFIGURATION_INVALID', detail: 'bad' }))
@@ -112,6 +114,7 @@ t.test('an error is followed by a pause of 10 s, a lost connection by none', asy
   t.notOk(clock.pending.some((ms) => ms >= 10_000))
 })
 
+// wire: agentk.stream.commit-id
 t.test('a response without commit id is refused', async (t) => {
   const { next } = await startConfiguration(t)
   const stream = await next()
@@ -120,6 +123,7 @@ t.test('a response without commit id is refused', async (t) => {
   await gone
 })
 
+// wire: agentk.register.period, agentk.unregister
 t.test('registration', async (t) => {
   const kas = new FakeKas()
   const seen: MessageShape<typeof RegisterRequestSchema>[] = []
@@ -161,6 +165,7 @@ t.test('registration', async (t) => {
   t.equal((await left.promise).podId, first?.podId)
 })
 
+// wire: agentk.unregister
 t.test('a kas that knows no Unregister, and a cluster that says no version', async (t) => {
   const kas = new FakeKas()
   const seen = Promise.withResolvers<MessageShape<typeof RegisterRequestSchema>>()

@@ -73,6 +73,7 @@ t.test('an address that is taken, and a certificate that is not there, are told 
   })
 })
 
+// wire: agentk.lease, agentk.unregister
 t.test('serves, registers, leads, and leaves in order', { timeout: 60_000 }, async (t) => {
   const kas = new FakeKas()
   const events: string[] = []

@@ -75,6 +75,7 @@ t.test('a reply that is complete before kas has said all ends the tunnel, as a s
   tunnel.end()
 })
 
+// wire: tunnel.shared
 t.test('a kas that has not said it: one call, then the end', async (t) => {
   const { kas } = await start(t, echo, false)
   const tunnel = await kas.take()

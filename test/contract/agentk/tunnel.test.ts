@@ -45,6 +45,7 @@ async function start(t: Test, methods: Record<string, Forward>) {
   return { kas, link, pool: await startPool(t, link, methods) }
 }
 
+// wire: agentk.order
 t.test('header, messages, trailer; then the slot opens the next', async (t) => {
   const { kas, pool } = await start(t, { [method]: echo })
   const tunnel = await kas.take()
@@ -66,6 +67,7 @@ t.test('header, messages, trailer; then the slot opens the next', async (t) => {
   t.same(pool.counts, { idle: 12, active: 0, served: 1 })
 })
 
+// wire: agentk.error-only
 t.test('a call that fails at once has only its error', async (t) => {
   const refuse: Forward = () => Promise.reject(new KasError({ code: 'STATUS', grpc: 14, message: 'no cluster' }))
   const { kas } = await start(t, { [method]: refuse })
@@ -77,6 +79,7 @@ t.test('a call that fails at once has only its error', async (t) => {
   t.match(await readAll(unknown), [/^error 12 /])
 })
 
+// wire: agentk.order
 t.test('a failure after the first message has a trailer before its error', async (t) => {
   const cut: Forward = async () =>
     replyOf(
@@ -121,6 +124,7 @@ t.test('a message over the limit fails that call only', async (t) => {
   t.equal((await readAll(other)).length, 2)
 })
 
+// wire: agentk.kas-ends
 t.test('kas ends Connect with an error: the call is cancelled', async (t) => {
   const aborted = Promise.withResolvers<unknown>()
   const hang: Forward = async (call) => {
@@ -136,6 +140,7 @@ t.test('kas ends Connect with an error: the call is cancelled', async (t) => {
   t.match(await aborted.promise, { grpcCode: 1 })
 })
 
+// wire: tunnel.order.kas
 t.test('messages out of order end the tunnel', async (t) => {
   const { kas } = await start(t, { [method]: echo })
   const tunnel = await kas.take()
@@ -144,6 +149,7 @@ t.test('messages out of order end the tunnel', async (t) => {
   t.ok(await kas.take(), 'the slot goes on')
 })
 
+// wire: agentk.grow
 t.test('a burst is served: the pool grows by ten', async (t) => {
   const { kas, pool } = await start(t, { [method]: echo })
   const all = Array.from({ length: 60 }, async () => {
@@ -221,6 +227,7 @@ t.test('patience that ends cuts the running call', async (t) => {
   t.equal(pool.counts.active, 0)
 })
 
+// wire: agentk.flag.kas-address, agentk.upgrade
 t.test('all four forms of address', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'agentk-'))
   t.teardown(() => rmSync(folder, { recursive: true }))

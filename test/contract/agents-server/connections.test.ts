@@ -13,6 +13,7 @@ const bad: Record<string, Record<string, string[]>> = {
   'no token': { authorization: ['Bearer '] },
   unknown: { authorization: ['Bearer evil'] },
 }
+// wire: auth.absent, error.agent.401
 for (const [name, metadata] of Object.entries(bad)) {
   t.test(`token ${name}: UNAUTHENTICATED, on that call only`, async (t) => {
     const { port } = await startAgentsServer(t)
@@ -60,6 +61,7 @@ function hasEndOfStream(bytes: Buffer, stream: number): boolean {
   return false
 }
 
+// wire: auth.bearer, auth.case
 t.test('any case of "bearer" is good', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port, 'good', { authorization: ['bEARER good'] })
@@ -68,6 +70,7 @@ t.test('any case of "bearer" is good', async (t) => {
   t.same((await callThrough(forward, ['x'])).messages, ['x'])
 })
 
+// wire: error.agent.patience
 t.test('a directory that is out of reach keeps the stream open, with one try at a time for a token', async (t) => {
   let tries = 0
   let running = 0
@@ -96,6 +99,7 @@ t.test('a directory that is out of reach keeps the stream open, with one try at 
   t.ok(most <= 1, `${most} tries at once`)
 })
 
+// wire: error.agent.rate.tunnels
 t.test(
   'the rate of a token: RESOURCE_EXHAUSTED; a Connect that replaces a used-up tunnel does not count',
   async (t) => {
@@ -144,6 +148,7 @@ t.test('a directory that changed: idle tunnels show their token again, running c
   t.same((await readReply(reply)).messages, ['still served'])
 })
 
+// wire: 8150.GetObjectsToSynchronize, 8150.unknown-method
 t.test('unknown methods: UNIMPLEMENTED, and the connection stays', async (t) => {
   const { port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -153,6 +158,7 @@ t.test('unknown methods: UNIMPLEMENTED, and the connection stays', async (t) => 
   t.equal(agent.session.draining, false)
 })
 
+// wire: http2.get
 t.test('a plain GET over HTTP/2 is answered 415', async (t) => {
   const { port } = await startAgentsServer(t)
   const session = connectHttp2(`http://127.0.0.1:${port}`)
@@ -161,6 +167,7 @@ t.test('a plain GET over HTTP/2 is answered 415', async (t) => {
   t.match(headers, { ':status': 415, 'grpc-status': '3' })
 })
 
+// wire: age.goaway, age.idle
 t.test('age: GOAWAY, then idle tunnels end with OK, and running calls go on', async (t) => {
   const { forward, port } = await startAgentsServer(t, { options: { age: { maxAgeMs: 1000, random: () => 0.5 } } })
   const agent = await FakeAgent.dial(port)
@@ -175,6 +182,7 @@ t.test('age: GOAWAY, then idle tunnels end with OK, and running calls go on', as
   await agent.session.closed
 })
 
+// wire: ping.enforcement
 t.test('too many PINGs of a quiet client end its connection; those around data do not', async (t) => {
   const { port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)

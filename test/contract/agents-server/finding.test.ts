@@ -4,6 +4,7 @@ import type { AgentId } from '../../../src/proto/call.ts'
 import { agentId, callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
 
+// wire: find.waits
 t.test('a call waits for its agent, and goes on as soon as a tunnel comes', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const running = callThrough(forward, ['early'])
@@ -28,6 +29,7 @@ t.test('waiting calls are served first in, first out', async (t) => {
   t.same(order, ['1', '2', '3'])
 })
 
+// wire: find.burst
 t.test('500 calls at once against 2 tunnels: all are served', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -48,6 +50,7 @@ t.test('500 calls at once against 2 tunnels: all are served', async (t) => {
   )
 })
 
+// wire: tunnel.method
 t.test(
   'a call goes only to a tunnel that serves its method, and an unknown method waits for one that does',
   async (t) => {
@@ -63,6 +66,7 @@ t.test(
   },
 )
 
+// wire: error.find.absent
 t.test('nobody holds the agent: the text that agentk and UI users know', async (t) => {
   const { forward, port, timeouts } = await startAgentsServer(t, { findTimeoutMs: 50 })
   await t.rejects(forward(callOf([], { agentId: 7n as AgentId })), {
@@ -79,6 +83,7 @@ t.test('nobody holds the agent: the text that agentk and UI users know', async (
   await readReply(running)
 })
 
+// wire: find.caller-leaves
 t.test('a caller that leaves while it waits takes no tunnel', async (t) => {
   const { forward, tunnels, port } = await startAgentsServer(t)
   const caller = new AbortController()

@@ -60,6 +60,7 @@ t.test('calls: by what the directory says of their token', async (t) => {
   t.strictSame(await refused(), { unauthenticated: 2, forbidden: 1, agent_not_found: 1 })
 })
 
+// wire: 8150.unknown-method
 t.test('calls: a directory that is away, a rate, a method that is not served', async (t) => {
   const directory = oneAgent(() => new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
   const serve = async () => undefined

@@ -5,6 +5,7 @@ import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { agentId, callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
 
+// wire: 8150.Connect, tunnel.kas-first, tunnel.request-info, tunnel.half-close, tunnel.metadata.response
 t.test('a call: request_info, messages, close_send; header, messages, trailer, EOF', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -27,6 +28,7 @@ t.test('a call: request_info, messages, close_send; header, messages, trailer, E
   t.same(await tunnel.done, { trailers: {} }, 'Connect ends with OK')
 })
 
+// wire: tunnel.error-first
 t.test('an error straight after the descriptor is the call’s; Connect ends with OK', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -41,6 +43,7 @@ t.test('an error straight after the descriptor is the call’s; Connect ends wit
   t.equal((await tunnel.done).error, undefined)
 })
 
+// wire: tunnel.error-last
 t.test('an error after the trailer keeps the trailer’s metadata', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -75,6 +78,7 @@ const wrongOrders: Record<string, (tunnel: ReturnType<FakeAgent['open']>) => voi
   'bytes that are no message': (tunnel) => tunnel.send(Buffer.from([0xff, 0xff, 0xff])),
   'no field set': (tunnel) => tunnel.send(new Uint8Array(0)),
 }
+// wire: tunnel.order, tunnel.unset, error.agent.invalid
 for (const [name, misbehave] of Object.entries(wrongOrders)) {
   t.test(`${name}: INVALID_ARGUMENT to caller and agent, and nobody else`, async (t) => {
     const { forward, port } = await startAgentsServer(t)
@@ -92,6 +96,7 @@ for (const [name, misbehave] of Object.entries(wrongOrders)) {
   })
 }
 
+// wire: tunnel.idle-silent
 t.test('the first message must be a descriptor', async (t) => {
   const { port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -103,6 +108,7 @@ t.test('the first message must be a descriptor', async (t) => {
   t.ok(tunnel)
 })
 
+// wire: tunnel.caller-leaves
 t.test('the caller leaves: Connect ends with CANCELLED, so that the agent stops its work', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -117,6 +123,7 @@ t.test('the caller leaves: Connect ends with CANCELLED, so that the agent stops 
   t.same([error?.grpcCode, error?.message], [Code.CANCELLED, 'Incoming stream closed'])
 })
 
+// wire: tunnel.caller-breaks
 t.test('a caller whose messages break: Connect ends with CANCELLED', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -145,6 +152,7 @@ t.test('a reader that stops early cancels the call', async (t) => {
   t.equal((await tunnel.done).error?.grpcCode, Code.CANCELLED)
 })
 
+// wire: tunnel.lost
 t.test('the agent’s connection is lost: an unsafe call is not repeated, and says maybe', async (t) => {
   const { forward, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
@@ -195,6 +203,7 @@ async function pingThenCut(agent: FakeAgent): Promise<undefined> {
   agent.socket.destroy()
 }
 
+// wire: tunnel.idle-end
 t.test('idle tunnels: half-closed by the agent ends with OK; retired ends with OK', async (t) => {
   const { server, tunnels, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)

@@ -61,6 +61,7 @@ export function directorySuite(name: string, start: (t: Test, configuration: str
     t.notOk('environment' in grant)
   })
 
+  // wire: as.impersonate, as.impersonate.all
   t.test(`${name}: a job that impersonates`, async (t) => {
     const { directory, tokens } = await start(
       t,
@@ -75,6 +76,7 @@ export function directorySuite(name: string, start: (t: Test, configuration: str
     })
   })
 
+  // wire: rest.unknown-access
   t.test(`${name}: an access_as that is not known is refused, never the agent's own identity`, async (t) => {
     const { directory, tokens } = await start(
       t,

@@ -43,6 +43,8 @@ async function start(t: Test, configuration: string) {
 const asUser = 'user_access: { access_as: { user: {} }, projects: [{ id: platform/clusters }] }'
 const session = { 'Gitlab-Agent-Id': '42', 'X-CSRF-Token': 'csrf-of-ada', Cookie: '_gitlab_kas=cookie-of-ada' }
 
+// wire: 8154.origin.good, 8154.preflight, credential.cookie, as.user, as.user.extra, rest.authorize_proxy_user.cookie
+// wire: request.credentials
 t.test('a page of GitLab, by cookie and CSRF token, as its user', async (t) => {
   const { gitlab, seen, call } = await start(t, asUser)
   const preflight = await call({
@@ -76,6 +78,7 @@ t.test('a page of GitLab, by cookie and CSRF token, as its user', async (t) => {
   }
 })
 
+// wire: credential.cookie.query, request.query
 t.test('the same by query, as browsers must for WebSockets', async (t) => {
   const { seen, call } = await start(t, asUser)
   const query = '?gitlab-agent-id=42&gitlab-csrf-token=csrf-of-ada&watch=true'
@@ -83,6 +86,7 @@ t.test('the same by query, as browsers must for WebSockets', async (t) => {
   t.strictSame(seen[0]?.query, [['watch', ['true']]])
 })
 
+// wire: credential.cookie.several, credential.cookie.decode
 t.test('several cookies: the first that GitLab accepts', async (t) => {
   const { gitlab, call } = await start(t, asUser)
   const Cookie = '_gitlab_kas=stale; other=1; _gitlab_kas=undecipherable; _gitlab_kas=cookie%2Dof%2Dada; _gitlab_kas=no'
@@ -93,6 +97,8 @@ t.test('several cookies: the first that GitLab accepts', async (t) => {
   )
 })
 
+// wire: 8154.origin.foreign, error.credential.csrf, error.credential.cookie-empty, error.credential.cookie-value
+// wire: error.credential.header
 t.test('who is refused, and with what', async (t) => {
   const { gitlab, seen, call } = await start(t, asUser)
   const cases = [

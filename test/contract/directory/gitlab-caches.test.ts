@@ -21,6 +21,8 @@ async function start(t: Test) {
   return { gitlab, clock, ...(await startGitlabSide(t, gitlab, { clock })) }
 }
 
+// wire: rest.agent_info.cache, rest.verify_project_access.cache, rest.authorize_proxy_user.cache
+// wire: rest.allowed_agents.cache
 t.test('answers and refusals are kept for their lifetimes', async (t) => {
   const { gitlab, clock, directory } = await start(t)
   const bad = (code: 'UNAUTHENTICATED' | 'JOB_TOKEN_UNAUTHORIZED' | 'USER_UNAUTHORIZED', ask: () => Promise<unknown>) =>
@@ -66,6 +68,7 @@ async function pass(clock: ManualClock, seconds: number, isAsked: () => boolean 
   await eventually(() => (isAsked() && clock.pending === 1) || Promise.reject(new Error('not asked yet')))
 }
 
+// wire: rest.agent_info.connected
 t.test('a connected agent is asked about every 5 minutes, whatever else asks, until it leaves', async (t) => {
   const { gitlab, clock, directory } = await start(t)
   const askedAfter = async (seconds: number, count: number) => {
@@ -106,6 +109,7 @@ t.test('while GitLab is away a connected agent is asked about now and then', asy
   t.equal(gitlab.calls.length, 3)
 })
 
+// wire: auth.form
 t.test('many who want the same answer make one call', async (t) => {
   const { gitlab, directory } = await start(t)
   const tokens = ['glagent-prod', 'a', 'b', 'c', 'd']
@@ -141,6 +145,7 @@ t.test('who leaves does not take the answer away from others; the last one does'
   await rejects(t, directory.agentByToken('other', signal), 'UNAUTHENTICATED')
 })
 
+// wire: rest.authorize_proxy_user.cache
 t.test('the keys of answers are apart: agent, kind of credential, credential and CSRF token', async (t) => {
   const { gitlab, directory } = await start(t)
   const key = 'cookie-of-ada'
@@ -157,6 +162,7 @@ t.test('the keys of answers are apart: agent, kind of credential, credential and
   t.equal(gitlab.calls.length, 5)
 })
 
+// wire: rest.allowed_agents.cache
 t.test('tokens with a common beginning do not poison one another', async (t) => {
   const { directory } = await start(t)
   await rejects(t, directory.grantJob(agentId, 'job-clusters-but-wrong', signal), 'JOB_TOKEN_UNAUTHORIZED')

@@ -44,6 +44,7 @@ async function end(gitlab: GitlabDouble, fault: GitlabFault | 'away'): Promise<v
 }
 
 for (const [name, fault] of Object.entries(faults)) {
+  // wire: log.url_path
   t.test(`GitLab ${name}: what was said serves, what is new fails in its name, and works again after`, async (t) => {
     const gitlab = await GitlabDouble.start(t, { world: world() })
     gitlab.world.agents[0]?.tokens.push('new')
@@ -112,6 +113,7 @@ t.test('answers that are too large are not read', async (t) => {
   }
 })
 
+// wire: rest.repeat
 t.test('repeats: only what does no harm, a few times, as GitLab asks', async (t) => {
   const gitlab = await GitlabDouble.start(t, { world: world() })
   const { directory, client } = await startGitlabSide(t, gitlab)
@@ -170,6 +172,7 @@ function busiest(calls: readonly { at: number }[]): { perSecond: number; total: 
   return { perSecond, total: times.length }
 }
 
+// wire: rest.limit, error.agent.patience
 t.test(
   'a crowd of agents waits for GitLab: calls per second stay bounded, while it fails and when it is back',
   async (t) => {

@@ -63,6 +63,9 @@ async function serveOnce(tunnel: FakeTunnel): Promise<void> {
   }
 }
 
+// wire: rest.usage_metrics, rest.agent_events, usage.k8s_api_proxy_request
+// wire: usage.k8s_api_proxy_requests_via_ci_access, usage.k8s_api_proxy_requests_via_pat_access, usage.unique.ci
+// wire: usage.unique.pat, usage.unique.agent_users_using_ci_tunnel, event.ci, event.pat
 t.test('an agent of GitLab serves a job and a user, and GitLab hears of them before kas ends', async (t) => {
   const { gitlab, app, portOf, get } = await start(
     t,
@@ -106,6 +109,8 @@ t.test('an agent of GitLab serves a job and a user, and GitLab hears of them bef
   ])
 })
 
+// wire: error.ci.401, error.ci.403, error.ci.404, error.ci.other, error.ci.agent, error.user.refused
+// wire: error.user.other
 t.test('what callers of 8154 are told of refusals and failures, in captured words', async (t) => {
   const { gitlab, get } = await start(t, '')
   const message = async (token: string) => {
@@ -132,6 +137,7 @@ t.test('what callers of 8154 are told of refusals and failures, in captured word
   t.match(told, /^Failed to authorize user session: The answer of GitLab for path .* it is text\/html, no JSON$/)
 })
 
+// wire: rest.usage_metrics.failure
 t.test('counters that GitLab does not take are told later, once', async (t) => {
   const { gitlab, app, lines, get } = await start(t, '', { reportingPeriod: '50ms' })
   const path = '/internal/kubernetes/usage_metrics'
@@ -146,6 +152,7 @@ t.test('counters that GitLab does not take are told later, once', async (t) => {
   t.ok(lines.some(({ msg }) => msg === 'Usage could not be reported, it is told later'))
 })
 
+// wire: stream.revoked, error.agent.401
 t.test('a token that is revoked: its streams and idle tunnels end, and new ones are refused', async (t) => {
   const { gitlab, portOf } = await start(t, '', { infoTtl: '300ms' })
   const agent = await FakeAgent.dial(portOf('Agentk API'), 'glagent-prod')
@@ -165,6 +172,7 @@ t.test('a token that is revoked: its streams and idle tunnels end, and new ones 
   t.match((await agent.open().done).error, { grpcCode: 16, message: /^unauthenticated: GitLab/ })
 })
 
+// wire: log.tokens
 t.test('no token reaches the log', async (t) => {
   const { gitlab, lines, get, app } = await start(t, '')
   for (const kind of ['html', 'half'] as const) {

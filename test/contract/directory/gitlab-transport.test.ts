@@ -94,6 +94,7 @@ t.test('by a proxy through TLS', async (t) => {
   t.strictSame(proxy.asked, ['gitlab.test:443'])
 })
 
+// wire: rest.connections
 t.test('connections are used again, and there are never more than 50', async (t) => {
   const gitlab = await GitlabDouble.start(t)
   const { directory } = await startGitlabSide(t, gitlab)
@@ -136,6 +137,7 @@ t.test('what is wrong with files stops the start, and names key and file', async
   }
 })
 
+// wire: metric.limiter_limit, metric.limiter_block_duration
 t.test('calls are measured, by path and status', async (t) => {
   const gitlab = await GitlabDouble.start(t)
   const register = createRegistry()

@@ -44,6 +44,7 @@ function sent(call: GitlabDouble['calls'][number] | undefined): Record<string, s
   return Object.fromEntries(pairs.filter(([name]) => !/^(host|connection|content-length)$/i.test(name)))
 }
 
+// wire: rest.agent_info, rest.jwt, rest.token, rest.user-agent, rest.gzip, rest.accept
 t.test('agent_info is asked with these headers, and a JWT of this form', async (t) => {
   const { gitlab, directory } = await start(t)
   await directory.agentByToken(tokens.agent, signal)
@@ -65,6 +66,7 @@ t.test('agent_info is asked with these headers, and a JWT of this form', async (
   t.strictSame([nbf, exp], [iat - 5, iat + 30])
 })
 
+// wire: rest.root
 t.test('the relative root of GitLab stands before every path, also in errors', async (t) => {
   const { gitlab, directory } = await start(t, '18.9', '/git/lab')
   await directory.agentByToken(tokens.agent, signal)
@@ -74,6 +76,7 @@ t.test('the relative root of GitLab stands before every path, also in errors', a
   t.equal((error.cause as Error).message, 'HTTP status code: 500 for path /git/lab/api/v4/job/allowed_agents')
 })
 
+// wire: rest.allowed_agents
 t.test('a job asks with its own token alone', async (t) => {
   const { gitlab, directory } = await start(t)
   await directory.grantJob(agentId, tokens.jobs.clusters, signal)
@@ -86,6 +89,7 @@ t.test('a job asks with its own token alone', async (t) => {
   })
 })
 
+// wire: rest.authorize_proxy_user, rest.authorize_proxy_user.pat, rest.authorize_proxy_user.cookie
 t.test('users are asked for as proto JSON has it', async (t) => {
   const { gitlab, directory } = await start(t)
   await directory.grantUser(agentId, { type: 'personal_access_token', key: tokens.ada }, signal)
@@ -112,6 +116,7 @@ t.test('users are asked for as proto JSON has it', async (t) => {
   await rejects(t, directory.grantUser(43n as AgentId, session, signal), 'USER_UNAUTHORIZED')
 })
 
+// wire: rest.authorize_proxy_user.400
 t.test('a cookie that GitLab cannot read is refused, and not for long', async (t) => {
   const { gitlab, directory } = await start(t)
   const cookie = { type: 'session_cookie', key: 'undecipherable', csrfToken: 'x' } as const
@@ -120,6 +125,7 @@ t.test('a cookie that GitLab cannot read is refused, and not for long', async (t
   t.equal(gitlab.calls.length, 2, 'the answer 400 is not kept')
 })
 
+// wire: rest.verify_project_access, rest.verify_project_access.refused, rest.accept
 t.test('a project that the agent may read', async (t) => {
   const { gitlab, directory } = await start(t)
   t.equal(await directory.readsProject(tokens.agent, 'platform/clusters', signal), true)
@@ -138,6 +144,7 @@ t.test('a project that the agent may read', async (t) => {
   await rejects(t, directory.readsProject(tokens.agent, 'group/new', signal), 'DIRECTORY_UNAVAILABLE')
 })
 
+// wire: rest.agent_configuration, rest.agent_configuration.body, rest.agent_configuration.404
 t.test('a configuration is handed over as it stands in the file', async (t) => {
   const { gitlab, directory } = await start(t)
   const configuration = {
@@ -168,6 +175,7 @@ t.test('where the repository lies is learned with the token', async (t) => {
   t.equal(told, 1)
 })
 
+// wire: rest.agent_info, rest.agent_info.old, rest.agent_info.path
 t.test('the path of agent_info: the new one, the old one where that is not, and back', async (t) => {
   const { gitlab, directory } = await start(t, '17.9')
   const paths = () => gitlab.calls.splice(0).map(({ path }) => path)
@@ -188,6 +196,7 @@ t.test('the path of agent_info: the new one, the old one where that is not, and 
   t.strictSame(paths(), [newPath])
 })
 
+// wire: rest.agent_info.404, error.agent.404
 t.test('neither path is there: no agent, and the log says where to look', async (t) => {
   const { gitlab, directory, lines } = await start(t)
   gitlab.fault = { kind: 'status', status: 404 }
@@ -199,6 +208,7 @@ t.test('neither path is there: no agent, and the log says where to look', async 
   t.equal(gitlab.calls.length, 2, 'kept as a refusal')
 })
 
+// wire: rest.token.bearer
 t.test('a bearer is shown to the oldest GitLab only', async (t) => {
   for (const version of versions) {
     const { gitlab, directory } = await start(t, version)
@@ -212,6 +222,7 @@ t.test('a bearer is shown to the oldest GitLab only', async (t) => {
   }
 })
 
+// wire: error.agent.401, error.agent.403, error.agent.unavailable, rest.redirects
 t.test('what GitLab says of an agent in the words of upstream, with the reason', async (t) => {
   const { gitlab, directory } = await start(t)
   const cases = [
@@ -231,6 +242,7 @@ t.test('what GitLab says of an agent in the words of upstream, with the reason',
   }
 })
 
+// wire: error.user.refused, error.user.other, error.ci.401, error.ci.403, error.ci.404, error.ci.other
 t.test('what GitLab says of jobs and users', async (t) => {
   const { gitlab, directory } = await start(t)
   const cases = [
@@ -249,6 +261,7 @@ t.test('what GitLab says of jobs and users', async (t) => {
   }
 })
 
+// wire: rest.kas-jwt-refused
 t.test('a secret that GitLab does not share is no fault of tokens', async (t) => {
   const { gitlab, directory, lines } = await start(t)
   gitlab.secret.fill(0)
@@ -261,6 +274,7 @@ t.test('a secret that GitLab does not share is no fault of tokens', async (t) =>
   t.ok(lines.some(({ level, msg }) => level === 'error' && String(msg).includes('authentication_secret_file')))
 })
 
+// wire: rest.unknown-keys
 t.test('answers that are none of GitLab', async (t) => {
   const { gitlab, directory } = await start(t)
   const answers = [

@@ -68,6 +68,7 @@ async function roundTrip(client: Client, message = bytes('alive')): Promise<Uint
 for (const pair of pairs) {
   const name = `${pair[0].name} calls ${pair[1].name}`
 
+  // wire: grpc.gzip
   t.test(`${name}: gzip is read`, async (t) => {
     const options = { client: { gzip: true }, server: { gzip: true } }
     const { client } = await start(t, pair, { '/test.Contract/Echo': echo }, options)
@@ -79,6 +80,7 @@ for (const pair of pairs) {
     t.ok(zeros.equals((await roundTrip(client, zeros))[0] ?? new Uint8Array(0)), '4 MiB once unpacked')
   })
 
+  // wire: grpc.max-message
   t.test(`${name}: a request of exactly 4 MiB passes, one byte more is refused on that call only`, async (t) => {
     const handlers = { '/test.Contract/Length': length, '/test.Contract/Echo': echo }
     const { client } = await start(t, pair, handlers, { client: { sendAnything: true } })
@@ -97,6 +99,7 @@ for (const pair of pairs) {
     t.strictSame((await collect(beside.messages)).map(text), ['beside'])
   })
 
+  // wire: grpc.max-message
   t.test(`${name}: an answer of exactly 4 MiB passes, one byte more is refused on that call only`, async (t) => {
     const handlers = { '/test.Contract/Fill': fill, '/test.Contract/Echo': echo }
     const { client } = await start(t, pair, handlers, { server: { sendAnything: true } })
@@ -119,6 +122,7 @@ for (const pair of pairs) {
   })
 }
 
+// wire: grpc.bomb
 t.test('a packed message that is larger than 4 MiB once unpacked is refused', async (t) => {
   const pair: [Side, Side] = [grpcJs, ours]
   const { client } = await start(
@@ -159,6 +163,7 @@ for (const pair of pairs) {
 
   // grpc-js as a client reads on for nobody, against its own server too
   if (pair[0] !== grpcJs)
+    // wire: tunnel.flow
     t.test(`${name}: a client that stops reading holds a window and slows nobody`, async (t) => {
       let sent = 0
       const flood: TestHandler = async ({ send, left }) => {

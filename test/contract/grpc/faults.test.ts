@@ -21,6 +21,7 @@ const echo: TestHandler = async ({ messages, send }) => {
   return {}
 }
 
+// wire: grpc.identity, http2.get
 t.test('a server refuses what is no gRPC, on that call only', async (t) => {
   const server = await serveOurs({ [path]: echo })
   t.teardown(() => server.close())

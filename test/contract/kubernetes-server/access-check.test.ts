@@ -84,6 +84,7 @@ async function read(call: ReturnType<typeof request>) {
 
 const finished = () => new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
 
+// wire: access.again
 t.test('a watch ends with an event that says why', async (t) => {
   const event = '{"type":"ADDED","object":{}}\n'
   const { open, withdraw, world, lines } = await start(t, silentAfter(event))
@@ -103,6 +104,7 @@ t.test('a watch ends with an event that says why', async (t) => {
   t.ok(lines.some(({ level, msg }) => level === 'info' && String(msg).includes('may no longer')))
 })
 
+// wire: access.again
 t.test('a watch in the middle of an event, and all else, is cut', async (t) => {
   const cases = [
     ['/api/v1/pods?watch=true', silentAfter('{"type":"ADD')],
@@ -118,6 +120,7 @@ t.test('a watch in the middle of an event, and all else, is cut', async (t) => {
   }
 })
 
+// wire: access.again
 t.test('an upgraded connection is closed', async (t) => {
   const { open, withdraw } = await start(t, async function* () {
     yield head(

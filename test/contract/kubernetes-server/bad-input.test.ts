@@ -46,6 +46,7 @@ const malformed: Record<string, string> = {
   'a relative target': 'GET k8s-proxy HTTP/1.1\r\nHost: kas\r\n\r\n',
 }
 
+// wire: error.malformed
 t.test('what is no HTTP', async (t) => {
   const { open, count, port } = await setUp(t)
   for (const [name, bytes] of Object.entries(malformed)) {
@@ -153,6 +154,7 @@ t.test('a malformed request after a good one on the same connection', async (t) 
   t.match(text, /^HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*Connection: close\r\n(?:.+\r\n)*\r\nok$/, 'the good one is answered')
 })
 
+// wire: error.malformed
 t.test('heads', async (t) => {
   const { open, count } = await setUp(t, clusterForward(echo), { limits: { headTimeoutMs: 200 } })
   const large = await open()

@@ -20,6 +20,10 @@ async function setUp(t: Tap, forward: Forward) {
 }
 type Tap = typeof t | import('tap').Test
 
+// wire: answer.server, log.tokens, error.credential.header, error.ci.agent, error.user.refused, error.status
+// wire: error.prefix, error.json, error.credential.agent-id, error.credential.empty, error.credential.two
+// wire: error.credential.csrf, error.credential.none, error.credential.scheme, error.credential.value
+// wire: error.credential.type, error.reason
 t.test('credentials', async (t) => {
   const { ask, count, log } = await setUp(t, () => Promise.reject(new Error('must not be asked')))
   const cases: [number, string, string[]][] = [
@@ -61,6 +65,7 @@ t.test('credentials', async (t) => {
   t.notMatch(log.join(''), /SECRET|good/, 'no token in the log')
 })
 
+// wire: 8154.origin.good
 t.test('a page of GitLab may read errors too; HEAD has no body', async (t) => {
   const { ask, client } = await setUp(t, clusterForward(echo))
   const lines = await ask('GET /k8s-proxy/', 'Origin: https://gitlab.example.com')
@@ -71,6 +76,7 @@ t.test('a page of GitLab may read errors too; HEAD has no body', async (t) => {
   t.match(text, /\r\nContent-Length: 1\d\d\r\n/)
 })
 
+// wire: 8154.prefix
 t.test('paths and methods', async (t) => {
   const { ask, client, count } = await setUp(t, clusterForward(echo))
   const path = await ask('GET /api/v1', good)
@@ -93,6 +99,7 @@ t.test('paths and methods', async (t) => {
   t.match(await client.request('CONNECT example.com:443', good).toEnd(), /^HTTP\/1\.1 405 /)
 })
 
+// wire: error.502, error.find.absent, error.trace-id, log.trace_id, error.reason
 t.test('the way to the cluster', async (t) => {
   const failures = new Map<string, () => Promise<never>>([
     ['absent', () => Promise.reject(new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 1 }))],
@@ -130,6 +137,7 @@ t.test('the way to the cluster', async (t) => {
   t.ok(log.some((line) => line.includes(`"trace_id":"${traceId}"`) && line.includes('secret detail')))
 })
 
+// wire: error.502, error.status
 t.test('an agent that ends with an error, or answers what is no answer', async (t) => {
   const { ask, client, count } = await setUp(
     t,
@@ -158,6 +166,7 @@ t.test('an agent that ends with an error, or answers what is no answer', async (
   t.equal(await count('failed'), 10)
 })
 
+// wire: answer.cut
 t.test('a failure after the status line is visible as a cut', async (t) => {
   const failing = (name: string) =>
     async function* () {

@@ -54,6 +54,7 @@ async function refusesConnections(port: number): Promise<void> {
   })
 }
 
+// wire: limit.grace.listen
 t.test('while leaving, answers are the last on their connections, and new ones are taken', async (t) => {
   const { server, open } = await setUp(t, echo, { listenGraceMs: long, shutdownGraceMs: long })
   const idle = await open()
@@ -79,6 +80,7 @@ t.test('while leaving, answers are the last on their connections, and new ones a
   t.pass('without patience it ends at once')
 })
 
+// wire: limit.grace.listen, limit.grace.shutdown
 t.test('after the listen grace: no new connections, idle ones closed, running requests finish', async (t) => {
   const { cluster, finish } = twoParts()
   const { server, open, port } = await setUp(t, cluster, { listenGraceMs: 50, shutdownGraceMs: long })
@@ -101,6 +103,7 @@ t.test('after the listen grace: no new connections, idle ones closed, running re
   t.pass('stop may be called again')
 })
 
+// wire: limit.grace.shutdown
 t.test('after the shutdown grace, or without patience, what still runs is cut', async (t) => {
   for (const grace of [50, long]) {
     const { server, open } = await setUp(t, twoParts().cluster, { listenGraceMs: 0, shutdownGraceMs: grace })
@@ -240,6 +243,7 @@ t.test('TLS', async (t) => {
     return socket
   }
 
+  // wire: 8154.http1
   await t.test('HTTP/1.1 alone is offered', async (t) => {
     t.equal((await handshake(['h2', 'http/1.1'])).alpnProtocol, 'http/1.1')
     t.equal((await handshake()).alpnProtocol, false)

@@ -18,6 +18,8 @@ type Tap = typeof t | import('tap').Test
 type Echo = Omit<HttpRequestHeader, 'header'> & { header: Headers; body: string; safety: string }
 const echoed = (text: string) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as Echo
 
+// wire: request.path, request.query, request.credentials, request.hop-by-hop, request.via, 8154.prefix.slash
+// wire: as.own-headers, http.length.0, http.names, http.path
 t.test('a request without a body', async (t) => {
   const { client, count } = await setUp(t, echo)
   client.request(
@@ -60,6 +62,7 @@ t.test('a request without a body', async (t) => {
   t.equal(await count('answered'), 2)
 })
 
+// wire: request.body, http.length.-1
 t.test('bodies', async (t) => {
   const { client } = await setUp(t, echo)
   client.request('POST /k8s-proxy/a', good, 'Content-Length: 5').write('hello')
@@ -77,6 +80,7 @@ t.test('bodies', async (t) => {
   t.match(echoed(await client.until(/}$/)), { method: 'PROPFIND', contentLength: 0 })
 })
 
+// wire: credential.ci, credential.pat, credential.cookie, credential.cookie.several, as.agent, as.ci_job, as.user
 t.test('who acts', async (t) => {
   const { client } = await setUp(t, echo)
   const impersonation = async (...headers: string[]) => {
@@ -100,6 +104,7 @@ t.test('a whole URL as target, HTTP/1.0', async (t) => {
   t.match(echoed(await client.toEnd()), { urlPath: '/api' })
 })
 
+// wire: answer.hop-by-hop, answer.server, answer.cors, answer.via, 8154.origin.good, error.credential.header
 t.test('what a cluster answers', async (t) => {
   const { client } = await setUp(t, async function* () {
     yield head(
@@ -166,6 +171,7 @@ t.test('answers without a body', async (t) => {
   t.match(await client.until(/\r\n\r\n$/), /^HTTP\/1\.1 204 /, 'nothing was left on the connection')
 })
 
+// wire: 8154.preflight, 8154.origin.foreign, 8154.origin.good, 8154.origin.port
 t.test('preflights and foreign pages', async (t) => {
   const { client, count } = await setUp(t, echo)
   client.request(

@@ -37,6 +37,7 @@ async function settled(read: () => number): Promise<number> {
 
 const chunk = randomBytes(64 * 1024)
 
+// wire: answer.flush, answer.content-type, answer.left
 t.test('a watch: its head and each event arrive while it is open', async (t) => {
   let tell = Promise.withResolvers<string>()
   const aborted = Promise.withResolvers<KasError>()
@@ -115,6 +116,7 @@ t.test('a cluster that does not take a body stops its sender', async (t) => {
   t.equal(total, bytes)
 })
 
+// wire: limit.body
 t.test('large bodies arrive whole, both ways', async (t) => {
   const { port } = await setUp(t, async function* ({ messages }) {
     yield head(200)

@@ -44,6 +44,8 @@ async function* shout({ messages }: ClusterRequest) {
   yield up('bye')
 }
 
+// wire: http.connection-upgrade, upgrade.request, upgrade.early, upgrade.client-ends, upgrade.names
+// wire: http.length.upgrade, http.trailer
 t.test('bytes both ways, also those that came with the request', async (t) => {
   const kinds: string[] = []
   const { open, count } = await setUp(t, async function* (request) {
@@ -82,6 +84,7 @@ t.test('bytes both ways, also those that came with the request', async (t) => {
   })
 })
 
+// wire: upgrade.spdy, upgrade.agent-ends
 t.test('SPDY by POST; the agent ends', async (t) => {
   const { open } = await setUp(t, async function* () {
     yield head(101, [['Upgrade', ['SPDY/3.1']]])
@@ -96,6 +99,7 @@ t.test('SPDY by POST; the agent ends', async (t) => {
   t.equal(client.ended, 'end')
 })
 
+// wire: upgrade.other
 t.test('an answer that is no upgrade', async (t) => {
   const ended = Promise.withResolvers<boolean>()
   const { open, count } = await setUp(t, async function* ({ messages }) {
@@ -147,6 +151,7 @@ t.test('an Upgrade header that is none', async (t) => {
   t.pass('with a body it is an ordinary request')
 })
 
+// wire: upgrade.write-deadline
 t.test('a client that takes nothing is cut at the write dead-line', async (t) => {
   const aborted = Promise.withResolvers<void>()
   const cluster: Cluster = async function* ({ call }) {
@@ -165,6 +170,7 @@ t.test('a client that takes nothing is cut at the write dead-line', async (t) =>
   t.pass('cut')
 })
 
+// wire: answer.left
 t.test('clients that leave, before and after the upgrade', async (t) => {
   for (const leave of ['before', 'half before', 'after'] as const) {
     const begun = Promise.withResolvers<void>()

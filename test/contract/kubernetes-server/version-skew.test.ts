@@ -25,6 +25,7 @@ async function answer(t: Test, header: Headers, options: Parameters<typeof start
 
 const gitlab185 = { kas: '0.1.0', gitlab: 'v18.5.0' }
 
+// wire: answer.warning
 t.test('an agent whose version does not fit to GitLab', async (t) => {
   const text = (about: string) => `299 - "GitLab Agent Server: The version of the agent${about}"`
   for (const [versions, via, warning] of [
@@ -66,6 +67,7 @@ t.test('warnings of the cluster stay', async (t) => {
   t.equal((await without()).get('warning'), '299 - "v1 Endpoints is deprecated"')
 })
 
+// wire: answer.allow-list, answer.blocked
 t.test('the allow-list: off unless it is switched on', async (t) => {
   const header: Headers = [
     ['Content-Type', ['application/json']],

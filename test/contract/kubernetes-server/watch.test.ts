@@ -42,6 +42,7 @@ async function start(t: Test, options: Partial<KubernetesServerOptions> = {}, cl
   return { server, clock, world, watches: cluster, open, port, log }
 }
 
+// wire: watch.watch, watch.event
 t.test('each watch is a request of its own; its events come under its id', async (t) => {
   const { watches, open, world } = await start(t)
   const client = await open()
@@ -100,6 +101,7 @@ t.test('events that come in pieces, many at once, and with any character', async
   t.equal(await client.nextName(), 'a: 3')
 })
 
+// wire: watch.unwatch
 t.test('unwatch ends one; an id that is used again begins anew', async (t) => {
   const { watches, open } = await start(t)
   const client = (await open()).watch('a').watch('b')
@@ -118,6 +120,7 @@ t.test('unwatch ends one; an id that is used again begins anew', async (t) => {
   t.pass('a client that leaves ends all')
 })
 
+// wire: watch.error, error.reason
 t.test('how a watch fails; the others go on', async (t) => {
   const status = { kind: 'Status', apiVersion: 'v1', message: 'too old resource version', code: 410 }
   const text = 'GitLab Agent Server: '
@@ -162,6 +165,7 @@ t.test('a cluster that refuses a watch', async (t) => {
   })
 })
 
+// wire: error.reason
 t.test('parameters that cannot be used fail their watch before anything is sent', async (t) => {
   const { watches, open } = await start(t)
   const client = await open()
@@ -224,6 +228,7 @@ t.test('bounds: watches, and events that have not come whole', async (t) => {
   t.equal(await client.nextName(), 'd: d', 'a place is free again')
 })
 
+// wire: access.again
 t.test('who may no longer is told so, and the WebSocket is closed', async (t) => {
   const { watches, open, clock, world } = await start(t)
   const client = (await open()).watch('a').watch('b')

@@ -49,6 +49,7 @@ const upgrade = (token: string) => [
 
 const refusedWith = (status: number) => ({ message: `Unexpected server response: ${status}` })
 
+// wire: watch.protocol, watch.token, watch.token.protocol, watch.token.replicas
 t.test('a page asks one replica for a token and opens its WebSocket at another', async (t) => {
   const clock = new ManualClock()
   const [one, other] = [await replica(t, { clock }), await replica(t, { clock })]
@@ -74,6 +75,7 @@ t.test('a page asks one replica for a token and opens its WebSocket at another',
   t.notMatch(JSON.stringify([one.log, other.log]), body.token)
 })
 
+// wire: watch.token.replicas
 t.test('a token says nothing to who finds it, and opens nothing else', async (t) => {
   const clock = new ManualClock()
   const { port, token } = await replica(t, { clock })
@@ -121,6 +123,7 @@ t.test('whoever is refused gets no token', async (t) => {
   t.equal(watches.all.length, 0)
 })
 
+// wire: watch.credentials
 t.test('credentials in a header serve as well; beside them a token is not looked at', async (t) => {
   const { port, watches } = await replica(t)
   const headers = { Authorization: 'Bearer pat:42:as-user' }
@@ -141,6 +144,7 @@ const repeat: Cluster = async function* ({ header }) {
   yield trailer
 }
 
+// wire: request.websocket-token
 t.test('a token for another path opens a WebSocket there', async (t) => {
   const clock = new ManualClock()
   const webSocketTokens = new WebSocketTokens({ secret, clock })
@@ -166,6 +170,7 @@ t.test('a token for another path opens a WebSocket there', async (t) => {
   t.match(await another.toEnd(), /^HTTP\/1\.1 401 /, 'and no other token')
 })
 
+// wire: watch.404, error.reason
 t.test('without the secret there are neither tokens nor watches: GitLab goes without when it gets 404', async (t) => {
   const { port, get, watches } = await replica(t, { off: true })
   for (const path of ['/watch', '/watch?kas-websocket-token-request=true', '/graph']) {
@@ -178,6 +183,7 @@ t.test('without the secret there are neither tokens nor watches: GitLab goes wit
   t.equal(watches.all.length, 0, 'the cluster is not asked')
 })
 
+// wire: secret.websocket
 t.test('the secret comes from a file; one that is absent is said, and stops nothing', async (t) => {
   const folder = t.testdir({ good: secret.toString('base64'), short: 'AAAA' })
   const { log, lines } = capturedLog()
@@ -193,6 +199,7 @@ t.test('the secret comes from a file; one that is absent is said, and stops noth
   t.same(await new WebSocketTokens({ ...components, secret }).open([token ?? ''], '/watch'), credentials)
 })
 
+// wire: graph.404
 t.test('graph is not known here', async (t) => {
   const { port, get } = await replica(t)
   const headers = { Authorization: 'Bearer pat:42:good' }

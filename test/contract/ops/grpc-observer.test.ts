@@ -4,6 +4,7 @@ import { KasError } from '../../../src/lib/errors.ts'
 import { createGrpcServerMetrics, createRegistry } from '../../../src/lib/metrics.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 
+// wire: metric.grpc_server_handled_total, metric.grpc_server_msg_sent_total
 t.test('calls of served methods are counted, others make no labels', async (t) => {
   const register = createRegistry()
   const observer = grpcObserver(createGrpcServerMetrics(register), { '/a.B/C': 'unary' })

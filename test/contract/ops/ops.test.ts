@@ -29,11 +29,13 @@ async function get(url: string, init?: RequestInit) {
   return { status: response.status, text: await response.text(), headers: response.headers }
 }
 
+// wire: health.liveness
 t.test('liveness is always good', async (t) => {
   const { base } = await serve(t)
   t.match(await get(`${base}/liveness`), { status: 200, text: '' })
 })
 
+// wire: health.readiness
 t.test('readiness tells the first toggle that is off', async (t) => {
   const { base, readiness } = await serve(t)
   t.match(await get(`${base}/readiness`), { status: 200, text: '' }, 'nothing to wait for')
@@ -48,6 +50,7 @@ t.test('readiness tells the first toggle that is off', async (t) => {
   t.match(await get(`${base}/readiness`), { status: 500, text: 'apiServer: shutting down' })
 })
 
+// wire: metric.process, metric.gitlab_build_info
 t.test('metrics are in the text form of Prometheus', async (t) => {
   const { base, register } = await serve(t)
   createBuildMetrics(register, { version: '1.2.3', commit: 'abc' })
@@ -60,6 +63,7 @@ t.test('metrics are in the text form of Prometheus', async (t) => {
   t.match(text, /^process_resident_memory_bytes \d+$/m)
 })
 
+// wire: health.server
 t.test('every answer names the server, other paths and methods are refused', async (t) => {
   const { base } = await serve(t)
   for (const path of ['/metrics', '/liveness', '/readiness', '/']) {
@@ -71,6 +75,7 @@ t.test('every answer names the server, other paths and methods are refused', asy
   t.match(await get(`${base}/liveness`, { method: 'HEAD' }), { status: 200, text: '' })
 })
 
+// wire: health.paths
 t.test('the paths are the configured ones', async (t) => {
   const { base } = await serve(t, { metricsPath: '/m', livenessPath: '/l', readinessPath: '/r' })
   for (const path of ['/m', '/l', '/r']) t.equal((await get(base + path)).status, 200, path)
@@ -85,6 +90,7 @@ t.test('a collector that fails costs its scrape only', async (t) => {
   t.match(await get(`${base}/liveness`), { status: 200 })
 })
 
+// wire: health.read
 t.test('a head that does not come in time is cut', async (t) => {
   const { port } = await serve(t, { readTimeoutMs: 100 })
   const socket = connect(port, '127.0.0.1')
@@ -97,6 +103,7 @@ t.test('a head that does not come in time is cut', async (t) => {
   t.match(Buffer.concat(chunks).toString(), /^HTTP\/1\.1 408 /)
 })
 
+// wire: health.idle
 t.test('an idle connection ends after its time', async (t) => {
   const { port } = await serve(t, { idleTimeoutMs: 100 })
   const socket = connect(port, '127.0.0.1')

@@ -41,6 +41,7 @@ async function serving(t: Test, text = configuration()) {
   return { ...started, address }
 }
 
+// wire: configuration.version
 t.test('--version and --help', async (t) => {
   const version = await (await kas(t, ['--version'])).running.ends()
   t.match(version, { code: 0, stderr: '' })
@@ -65,6 +66,7 @@ t.test('a wrong command line is told in one line, with exit code 2', async (t) =
   t.match(verb, { code: 2, stderr: /^kas agent craete: did you mean kas agent create\?\nusage: kas agent create/ })
 })
 
+// wire: configuration.flag, configuration.network
 t.test('a bad configuration is told without a stack, with exit code 1', async (t) => {
   const text = 'agent: { listen: { network: udp, address: x } }\n'
   const bad = await (await kas(t, ['--configuration-file', 'kas.yaml'], { 'kas.yaml': text })).running.ends()
@@ -109,6 +111,7 @@ t.test('certificates that cannot be used are named', async (t) => {
   t.match(stderr, /^kas: c\.pem: cannot be used with key k\.pem: ENOENT/m)
 })
 
+// wire: log.endpoint, configuration.unknown, configuration.redis.server, configuration.flag, health.redis
 t.test('it says what it does not use, serves, and ends in order', async (t) => {
   const { running, folder, address } = await serving(t)
   const ops = await address('Observability')

@@ -68,6 +68,7 @@ async function start(t: Test, forward: Forward, options: grpc.ChannelOptions = {
   return { calls, client, log, server, port }
 }
 
+// wire: 8153.agent-call, find.any-method
 t.test('a unary call for an agent, of whatever method, goes there as bytes and comes back', async (t) => {
   const { calls, client } = await start(t, async (call) =>
     replyOf({
@@ -89,6 +90,7 @@ t.test('a unary call for an agent, of whatever method, goes there as bytes and c
   }
 })
 
+// wire: tunnel.metadata.hop, tunnel.metadata.jwt, tunnel.metadata.reserved, jwt.feature
 t.test('metadata passes, but for hop keys, the JWT, and what belongs to gRPC', async (t) => {
   const { calls, client } = await start(t, async (call) =>
     replyOf({
@@ -147,6 +149,7 @@ t.test('metadata passes, but for hop keys, the JWT, and what belongs to gRPC', a
   t.equal(trailers.getMap()['kas-delivery'], undefined)
 })
 
+// wire: error.find.routing, 8153.EnsureEnvironment
 t.test('a call must name its agent', async (t) => {
   const { calls, client } = await start(t, echo)
   const refused: [path: string, metadata: Record<string, string>, code: number, details: RegExp][] = [
@@ -174,6 +177,7 @@ t.test('a call must name its agent', async (t) => {
   t.equal(calls[0]?.agentId, 2n ** 63n - 1n)
 })
 
+// wire: error.find.absent, error.find.leaving
 t.test('an error comes with its status, its trailers, and how far the call got', async (t) => {
   const details = Buffer.from([8, 5])
   const status = (grpcCode: number) =>

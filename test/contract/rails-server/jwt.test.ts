@@ -50,6 +50,7 @@ const bad: Record<string, () => Promise<string | undefined>> = {
   },
 }
 
+// wire: jwt.bearer, jwt.algorithms, jwt.issuer, jwt.audience, jwt.times, error.jwt, log.tokens
 t.test('a call is let in by its JWT alone', async (t) => {
   const served: string[] = []
   const hello = async (request: Uint8Array) => {

@@ -25,6 +25,7 @@ const echo: Forward = async ({ messages }) => ({
   done: Promise.resolve({ trailers: {} }),
 })
 
+// wire: rails.tls
 t.test('TLS, with a certificate that is read again when it changes', async (t) => {
   const folder = t.testdir()
   const authority = await Authority.create('test')
@@ -111,6 +112,7 @@ t.test('during the grace new calls are still taken', async (t) => {
   t.not((await call.status).code, grpc.status.OK)
 })
 
+// wire: rails.age
 t.test('an aged connection is asked to go: calls that run go on for a while, new ones come by another', async (t) => {
   const { port } = await startRailsServer(t, { components: { forward: echo, methods }, options: { maxAgeMs: 1000 } })
   const client = connect(t, port)

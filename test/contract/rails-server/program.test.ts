@@ -14,6 +14,8 @@ import { callUnary, connect, goodMetadata, metadataOf, secret } from './start-se
 
 const empty = Buffer.alloc(0)
 
+// wire: 8153.GetServerInfo, 8153.GetConnectedAgentsByAgentIDs, 8153.GitPushEvent, log.endpoint.rails
+// wire: metric.grpc_server_handled_total
 t.test('the whole of kas serves GitLab when it has the secret', async (t) => {
   const sha256 = createHash('sha256').update('agent').digest('hex')
   const folder = t.testdir({

@@ -9,6 +9,7 @@ import { callUnary, connect, goodMetadata, openBidi, startRailsServer } from './
 
 const for42 = { 'kas-hop-routing-agent-id': '42' }
 
+// wire: 8153.agent-call, tunnel.metadata.jwt, tunnel.metadata.hop
 t.test('calls of GitLab come out at the agent, their ends too', async (t) => {
   const agents = await startAgentsServer(t, { findTimeoutMs: 200 })
   const { port } = await startRailsServer(t, { components: { forward: agents.forward } })

@@ -63,6 +63,10 @@ async function start(t: Test, publish: (event: PushEvent) => Promise<void> = asy
   return { clock, connectedAgents, call, ask, log }
 }
 
+// wire: 8153.GetConnectedAgents, 8153.GetConnectedAgentsByProjectIds, 8153.GetConnectedAgentsByAgentIds
+// wire: 8153.GetConnectedAgentsByProjectIDs, 8153.GetConnectedAgentsByAgentIDs, 8153.GetConnectedAgentksByProjectIDs
+// wire: 8153.GetConnectedAgentksByAgentIDs, 8153.CountAgentsByAgentVersions, 8153.tracker.case, 8153.tracker.ids
+// wire: 8150.register.meta
 t.test('AgentTracker answers under every name it ever had', async (t) => {
   const { clock, connectedAgents, ask, call } = await start(t)
   // fields that this version does not know, in an order of the agent's own
@@ -135,6 +139,7 @@ t.test('AgentTracker answers under every name it ever had', async (t) => {
   t.equal((await call(`${tracker}GetConnectedAgentsByAgentIDS`, Buffer.alloc(0))).code, grpc.status.UNIMPLEMENTED)
 })
 
+// wire: message.agent_tracker.ConnectedAgentInfo, 8153.GetConnectedAgents
 t.test('the fields of AgentTracker have the numbers of the wire', async (t) => {
   const { connectedAgents, call } = await start(t)
   connectedAgents.register(agent(42n, 1n), 7n, Buffer.from([0x0a, 1, 0x78]))
@@ -145,6 +150,7 @@ t.test('the fields of AgentTracker have the numbers of the wire', async (t) => {
   t.strictSame(fields.slice(-6), [0x18, 7, 0x20, 42, 0x28, 1], 'connection_id = 3, agent_id = 4, project_id = 5')
 })
 
+// wire: 8153.GetServerInfo
 t.test('ServerInfo tells the version of the configuration', async (t) => {
   const { call } = await start(t)
   const { response } = await call('/gitlab.agent.server_info.rpc.ServerInfo/GetServerInfo', Buffer.alloc(0))
@@ -152,6 +158,7 @@ t.test('ServerInfo tells the version of the configuration', async (t) => {
   t.match(currentServerInfo, { version: 'v18.5.0', gitRef: 'v18.5.0' })
 })
 
+// wire: 8153.GitPushEvent, 8153.GitPushEvent.time, error.8153.GitPushEvent
 t.test('GitPushEvent is answered once the replicas know, and after a second at the latest', async (t) => {
   const told: PushEvent[] = []
   const silent = Promise.withResolvers<void>()
@@ -172,7 +179,9 @@ t.test('GitPushEvent is answered once the replicas know, and after a second at t
   const first = await push(1n)
   t.equal(first.code, grpc.status.OK)
   t.equal(first.response?.length, 0)
-  t.strictSame(told, [{ projectId: 1n, projectPath: 'group/project' }])
+  const [{ id, ...event }] = told as [PushEvent]
+  t.strictSame([event, typeof id], [{ projectId: 1n, projectPath: 'group/project' }, 'bigint'])
+  t.equal(told.length, 1)
   t.equal(clock.pending, 0, 'no timer is left')
 
   const second = push(2n)
@@ -190,6 +199,7 @@ t.test('GitPushEvent is answered once the replicas know, and after a second at t
   t.equal(told.length, 3)
 })
 
+// wire: log.trace_id, log.grpc_method
 t.test('requests that are none, or two, are refused; a fault inside tells no more than its trace id', async (t) => {
   const { call, log } = await start(t, () => {
     throw new TypeError('a secret detail')

@@ -37,6 +37,7 @@ private_api:
   t.equal((await fetch(`http://127.0.0.1:${port}/readiness`)).status, 200)
 })
 
+// wire: log.net_address
 t.test('a socket that a killed process left makes room; one that answers does not', async (t) => {
   process.chdir(t.testdir()) // a socket's path is short
   const path = 'observability.socket'

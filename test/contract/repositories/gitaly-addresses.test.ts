@@ -12,6 +12,7 @@ import { failure } from './repositories-suite.ts'
 const signal = new AbortController().signal
 const unpolled = { repositories: { pollMs: 3_600_000 } }
 
+// wire: gitaly.address.unix
 t.test('a Unix socket', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'gitaly-socket-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -24,6 +25,7 @@ t.test('a Unix socket', async (t) => {
   }
 })
 
+// wire: gitaly.address.tcp, gitaly.address.dns
 t.test('TCP, and names that are looked up', async (t) => {
   const { repositories, repository, gitaly, learn } = await startGitalySide(t, unpolled)
   const commit = await repository.push({ a: '1' })
@@ -49,6 +51,7 @@ t.test('a name that a server of its own looks up', async (t) => {
   t.match(await failure(repositories.head(agent, signal)), { message: /ENOTFOUND other\.internal$/ })
 })
 
+// wire: gitaly.address.tls
 t.test('TLS by an authority that is trusted, and by none', async (t) => {
   const authority = await Authority.create('gitaly')
   const own = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })

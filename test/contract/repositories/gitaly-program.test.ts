@@ -1,15 +1,11 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { status } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
-import { freePorts } from '../../../dev/control-plane/free-ports.ts'
-import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config.ts'
 import { getConfigurationMethod } from '../../../src/kas/modules/configuration/configuration.ts'
 import type { RouteReport } from '../../../src/kas/servers/ops-socket/route-report.ts'
-import type { StatusReport } from '../../../src/kas/servers/ops-socket/status-report.ts'
 import {
   ConfigurationRequestSchema,
   type ConfigurationResponse,
@@ -19,18 +15,15 @@ import {
   ListAgentConfigFilesRequestSchema,
   ListAgentConfigFilesResponseSchema,
 } from '../../../src/proto/gen/configuration_project_pb.ts'
-import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
 import { askSocket } from '../../support/ask-socket.ts'
-import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
-import { FakeAgent } from '../../support/fake-agent.ts'
+import type { FakeAgent } from '../../support/fake-agent.ts'
 import { GitalyDouble } from '../../support/gitaly/gitaly-double.ts'
 import type { GitalyVersion } from '../../support/gitaly/gitaly-versions.ts'
 import { ServedRepository } from '../../support/gitaly/served-repository.ts'
-import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import type { GitlabVersion } from '../../support/gitlab/gitlab-versions.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
-import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-server.ts'
+import { type Replica, startWholeReplicas } from '../../support/gitlab/whole-replicas.ts'
 
 /** The whole of kas between a GitLab, its Gitaly and an agent. Nothing is polled here: pushes are told. */
 
@@ -39,41 +32,31 @@ const pushes = Number(process.env.KAS_PUSHES ?? 15)
 const access = (project: string) => `ci_access: { projects: [{ id: ${project} }] }`
 
 interface Versions {
+  /** default: nothing is polled, pushes are told */
+  readonly pollPeriod?: string
   readonly gitlab?: GitlabVersion
   readonly gitaly?: GitalyVersion
 }
 
 /** GitLab tells the first replica of pushes; an agent is at each, that of the last one is the test's. */
-async function start(t: Test, { gitlab: gitlabVersion, gitaly: gitalyVersion }: Versions = {}, count = 1) {
+async function start(
+  t: Test,
+  { gitlab: gitlabVersion, gitaly: gitalyVersion, pollPeriod = '3600s' }: Versions = {},
+  count = 1,
+) {
   const folder = await mkdtemp(join(tmpdir(), 'gitaly-program-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   const repository = await ServedRepository.create(folder, '@hashed/1.git')
   const gitaly = await GitalyDouble.start(t, { folder, ...(gitalyVersion ? { version: gitalyVersion } : {}) })
   const world = { ...suiteWorld(), gitaly: { address: gitaly.address, token: gitaly.token } }
-  const gitlab = await GitlabDouble.start(t, { world, ...(gitlabVersion ? { version: gitlabVersion } : {}) })
-  await writeFile(join(folder, 'secret'), gitlab.secret.toString('base64'))
-  const gossipPorts = await freePorts(count)
-  const places = gossipPorts.map((_, i) => ({ folder, gitlab: gitlab.address, gossipPorts, i }))
-  const replicas = await Promise.all(places.map((place) => startReplica(t, place)))
-  const [first, last] = [replicas[0], replicas.at(-1)] as [Replica, Replica]
-  await eventually(() => inReach(first.socket, count))
-  const rails = connect(t, first.portOf('API'))
-  const callRails = async (method: string, request: Uint8Array) => {
-    const metadata = metadataOf({ authorization: `bearer ${await jwt({ key: gitlab.secret })}` })
-    return await callUnary(rails, method, request, metadata)
-  }
-  const tellPush = async (projectId = 1n) => {
-    const event = { project: { id: projectId, fullPath: 'platform/clusters' } }
-    const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
-    const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
-    t.equal((await callRails(method, request)).code, status.OK)
-  }
-  const dial = async (replica: Replica) => {
-    const agent = await FakeAgent.dial(replica.portOf('Agentk API'), 'glagent-prod')
-    t.teardown(() => agent.close())
-    return agent
-  }
-  const agent = await dial(last)
+  const version = gitlabVersion ? { version: gitlabVersion } : {}
+  const { gitlab, replicas, callRails, tellPush } = await startWholeReplicas(t, count, {
+    world,
+    pollPeriod,
+    ...version,
+  })
+  const last = replicas.at(-1) as Replica
+  const agent = await last.dial()
   const openConfiguration = (commitId = '') => follow(agent, commitId)
   /** what GitLab has taken */
   const told = () => (gitlab.taken.get('/internal/kubernetes/agent_configuration') ?? []) as Told[]
@@ -83,65 +66,14 @@ async function start(t: Test, { gitlab: gitlabVersion, gitaly: gitalyVersion }: 
       if (told().length < many) return Promise.reject(new Error(`${told().length} of ${many} are told`))
       return told()
     })
-  const metrics = `http://127.0.0.1:${last.portOf('Observability')}/metrics`
-  return {
-    repository,
-    gitaly,
-    replicas,
-    dial,
-    lines: last.lines,
-    tellPush,
-    callRails,
-    openConfiguration,
-    isTold,
-    metrics,
-  }
+  const pushed = (projectId = 1n) => tellPush('platform/clusters', projectId)
+  const { lines, metrics } = last
+  return { repository, gitaly, replicas, lines, tellPush: pushed, callRails, openConfiguration, isTold, metrics }
 }
 
 interface Told {
   readonly agent_id: string
   readonly agent_config: unknown
-}
-
-type Replica = Awaited<ReturnType<typeof startReplica>>
-
-async function startReplica(t: Test, place: { folder: string; gitlab: string; gossipPorts: number[]; i: number }) {
-  const { folder, gitlab, gossipPorts, i } = place
-  const secret = `authentication_secret_file: ${join(folder, 'secret')}`
-  const socket = join(folder, `kas-${i}.sock`)
-  const { config } = parseKasConfig(
-    'kas.yaml',
-    `
-gitlab: { address: "${gitlab}", ${secret}, external_url: "https://gitlab.example.com" }
-agent:
-  listen: { address: "127.0.0.1:0", listen_grace_period: 0s }
-  configuration: { poll_period: 3600s, max_configuration_file_size: 1000 }
-api: { listen: { address: "127.0.0.1:0", ${secret}, listen_grace_period: 0s } }
-private_api: { listen: { address: "127.0.0.1:0", ${secret}, listen_grace_period: 0s } }
-observability: { listen: { address: "127.0.0.1:0" } }
-ops: { socket: ${socket} }
-cluster:
-  name: kas-${i}
-  listen: { address: "127.0.0.1:${gossipPorts[i]}" }
-  discovery: { static: [${gossipPorts.map((port) => `"127.0.0.1:${port}"`).join(', ')}] }
-`,
-  )
-  const { log, lines } = capturedLog()
-  const version = { version: '18.5.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const portOf = (name: string) => {
-    const line = lines.find(({ msg }) => msg === `${name} endpoint is up`)
-    return Number(String(line?.net_address).split(':').at(-1))
-  }
-  return { name: `kas-${i}`, socket, lines, portOf }
-}
-
-async function inReach(socket: string, count: number): Promise<void> {
-  const { members = [] } = (await askSocket(socket, '/status')) as StatusReport
-  const reached = members.filter(({ reach, state }) => state === 'serving' && /^(self|reachable)$/.test(reach))
-  if (reached.length < count) throw new Error(`it reaches ${reached.length} of ${count}`)
 }
 
 async function bothHold(socket: string): Promise<RouteReport> {
@@ -173,6 +105,8 @@ for (const versions of [
   { gitlab: '17.9', gitaly: '17.9' },
   { gitlab: '18.9', gitaly: '18.9' },
 ] as const) {
+  // wire: stream.first, stream.filled, stream.each-commit, stream.poke, rest.agent_configuration
+  // wire: metric.limiter_limit
   t.test(`an agent of ${versions.gitlab} gets its configuration, and a change that GitLab tells of`, async (t) => {
     const { repository, gitaly, tellPush, openConfiguration, isTold, metrics, lines } = await start(t, versions)
     const one = await repository.push({ [path]: access('apps/one') })
@@ -196,7 +130,7 @@ for (const versions of [
       ['apps/one', 'apps/two', 'apps/two'].map((project) => ({ agent_id: '42', agent_config: config(project) })),
       'and GitLab hears of it',
     )
-    const text = await (await fetch(metrics)).text()
+    const text = await metrics()
     t.match(text, /^kas_gitaly_call_duration_seconds_count\{grpc_method="TreeEntry",grpc_code="OK"\} 3$/m)
     t.match(text, /^limiter_limit\{limiter_name="gitaly_client_global",unit="per_second"\} 30$/m)
     t.match(text, /^limiter_limit\{limiter_name="gitaly_client_tcp:\/\/127\.0\.0\.1:\d+",unit="per_second"\} 15$/m)
@@ -205,6 +139,7 @@ for (const versions of [
   })
 }
 
+// wire: stream.poke, rest.agent_configuration.when
 t.test(
   'pushes that GitLab tells one replica reach an agent of another; one asks Gitaly, and tells GitLab',
   async (t) => {
@@ -230,9 +165,10 @@ t.test(
   },
 )
 
+// wire: rest.agent_configuration.when
 t.test('of two replicas that hold an agent one tells GitLab, and once it is gone the other', async (t) => {
-  const { repository, replicas, dial, tellPush, isTold } = await start(t, {}, 2)
-  const agents = await Promise.all(replicas.map(dial))
+  const { repository, replicas, tellPush, isTold } = await start(t, {}, 2)
+  const agents = await Promise.all(replicas.map(({ dial }) => dial()))
   for (const agent of agents) agent.open()
   const reports = await Promise.all(replicas.map(({ socket }) => eventually(() => bothHold(socket))))
   const one = await repository.push({ [path]: access('apps/one') })
@@ -253,6 +189,25 @@ t.test('of two replicas that hold an agent one tells GitLab, and once it is gone
   t.strictSame(told, ['one', 'two', 'two', 'three'])
 })
 
+t.test('of two replicas that hold an agent one polls, and tells the other what it found', async (t) => {
+  const { repository, gitaly, replicas } = await start(t, { pollPeriod: '150ms' }, 2)
+  const agents = await Promise.all(replicas.map(({ dial }) => dial()))
+  for (const agent of agents) agent.open()
+  await Promise.all(replicas.map(({ socket }) => eventually(() => bothHold(socket))))
+  await repository.push({ [path]: access('apps/one') })
+  const streams = agents.map((agent) => follow(agent, ''))
+  for (const { next } of streams) t.match(projectsOf(await next()), ['apps/one'])
+  const looks = () => gitaly.of('InfoRefsUploadPack').map(({ peer }) => peer)
+  const before = looks().length
+  await eventually(() => looks().length >= before + 20 || Promise.reject(new Error('not polled yet')))
+  const counts = Object.values(Object.groupBy(looks().slice(before), (peer) => peer)).map((of) => of?.length ?? 0)
+  t.ok(Math.max(...counts) >= 14, `looks of each replica: ${counts.join(', ')}`)
+  await repository.push({ [path]: access('apps/two') })
+  for (const { next } of streams) t.match(projectsOf(await next()), ['apps/two'])
+})
+
+// wire: 8153.ListAgentConfigFiles, 8153.ListAgentConfigFiles.names, 8153.ListAgentConfigFiles.empty
+// wire: 8153.ListAgentConfigFiles.branch, error.8153.ListAgentConfigFiles, gitaly.GetTreeEntries
 t.test('GitLab is told which agents a project has files of', async (t) => {
   const { repository, gitaly, callRails } = await start(t)
   const list = async (changes: { gitalyInfo?: { token: string }; defaultBranch?: string } = {}) => {
@@ -291,6 +246,7 @@ t.test('GitLab is told which agents a project has files of', async (t) => {
   t.match(await list({ gitalyInfo: { token: 'x' } }), [status.INVALID_ARGUMENT, 'gitaly_info.address is required'])
 })
 
+// wire: stream.absent-file, stream.gitaly-away
 t.test('a file that is absent is an empty configuration; one that cannot be read is none', async (t) => {
   const { repository, gitaly, tellPush, openConfiguration, lines } = await start(t)
   const one = await repository.push({ a: '1' })
@@ -321,6 +277,7 @@ t.test('a file that is absent is an empty configuration; one that cannot be read
   t.ok(lines.some(({ msg }) => String(msg).startsWith('Agent configuration cannot be read')))
 })
 
+// wire: error.stream.size, error.stream.user, error.stream.ref
 t.test('mistakes of who wrote it end the stream with their reason', async (t) => {
   const { repository, tellPush, openConfiguration } = await start(t)
   await repository.push({ [path]: 'x'.repeat(1001) })
@@ -338,6 +295,7 @@ t.test('mistakes of who wrote it end the stream with their reason', async (t) =>
   t.match((await done).error, { grpcCode: status.NOT_FOUND, message: 'ref refs/heads/main not found' })
 })
 
+// wire: stream.empty-repository
 t.test('an empty repository is waited for', async (t) => {
   const { repository, gitaly, tellPush, openConfiguration } = await start(t)
   const { next } = openConfiguration()

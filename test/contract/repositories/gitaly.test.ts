@@ -26,6 +26,7 @@ for (const version of ['16.5', '18.9'] as const) {
   })
 }
 
+// wire: gitaly.InfoRefsUploadPack, gitaly.TreeEntry, gitaly.GetTreeEntries, gitaly.token, gitaly.features
 t.test('calls are as upstream makes them: fields, token, features, one connection', async (t) => {
   const features = { 'gitaly-feature-quick': 'true', 'Gitaly-Feature-Loud': 'false', 'not sendable': 'x', te: 'y\n' }
   const { repositories, repository, gitaly } = await startGitalySide(t, { ...unpolled, coordinates: { features } })
@@ -55,6 +56,7 @@ t.test('calls are as upstream makes them: fields, token, features, one connectio
   })
 })
 
+// wire: gitaly.token
 t.test('without a token none is shown', async (t) => {
   const { repositories, gitaly } = await startGitalySide(t, { double: { token: '' } })
   t.equal(await repositories.head(agent, signal), undefined)

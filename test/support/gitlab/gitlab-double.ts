@@ -5,7 +5,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { jwtVerify } from 'jose'
-import { answer, type GitlabAnswer, type GitlabRequest, needsJwt } from './gitlab-endpoints.ts'
+import { agentOf, answer, type GitlabAnswer, type GitlabRequest, modulesPath, needsJwt } from './gitlab-endpoints.ts'
 import { type GitlabVersion, gitlabVersions } from './gitlab-versions.ts'
 import { type GitlabWorld, suiteWorld } from './gitlab-world.ts'
 
@@ -42,6 +42,7 @@ export interface GitlabDoubleOptions {
 }
 
 const maxBodyBytes = 16 << 20
+const jwtRefused = { status: 401, body: { message: '401 Unauthorized - KAS JWT authentication invalid' } }
 
 /** Rails' internal API over HTTP, with the codes of each version, and faults at will. */
 export class GitlabDouble {
@@ -53,6 +54,8 @@ export class GitlabDouble {
   world: GitlabWorld
   /** all calls, or those of one path below /api/v4 */
   fault: (GitlabFault & { readonly path?: string }) | undefined
+  /** one of GitLab's modules: gets the requests of agents that are known; absent: there is none */
+  module: ((request: IncomingMessage, response: ServerResponse) => void) | undefined
   /** GitLab's clock, for JWTs */
   now: () => number = Date.now
   readonly #root: string
@@ -124,8 +127,12 @@ export class GitlabDouble {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.on('error', () => undefined) // the caller may leave at any time
-    const call = await this.#record(request)
+    request.on('error', () => undefined)
+    const head = this.#head(request)
+    const isModule = head.path.startsWith(modulesPath)
+    const call = isModule ? head : await this.#withBody(request, head)
     if (!call) return
+    this.calls.push(call)
     const { fault } = this
     const applies = fault && (fault.path === undefined || fault.path === call.path) ? fault : undefined
     if (applies?.kind === 'silent') return
@@ -133,12 +140,27 @@ export class GitlabDouble {
     if (applies?.kind === 'html') return this.#html(response)
     if (applies?.kind === 'status') return this.#status(response, applies)
     if (applies?.kind === 'json') return this.#send(response, call, { status: 200, body: applies.body })
+    if (isModule) return this.#serveModule(call, request, response)
     const right = await this.#answer(call)
     if (applies?.kind === 'half') return this.#half(response, right)
     this.#send(response, call, right)
   }
 
-  async #record(request: IncomingMessage): Promise<GitlabCallRecord | undefined> {
+  #head(request: IncomingMessage): GitlabCallRecord {
+    const url = new URL(request.url ?? '/', 'http://gitlab')
+    return {
+      method: request.method ?? '',
+      path: url.pathname.startsWith(`${this.#root}/api/v4/`) ? url.pathname.slice(this.#root.length + 7) : url.pathname,
+      query: url.searchParams,
+      headers: request.headers as Record<string, string>,
+      rawHeaders: request.rawHeaders,
+      body: undefined,
+      at: Date.now(),
+      userAgent: request.headers['user-agent'],
+    }
+  }
+
+  async #withBody(request: IncomingMessage, head: GitlabCallRecord): Promise<GitlabCallRecord | undefined> {
     const parts: Buffer[] = []
     let length = 0
     try {
@@ -150,26 +172,22 @@ export class GitlabDouble {
     } catch {
       return undefined // the caller left
     }
-    const url = new URL(request.url ?? '/', 'http://gitlab')
     const text = Buffer.concat(parts).toString('utf8')
-    const call: GitlabCallRecord = {
-      method: request.method ?? '',
-      path: url.pathname.startsWith(`${this.#root}/api/v4/`) ? url.pathname.slice(this.#root.length + 7) : url.pathname,
-      query: url.searchParams,
-      headers: request.headers as Record<string, string>,
-      rawHeaders: request.rawHeaders,
-      body: text === '' ? undefined : (JSON.parse(text) as unknown),
-      at: Date.now(),
-      userAgent: request.headers['user-agent'],
-    }
-    this.calls.push(call)
-    return call
+    return { ...head, body: text === '' ? undefined : (JSON.parse(text) as unknown) }
+  }
+
+  async #serveModule(call: GitlabCallRecord, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!(await this.#isKas(call))) return this.#send(response, call, jwtRefused)
+    const traits = gitlabVersions[this.version]
+    const isKnown = agentOf(call, { world: this.world, traits }) !== undefined
+    if (isKnown && this.module) this.module(request, response)
+    else this.#send(response, call, { status: isKnown ? 404 : 401, body: { message: isKnown ? '404' : '401' } })
   }
 
   async #answer(call: GitlabCallRecord): Promise<GitlabAnswer> {
     const traits = gitlabVersions[this.version]
     if (needsJwt(call.path, traits) && !(await this.#isKas(call))) {
-      return { status: 401, body: { message: '401 Unauthorized - KAS JWT authentication invalid' } }
+      return jwtRefused
     }
     return answer(call, { world: this.world, traits, taken: this.taken })
   }

@@ -38,6 +38,9 @@ const noRoute: GitlabAnswer = { status: 404, body: { error: '404 Not Found' } }
 const noContent: GitlabAnswer = { status: 204 }
 const badRequest = (message: string): GitlabAnswer => ({ status: 400, body: { message } })
 
+/** Requests to GitLab's own modules begin with it (gitlab-contract 2.2 no. 11 to 15). */
+export const modulesPath = '/internal/kubernetes/modules/'
+
 /** Whether the endpoint asks for kas' JWT: all internal ones that are there do. */
 export function needsJwt(path: string, { agentInfoPaths, agentEvents }: GitlabVersionTraits): boolean {
   if (path === '/internal/kubernetes/agent_events' && !agentEvents) return false
@@ -53,7 +56,10 @@ export function answer(request: GitlabRequest, context: EndpointContext): Gitlab
   return endpoint(request, context)
 }
 
-function agentOf({ headers }: GitlabRequest, { world, traits }: EndpointContext): GitlabAgent | undefined {
+export function agentOf(
+  { headers }: Pick<GitlabRequest, 'headers'>,
+  { world, traits }: Omit<EndpointContext, 'taken'>,
+): GitlabAgent | undefined {
   const name = traits.tokenHeaders.find((one) => headers[one] !== undefined)
   const value = name && headers[name]
   const token = name === 'authorization' ? /^Bearer (.+)$/.exec(value ?? '')?.[1] : value

@@ -8,6 +8,8 @@ const env = { POD_NAMESPACE: 'ns', POD_NAME: 'pod', AGENTK_TOKEN: 'from-env' }
 const address = '--kas-address=wss://kas.example.com/-/kubernetes-agent/'
 const read = (argv: string[], given: NodeJS.ProcessEnv = env) => readConfig(parseFlags(argv), given)
 
+// wire: agentk.flag.token-file, agentk.flag.ca, agentk.flag.kas-header, agentk.flag.kas-tls-server-name
+// wire: agentk.flag.observability, agentk.env, agentk.flag.kas-address
 t.test('flags and environment of the stock chart', (t) => {
   const token = join(folder, 'token')
   const config = read(
@@ -41,6 +43,7 @@ t.test('flags and environment of the stock chart', (t) => {
   t.end()
 })
 
+// wire: agentk.flag.token-file, agentk.env, agentk.flag.observability
 t.test('what is wrong is named, and what to do', (t) => {
   const token = `--token-file=${join(folder, 'token')}`
   t.throws(() => read([]), /--kas-address is missing/)

@@ -32,6 +32,7 @@ function problems(text: string): readonly string[] {
   throw new Error('nothing was refused')
 }
 
+// wire: configuration.durations
 t.test('durations are Go durations, read as milliseconds', async (t) => {
   const cases = { '300s': 300_000, '5m': 300_000, '1h30m': 5_400_000, '1.5s': 1500, '250ms': 250, '0s': 0 }
   for (const [text, ms] of Object.entries(cases)) t.equal(parseDuration(text), ms, text)
@@ -46,7 +47,8 @@ t.test('defaults fill what is absent or empty', async (t) => {
     peers: [],
   }
   for (const text of ['', '# nothing\n', 'server:\n', 'server: {}\npeers:\n', 'server: { network: null }']) {
-    t.strictSame(parse(text), { value: defaults, warnings: [] }, JSON.stringify(text))
+    const { value, warnings } = parse(text)
+    t.strictSame({ value, warnings }, { value: defaults, warnings: [] }, JSON.stringify(text))
   }
 })
 
@@ -60,6 +62,7 @@ t.test('given values win', async (t) => {
   })
 })
 
+// wire: configuration.unknown
 t.test('unknown keys are warnings with their path and the nearest known name', async (t) => {
   const { value, warnings } = parse('sever: {}\nserver: { webSocket: true, zzz: 1 }\npeers: [{ host: a, hots: b }]\n')
   t.equal(value.server.websocket, false)

@@ -12,6 +12,7 @@ function told(error: unknown): { error: Record<string, unknown> } {
   return JSON.parse(lines[0] ?? '')
 }
 
+// wire: log.line, log.mod_name, log.agent_id
 t.test('one JSON object a line, with the fields that operators know', async (t) => {
   const lines: string[] = []
   const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })

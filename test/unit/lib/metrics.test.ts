@@ -7,6 +7,8 @@ import {
   createRouterMetrics,
 } from '../../../src/lib/metrics.ts'
 
+// wire: metric.k8s_api_proxy_routing_duration_seconds, metric.k8s_api_proxy_routing_timeout_total
+// wire: metric.agent_server_rate_exceeded_total, metric.connected_agents_count, metric.gitlab_build_info
 t.test('the names of upstream', async (t) => {
   const register = createRegistry()
   createBuildMetrics(register, { version: '1.0.0', commit: 'abc' })
@@ -34,6 +36,8 @@ t.test('the names of upstream', async (t) => {
   t.match(await register.metrics(), /^connected_agents_count 0$/m, 'asked at each scrape')
 })
 
+// wire: metric.grpc_server_requests_in_flight, metric.grpc_server_started_total, metric.grpc_server_handled_total
+// wire: metric.grpc_server_msg_received_total
 t.test('gRPC calls from their start to their end', async (t) => {
   const register = createRegistry()
   const method = createGrpcServerMetrics(register).method('/pkg.Service/Method', 'bidi_stream')

@@ -37,6 +37,7 @@ const header: HttpRequestHeader = {
   },
 }
 
+// wire: http.extra
 t.test('a request header is what the generated code reads, and the other way round', async (t) => {
   const generated = fromBinary(HttpRequestSchema, encodeHttpRequest.header(header))
   const message = generated.message.case === 'header' ? generated.message.value : undefined
@@ -58,6 +59,7 @@ t.test('a request header is what the generated code reads, and the other way rou
   t.match(again, { kind: 'header', header: { method: 'PATCH', impersonation: header.impersonation ?? {} } })
 })
 
+// wire: http.length.0, http.length.-1
 for (const contentLength of [0, 1, 127, 128, 2 ** 31, 2 ** 40, -1]) {
   t.test(`content_length ${contentLength}`, async (t) => {
     const bytes = encodeHttpRequest.header({ ...header, contentLength })
@@ -67,12 +69,14 @@ for (const contentLength of [0, 1, 127, 128, 2 ** 31, 2 ** 40, -1]) {
   })
 }
 
+// wire: http.extra.unknown
 t.test('an extra of another type is refused: without it the request would act as the agent', async (t) => {
   const bytes = Buffer.from(encodeHttpRequest.header(header))
   bytes[bytes.indexOf('HeaderExtra')] = 'X'.charCodeAt(0)
   t.throws(() => decodeHttpRequest(bytes), { code: 'INVALID_MESSAGE', message: /unknown type/ })
 })
 
+// wire: http.length.absent
 t.test('an absent content_length stays absent', async (t) => {
   const { contentLength, ...unknown } = header
   t.ok(contentLength)
@@ -80,6 +84,7 @@ t.test('an absent content_length stays absent', async (t) => {
   t.notOk(decoded.kind === 'header' && 'contentLength' in decoded.header)
 })
 
+// wire: http.utf8
 t.test(
   'header values are bytes: UTF-8 passes as it is, other bytes as the characters that they stand for',
   async (t) => {
@@ -103,6 +108,7 @@ for (const size of [0, 1, 127, 128, 16_383, 16_384, 100_000]) {
   })
 }
 
+// wire: http.pairs
 t.test('duplicate keys, which newer agents may send, are kept', async (t) => {
   const one = toBinary(
     HttpResponseSchema,
@@ -155,6 +161,7 @@ for (const [name, bytes] of Object.entries(malformed)) {
   })
 }
 
+// wire: http.order
 t.test('the order of messages', async (t) => {
   const accept = (...kinds: ('header' | 'data' | 'trailer' | 'upgradeData' | 'EOF')[]) => {
     const order = new MessageOrder(httpMessageOrder)
@@ -168,6 +175,7 @@ t.test('the order of messages', async (t) => {
   t.throws(() => accept('header', 'trailer', 'data'), { code: 'INVALID_MESSAGE' })
 })
 
+// wire: http.names
 t.test('names in Go’s form', async (t) => {
   const names = ['content-type', 'SEC-WEBSOCKET-KEY', 'x-csrf-token', 'Impersonate-Extra-agent.gitlab.com%2fid', 'te']
   t.same(names.map(canonicalHeaderName), [

@@ -188,6 +188,7 @@ t.test('of several fields of a oneof the last one counts', async (t) => {
   t.same(plain(decodeConnectRequest(Buffer.concat([error, trailer]))), { kind: 'trailer', meta: { k: ['v'] } })
 })
 
+// wire: error.agent.invalid
 t.test('what the wire says is required is required', async (t) => {
   for (const number of [1, 5]) {
     t.throws(() => decodeConnectRequest(encoded([field(number, new Uint8Array())])), {

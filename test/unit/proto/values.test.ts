@@ -66,6 +66,7 @@ t.test('a query is text', async (t) => {
   }
 })
 
+// wire: http.pairs
 t.test(
   'what newer agents may send: keys that come twice, lists without a value, values that are no UTF-8',
   async (t) => {
@@ -114,6 +115,7 @@ t.test('an entry cut at any position is refused, or means what is left of it', a
   }
 })
 
+// wire: http.utf8
 t.test('bytes that are no UTF-8 are sent as the characters that they stand for', async (t) => {
   for (const [value, expected] of [
     ['plain', 'plain'],

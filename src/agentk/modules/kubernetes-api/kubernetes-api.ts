@@ -1,12 +1,13 @@
 import { KasError } from '../../../lib/errors.ts'
 import { type Call, noMetadata } from '../../../proto/call.ts'
+import { decodeHttpRequest, type HttpRequestHeader } from '../../../proto/http-over-grpc.ts'
+import { HttpRequestMessages } from '../../../proto/http-request-messages.ts'
+import { requestUrl } from '../../../proto/request-url.ts'
 import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
 import type { ApiExchange } from '../../cluster/api-exchange.ts'
 import type { Serve, ServeReply } from '../../serve.ts'
 import { apiError } from './api-error.ts'
 import { planRequest } from './request-headers.ts'
-import { RequestMessages } from './request-messages.ts'
-import { requestUrl } from './request-url.ts'
 import { responseHeader } from './response-header.ts'
 import { ResponseMessages } from './response-messages.ts'
 import { forwardUpgrade } from './upgrade.ts'
@@ -33,7 +34,7 @@ export class KubernetesApi {
 
   /** @throws KasError when the request is refused before it is made */
   readonly forward: Serve = async (call) => {
-    const messages = new RequestMessages(call.messages)
+    const messages = new HttpRequestMessages(call.messages, decodeHttpRequest)
     const header = await messages.header()
     const { impersonation } = this.#client.access
     const plan = planRequest(header, { impersonation, via: this.#requestVia })
@@ -44,7 +45,7 @@ export class KubernetesApi {
     return this.#send(call, messages, { ...request, body: messages.body() })
   }
 
-  #send(call: Call, messages: RequestMessages, request: ApiRequest): ServeReply {
+  #send(call: Call, messages: HttpRequestMessages<HttpRequestHeader>, request: ApiRequest): ServeReply {
     const { signal } = call
     signal.throwIfAborted()
     const answer = new ResponseMessages({

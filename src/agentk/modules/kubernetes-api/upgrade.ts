@@ -2,11 +2,12 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 import { KasError } from '../../../lib/errors.ts'
 import { type Call, noMetadata } from '../../../proto/call.ts'
+import type { HttpRequestHeader } from '../../../proto/http-over-grpc.ts'
+import type { HttpRequestMessages } from '../../../proto/http-request-messages.ts'
 import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
 import { upgradeToApi } from '../../cluster/api-upgrade.ts'
 import type { ServeReply } from '../../serve.ts'
 import { apiError } from './api-error.ts'
-import type { RequestMessages } from './request-messages.ts'
 import { responseHeader } from './response-header.ts'
 import { ResponseMessages } from './response-messages.ts'
 
@@ -22,7 +23,7 @@ const metadata = Promise.resolve(noMetadata)
 export async function forwardUpgrade(
   client: ApiClient,
   call: Call,
-  messages: RequestMessages,
+  messages: HttpRequestMessages<HttpRequestHeader>,
   request: ApiRequest,
   via: string,
 ): Promise<ServeReply> {
@@ -69,7 +70,7 @@ function pipe(stream: Readable, reply: ResponseMessages, signal: AbortSignal): v
 }
 
 /** Bytes of the caller to the server, as fast as it takes them. */
-async function send(messages: RequestMessages, socket: Duplex): Promise<void> {
+async function send(messages: HttpRequestMessages<HttpRequestHeader>, socket: Duplex): Promise<void> {
   try {
     for (let message = await messages.next(); message; message = await messages.next()) {
       if (message.kind !== 'upgradeData' || socket.destroyed) continue

@@ -67,9 +67,7 @@ export class AgentInfos {
    * GitLab that reads the others: it might take it for a user's token.
    */
   headers(token: string): Record<string, string> {
-    if (typeof this.#bearerUntil === 'number' && this.#bearerUntil <= this.#clock.now()) this.#bearerUntil = 'unknown'
-    const own = { 'Gitlab-Agent-Api-Request': token, 'Gitlab-Agentk-Api-Request': token }
-    return typeof this.#bearerUntil === 'number' ? { ...own, Authorization: `Bearer ${token}` } : own
+    return typeof this.#bearerUntil === 'number' ? withBearer(token) : plain(token)
   }
 
   /**
@@ -80,7 +78,8 @@ export class AgentInfos {
     let absent: unknown
     for (const path of paths) {
       try {
-        const info = path === oldPath ? await this.#askOld(token, signal) : await this.#askAt(newPath, token, signal)
+        const info =
+          path === oldPath ? await this.#askOld(token, signal) : await this.#askAt(newPath, plain(token), signal)
         this.#remember(path)
         return info
       } catch (error) {
@@ -99,30 +98,34 @@ export class AgentInfos {
     if (path === newPath) this.#bearerUntil = 'never'
   }
 
-  /** As `#askAt`; a token that GitLab does not find is shown in the oldest way too, until one was found. */
+  /** A token that GitLab does not find is shown in the oldest way too, until one was found, and once in a while. */
   async #askOld(token: string, signal: AbortSignal): Promise<AgentInfo> {
+    const isDue = typeof this.#bearerUntil === 'number' && this.#bearerUntil <= this.#clock.now()
+    if (this.#bearerUntil !== 'unknown' && !isDue) return await this.#askAt(oldPath, this.headers(token), signal)
     try {
-      const info = await this.#askAt(oldPath, token, signal)
-      if (this.#bearerUntil === 'unknown') this.#bearerUntil = 'never'
+      const info = await this.#askAt(oldPath, plain(token), signal)
+      this.#bearerUntil = 'never'
       return info
     } catch (error) {
-      if (this.#bearerUntil !== 'unknown' || !isStatus(error, 401) || refusesKas(error)) throw error
-      const info = await this.#askAt(oldPath, token, signal, { Authorization: `Bearer ${token}` })
+      if (!isStatus(error, 401) || refusesKas(error)) throw error
+      const info = await this.#askAt(oldPath, withBearer(token), signal)
       this.#bearerUntil = this.#clock.now() + bearerMemoryMs
       return info
     }
   }
 
-  async #askAt(
-    path: string,
-    token: string,
-    signal: AbortSignal,
-    more: Record<string, string> = {},
-  ): Promise<AgentInfo> {
-    const headers = { ...this.headers(token), ...more }
+  async #askAt(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<AgentInfo> {
     const call = { method: 'GET', path, headers, lane: 'agents', repeatable: false } as const
     return agentInfo(await this.#client.ask(call, schema, signal))
   }
+}
+
+function plain(token: string): Record<string, string> {
+  return { 'Gitlab-Agent-Api-Request': token, 'Gitlab-Agentk-Api-Request': token }
+}
+
+function withBearer(token: string): Record<string, string> {
+  return { ...plain(token), Authorization: `Bearer ${token}` }
 }
 
 function agentInfo(answer: z.output<typeof schema>): AgentInfo {

@@ -2,8 +2,11 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 
 /** For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. */
-export const lanes = ['agents', 'users', 'reports'] as const
+export const lanes = ['agents', 'users', 'reports', 'modules'] as const
 export type Lane = (typeof lanes)[number]
+
+/** Calls at once, where that is fewer than in the other lanes: agents' own requests last as long as agents like. */
+const laneLimits: Readonly<Partial<Record<Lane, number>>> = { modules: 15 }
 
 export interface CallGateOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitlab.api_rate_limit */
@@ -27,6 +30,7 @@ export interface CallGateEvents {
 }
 
 interface LaneState {
+  readonly maxRunning: number
   readonly waiting: Set<() => void>
   running: number
 }
@@ -36,7 +40,7 @@ export class CallGate {
   readonly #clock: Clock
   readonly #events: CallGateEvents
   readonly #options: CallGateOptions & typeof defaults
-  readonly #lanes: readonly LaneState[] = lanes.map(() => ({ waiting: new Set(), running: 0 }))
+  readonly #lanes: readonly LaneState[]
   #tokens: number
   #filledAt: number
   #running = 0
@@ -48,6 +52,12 @@ export class CallGate {
     this.#clock = components.clock
     this.#events = components.events
     this.#options = { ...defaults, ...options }
+    const { maxRunningInLane } = this.#options
+    this.#lanes = lanes.map((lane) => ({
+      maxRunning: Math.min(maxRunningInLane, laneLimits[lane] ?? maxRunningInLane),
+      waiting: new Set(),
+      running: 0,
+    }))
     this.#tokens = options.bucketSize
     this.#filledAt = this.#clock.now()
   }
@@ -55,7 +65,9 @@ export class CallGate {
   /** Whether there is room for what is not needed: calls that are tried again. */
   get isCalm(): boolean {
     this.#refill()
-    return this.#tokens >= this.#options.bucketSize / 2 && this.#lanes.every(({ waiting }) => waiting.size === 0)
+    const { bucketSize, maxRunningInLane } = this.#options
+    const isFull = ({ running, maxRunning }: LaneState) => maxRunning < maxRunningInLane && running >= maxRunning
+    return this.#tokens >= bucketSize / 2 && this.#lanes.every((lane) => lane.waiting.size === 0 || isFull(lane))
   }
 
   /**
@@ -129,7 +141,7 @@ export class CallGate {
     if (this.#running >= this.#options.maxRunning) return undefined
     for (let i = 0; i < lanes.length; i++) {
       const state = this.#lanes[(this.#turn + i) % lanes.length] as LaneState
-      if (state.waiting.size > 0 && state.running < this.#options.maxRunningInLane) return state
+      if (state.waiting.size > 0 && state.running < state.maxRunning) return state
     }
     return undefined
   }

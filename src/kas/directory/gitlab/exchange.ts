@@ -72,10 +72,14 @@ export async function exchange(
     }
   } catch (error) {
     signal.throwIfAborted()
-    if (error instanceof KasError) throw error
-    const detail = reasonOf(error)
-    throw new KasError({ code: 'GITLAB_UNREACHABLE', path, detail, headArrived }, { cause: error })
+    throw exchangeError(error, { path, headArrived })
   }
+}
+
+/** What ended an exchange, for its caller; a KasError stays what it is. */
+export function exchangeError(error: unknown, where: { path: string; headArrived: boolean }): KasError {
+  if (error instanceof KasError) return error
+  return new KasError({ code: 'GITLAB_UNREACHABLE', ...where, detail: reasonOf(error) }, { cause: error })
 }
 
 /** Whether the request may have been lost with a connection that GitLab closed while it was idle. */

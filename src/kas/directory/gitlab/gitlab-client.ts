@@ -5,14 +5,16 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
-import { parseJson, readAnswer } from './answer-schema.ts'
+import { readAnswer } from './answer-schema.ts'
 import { CallGate, type Lane } from './call-gate.ts'
 import { clockDelay } from './clock-delay.ts'
 import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
 import type { GitlabMetrics } from './gitlab-metrics.ts'
 import { GitlabReach } from './gitlab-reach.ts'
+import { openPassage, type PassedAnswer } from './passage.ts'
 import { RequestSigner } from './request-signer.ts'
+import { statusError } from './status-error.ts'
 
 /** A call of GitLab's REST API. */
 export interface GitlabCall {
@@ -28,6 +30,19 @@ export interface GitlabCall {
   readonly lane: Lane
   /** tried again a few times when GitLab fails: only what does no harm twice */
   readonly repeatable: boolean
+}
+
+/** A call whose body and answer pass through. */
+export interface GitlabPassage {
+  readonly method: string
+  /** below `/api/v4`, one of a few: for metrics and the log */
+  readonly path: string
+  /** below `path`, encoded, with its query */
+  readonly target: string
+  /** name, value, name, value; kas' own come with them */
+  readonly headers: readonly string[]
+  readonly body?: AsyncIterable<Uint8Array>
+  readonly lane: Lane
 }
 
 export interface GitlabClientComponents {
@@ -50,6 +65,8 @@ export interface GitlabClientOptions {
   readonly timeouts?: Partial<GitlabTimeouts>
   /** of one exchange as a whole, in ms */
   readonly exchangeTimeoutMs?: number
+  /** of GitLab in the middle of an answer that passes through, in ms */
+  readonly passageSilenceMs?: number
   readonly maxAnswerBytes?: number
   readonly maxRepeats?: number
   /** no repeat begins later than so long after the call, in ms: somebody waits for it */
@@ -63,6 +80,7 @@ const maxConnections = 50
 const defaultTimeouts: GitlabTimeouts = { connectMs: 30_000, headMs: 20_000, bodySilenceMs: 10_000 }
 const defaults = {
   exchangeTimeoutMs: 45_000,
+  passageSilenceMs: 60_000,
   maxAnswerBytes: 4 << 20,
   maxRepeats: 4,
   repeatWithinMs: 20_000,
@@ -130,6 +148,62 @@ export class GitlabClient implements Service {
   async send(call: GitlabCall, signal: AbortSignal): Promise<void> {
     await this.#repeated(call, {}, signal)
     this.#reach.answered(call.path)
+  }
+
+  /**
+   * Makes the call and has its answer, whatever its status, taken before it resolves.
+   *
+   * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the body threw, or the signal's reason
+   */
+  async pass(call: GitlabPassage, take: (answer: PassedAnswer) => Promise<void>, signal: AbortSignal): Promise<void> {
+    const leave = await this.#gate.enter(call.lane, signal)
+    try {
+      const answer = await this.#openPassage(call, signal)
+      try {
+        await take(answer)
+      } finally {
+        answer.discard()
+      }
+    } finally {
+      leave()
+    }
+  }
+
+  async #openPassage(call: GitlabPassage, signal: AbortSignal): Promise<PassedAnswer> {
+    const begin = performance.now()
+    const answered = (status: number) => this.#metrics.answered(call.path, status, (performance.now() - begin) / 1000)
+    const isFree = call.body === undefined && (call.method === 'GET' || call.method === 'HEAD')
+    for (let free = isFree ? 1 : 0; ; free -= 1) {
+      try {
+        const answer = await this.#openOnce(call, signal)
+        answered(answer.statusCode)
+        this.#reach.answered(call.path)
+        return answer
+      } catch (error) {
+        const failure = KasError.from(error)
+        if (signal.aborted || failure.code !== 'GITLAB_UNREACHABLE') throw error
+        if (free > 0 && isClosedUnder(failure)) continue
+        answered(0)
+        this.#reach.failed(call.path, failure)
+        throw error
+      }
+    }
+  }
+
+  async #openOnce({ method, path, target, headers, body }: GitlabPassage, signal: AbortSignal): Promise<PassedAnswer> {
+    if (!this.#ready) throw new KasError({ code: 'SHUTTING_DOWN' })
+    const { dispatcher, signer } = this.#ready
+    const { origin, pathname } = new URL(this.#base)
+    const own = ['User-Agent', this.#options.userAgent, 'Gitlab-Kas-Api-Request', await signer.sign()]
+    const request = {
+      origin,
+      path: `${pathname.replace(/\/$/, '')}/api/v4${path}${target}`,
+      method,
+      headers: [...headers, ...own],
+      body,
+    }
+    const options = { name: `/api/v4${path}`, maxSilenceMs: this.#options.passageSilenceMs }
+    return await openPassage(dispatcher, request, options, signal)
   }
 
   async #repeated(call: GitlabCall, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
@@ -208,23 +282,4 @@ function isPassing({ spec }: KasError): boolean {
   if (spec.code === 'GITLAB_UNREACHABLE') return !spec.headArrived
   if (spec.code !== 'GITLAB_STATUS') return false
   return spec.status === 429 || (spec.status >= 500 && spec.status !== 501)
-}
-
-const maxToldCharacters = 200
-
-function statusError({ status, mediaType, retryAfterMs, body }: HttpAnswer, path: string): KasError {
-  const told = mediaType === 'application/json' ? messageOf(body) : undefined
-  return new KasError({
-    code: 'GITLAB_STATUS',
-    status,
-    path,
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(told === undefined ? {} : { told: told.slice(0, maxToldCharacters) }),
-  })
-}
-
-/** GitLab's `{"message": "…"}` beside a status. */
-function messageOf(body: Buffer): string | undefined {
-  const { message } = (parseJson(body) ?? {}) as { message?: unknown }
-  return typeof message === 'string' ? message : undefined
 }

@@ -4,14 +4,14 @@ import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { AgentId } from '../../../proto/call.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
+import type { Leads } from '../../leads.ts'
 import type { AgentConfiguration, AgentConfigurations } from '../../repositories/agent-configurations.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
-import type { Leads } from './leads.ts'
 
 export interface ConfigurationPostsComponents {
   readonly configurations: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange'>
   readonly directory: Required<Pick<Directory, 'takeConfiguration'>>
-  readonly leads: Leads
+  readonly leads: Pick<Leads, 'leads' | 'onChange'>
   readonly clock: Clock
   readonly log: Logger
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { create } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -13,6 +14,8 @@ export interface PushEvent {
   readonly projectId: bigint
   /** full path: `group/project` */
   readonly projectPath: string
+  /** random, the same at all replicas; absent: one of an older version told */
+  readonly id?: bigint
 }
 
 /** Tells every replica of pushes. */
@@ -53,7 +56,7 @@ function pushEventOf({ event }: GitPushEventRequest): PushEvent {
   const { id, fullPath } = project
   if (id <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project.id must be above 0' })
   if (fullPath === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project.full_path is required' })
-  return { projectId: id, projectPath: fullPath }
+  return { projectId: id, projectPath: fullPath, id: randomBytes(8).readBigUInt64BE() }
 }
 
 /** Settles as `promise` does, or resolves after `ms`, whichever is first. */

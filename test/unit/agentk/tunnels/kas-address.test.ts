@@ -1,6 +1,7 @@
 import t from 'tap'
 import { parseKasAddress } from '../../../../src/agentk/tunnels/kas-address.ts'
 
+// wire: agentk.flag.kas-address
 t.match(parseKasAddress('grpc://kas'), { host: 'kas', port: 80, authority: 'kas:80', tls: false, webSocket: false })
 t.match(parseKasAddress('grpcs://kas'), { port: 443, authority: 'kas:443', tls: true, webSocket: false })
 t.match(parseKasAddress('ws://kas:8150/-/kubernetes-agent/?x=1'), { port: 8150, path: '/-/kubernetes-agent/' })

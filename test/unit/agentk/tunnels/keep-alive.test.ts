@@ -20,6 +20,7 @@ function watched(answers: () => boolean) {
   return session
 }
 
+// wire: agentk.ping
 t.test('a peer that answers lives', async (t) => {
   const clock = new MovingClock()
   const session = watched(() => true)

@@ -130,6 +130,7 @@ async function start(t: Test, options = {}) {
   return { clock, link, pool, take, streams: link.current.streams }
 }
 
+// wire: agentk.idle, agentk.descriptor
 t.test('two tunnels, each with its descriptor', async (t) => {
   const { streams } = await start(t)
   t.equal(streams.length, 2)
@@ -137,6 +138,7 @@ t.test('two tunnels, each with its descriptor', async (t) => {
   t.match(first, { kind: 'descriptor', descriptor: { services: [{ name: 'test.Echo', methods: [{ name: 'Do' }] }] } })
 })
 
+// wire: agentk.grow
 t.test('ten more when fewer than two are idle, up to the maximum', async (t) => {
   const { streams, take, pool } = await start(t, { max: 15 })
   await take(0)
@@ -158,6 +160,7 @@ t.test('a used slot opens its next at once', async (t) => {
   t.same(pool.counts, { idle: 12, active: 0, served: 1 })
 })
 
+// wire: agentk.again, agentk.back-off
 t.test('OK, Canceled and DeadlineExceeded: at once; other codes: 1 s, growing to 20 s', async (t) => {
   const { clock, streams } = await start(t)
   for (const outcome of [ok, failed(Code.CANCELLED), failed(Code.DEADLINE_EXCEEDED)]) {
@@ -181,6 +184,7 @@ t.test('OK, Canceled and DeadlineExceeded: at once; other codes: 1 s, growing to
   t.same(clock.pending, [1000], 'after 25 s without a failure it begins again')
 })
 
+// wire: agentk.shrink
 t.test('an idle tunnel over the minimum stops after a minute, when its Connect ends', async (t) => {
   const { clock, streams, take, pool } = await start(t)
   await take(0)

@@ -39,6 +39,15 @@ t.test('creates, with a made up name if asked, and only where there is a namespa
   t.equal(store.version, version, 'a dry run changes nothing')
 })
 
+t.test('makes up another name if that is taken', async (t) => {
+  const { store, target } = setUp()
+  const suffixes = ['a', 'a', 'b']
+  const objects = new Objects(store, () => suffixes.shift() ?? '')
+  const create = () =>
+    objects.create({ target: target(), contentType: '', body: { metadata: { generateName: 'gen-' } } }).metadata.name
+  t.same([create(), create()], ['gen-a', 'gen-b'])
+})
+
 t.test('refuses objects that make no sense', async (t) => {
   const { objects, target, create } = setUp()
   const post = (body: unknown) => () => objects.create({ target: target(), contentType: '', body })

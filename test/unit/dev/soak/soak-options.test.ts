@@ -16,8 +16,8 @@ t.test('each scene has its own options', async (t) => {
 })
 
 for (const [line, message] of [
-  ['', 'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces'],
-  ['toString', 'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces'],
+  ['', 'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement'],
+  ['toString', 'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement'],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
   ['readers --readers 0', '--readers 0: a whole number from 1 to 10000'],

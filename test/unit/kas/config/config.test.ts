@@ -33,6 +33,7 @@ t.test('the example file names every key', async (t) => {
   }
 })
 
+// wire: configuration.defaults
 t.test('defaults are those of upstream', async (t) => {
   const { config } = parseKasConfig('kas.yaml', `${ready}agent: { kubernetes_api: {} }`)
   t.match(config, {
@@ -73,12 +74,14 @@ t.test('defaults are those of upstream', async (t) => {
   })
 })
 
+// wire: configuration.kubernetes_api, 8154.prefix.slash
 t.test('the Kubernetes API server is off unless its block is there', async (t) => {
   t.equal(parseKasConfig('kas.yaml', ready).config.agent.kubernetes_api, undefined)
   const { config } = parseKasConfig('kas.yaml', `${ready}agent: { kubernetes_api: { url_path_prefix: /k8s-proxy } }`)
   t.equal(config.agent.kubernetes_api?.url_path_prefix, '/k8s-proxy/')
 })
 
+// wire: configuration.redis.server, configuration.packages
 t.test('what packages write is taken, and what has no effect is named', async (t) => {
   const text = `
 gitlab: { address: "http://gitlab:8181/root", external_url: "https://gitlab.example.com", authentication_secret_file: /a }
@@ -115,6 +118,7 @@ config:
   )
 })
 
+// wire: configuration.packages
 t.test('the files of packages hold nothing that is not known', async (t) => {
   const folder = join(import.meta.dirname, '../../../support/stock-configuration')
   for (const name of ['omnibus.yml', 'omnibus-nodes.yml', 'chart.yaml', 'chart-tls.yaml']) {
@@ -141,6 +145,7 @@ t.test('what has no effect beside other keys is named', async (t) => {
   t.strictSame(keysOf(ready + headers(true)), [])
 })
 
+// wire: configuration.network, configuration.durations, configuration.unknown
 t.test('wrong values stop the start', async (t) => {
   const cases: Record<string, RegExp> = {
     'agent: { listen: { network: udp } }': /agent\.listen\.network: found "udp", allowed: one of tcp, tcp4, tcp6, unix/,
@@ -173,6 +178,7 @@ t.test('wrong values stop the start', async (t) => {
   }
 })
 
+// wire: configuration.required
 t.test('without a directory file all that GitLab needs is required', async (t) => {
   t.throws(() => parseKasConfig('kas.yaml', 'gitlab: { address: "https://gitlab.example.com" }'), {
     message: [
@@ -183,6 +189,7 @@ t.test('without a directory file all that GitLab needs is required', async (t) =
   })
 })
 
+// wire: environment.OWN_PRIVATE_API_URL
 t.test('the environment goes over the cluster block', async (t) => {
   const file = `${t.testdir({ 'kas.yaml': `${ready}cluster: { discovery: { static: ["10.0.0.1:8156"] } }` })}/kas.yaml`
   const env = {

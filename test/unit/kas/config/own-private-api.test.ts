@@ -31,6 +31,7 @@ t.test('without it, the address that is listened on, unless that is any', async 
   t.strictSame(place({}, 'localhost'), { place: { host: 'localhost' }, texts: [] }, 'no fault as long as it is alone')
 })
 
+// wire: environment.OWN_PRIVATE_API_URL, environment.OWN_PRIVATE_API_PORT
 t.test('the URL is what others are told', async (t) => {
   const of = (url: string, more = {}) => place({ OWN_PRIVATE_API_URL: url, ...more }, '10.9.9.9').place
   t.strictSame(of('grpc://10.0.3.9:9155'), { host: '10.0.3.9', port: 9155 })
@@ -40,6 +41,7 @@ t.test('the URL is what others are told', async (t) => {
   t.strictSame(of('grpc://a:1', { OWN_PRIVATE_API_PORT: '9' }), { host: 'a', port: 1 })
 })
 
+// wire: environment.OWN_PRIVATE_API_CIDR, environment.OWN_PRIVATE_API_PORT
 t.test('networks choose an address of this machine, the first network first', async (t) => {
   const of = (networks: string, more = {}) => place({ OWN_PRIVATE_API_CIDR: networks, ...more }).place
   t.strictSame(of('10.0.0.0/8'), { host: '10.0.3.9' })
@@ -57,6 +59,7 @@ t.test('a private API on loopback that others are told to call elsewhere is told
   t.strictSame(place({ OWN_PRIVATE_API_URL: 'grpc://127.0.0.1' }, 'localhost').texts, [])
 })
 
+// wire: environment.OWN_PRIVATE_API_CIDR, environment.OWN_PRIVATE_API_SCHEME, environment.OWN_PRIVATE_API_HOST
 t.test('what has no effect is named with the reason, and URL beside CIDR does not stop the start', async (t) => {
   const both = read({ OWN_PRIVATE_API_URL: 'grpc://a:1', OWN_PRIVATE_API_CIDR: '10.0.0.0/8' })
   t.strictSame(both.own, { host: 'a', port: 1 })

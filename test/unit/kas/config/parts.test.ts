@@ -23,6 +23,7 @@ t.test('addresses are those that Go listens on', async (t) => {
   t.equal(parseListenAddress('unix', ''), undefined)
 })
 
+// wire: secret.api, secret.private, secret.websocket
 t.test('secret files', async (t) => {
   const folder = t.testdir({})
   mkdirSync(folder, { recursive: true })
@@ -62,6 +63,7 @@ t.test('secret files', async (t) => {
   t.equal(await readWebsocketTokenSecret(join(folder, 'absent')), undefined)
 })
 
+// wire: secret.api, secret.websocket
 t.test('secret files as packages and openssl write them', async (t) => {
   const folder = t.testdir({
     omnibus: Buffer.alloc(32, 1).toString('base64'),

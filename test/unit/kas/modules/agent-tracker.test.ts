@@ -26,6 +26,7 @@ async function call(handlers: ReturnType<typeof agentTrackerHandlers>, method: s
   return sent
 }
 
+// wire: 8150.Register, 8150.Unregister, 8150.register.meta, 8150.register.pod-id
 t.test('a pod is known from Register to Unregister, its meta byte for byte', async (t) => {
   const clock = new ManualClock()
   const connectedAgents = new ConnectedAgents({ clock })
@@ -66,6 +67,7 @@ t.test('a registration that is not renewed goes, and the oldest makes room', asy
   t.same(connectedAgents.all(), [])
 })
 
+// wire: error.agent.invalid
 t.test('malformed and oversized requests are refused', async (t) => {
   const handlers = agentTrackerHandlers({
     usage: noUsage,

@@ -100,6 +100,7 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
   return { done, sent, commits, metadata, pods, clock, retirement, caller, move, changeDirectory, world }
 }
 
+// wire: 8150.GetConfiguration, stream.first, stream.filled, stream.user-access
 t.test('the configuration is sent at once, filled in, without user_access', async (t) => {
   const text =
     'ci_access: { projects: [{ id: x }] }\nuser_access: { access_as: { agent: {} }, projects: [{ id: x }] }\nobservability: { logging: { level: warn } }'
@@ -122,6 +123,7 @@ t.test('the configuration is sent at once, filled in, without user_access', asyn
   t.equal(response.configuration?.$unknown, undefined, 'no field beyond those of AgentConfiguration')
 })
 
+// wire: stream.each-commit
 t.test('each new commit is sent, the one that the agent has is not', async (t) => {
   const request = toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, { commitId: 'one' }))
   const { commits, move } = start(t, { request })
@@ -133,6 +135,7 @@ t.test('each new commit is sent, the one that the agent has is not', async (t) =
   t.same(commits(), ['two', 'three'])
 })
 
+// wire: stream.empty-repository, stream.gitaly-away
 t.test('an empty repository and one that cannot be read are waited for', async (t) => {
   const { commits, move } = start(t, { answer: undefined })
   await move(new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' }))
@@ -141,6 +144,7 @@ t.test('an empty repository and one that cannot be read are waited for', async (
   t.same(commits(), ['one'])
 })
 
+// wire: error.stream.user, error.stream.ref
 t.test('a mistake in the file and a missing branch end the stream', async (t) => {
   for (const [error, code, text] of [
     [new KasError({ code: 'CONFIGURATION_INVALID', detail: 'bad' }), 9, 'Config: bad'],
@@ -156,6 +160,7 @@ t.test('a mistake in the file and a missing branch end the stream', async (t) =>
   }
 })
 
+// wire: stream.age
 t.test('the stream ends with OK when its connection retires, with the reason when the caller leaves', async (t) => {
   const retired = start(t)
   await settled()
@@ -168,6 +173,7 @@ t.test('the stream ends with OK when its connection retires, with the reason whe
   t.equal(await left.done, reason)
 })
 
+// wire: stream.revoked
 t.test(
   'a token that became void ends the stream: at once when the directory tells, else at the next poll',
   async (t) => {
@@ -193,6 +199,7 @@ t.test(
   },
 )
 
+// wire: 8150.register.by-configuration
 t.test('an old agent registers by this call: with agent_meta, unless it says that it does so itself', async (t) => {
   const agentMeta = { version: 'v15', kubernetesVersion: {} }
   const request = (skipRegister: boolean) =>
@@ -208,6 +215,7 @@ t.test('an old agent registers by this call: with agent_meta, unless it says tha
   t.same(newer.pods, [])
 })
 
+// wire: error.agent.invalid
 t.test('a malformed request is refused', async (t) => {
   const { done } = start(t, { request: Buffer.from([0x0a, 0x05]) })
   t.match(await done, { code: 'INVALID_MESSAGE' })

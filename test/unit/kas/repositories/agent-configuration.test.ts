@@ -4,6 +4,7 @@ import { KasError } from '../../../../src/lib/errors.ts'
 
 const parse = (text: string) => parseAgentConfiguration('c.yaml', Buffer.from(text))
 
+// wire: file.absent
 t.test('an absent file is an empty configuration', async (t) => {
   const { ciAccess, userAccess, warnings } = parseAgentConfiguration('c.yaml', new Uint8Array())
   t.equal(ciAccess.projects.size + ciAccess.groups.size, 0)
@@ -11,6 +12,7 @@ t.test('an absent file is an empty configuration', async (t) => {
   t.same(warnings, [])
 })
 
+// wire: file.gitops, stream.user-access
 t.test('everything that agents are sent reaches the protobuf message, user_access does not', async (t) => {
   const { file, warnings } = parse(`
 ci_access:
@@ -54,6 +56,7 @@ gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: 
   t.match(warnings, [{ kind: 'unused', key: 'gitops' }])
 })
 
+// wire: file.unknown, file.unknown.entry
 t.test('an unknown key warns with the nearest name; under an entry of ci_access it refuses that entry', async (t) => {
   const { ciAccess, userAccess, warnings } = parse(`
 obserability: {}
@@ -94,6 +97,7 @@ t.test('of two entries of one path the last counts, and that is told', async (t)
   t.match(warnings, [{ kind: 'unused', key: 'ci_access.projects[0]', hint: /later entry/ }])
 })
 
+// wire: file.500
 t.test('only the first 500 entries count, and that is told', async (t) => {
   const projects = Array.from({ length: maxAccessEntries + 1 }, (_, i) => ({ id: `p${i}` }))
   const { ciAccess, warnings } = parse(JSON.stringify({ ci_access: { projects } }))
@@ -161,6 +165,7 @@ const refused: Record<string, [text: string, says: RegExp]> = {
     /not YAML: Excessive alias count/,
   ],
 }
+// wire: file.yaml, file.one-of, error.stream.user
 for (const [name, [text, says]] of Object.entries(refused)) {
   t.test(`refused: ${name}`, async (t) => {
     const bytes = name === 'not UTF-8' ? Uint8Array.of(0x61, 0xff) : Buffer.from(text)

@@ -19,7 +19,7 @@ function watch() {
     return state.answer as CommitId | undefined
   }
   const components = { look, clock, log: capturedLog().log, random: () => 0.5 }
-  return { clock, state, branch: new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 }) }
+  return { clock, state, components, branch: new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 }) }
 }
 
 t.test('questions at once share a look, and a recent one answers for a poll period', async (t) => {
@@ -156,4 +156,37 @@ t.test('a branch that is not there is looked at like any other', async (t) => {
     await settled()
     t.equal(state.looks, looks + 1)
   }
+})
+
+t.test('who does not poll is told of moves, and looks by itself once in four polls', async (t) => {
+  const { clock, state, components } = watch()
+  let leads = false
+  const found: unknown[] = []
+  const branch = new BranchWatch(
+    { ...components, polls: () => leads, onFound: () => found.push(state.answer) },
+    { pollMs: 1000, maxBackoffMs: 60_000 },
+  )
+  t.teardown(() => branch.stop())
+  let told = 0
+  t.teardown(branch.onMove(() => told++))
+  const advance = async (ms: number) => {
+    clock.advance(ms)
+    await settled()
+  }
+  await advance(0)
+  t.equal(state.looks, 1, 'once at first')
+  await advance(3000)
+  t.equal(state.looks, 1)
+  state.answer = 'b'
+  await branch.poke()
+  t.same([state.looks, told, found], [2, 1, []], 'a move that it was told of')
+  await advance(3000)
+  t.equal(state.looks, 2)
+  state.answer = 'c'
+  await advance(1000)
+  t.same([state.looks, told, found], [3, 2, ['c']], 'one that nobody told')
+  leads = true
+  state.answer = 'd'
+  await advance(1000)
+  t.same([state.looks, told, found], [4, 3, ['c', 'd']])
 })

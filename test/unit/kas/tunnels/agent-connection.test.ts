@@ -20,6 +20,7 @@ function silentConnection() {
   return { told, connection: new AgentConnection(session as unknown as ServerSession, 'agent:1', 0) }
 }
 
+// wire: ping.server
 t.test('a silent connection is asked after, and given up: sooner while a call runs on it', async (t) => {
   for (const [running, silenceMs, timeoutMs] of [
     [false, idleSilenceMs, idlePingTimeoutMs],

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { impersonationHeaders } from '../../../../../src/agentk/modules/kubernetes-api/impersonation-headers.ts'
 import { planRequest } from '../../../../../src/agentk/modules/kubernetes-api/request-headers.ts'
-import { requestUrl } from '../../../../../src/agentk/modules/kubernetes-api/request-url.ts'
 import { responseHeader } from '../../../../../src/agentk/modules/kubernetes-api/response-header.ts'
 import type { Headers, HttpRequestHeader, Impersonation } from '../../../../../src/proto/http-over-grpc.ts'
+import { requestUrl } from '../../../../../src/proto/request-url.ts'
 
 const robot: Impersonation = {
   username: 'robot',
@@ -13,6 +13,7 @@ const robot: Impersonation = {
 }
 const nobody: Impersonation = { username: '', groups: [], uid: '', extra: [] }
 
+// wire: http.query
 t.test('paths and queries are encoded as Go does', (t) => {
   t.equal(requestUrl('/api/v1', []), '/api/v1')
   t.equal(requestUrl('api', []), '/api')
@@ -31,6 +32,7 @@ t.test('paths and queries are encoded as Go does', (t) => {
   t.end()
 })
 
+// wire: http.impersonation.none, http.impersonation.headers, error.http.nested
 t.test('impersonation comes from one source', (t) => {
   const expected = [
     ['Impersonate-User', 'robot'],
@@ -68,6 +70,7 @@ t.test('impersonation comes from one source', (t) => {
   t.end()
 })
 
+// wire: http.hop-by-hop, http.connection-upgrade, http.length.-1
 t.test('what is sent to the API server', (t) => {
   const plan = (header: Headers, more: Partial<HttpRequestHeader> = {}) =>
     planRequest({ method: 'GET', urlPath: '/', query: [], header, ...more }, { impersonation: undefined, via: 'me' })
@@ -105,6 +108,7 @@ t.test('what is sent to the API server', (t) => {
   t.end()
 })
 
+// wire: http.hop-by-hop, http.names
 t.test('what comes back', (t) => {
   const header = responseHeader(
     200,

@@ -18,6 +18,7 @@ const job = (configuration: unknown): JobAgents => ({
 const agentId = 42n as AgentId
 const unknown = (found: RegExp | string) => ({ code: 'IMPERSONATION_UNKNOWN', spec: { found } })
 
+// wire: as.agent, as.impersonate, as.ci_job, rest.unknown-keys
 t.test('as whom a job acts', async (t) => {
   const as = (configuration: unknown) => jobGrantOf(job(configuration), agentId).accessAs
   for (const configuration of [
@@ -37,6 +38,7 @@ t.test('as whom a job acts', async (t) => {
   })
 })
 
+// wire: rest.unknown-access
 t.test('what is not known is refused, never taken for the agent', async (t) => {
   const refused: [unknown, RegExp | string][] = [
     [{ access_as: { ci_user: {} } }, 'ci_user'],
@@ -67,6 +69,7 @@ t.test('groups keep their order, an environment is there or not', async (t) => {
   t.equal(grant.configProjectId, 1n)
 })
 
+// wire: rest.unknown-access, as.user
 t.test('as whom a user acts', async (t) => {
   const answer = (access_as: Record<string, unknown>) =>
     userGrantOf({ agent: { id: 42n, config_project: { id: 1n } }, user: { id: 5n, username: 'ada' }, access_as })

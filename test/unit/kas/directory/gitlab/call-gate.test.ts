@@ -129,3 +129,18 @@ t.test('calm: half of the burst is left and nobody waits', async (t) => {
   clock.advance(100)
   t.equal(gate.isCalm, true)
 })
+
+t.test("agents' own requests are fewer at once, and disturb nobody when they hang", async (t) => {
+  const { gate, begun, leaves, enter, settle } = ground({ bucketSize: 100, refillPerSecond: 100 })
+  for (let i = 0; i < 20; i++) enter(`module ${i}`, 'modules')
+  await settle()
+  t.equal(begun.length, 15)
+  t.equal(gate.isCalm, true, 'calls may be tried again')
+  for (let i = 0; i < 35; i++) enter(`token ${i}`)
+  await settle()
+  t.equal(begun.length, 45, 'the other lanes have theirs')
+  t.equal(gate.isCalm, false)
+  leaves.get('module 0')?.()
+  await settle()
+  t.equal(begun.at(-1), 'module 15')
+})

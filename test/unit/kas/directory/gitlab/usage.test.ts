@@ -31,6 +31,7 @@ function ground(options: UsageCountersOptions = {}) {
   return { clock, counters, report, sent, world, lines, settle }
 }
 
+// wire: rest.usage_metrics, rest.agent_events
 t.test('everything is told each period, and nothing when there is nothing', async (t) => {
   const { clock, counters, report, sent, settle } = ground()
   await report.start()
@@ -62,6 +63,7 @@ t.test('everything is told each period, and nothing when there is nothing', asyn
   t.equal(sent.length, 2, 'nothing new')
 })
 
+// wire: rest.usage_metrics.failure
 t.test('what GitLab did not take is told again, with what came meanwhile', async (t) => {
   const { clock, counters, report, sent, world, settle } = ground()
   await report.start()
@@ -100,6 +102,7 @@ t.test('what happens during a report is told by the next', async (t) => {
   )
 })
 
+// wire: usage.cap
 t.test('the last report tells all, in parts that GitLab bears', async (t) => {
   const { counters, report, sent } = ground({ maxIncrement: 10, maxListed: 2 })
   await report.start()
@@ -165,6 +168,7 @@ t.test('the last report ends in time, whatever GitLab does', async (t) => {
   t.equal(clock.pending, 0)
 })
 
+// wire: rest.agent_events
 t.test('what GitLab would never take is dropped, and said', async (t) => {
   const { clock, counters, report, world, lines, settle } = ground()
   await report.start()
@@ -191,6 +195,7 @@ t.test('ids and events without end are bounded', async (t) => {
   t.equal(counters.takeDropped(), 0)
 })
 
+// wire: usage.period
 t.test('a period of 0 switches it off', async (t) => {
   const { log } = capturedLog()
   const clock = new ManualClock()

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { parseGitalyAddress } from '../../../../../src/kas/repositories/gitaly/gitaly-address.ts'
 
+// wire: gitaly.address.unix, gitaly.address.tcp, gitaly.address.tls, gitaly.address.dns
 t.test('addresses as GitLab writes them', async (t) => {
   const unix = { kind: 'unix', path: '/var/opt/gitlab/gitaly/gitaly.socket' }
   for (const [text, expected] of [

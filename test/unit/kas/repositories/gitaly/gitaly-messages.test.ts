@@ -17,6 +17,8 @@ import {
 const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
 const bytes = (text: string) => Buffer.from(text)
 
+// wire: message.gitaly.InfoRefsRequest, message.gitaly.TreeEntryRequest, message.gitaly.GetTreeEntriesRequest
+// wire: message.gitaly.Repository
 t.test('requests', async (t) => {
   const repository = {
     storageName: 's',
@@ -44,6 +46,7 @@ t.test('answers', async (t) => {
   t.match(entries, [{ oid: 'o', path: bytes('p'), type: 3, mode: 6, commitOid: 'c', flatPath: bytes('f') }])
 })
 
+// wire: gitaly.InfoRefsUploadPack, gitaly.TreeEntry, gitaly.GetTreeEntries
 t.test('methods', async (t) => {
   const named = [SmartHTTPService.method.infoRefsUploadPack, ...Object.values(CommitService.method)]
   t.strictSame(
@@ -56,6 +59,7 @@ t.test('methods', async (t) => {
   )
 })
 
+// wire: gitaly.token, gitaly.features
 t.test('metadata', async (t) => {
   const at = Date.parse('2026-06-01T00:00:00.900Z')
   // printf 1780272000 | openssl dgst -sha256 -hmac secret

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { createOriginCheck } from '../../../../../src/kas/servers/kubernetes/cors.ts'
 
+// wire: 8154.origin.port
 t.test('without a port any port will do', async (t) => {
   const allows = createOriginCheck('https://gitlab.example.com/path')
   t.ok(allows('https://gitlab.example.com'))
@@ -22,6 +23,7 @@ t.test('without a port any port will do', async (t) => {
   }
 })
 
+// wire: 8154.origin.port
 t.test('a port that is named must be it', async (t) => {
   const allows = createOriginCheck('http://127.0.0.1:9300')
   t.ok(allows('http://127.0.0.1:9300'))
@@ -32,6 +34,7 @@ t.test('a port that is named must be it', async (t) => {
   t.notOk(standard('https://gitlab.example.com:8443'))
 })
 
+// wire: 8154.origin.none
 t.test('without external_url no page may call', async (t) => {
   t.notOk(createOriginCheck(undefined)('https://gitlab.example.com'))
 })

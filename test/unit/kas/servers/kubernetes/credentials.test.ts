@@ -12,6 +12,7 @@ const read = (
   )
 const bearer = (value: string) => read({ authorization: [value] })
 
+// wire: credential.ci, credential.pat
 t.test('tokens', async (t) => {
   t.same(bearer('Bearer ci:42:glcbt-a:b'), { kind: 'job', agentId: 42n, token: 'glcbt-a:b' })
   t.same(bearer('Bearer pat:9223372036854775807:x'), {
@@ -41,6 +42,8 @@ const refusals: [string, string][] = [
   ['Bearer ci_user:1:a', 'Authorization header: unknown token type'],
   ['Bearer blabla:1:asd', 'Authorization header: unknown token type'],
 ]
+// wire: error.credential.scheme, error.credential.value, error.credential.agent-id, error.credential.range
+// wire: error.credential.empty, error.credential.type
 for (const [value, text] of refusals) {
   t.throws(() => bearer(value), { code: 'CREDENTIALS_INVALID', message: `Unauthorized: ${text}` }, value)
 }
@@ -54,6 +57,7 @@ t.test('a token at the place of the agent id is not repeated', async (t) => {
   }
 })
 
+// wire: error.credential.two, error.credential.scheme, error.credential.none
 t.test('headers that contradict one another', async (t) => {
   const message = 'Unauthorized: Authorization header: expecting a single header, got 2'
   t.throws(() => read({ authorization: ['a', 'b'] }), { message })
@@ -67,6 +71,7 @@ t.test('headers that contradict one another', async (t) => {
   t.throws(() => read({ cookies: ['other=1'] }), { message: 'Unauthorized: no valid credentials provided' })
 })
 
+// wire: credential.cookie, credential.cookie.query, credential.cookie.decode, credential.cookie.several
 t.test('cookies', async (t) => {
   const cookie = (key: string) => ({ type: 'session_cookie', key, csrfToken: 'c' })
   const head = { agentIds: ['42'], csrfTokens: ['c'] }
@@ -88,6 +93,8 @@ t.test('cookies', async (t) => {
   t.match(read({ cookies: ['_gitlab_kas=k'], ...head }, { agentIds: ['7'], csrfTokens: ['d'] }), { agentId: 42n })
 })
 
+// wire: error.credential.csrf, error.credential.cookie-agent, error.credential.cookie-empty
+// wire: error.credential.cookie-value
 t.test('cookies that are refused', async (t) => {
   const message = (text: string) => ({ code: 'CREDENTIALS_INVALID', message: `Unauthorized: ${text}` })
   const cookies = ['_gitlab_kas=k']

@@ -11,6 +11,8 @@ const answer = (spec: ErrorSpec, at: 'entry' | 'tunnel' = 'entry', accept: strin
 }
 const message = (made: { body: string | Uint8Array }) => JSON.parse(String(made.body)).message
 
+// wire: error.status, error.prefix, error.json, error.credential.header, error.ci.401, error.ci.404, error.ci.other
+// wire: error.ci.agent, error.user.refused
 t.test('captured bodies', async (t) => {
   const cause = (status: number) =>
     new KasError({ code: 'GITLAB_STATUS', status, path: '/api/v4/job/allowed_agents', told: 'more than is shown' })
@@ -37,6 +39,7 @@ t.test('captured bodies', async (t) => {
   t.equal(message(answer({ code: 'AGENT_NOT_ALLOWED' })), 'GitLab Agent Server: Forbidden: agentId is not allowed')
 })
 
+// wire: error.user.other
 t.test('GitLab that cannot be asked is named', async (t) => {
   const path = '/api/v4/internal/kubernetes/authorize_proxy_user'
   const system = new Error('connect ECONNREFUSED 10.0.0.1:443')
@@ -50,6 +53,7 @@ t.test('GitLab that cannot be asked is named', async (t) => {
   )
 })
 
+// wire: error.trace-id
 t.test('other causes stay with us', async (t) => {
   const made = answer({ code: 'JOB_AGENTS_FAILED' }, 'entry', [], new Error('connect ECONNREFUSED 10.0.0.1:443'))
   t.equal(message(made), 'GitLab Agent Server: Failed to get allowed agents for CI job token')
@@ -59,6 +63,7 @@ t.test('other causes stay with us', async (t) => {
   t.match(message(internal), internal.traceId)
 })
 
+// wire: error.yaml
 t.test('captured YAML', async (t) => {
   const cause = new KasError({ code: 'GITLAB_STATUS', status: 401, path: '/api/v4/job/allowed_agents' })
   const made = answer({ code: 'JOB_TOKEN_UNAUTHORIZED' }, 'entry', ['application/yaml'], cause)
@@ -92,6 +97,7 @@ t.test('YAML that must be read back as it was', async (t) => {
   }
 })
 
+// wire: error.protobuf
 t.test('protobuf', async (t) => {
   const made = answer({ code: 'AGENT_NOT_ALLOWED' }, 'entry', ['application/vnd.kubernetes.protobuf, */*'])
   t.equal(made.headers.get('Content-Type'), 'application/vnd.kubernetes.protobuf')
@@ -128,6 +134,7 @@ t.test('media types', async (t) => {
   t.equal(type('application/json;q=0'), 'text/plain; charset=utf-8')
 })
 
+// wire: error.406
 t.test('nothing acceptable, as captured', async (t) => {
   const made = answer({ code: 'CREDENTIALS_INVALID', detail: 'x' }, 'entry', ['text/html'])
   t.equal(made.code, 406)
@@ -139,6 +146,7 @@ t.test('nothing acceptable, as captured', async (t) => {
   )
 })
 
+// wire: error.502, error.find.absent, error.http.nested
 t.test('failures on the way', async (t) => {
   const absent = answer({ code: 'AGENT_NOT_CONNECTED', waitedMs: 20_000 }, 'tunnel')
   t.equal(absent.code, 502)

@@ -29,11 +29,13 @@ const user: UserGrant = {
 
 const pairs = (extra: readonly { key: string; val: readonly string[] }[] = []) => extra.map((e) => [e.key, ...e.val])
 
+// wire: as.agent
 t.test('as the agent: no impersonation', async (t) => {
   t.equal(jobImpersonation(agentId, { ...job, accessAs: { as: 'agent' } }), undefined)
   t.equal(userImpersonation(agentId, { ...user, accessAs: { as: 'agent' } }, 'personal_access_token'), undefined)
 })
 
+// wire: as.impersonate, as.impersonate.all
 t.test('impersonate: copied as it is', async (t) => {
   const impersonate = { username: 'robot', groups: ['a', 'b'], uid: 'u-1', extra: [{ key: 'k', val: ['1', '2'] }] }
   t.same(jobImpersonation(agentId, { ...job, accessAs: { as: 'impersonate', impersonate } }), impersonate)
@@ -49,6 +51,7 @@ t.test('impersonate without a user name is refused: agentk would act as itself',
   }
 })
 
+// wire: as.ci_job, as.ci_job.extra, as.ci_job.groups
 t.test('ci_job without environment', async (t) => {
   const found = jobImpersonation(agentId, job)
   t.equal(found?.username, 'gitlab:ci_job:900')
@@ -64,6 +67,7 @@ t.test('ci_job without environment', async (t) => {
   ])
 })
 
+// wire: as.ci_job, as.ci_job.extra, as.ci_job.groups
 t.test('ci_job with environment', async (t) => {
   const found = jobImpersonation(agentId, { ...job, environment: { slug: 'prod-eu', tier: 'production' } })
   t.same(found?.groups, [
@@ -82,6 +86,7 @@ t.test('ci_job with environment', async (t) => {
   ])
 })
 
+// wire: as.user, as.user.extra
 for (const type of ['session_cookie', 'personal_access_token'] as const) {
   t.test(`user by ${type}`, async (t) => {
     const found = userImpersonation(agentId, user, type)
@@ -103,6 +108,7 @@ for (const type of ['session_cookie', 'personal_access_token'] as const) {
   })
 }
 
+// wire: error.impersonation
 t.test('an unknown access_as is refused, never taken for the agent', async (t) => {
   const accessAs = { as: 'ci_user' } as never
   t.throws(() => jobImpersonation(agentId, { ...job, accessAs }), { code: 'IMPERSONATION_UNKNOWN' })

@@ -10,6 +10,7 @@ const read = (
   return readRequestHead({ rawHeaders, httpVersionMajor: major, httpVersionMinor: minor }, upgrading)
 }
 
+// wire: request.credentials
 t.test('what is for kas does not go on', async (t) => {
   const head = read([
     ['authorization', 'Bearer x'],
@@ -30,6 +31,7 @@ t.test('what is for kas does not go on', async (t) => {
   t.equal(head.contentLength, 3)
 })
 
+// wire: request.hop-by-hop, http.hop-by-hop
 t.test('hop-by-hop headers, and all that Connection names', async (t) => {
   const head = read([
     ['Connection', 'keep-alive, X-Hop'],
@@ -51,6 +53,7 @@ t.test('hop-by-hop headers, and all that Connection names', async (t) => {
   t.same(head.upgrade, ['h2c'])
 })
 
+// wire: http.names
 t.test('names become canonical, values stay in order', async (t) => {
   const head = read([
     ['impersonate-user', 'ada'],
@@ -69,6 +72,7 @@ t.test('names become canonical, values stay in order', async (t) => {
   t.same(head.accept, ['text/plain', '*/*'])
 })
 
+// wire: http.connection-upgrade, upgrade.names, request.websocket-token
 t.test('an upgrade keeps its header', async (t) => {
   const head = read(
     [

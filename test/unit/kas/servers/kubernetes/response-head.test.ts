@@ -11,6 +11,7 @@ const read = (
   return readResponseHead({ statusCode, status, header }, { ...options, ...rest })
 }
 
+// wire: answer.hop-by-hop, answer.cors, answer.server, error.credential.header
 t.test('what a cluster must not say is removed, in any spelling', async (t) => {
   const { headers } = read([
     ['Connection', ['close, X-Hop']],
@@ -37,6 +38,7 @@ t.test('what a cluster must not say is removed, in any spelling', async (t) => {
   t.same(headers, ['Server', 'nginx', 'Warning', '299 - "a"', 'Warning', '299 - "b"', 'Via', 'gRPC/1.0 kas'])
 })
 
+// wire: answer.via, answer.cors
 t.test('Via is appended, Vary merged', async (t) => {
   const header: Headers = [
     ['Via', ['2.0 gitlab-agent/v1/x']],

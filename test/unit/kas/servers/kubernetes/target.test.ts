@@ -4,6 +4,7 @@ import { parseTarget } from '../../../../../src/kas/servers/kubernetes/target.ts
 const parse = (target: string, prefix = '/') => parseTarget(target, prefix)
 const nothing = { query: [], agentIds: [], csrfTokens: [], wantsToken: false }
 
+// wire: request.path, http.path
 t.test('the path, decoded once', async (t) => {
   t.same(parse('/api/v1/pods'), { path: '/api/v1/pods', ...nothing })
   t.same(parse('/api?'), { path: '/api', ...nothing })
@@ -15,6 +16,7 @@ t.test('the path, decoded once', async (t) => {
   t.equal(parse('/a...b/..c/d..').path, '/a...b/..c/d..', 'dots in names')
 })
 
+// wire: request.query, http.query
 t.test('the query, decoded, sorted by name, values in order', async (t) => {
   t.same(parse('/?b=2&a=1&b=1&c&d=&&e=x=y').query, [
     ['a', ['1']],
@@ -30,6 +32,7 @@ t.test('the query, decoded, sorted by name, values in order', async (t) => {
   t.same(parse('/?a=1?b').query, [['a', ['1?b']]])
 })
 
+// wire: request.query
 t.test('what is meant for kas is taken out', async (t) => {
   t.same(parse('/?watch=1&gitlab-agent-id=42&gitlab-csrf-token=x&gitlab-csrf-token=y'), {
     path: '/',
@@ -42,6 +45,7 @@ t.test('what is meant for kas is taken out', async (t) => {
   t.match(parse('/watch?kas-websocket-token-request=no'), { query: [], wantsToken: false })
 })
 
+// wire: 8154.prefix, 8154.prefix.slash
 t.test('the prefix', async (t) => {
   t.equal(parse('/k8s-proxy/api', '/k8s-proxy/').path, '/api')
   t.equal(parse('/k8s-proxy/', '/k8s-proxy/').path, '/')

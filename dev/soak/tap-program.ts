@@ -4,12 +4,11 @@ import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Findings, Stage } from './scene.ts'
 
-/** a program of the tests, which tells in TAP what holds: it shares their network namespaces */
-const program = resolve(import.meta.dirname, '../../test/soak/namespaces.ts')
 const timeoutMs = 3_600_000
 
-/** Replicas with addresses of their own, found by each source of discovery alone; each source fails in each way. */
-export async function namespaces({ say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
+/** A scene that is a program in test/soak, where the tests' support is: it tells in TAP what holds. */
+export async function tapProgram(name: string, { say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
+  const program = resolve(import.meta.dirname, `../../test/soak/${name}.ts`)
   const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(timeoutMs / 1000) }
   const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const end = () => child.kill('SIGTERM')

@@ -1,33 +1,31 @@
-import { Code, KasError } from '../../../lib/errors.ts'
-import {
-  decodeHttpRequest,
-  type HttpRequestHeader,
-  type HttpRequestMessage,
-  httpMessageOrder,
-} from '../../../proto/http-over-grpc.ts'
-import { MessageOrder } from '../../../proto/message-order.ts'
+import { Code, KasError } from '../lib/errors.ts'
+import { type HttpMessage, httpMessageOrder } from './http-over-grpc.ts'
+import { MessageOrder } from './message-order.ts'
 
-/** The messages of one request, read in order, each once. */
-export class RequestMessages {
+/** The messages of one request (wire-protocol 1.3), read in order, each once. */
+export class HttpRequestMessages<Header> {
   readonly #messages: AsyncIterator<Uint8Array>
+  readonly #decode: (bytes: Uint8Array) => HttpMessage<Header>
   readonly #order = new MessageOrder(httpMessageOrder)
   /** read ahead, to learn whether a body of unknown length is there at all */
-  #peeked: HttpRequestMessage | undefined
+  #peeked: HttpMessage<Header> | undefined
   #trailerSeen = false
 
-  constructor(messages: AsyncIterable<Uint8Array>) {
+  /** @param decode - throws KasError INVALID_MESSAGE */
+  constructor(messages: AsyncIterable<Uint8Array>, decode: (bytes: Uint8Array) => HttpMessage<Header>) {
     this.#messages = messages[Symbol.asyncIterator]()
+    this.#decode = decode
   }
 
   /** @throws KasError INVALID_MESSAGE when the request does not begin with its header */
-  async header(): Promise<HttpRequestHeader> {
+  async header(): Promise<Header> {
     const message = await this.next()
     if (message?.kind !== 'header') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request header' })
     return message.header
   }
 
   /** The next message, undefined at the caller's half-close. @throws KasError */
-  async next(): Promise<HttpRequestMessage | undefined> {
+  async next(): Promise<HttpMessage<Header> | undefined> {
     const peeked = this.#peeked
     if (peeked) {
       this.#peeked = undefined
@@ -38,7 +36,7 @@ export class RequestMessages {
       this.#order.end()
       return undefined
     }
-    const message = decodeHttpRequest(value)
+    const message = this.#decode(value)
     this.#order.accept(message.kind)
     if (message.kind === 'trailer') this.#trailerSeen = true
     return message

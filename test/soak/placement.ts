@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
 import { delay } from '../../src/lib/signals.ts'
 import { kubernetesApiMethod } from '../../src/proto/http-over-grpc.ts'
+import { CountingRelay } from '../cluster/counting-relay.ts'
+import { dialFake, type Fronted, grpcAddress, webSocketAddress } from '../cluster/front-cases.ts'
+import { startHaproxy, startNginx } from '../cluster/front-program.ts'
+import { FrontedReplicas } from '../cluster/fronted-replicas.ts'
 import { absent } from '../support/absent.ts'
 import { eventually } from '../support/eventually.ts'
-import { CountingRelay } from './counting-relay.ts'
-import { dialFake, type Fronted, grpcAddress, webSocketAddress } from './front-cases.ts'
-import { startHaproxy, startNginx } from './front-program.ts'
-import { FrontedReplicas } from './fronted-replicas.ts'
 
 /** Agents come back to where their token leads once their connections have aged, and the others' never move. */
 

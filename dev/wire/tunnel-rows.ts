@@ -1,0 +1,153 @@
+import { wireSection } from './row.ts'
+
+/** What passes through a tunnel, and what its ends mean. */
+
+export const tunnelRows = wireSection('8150: a tunnel', [
+  [
+    'tunnel.descriptor-first',
+    'W 1.2, 3.1',
+    'defined',
+    'the agent’s first message is its descriptor, else INVALID_ARGUMENT',
+  ],
+  ['tunnel.idle-silent', 'W 1.2, 3.1', 'defined', 'nothing may come from an agent on an idle tunnel: INVALID_ARGUMENT'],
+  ['tunnel.kas-first', 'W 0.3.1', 'captured 1', 'then kas speaks first, with `request_info`'],
+  ['tunnel.request-info', 'W 1.2', 'captured 1', '`method_name` begins with a slash'],
+  [
+    'tunnel.order',
+    'W 1.2',
+    'defined',
+    'header, messages, trailer, end: another order ends the call and Connect, INVALID_ARGUMENT',
+  ],
+  [
+    'tunnel.order.kas',
+    'W 1.2',
+    'defined',
+    '`request_info`, messages, `close_send`, end: agentk ends a tunnel with another order',
+  ],
+  [
+    'tunnel.error-first',
+    'W 0.3.7, 3.2',
+    'defined',
+    'an error straight after the descriptor is the call’s; Connect ends with OK',
+  ],
+  ['tunnel.error-last', 'W 1.2, 3.4', 'defined', 'an error after the trailer; its metadata reaches the caller'],
+  [
+    'tunnel.error-untrailed',
+    'W 1.18',
+    'defined',
+    'an error after a header, without a trailer, as agents before 13.10 send it',
+  ],
+  ['tunnel.unset', 'W 1.17', 'defined', 'no field of the oneof set: INVALID_ARGUMENT'],
+  [
+    'tunnel.method',
+    'W 2.8, 3.1',
+    'defined',
+    'a call goes to a tunnel whose descriptor names its service and method, by these exact words',
+  ],
+  ['tunnel.half-close', 'W 3.4', 'defined', 'the caller’s half-close becomes `close_send`, reading goes on'],
+  [
+    'tunnel.caller-breaks',
+    'W 3.4',
+    'defined',
+    'a caller whose messages break: Connect ends CANCELLED, `read from incoming stream`',
+  ],
+  [
+    'tunnel.caller-leaves',
+    'W 3.4',
+    'defined',
+    'a caller that leaves: Connect ends CANCELLED, `Incoming stream closed`',
+  ],
+  ['tunnel.lost', 'W 3.4', 'defined', 'the connection of the agent is lost: the caller is told, UNAVAILABLE'],
+  ['tunnel.idle-end', 'W 3.1', 'defined', 'an idle tunnel that retires, or whose agent half-closes, ends with OK'],
+  ['tunnel.unused', 'W 3.1', 'defined', 'a tunnel that was found and not used becomes idle again'],
+  [
+    'tunnel.metadata.response',
+    'W 3.3',
+    'defined',
+    'the agent’s header and trailer metadata reach the caller, repeated and `-bin` values too',
+  ],
+  ['tunnel.metadata.hop', 'W 3.3, 4.2', 'defined', 'keys that begin `kas-hop-` never reach the agent'],
+  ['tunnel.metadata.jwt', 'W 3.3', 'captured 1', 'nor does the JWT of 8153 or 8155 (stock leaks it)'],
+  ['tunnel.metadata.reserved', 'W 3.3', 'defined', 'nor do the keys that belong to gRPC'],
+  ['tunnel.flow', 'W 3.6', 'defined', 'a call that nobody reads slows no other of its connection'],
+  ['tunnel.shared', 'W 0.3.1', 'captured 2', 'without an extension of ours a tunnel carries one call, then it ends'],
+])
+
+export const findingRows = wireSection('Finding a tunnel', [
+  [
+    'error.find.absent',
+    'W 3.5',
+    'captured 3',
+    'no tunnel in 20 s: DEADLINE_EXCEEDED `Agent connection not found. Is agent up to date and connected?`',
+  ],
+  ['figure.find', 'W 3.5', 'captured 3', 'the 20 s'],
+  ['find.waits', 'W 4.2', 'defined', 'a call for an absent agent waits for it, and goes on as soon as it comes'],
+  ['find.caller-leaves', 'W 3.5', 'defined', 'a caller that leaves meanwhile takes no tunnel'],
+  ['error.find.leaving', 'W 3.5', 'defined', 'this kas is leaving: UNAVAILABLE `kas is shutting down`'],
+  ['error.find.routing', 'W 3.5', 'defined', 'no agent id where one must be, or no number: INVALID_ARGUMENT'],
+  ['find.any-replica', 'W 4.2', 'defined', 'any replica takes a call for any agent, whichever holds it'],
+  ['find.any-method', 'G 10.2 no. 7', 'defined', 'any service and method of an agent, as raw messages'],
+  ['find.burst', 'W 2.7', 'captured 4', '500 calls at once against 2 idle tunnels are all served'],
+])
+
+export const httpRows = wireSection('HTTP over gRPC', [
+  ['http.order', 'W 1.3', 'defined', 'header, data, trailer, upgradeData, in this order, the same in both directions'],
+  ['http.trailer', 'W 1.3', 'defined', 'a trailer is sent also where there is no body'],
+  ['http.length.absent', 'W 1.3', 'defined', '`content_length` absent: not known'],
+  ['http.length.0', 'W 1.3', 'captured 1', '`content_length` 0, explicit for a GET: there is no body'],
+  ['http.length.-1', 'W 1.3', 'defined', '`content_length` -1: a body of unknown length'],
+  ['http.length.0.data', 'W 1.3', 'defined', 'data all the same: INTERNAL'],
+  ['http.length.upgrade', 'W 1.3', 'defined', 'for upgrades always 0'],
+  ['http.names', 'W 0.3.5, 1.3', 'defined', 'names of headers are sent in Go’s canonical form'],
+  ['http.path', 'W 1.3', 'defined', '`url_path` is decoded once, `%2F` becomes `/`'],
+  ['http.query', 'W 1.3', 'defined', '`query` is the decoded multimap; it is encoded again, sorted by name'],
+  ['http.hop-by-hop', 'W 1.3, 6.4', 'defined', 'headers of the hop, and those that `Connection` names, are removed'],
+  ['http.connection-upgrade', 'W 1.3', 'defined', 'for upgrades `Upgrade` stays and `Connection` is exactly `upgrade`'],
+  [
+    'http.extra',
+    'W 1.3',
+    'defined',
+    'the type URL of `extra`: `type.googleapis.com/gitlab.agent.kubernetes_api.rpc.HeaderExtra`',
+  ],
+  [
+    'http.extra.unknown',
+    'W 1.4',
+    'unsure',
+    'an `extra` of another type is refused: without it the agent would act as itself',
+  ],
+  [
+    'http.pairs',
+    'W 1.1',
+    'defined',
+    'maps as lists of pairs (17.6 and later): keys that come twice, empty lists, bytes, in their order',
+  ],
+  [
+    'http.utf8',
+    'W 1.1',
+    'defined',
+    'what is sent is valid UTF-8: agents before 17.6 refuse the whole message otherwise',
+  ],
+  [
+    'http.via.agent',
+    'W 1.4',
+    'defined',
+    'agentk appends `Via: gRPC/1.0 gitlab-agent/<version>/<commit>` to the request',
+  ],
+  ['http.via.answer', 'W 1.4', 'captured 3', 'and `Via: <protocol> gitlab-agent/<version>/<commit>` to the answer'],
+  [
+    'error.http.nested',
+    'W 1.4, 6.3',
+    'captured 3',
+    'two impersonations: UNAVAILABLE `gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity`',
+  ],
+  ['http.impersonation.none', 'W 1.4', 'defined', 'no `extra`, or an empty one: the agent acts as itself'],
+  ['http.impersonation.headers', 'W 6.3', 'defined', '`Impersonate-User`, `-Group`, `-Uid`, `-Extra-<escaped key>`'],
+  [
+    'error.http.unavailable',
+    'W 1.4',
+    'defined',
+    'the API server cannot be reached: UNAVAILABLE, text begins `gRPC -> HTTP: `',
+  ],
+  ['error.http.cancelled', 'W 1.4', 'defined', 'a cancelled call: CANCELLED, its request ends'],
+  ['http.upgrade.refused', 'W 1.4, 6.5', 'defined', 'an upgrade that the API server refuses is an ordinary answer'],
+])

@@ -1,0 +1,7 @@
+/** `npm run wire`: writes doc/wire.md. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { wireTable } from './table.ts'
+
+const root = join(import.meta.dirname, '../..')
+writeFileSync(join(root, 'doc/wire.md'), wireTable(root))

@@ -1,0 +1,27 @@
+import { Counter } from 'prom-client'
+import type { Registry } from '../../../lib/metrics.ts'
+
+export interface FluxMetrics {
+  /** an agent was told of a push */
+  notified(): void
+  /** an agent was not told of a push: of a later one to the same project, or GitLab could not be asked for too long */
+  dropped(): void
+}
+
+export const noFluxMetrics: FluxMetrics = { notified: () => undefined, dropped: () => undefined }
+
+/** Upstream's names (wire-protocol 8.1). */
+export function createFluxMetrics(register: Registry): FluxMetrics {
+  const registers = [register]
+  const notified = new Counter({
+    name: 'flux_git_push_notifications_total',
+    help: 'Pushes that agents were told of, for their Flux',
+    registers,
+  })
+  const dropped = new Counter({
+    name: 'flux_dropped_git_push_notifications_total',
+    help: 'Pushes that agents were not told of: too many at once, or GitLab was away for too long',
+    registers,
+  })
+  return { notified: () => notified.inc(), dropped: () => dropped.inc() }
+}

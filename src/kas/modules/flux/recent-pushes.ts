@@ -1,0 +1,101 @@
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../../lib/clock.ts'
+import type { AgentId } from '../../../proto/call.ts'
+
+/** A push to a branch of a project, as it is told. */
+export interface Push {
+  readonly projectId: bigint
+  /** full path */
+  readonly projectPath: string
+  /** the same at all replicas; absent: a replica told of it that has no such ids */
+  readonly id?: bigint
+}
+
+/** The newest push to a project. */
+export interface RecentPush extends Push {
+  readonly id: bigint
+  /** milliseconds since 1970 */
+  readonly heardAt: number
+  /** agents that this replica has told */
+  readonly told: Set<AgentId>
+}
+
+export interface RecentPushesComponents {
+  /** the pushes that this replica hears of */
+  readonly pushEvents: { onPush(listener: (push: Push) => void): () => void }
+  readonly clock: Clock
+}
+
+export interface RecentPushesOptions {
+  /** the longest that an agent stays away after an error (wire-protocol 2.5), in ms */
+  readonly rememberMs: number
+  /** of which the newest push is remembered; the oldest pushes make room */
+  readonly maxProjects: number
+}
+
+export const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
+
+/** @param again - an agent that has heard of it perhaps only: nobody else is told again */
+export type PushListener = (push: RecentPush, again?: AgentId) => void
+
+/** Remembers pushes for a while, so that an agent that was reconnecting hears of them too. */
+export class RecentPushes {
+  readonly #clock: Clock
+  readonly #options: RecentPushesOptions
+  /** by path, in the order in which they were heard */
+  readonly #pushes = new Map<string, RecentPush>()
+  readonly #listeners = new Set<PushListener>()
+
+  constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
+    this.#clock = components.clock
+    this.#options = options
+    components.pushEvents.onPush((push) => this.#hear(push))
+  }
+
+  /** Calls `listener` for each push, until the returned function is called. */
+  follow(listener: PushListener): () => void {
+    const own: PushListener = (push, again) => listener(push, again)
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  /** The newest push of each project, the oldest first. */
+  recent(): Iterable<RecentPush> {
+    this.#forget()
+    return this.#pushes.values()
+  }
+
+  /** What an agent was told may not have arrived. */
+  takeBack(push: RecentPush, agentId: AgentId): void {
+    push.told.delete(agentId)
+    this.#forget()
+    if (this.#pushes.get(push.projectPath) !== push) return // a newer one has been told since, or will be
+    for (const listener of this.#listeners) listener(push, agentId)
+  }
+
+  isRecent({ heardAt }: RecentPush): boolean {
+    const age = this.#clock.now() - heardAt
+    return age >= 0 && age < this.#options.rememberMs
+  }
+
+  #hear({ projectId, projectPath, id }: Push): void {
+    const push = {
+      projectId,
+      projectPath,
+      id: id ?? randomBytes(8).readBigUInt64BE(),
+      heardAt: this.#clock.now(),
+      told: new Set<AgentId>(),
+    }
+    this.#pushes.delete(projectPath) // to the end: the newest
+    this.#pushes.set(projectPath, push)
+    this.#forget()
+    for (const listener of this.#listeners) listener(push)
+  }
+
+  #forget(): void {
+    for (const [path, push] of this.#pushes) {
+      if (this.isRecent(push) && this.#pushes.size <= this.#options.maxProjects) return
+      this.#pushes.delete(path)
+    }
+  }
+}

@@ -1,0 +1,240 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { abortable, linkedController } from '../../../lib/signals.ts'
+import type { AgentId, Metadata } from '../../../proto/call.ts'
+import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
+import { decodeMessage } from '../../../proto/grpc/unary.ts'
+import type { Agent } from '../../directory/directory.ts'
+import type { Usage } from '../../directory/usage.ts'
+import type { FluxMetrics } from './flux-metrics.ts'
+import type { RecentPush, RecentPushes } from './recent-pushes.ts'
+
+/** `/package.Service/Method` that this module serves on 8150. */
+export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
+
+/** What the module needs of a call; a ServerStream has it. */
+export interface ReconcileStream {
+  readonly metadata: Metadata
+  readonly messages: AsyncIterable<Uint8Array>
+  readonly signal: AbortSignal
+  sendMetadata(metadata: Metadata): void
+  send(message: Uint8Array): Promise<void> | undefined
+}
+
+export interface ReconcileProjectsComponents<Stream extends ReconcileStream> {
+  readonly pushes: Pick<RecentPushes, 'follow' | 'recent' | 'isRecent' | 'takeBack'>
+  /** Asks anew whose call this is: throws a KasError once the token is void. */
+  authenticate(stream: Stream): Promise<Agent>
+  /** Whether the agent may hear of the project; throws DIRECTORY_UNAVAILABLE when nobody can say. */
+  readsProject(stream: Stream, projectPath: string, signal: AbortSignal): Promise<boolean>
+  /** Aborts when the stream should end with OK, for the agent to open it on a newer connection. */
+  retired(stream: Stream): AbortSignal
+  /** Calls `listener` when the token may have become void. */
+  onDirectoryChange?(listener: () => void): () => void
+  readonly usage: Pick<Usage, 'count' | 'countUnique'>
+  readonly metrics: FluxMetrics
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+export interface ReconcileProjectsOptions {
+  /** of one stream; a request for more is refused */
+  readonly maxProjects?: number
+  /** pushes of one stream that wait to be told; beyond it those to the same project are told as one */
+  readonly maxPending?: number
+  /** waits while the directory is out of reach. ms, doubled from the first to the last */
+  readonly retryMs?: readonly [first: number, last: number]
+}
+
+const defaults = { maxProjects: 10_000, maxPending: 10, retryMs: [1000, 10_000] as readonly [number, number] }
+
+/** What was sent so shortly before the end may not have been read: an agent that goes away retires its connection. ms */
+const unsureMs = 5000
+
+/**
+ * Tells an agent of each push to the projects that it names, those while it was reconnecting too, until the connection
+ * retires.
+ *
+ * @see wire-protocol 1.9
+ */
+export function reconcileProjectsHandler<Stream extends ReconcileStream>(
+  components: ReconcileProjectsComponents<Stream>,
+  options: ReconcileProjectsOptions = {},
+): (agent: Agent, stream: Stream) => Promise<void> {
+  const limits = { ...defaults, ...options }
+  return async (agent, stream) => {
+    const projects = await readProjects(stream, limits.maxProjects)
+    stream.sendMetadata({})
+    await new Notices(components, limits, { agent, stream, projects }).run()
+  }
+}
+
+async function readProjects(stream: ReconcileStream, maxProjects: number): Promise<ReadonlySet<string>> {
+  for await (const bytes of stream.messages) {
+    const { project } = decodeMessage(ReconcileProjectsRequestSchema, bytes)
+    if (project.length > maxProjects) throw invalid(`${project.length} projects are more than ${maxProjects}`)
+    if (project.some(({ id }) => id === '')) throw invalid('project.id is required')
+    return new Set(project.map(({ id }) => id))
+  }
+  throw invalid('no request message')
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}
+
+/** One running stream. */
+class Notices<Stream extends ReconcileStream> {
+  readonly #components: ReconcileProjectsComponents<Stream>
+  readonly #limits: typeof defaults
+  readonly #clock: Clock
+  readonly #agent: Agent
+  readonly #stream: Stream
+  /** full paths */
+  readonly #projects: ReadonlySet<string>
+  /** what is to be told, the oldest first: at most `maxPending`, and two more for each project */
+  readonly #pending: RecentPush[] = []
+  /** what was told last, by path */
+  readonly #sent = new Map<string, { readonly push: RecentPush; readonly at: number }>()
+  #news = Promise.withResolvers<void>()
+  /** what the directory could not be asked about, by path: tried again later */
+  readonly #vain = new Map<string, RecentPush>()
+  #tries = 0
+  #cancelRetry: (() => void) | undefined
+
+  constructor(
+    components: ReconcileProjectsComponents<Stream>,
+    limits: typeof defaults,
+    call: { agent: Agent; stream: Stream; projects: ReadonlySet<string> },
+  ) {
+    this.#components = components
+    this.#limits = limits
+    this.#clock = components.clock ?? systemClock
+    this.#agent = call.agent
+    this.#stream = call.stream
+    this.#projects = call.projects
+  }
+
+  async run(): Promise<void> {
+    const { pushes, onDirectoryChange, retired } = this.#components
+    const unfollow = pushes.follow((push, again) => this.#heard(push, again))
+    const detachDirectory = onDirectoryChange?.(() => this.#news.resolve())
+    const retirement = retired(this.#stream)
+    const ended = linkedController(this.#stream.signal, retirement)
+    for (const push of pushes.recent()) if (!push.told.has(this.#agent.id)) this.#heard(push)
+    try {
+      for (;;) await this.#round(ended.signal)
+    } catch (error) {
+      if (!retirement.aborted || this.#stream.signal.aborted) throw error
+    } finally {
+      unfollow()
+      this.#takeBack()
+      this.#cancelRetry?.()
+      ended.dispose()
+      detachDirectory?.()
+    }
+  }
+
+  #heard(push: RecentPush, again?: AgentId): void {
+    if (!this.#projects.has(push.projectPath)) return
+    if (again !== undefined && !this.#isAgain(push, again)) return
+    const isFull = this.#pending.length >= this.#limits.maxPending
+    const at = isFull ? this.#pending.findLastIndex(({ projectPath }) => projectPath === push.projectPath) : -1
+    if (at >= 0) {
+      this.#pending[at] = push
+      this.#components.metrics.dropped()
+    } else this.#pending.push(push)
+    this.#news.resolve()
+  }
+
+  /** Whether this stream has to tell of a push that another stream of the agent has told perhaps only. */
+  #isAgain(push: RecentPush, agentId: AgentId): boolean {
+    if (agentId !== this.#agent.id) return false
+    const isSent = this.#sent.get(push.projectPath)?.push === push
+    if (isSent) push.told.add(agentId)
+    return !isSent && this.#vain.get(push.projectPath) !== push && !this.#pending.includes(push)
+  }
+
+  /** Tells of one push, or waits until there is one. */
+  async #round(signal: AbortSignal): Promise<void> {
+    this.#news = Promise.withResolvers() // before looking, so that nothing falls between
+    await abortable(this.#checkToken(), signal)
+    const push = this.#pending[0]
+    if (!push) return await abortable(this.#news.promise, signal)
+    const verdict = await abortable(this.#mayHear(push, signal), signal)
+    this.#take(push)
+    if (verdict === 'unknown') return this.#later(push)
+    this.#tries = 0
+    if (verdict === 'no') return this.#components.log.debug(this.#fields(push), 'An agent may not hear of a push')
+    await abortable(Promise.resolve(this.#send(push)), signal)
+  }
+
+  async #checkToken(): Promise<void> {
+    try {
+      const { id } = await this.#components.authenticate(this.#stream)
+      if (id !== this.#agent.id) throw new KasError({ code: 'UNAUTHENTICATED' })
+    } catch (error) {
+      if (KasError.from(error).code !== 'DIRECTORY_UNAVAILABLE') throw error
+    }
+  }
+
+  async #mayHear({ projectPath }: RecentPush, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'> {
+    try {
+      return (await this.#components.readsProject(this.#stream, projectPath, signal)) ? 'yes' : 'no'
+    } catch (error) {
+      if (KasError.from(error).code !== 'DIRECTORY_UNAVAILABLE') throw error
+      return 'unknown'
+    }
+  }
+
+  /** A newer push to the project may have taken its place. */
+  #take(push: RecentPush): void {
+    const at = this.#pending.indexOf(push)
+    if (at >= 0) this.#pending.splice(at, 1)
+  }
+
+  /** The directory is out of reach. */
+  #later(push: RecentPush): void {
+    const isWaiting = this.#vain.has(push.projectPath)
+    const isRecent = this.#components.pushes.isRecent(push)
+    if (isRecent) this.#vain.set(push.projectPath, push)
+    if (isWaiting || !isRecent) this.#components.metrics.dropped()
+    if (this.#vain.size === 0) return
+    const [first, last] = this.#limits.retryMs
+    this.#cancelRetry ??= this.#clock.after(Math.min(last, first * 2 ** this.#tries), () => {
+      this.#cancelRetry = undefined
+      this.#tries += 1
+      this.#pending.push(...this.#vain.values())
+      this.#vain.clear()
+      this.#news.resolve()
+    })
+  }
+
+  #send(push: RecentPush): Promise<void> | undefined {
+    const { usage, metrics, log } = this.#components
+    const response = create(ReconcileProjectsResponseSchema, { project: { id: push.projectPath }, pushId: push.id })
+    const room = this.#stream.send(toBinary(ReconcileProjectsResponseSchema, response))
+    push.told.add(this.#agent.id)
+    this.#sent.set(push.projectPath, { push, at: this.#clock.now() })
+    metrics.notified()
+    usage.count('flux_git_push_notifications_total')
+    usage.countUnique('flux_git_push_notified_unique_projects', push.projectId)
+    log.debug(this.#fields(push), 'An agent was told of a push')
+    return room
+  }
+
+  /** What may not have arrived counts as untold: the agent is told again, if it is back already at once. */
+  #takeBack(): void {
+    const { aborted, reason } = this.#stream.signal
+    const isLost = aborted && KasError.from(reason).code === 'TUNNEL_LOST'
+    for (const { push, at } of this.#sent.values()) {
+      if (isLost || this.#clock.now() - at < unsureMs) this.#components.pushes.takeBack(push, this.#agent.id)
+    }
+  }
+
+  #fields({ projectId }: RecentPush) {
+    return { mod_name: 'gitlab_flux', agent_id: String(this.#agent.id), project_id: String(projectId) }
+  }
+}

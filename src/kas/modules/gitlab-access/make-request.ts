@@ -1,0 +1,201 @@
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { Code, KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import type { Metadata } from '../../../proto/call.ts'
+import {
+  decodeModuleRequest,
+  encodeHttpResponse,
+  type HttpMessage,
+  type ModuleRequestHeader,
+} from '../../../proto/http-over-grpc.ts'
+import { HttpRequestMessages } from '../../../proto/http-request-messages.ts'
+import type { Agent } from '../../directory/directory.ts'
+import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
+import { moduleAnswerHeader } from './module-answer.ts'
+import { type ModuleRequestHead, moduleRequestHead } from './module-request.ts'
+
+/** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
+export interface ModuleRequest extends ModuleRequestHead {
+  readonly token: string
+  /** undefined: unknown, if there is a body */
+  readonly contentLength?: number
+  /** absent: none */
+  readonly body?: AsyncIterable<Uint8Array>
+}
+
+export interface ModuleAnswer {
+  readonly statusCode: number
+  readonly statusText: string
+  /** name, value, name, value */
+  readonly rawHeaders: readonly string[]
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/** What the module needs of a call; a ServerStream has it. */
+export interface MakeRequestStream {
+  readonly metadata: Metadata
+  readonly messages: AsyncIterable<Uint8Array>
+  readonly signal: AbortSignal
+  send(message: Uint8Array): Promise<void> | undefined
+}
+
+export interface MakeRequestComponents {
+  /**
+   * Makes the request, and has the answer taken before it resolves.
+   *
+   * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the request's body threw, or the signal's reason
+   */
+  passToGitlab(
+    request: ModuleRequest,
+    take: (answer: ModuleAnswer) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void>
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+export interface MakeRequestOptions {
+  /** of an agent that neither sends the rest of its request nor reads the answer, in ms */
+  readonly maxSilenceMs?: number
+  readonly turns?: AgentTurnsOptions
+}
+
+/** An agent that hangs must not hold one of the few turns at GitLab for ever. */
+const defaultMaxSilenceMs = 60_000
+
+/**
+ * Serves GitlabAccess.MakeRequest: an agent's HTTP request to a module of GitLab's, whose answer it gets as it comes.
+ *
+ * @see wire-protocol 1.3, 1.8, 5.3
+ */
+export function makeRequestHandler(
+  components: MakeRequestComponents,
+  options: MakeRequestOptions = {},
+): (agent: Agent, stream: MakeRequestStream, token: string) => Promise<void> {
+  const { log, clock = systemClock } = components
+  const patience: Patience = { clock, ms: options.maxSilenceMs ?? defaultMaxSilenceMs }
+  const turns = new AgentTurns({ clock }, options.turns)
+  return async (agent, stream, token) => {
+    const incoming = new PatientMessages(stream.messages, patience)
+    const messages = new HttpRequestMessages(incoming, decode)
+    const header = await messages.header()
+    const head = moduleRequestHead(header)
+    const fields = { mod_name: 'gitlab_access', agent_id: String(agent.id), module: header.moduleName.slice(0, 100) }
+    const leave = await turns.enter(agent.id, stream.signal)
+    const ended = linkedController(stream.signal)
+    const readRest = () => {
+      incoming.isWhole = true
+      messages.discard({ bodyAllowed: false }).catch((error: unknown) => ended.abort(error))
+    }
+    try {
+      const body = await bodyOf(messages, header, readRest)
+      const take = (answer: ModuleAnswer) => sendAnswer(stream, answer, patience)
+      await components.passToGitlab({ ...head, ...body, token }, take, ended.signal)
+    } catch (error) {
+      log.debug({ ...fields, error }, "An agent's request to GitLab failed")
+      throw accessError(error)
+    } finally {
+      leave()
+      ended.dispose()
+    }
+  }
+}
+
+/** A request upgrades no connection. */
+function decode(bytes: Uint8Array): HttpMessage<ModuleRequestHeader> {
+  const message = decodeModuleRequest(bytes)
+  if (message.kind === 'upgradeData') throw invalid('connection upgrade is not supported')
+  return message
+}
+
+/** @param onEnd - called when all of the body has been read, or there is none */
+async function bodyOf(
+  messages: HttpRequestMessages<ModuleRequestHeader>,
+  { contentLength = -1 }: ModuleRequestHeader,
+  onEnd: () => void,
+): Promise<Pick<ModuleRequest, 'body' | 'contentLength'>> {
+  if (contentLength === 0 || (contentLength < 0 && !(await messages.hasBody()))) {
+    onEnd()
+    return {}
+  }
+  const body = wholeBody(messages.body(), contentLength, onEnd)
+  return contentLength < 0 ? { body } : { body, contentLength }
+}
+
+/** @param contentLength - -1: any will do */
+async function* wholeBody(
+  chunks: AsyncIterable<Uint8Array>,
+  contentLength: number,
+  onEnd: () => void,
+): AsyncGenerator<Uint8Array> {
+  let bytes = 0
+  for await (const chunk of chunks) {
+    bytes += chunk.length
+    if (contentLength >= 0 && bytes > contentLength) throw invalid('the body is longer than content_length')
+    yield chunk
+  }
+  if (bytes < contentLength) throw invalid('the body is shorter than content_length')
+  onEnd()
+}
+
+async function sendAnswer(stream: MakeRequestStream, answer: ModuleAnswer, patience: Patience): Promise<void> {
+  const { statusCode, statusText, rawHeaders, body } = answer
+  const send = async (message: Uint8Array) => {
+    const room = stream.send(message)
+    if (room) await within(room, patience, 'the answer was not read')
+  }
+  await send(encodeHttpResponse.header(moduleAnswerHeader(statusCode, statusText, rawHeaders)))
+  for await (const chunk of body) await send(encodeHttpResponse.data(chunk))
+  await send(encodeHttpResponse.trailer)
+}
+
+interface Patience {
+  readonly clock: Clock
+  readonly ms: number
+}
+
+/** Messages whose sender must not fall silent before its request is whole. */
+class PatientMessages implements AsyncIterableIterator<Uint8Array> {
+  isWhole = false
+  readonly #source: AsyncIterator<Uint8Array>
+  readonly #patience: Patience
+
+  constructor(source: AsyncIterable<Uint8Array>, patience: Patience) {
+    this.#source = source[Symbol.asyncIterator]()
+    this.#patience = patience
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    const next = this.#source.next()
+    return this.isWhole ? next : within(next, this.#patience, 'the request did not go on')
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+}
+
+async function within<T>(promise: Promise<T>, { clock, ms }: Patience, what: string): Promise<T> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const cancel = clock.after(ms, () =>
+    reject(new KasError({ code: 'STATUS', grpc: Code.DEADLINE_EXCEEDED, message: `${what} for ${ms} ms` })),
+  )
+  try {
+    return await Promise.race([promise, late])
+  } finally {
+    cancel()
+  }
+}
+
+/** As upstream words what fails between kas and GitLab; other errors are the agent's own, or its leaving. */
+function accessError(error: unknown): KasError {
+  const failure = KasError.from(error)
+  if (failure.code !== 'GITLAB_UNREACHABLE' && failure.code !== 'GITLAB_BUSY') return failure
+  const message = `gRPC -> HTTP: ${failure.message}`
+  return new KasError({ code: 'STATUS', grpc: failure.grpcCode, message }, { cause: error })
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

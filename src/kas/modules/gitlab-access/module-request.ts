@@ -1,0 +1,93 @@
+import { KasError } from '../../../lib/errors.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
+import { canonicalHeaderName, type Headers, type ModuleRequestHeader } from '../../../proto/http-over-grpc.ts'
+import { requestUrl } from '../../../proto/request-url.ts'
+
+/** The head of an agent's request as GitLab gets it. */
+export interface ModuleRequestHead {
+  readonly method: string
+  /** `/<module>/<path>?<query>`, encoded */
+  readonly target: string
+  /** name, value, name, value; without what kas says itself */
+  readonly headers: string[]
+}
+
+/** Of a whole head; GitLab's own web servers take less. */
+const maxHeadBytes = 64 * 1024
+const maxHeaderLines = 500
+
+/**
+ * Headers of one hop, those by which GitLab knows who calls, and those that a proxy in front of GitLab would say: the
+ * agent's word on them must not pass for kas'.
+ */
+const notPassed = new Set([
+  ...hopByHopHeaders,
+  'Authorization',
+  'Content-Length',
+  'Cookie',
+  'Deploy-Token',
+  'Expect',
+  'Forwarded',
+  'Host',
+  'Job-Token',
+  'Private-Token',
+  'Sudo',
+  'User-Agent',
+  'X-Real-Ip',
+  'X-Sendfile-Type',
+])
+const notPassedPrefixes = /^(?:Gitlab-|X-Forwarded-|X-Accel-)/
+
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
+/** a tunnel and an echo: no requests to a module */
+const notServed = new Set(['CONNECT', 'TRACE'])
+
+/**
+ * @throws KasError INVALID_MESSAGE: an upgrade, a path that would leave its module, or what HTTP forbids
+ * @see wire-protocol 1.8, 5.3
+ */
+export function moduleRequestHead(header: ModuleRequestHeader): ModuleRequestHead {
+  const { method } = header
+  if (!token.test(method) || notServed.has(method)) throw invalid('the method of the request is not served')
+  const target = moduleTarget(header)
+  const headers = passedHeaders(header.header)
+  const bytes = headers.reduce((sum, text) => sum + text.length, target.length)
+  if (bytes > maxHeadBytes) throw invalid(`the head of the request has more than ${maxHeadBytes} bytes`)
+  return { method, target, headers }
+}
+
+function moduleTarget({ moduleName, urlPath, query }: ModuleRequestHeader): string {
+  if (/[/\\]/.test(moduleName) || isDots(moduleName)) throw invalid('module_name is no name')
+  if (!urlPath.startsWith('/')) throw invalid('url_path must begin with a slash')
+  // it would name another endpoint, which an agent must not reach with kas' own word
+  if (urlPath.split(/[/\\]/).some(isDots)) throw invalid('url_path must not hold . or .. as a segment')
+  return `/${encodeURIComponent(moduleName.toWellFormed())}${requestUrl(urlPath, query)}`
+}
+
+function isDots(segment: string): boolean {
+  return segment === '.' || segment === '..'
+}
+
+function passedHeaders(header: Headers): string[] {
+  const passed: string[] = []
+  const named = namedByConnection(
+    header.flatMap(([name, values]) => (canonicalHeaderName(name) === 'Connection' ? values : [])),
+  )
+  for (const [name, values] of header) {
+    const canonical = canonicalHeaderName(name)
+    if (canonical === 'Upgrade' && values.length > 0) throw invalid('connection upgrade is not supported')
+    if (notPassed.has(canonical) || notPassedPrefixes.test(canonical) || named?.has(canonical)) continue
+    if (!token.test(name)) throw invalid('a header name is not valid')
+    for (const value of values) {
+      if (!fieldValue.test(value)) throw invalid(`the value of header ${canonical} is not valid`)
+      passed.push(canonical, value)
+    }
+    if (passed.length > 2 * maxHeaderLines) throw invalid(`there are more than ${maxHeaderLines} header lines`)
+  }
+  return passed
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

@@ -1,0 +1,41 @@
+import t from 'tap'
+import { agentFileKeys } from '../../../dev/wire/agent-file-rows.ts'
+import { parseAgentConfiguration } from '../../../src/kas/repositories/agent-configuration.ts'
+
+/** Each key of an agent's configuration file by itself (wire-protocol 7.2). */
+
+/** What a part of the file needs beside the key that is looked at. */
+const needed: Readonly<Record<string, object>> = {
+  'projects[]': { id: 'a' },
+  'groups[]': { id: 'a' },
+  impersonate: { username: 'u' },
+  'extra[]': { key: 'k', val: ['v'] },
+}
+
+/** A file with this value at the path. */
+function fileWith(path: string, value: unknown): object {
+  const [first = '', ...rest] = path.split('.')
+  const below = rest.length === 0 ? value : { ...needed[first], ...fileWith(rest.join('.'), value) }
+  return first.endsWith('[]') ? { [first.slice(0, -2)]: [below] } : { [first]: below }
+}
+
+const parse = (file: object) => parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify(file)))
+
+// wire: file-key.*
+for (const [path, good, wrong] of agentFileKeys) {
+  t.test(path, async (t) => {
+    const { warnings } = parse(fileWith(path, good))
+    t.strictSame(
+      warnings.map(({ key }) => key),
+      path.startsWith('gitops') ? ['gitops'] : [],
+      'it is known',
+    )
+    if (wrong === undefined) return
+    t.throws(() => parse(fileWith(path, wrong)), {
+      code: 'CONFIGURATION_INVALID',
+      message: new RegExp(
+        `^Config: config\\.yaml: .*${path.replaceAll('[]', '[0]').replaceAll(/[.[\]]/g, '\\$&')}: found `,
+      ),
+    })
+  })
+}

@@ -1,0 +1,29 @@
+import t from 'tap'
+import { Code } from '../../../src/lib/errors.ts'
+import { connectMethod, encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
+import { agentId, startAgentsServer } from '../../support/agents-server.ts'
+import { echoMethod, FakeAgent, FakeTunnel } from '../../support/fake-agent.ts'
+
+/** How a Connect stream must begin (wire-protocol 1.2, 3.1). */
+
+const beginnings: Record<string, (tunnel: FakeTunnel) => void> = {
+  'a header': (tunnel) => tunnel.send(encodeConnectRequest.header({})),
+  'a message': (tunnel) => tunnel.message(Buffer.from('x')),
+  'a trailer': (tunnel) => tunnel.send(encodeConnectRequest.trailer({})),
+  'an error': (tunnel) => tunnel.error(Code.ABORTED, 'x'),
+}
+
+// wire: tunnel.descriptor-first
+for (const [name, begin] of Object.entries(beginnings)) {
+  t.test(`${name} before the descriptor: INVALID_ARGUMENT, and no tunnel`, async (t) => {
+    const { port, tunnels } = await startAgentsServer(t)
+    const agent = await FakeAgent.dial(port)
+    t.teardown(() => agent.close())
+    const metadata = { authorization: ['Bearer good'] }
+    const tunnel = new FakeTunnel(agent.session.open({ method: connectMethod, metadata }))
+    begin(tunnel)
+    t.equal((await tunnel.done).error?.grpcCode, Code.INVALID_ARGUMENT)
+    t.equal(tunnels.take(agentId, echoMethod), undefined)
+    t.equal(agent.session.draining, false, 'others of the connection go on')
+  })
+}

@@ -1,0 +1,56 @@
+import { mock } from 'node:test'
+import t from 'tap'
+import { stockPool } from '../../../src/agentk/tunnels/pool.ts'
+import { defaultSearch } from '../../../src/kas/router/search.ts'
+import { ConnectionAge } from '../../../src/kas/servers/agents/connection-age.ts'
+import { defaultKubernetesLimits } from '../../../src/kas/servers/kubernetes/kubernetes-limits.ts'
+import { type AgentConnection, defaultLiveness } from '../../../src/kas/tunnels/agent-connection.ts'
+
+/** Figures that others reckon with: what they time is held by other tests, with shorter ones. */
+
+const minuteMs = 60_000
+
+// wire: age.shares
+t.test('a connection of 2 h: GOAWAY, idle tunnels end, all is cut', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const happened: string[] = []
+  const connection = {
+    goAway: () => happened.push('GOAWAY'),
+    retire: () => happened.push('idle tunnels end'),
+    session: { destroy: () => happened.push('cut') },
+  } as unknown as AgentConnection
+  const age = new ConnectionAge(connection, { maxAgeMs: 120 * minuteMs, random: () => 0.5 }) // in the middle of its jitter
+  t.teardown(() => age.stop())
+  let passedMs = 0
+  const tickTo = (ms: number) => {
+    mock.timers.tick(ms - passedMs)
+    passedMs = ms
+  }
+  for (const [minutes, expected] of [
+    [24, ['GOAWAY']],
+    [39, ['GOAWAY', 'idle tunnels end']],
+    [24 + 78, ['GOAWAY', 'idle tunnels end', 'cut']],
+  ] as const) {
+    tickTo(minutes * minuteMs - 1)
+    t.strictSame(happened, expected.slice(0, -1), `before ${minutes} min`)
+    tickTo(minutes * minuteMs)
+    t.strictSame(happened, expected)
+  }
+})
+
+// wire: figure.find, figure.ping, figure.pool, figure.head, figure.keep-alive, figure.write
+t.test('times and numbers', async (t) => {
+  t.equal(defaultSearch.findTimeoutMs, 20_000, 'a call waits 20 s for a tunnel')
+  t.equal(defaultLiveness.idleSilenceMs, 50_000, 'PING after 50 s: fronts cut what is idle at 60 s')
+  t.strictSame(stockPool, { minIdle: 2, max: 500, step: 10, idleMs: minuteMs })
+  const { headTimeoutMs, keepAliveMs, upgradedWriteTimeoutMs } = defaultKubernetesLimits
+  t.strictSame(
+    { headTimeoutMs, keepAliveMs, upgradedWriteTimeoutMs },
+    {
+      headTimeoutMs: 10_000,
+      keepAliveMs: 60_000,
+      upgradedWriteTimeoutMs: 20_000,
+    },
+  )
+})

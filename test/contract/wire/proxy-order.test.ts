@@ -1,0 +1,24 @@
+import t from 'tap'
+import { startServer } from '../kubernetes-server/start-server.ts'
+
+/** Where a request has several faults, the first of these is told (wire-protocol 6.1). */
+
+const foreign = { Origin: 'https://evil.example.com' }
+const unknown = { Authorization: 'Bearer ci:43:unknown' }
+const cases = [
+  ['a foreign page before its preflight', 'OPTIONS', '/none', foreign, 403],
+  ['a foreign page before the prefix', 'GET', '/none', foreign, 403],
+  ['a preflight before the prefix and before credentials', 'OPTIONS', '/none', {}, 200],
+  ['the prefix before credentials', 'GET', '/none', unknown, 400],
+  ['credentials before the agent', 'GET', '/k8s-proxy/api', unknown, 401],
+  ['the agent before its tunnel', 'GET', '/k8s-proxy/api', { Authorization: 'Bearer ci:43:good' }, 403],
+] as const
+
+// wire: 8154.order
+for (const [name, method, path, headers, status] of cases) {
+  t.test(name, async (t) => {
+    const { server, port } = await startServer(() => Promise.reject(new Error('must not be asked')))
+    t.teardown(() => server.stop(AbortSignal.abort()))
+    t.equal((await fetch(`http://127.0.0.1:${port}${path}`, { method, headers })).status, status)
+  })
+}

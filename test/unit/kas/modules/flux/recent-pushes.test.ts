@@ -1,0 +1,54 @@
+import t from 'tap'
+import { type Push, RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+function start(options: { rememberMs: number; maxProjects: number }) {
+  const clock = new ManualClock()
+  let hear: (push: Push) => void = () => undefined
+  const pushEvents = {
+    onPush(listener: (push: Push) => void) {
+      hear = listener
+      return () => undefined
+    },
+  }
+  const pushes = new RecentPushes({ clock, pushEvents }, options)
+  const push = (projectPath: string) => hear({ projectId: 1n, projectPath })
+  const paths = () => [...pushes.recent()].map(({ projectPath }) => projectPath)
+  return { clock, pushes, push, paths }
+}
+
+t.test('the newest push of each project is remembered for a time', async (t) => {
+  const { clock, push, paths } = start({ rememberMs: 1000, maxProjects: 10 })
+  push('a')
+  clock.advance(500)
+  push('b')
+  push('a')
+  t.strictSame(paths(), ['b', 'a'])
+  clock.advance(999)
+  t.strictSame(paths(), ['b', 'a'])
+  clock.advance(1)
+  t.strictSame(paths(), [])
+})
+
+t.test('of so many projects; the oldest pushes make room', async (t) => {
+  const { push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
+  for (const path of ['a', 'b', 'c', 'a', 'd']) push(path)
+  t.strictSame(paths(), ['c', 'a', 'd'])
+})
+
+t.test('a clock that was put back makes nothing live longer', async (t) => {
+  const { clock, push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
+  push('a')
+  clock.advance(-1)
+  t.strictSame(paths(), [])
+})
+
+t.test('who no longer follows hears nothing', async (t) => {
+  const { pushes, push } = start({ rememberMs: 1000, maxProjects: 3 })
+  const heard: string[] = []
+  const unfollow = pushes.follow(({ projectPath }) => heard.push(projectPath))
+  push('a')
+  unfollow()
+  push('b')
+  t.strictSame(heard, ['a'])
+})
