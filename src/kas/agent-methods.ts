@@ -70,8 +70,8 @@ function configuration(
       },
       options,
     )
-    const release = directory.watchToken?.(bearerToken(stream.metadata))
     const unfollow = posts?.follow(agent)
+    const release = directory.watchToken?.(bearerToken(stream.metadata))
     try {
       await handle(agent, stream)
     } finally {

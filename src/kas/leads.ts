@@ -20,7 +20,12 @@ export class Leads {
   leads(agentId: AgentId): boolean {
     const membership = this.#membership
     if (!membership) return true
-    const others = new Set(membership.holders(agentId).map(({ row }) => row.head.name))
+    const others = new Set(
+      membership
+        .holders(agentId)
+        .filter(isFollowed)
+        .map(({ row }) => row.head.name),
+    )
     if (others.size === 0) return true
     const first = membership.rank(String(agentId)).find((name) => name === membership.name || others.has(name))
     return first === undefined || first === membership.name // all of them leave: none would
@@ -33,4 +38,9 @@ export class Leads {
     })
     return () => heard?.()
   }
+}
+
+/** An agent has its configuration stream where it is at home; a connection that it leaves serves no method any more. */
+function isFollowed({ connections }: ReturnType<LeadMembership['holders']>[number]): boolean {
+  return connections.some(({ role, methods }) => role === 'home' && methods.length > 0)
 }

@@ -36,7 +36,7 @@ export function replicaMethods({
         return create(PushEventResponseSchema)
       },
       branchMoved: async ({ projectId }) => {
-        await repositories.poke(projectId)
+        repositories.poke(projectId).catch(() => undefined) // its log line stands already, and nobody waits for it
         return create(BranchMovedResponseSchema)
       },
     }),

@@ -56,6 +56,7 @@ interface Entry {
   /** in a row, for no fault of the file */
   failures: number
   cancelRetry: () => void
+  isDropped: boolean
 }
 
 /**
@@ -163,9 +164,10 @@ export class AgentConfigurations implements Service {
       loadAgain: false,
       failures: 0,
       cancelRetry: () => undefined,
+      isDropped: false,
     }
     this.#entries.set(key, entry)
-    this.#makeRoom()
+    this.#makeRoom(entry)
     return entry
   }
 
@@ -181,7 +183,7 @@ export class AgentConfigurations implements Service {
     do {
       entry.loadAgain = false
       await this.#loadOnce(entry)
-    } while (entry.loadAgain && !this.#stopped.signal.aborted)
+    } while (entry.loadAgain && !entry.isDropped && !this.#stopped.signal.aborted)
   }
 
   async #loadOnce(entry: Entry): Promise<void> {
@@ -206,6 +208,7 @@ export class AgentConfigurations implements Service {
   }
 
   #retryLater(entry: Entry): void {
+    if (entry.isDropped) return
     const [first, last] = this.#options.retryMs
     const ms = Math.min(first * 2 ** Math.min(entry.failures++, 16), last)
     entry.cancelRetry = this.#clock.after(ms, () => void this.#load(entry))
@@ -232,10 +235,10 @@ export class AgentConfigurations implements Service {
     return { commit, configuration, seenAt }
   }
 
-  #makeRoom(): void {
+  #makeRoom(newest: Entry): void {
     if (this.#entries.size <= this.#options.maxAgents) return
     for (const [key, entry] of this.#entries) {
-      if (entry.listeners.size > 0) continue
+      if (entry.listeners.size > 0 || entry === newest) continue
       this.#drop(key, entry)
       return
     }
@@ -252,6 +255,7 @@ export class AgentConfigurations implements Service {
   }
 
   #drop(key: string, entry: Entry): void {
+    entry.isDropped = true
     entry.detach()
     entry.cancelRetry()
     this.#entries.delete(key)

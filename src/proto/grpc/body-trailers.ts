@@ -14,13 +14,19 @@ export const bodyTrailersValue = 'body'
 /** Marks the frame, in the place where a message says whether it is compressed. */
 export const trailersFlag = 0x80
 
-/** A line for each value, names in lower case. */
+const nameForm = /^[0-9a-z_.-]+$/
+/** What HTTP takes: a line end in a value would make the rest of it another trailer, which an agent must not say. */
+const valueForm = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/** A line for each value, names in lower case; what HTTP/2 would not take is left out. */
 export function encodeTrailers(trailers: OutgoingHttpHeaders): Buffer {
   let text = ''
   for (const name in trailers) {
     const value = trailers[name]
-    if (value === undefined) continue
-    for (const one of Array.isArray(value) ? value : [value]) text += `${name}: ${one}\r\n`
+    if (value === undefined || !nameForm.test(name)) continue
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (valueForm.test(String(one))) text += `${name}: ${one}\r\n`
+    }
   }
   return Buffer.from(text, 'latin1')
 }

@@ -7,12 +7,16 @@ const agentId = 42n as AgentId
 
 /** A table in which the test says who holds the agent beside `kas-1`, and how the ring orders them. */
 function join(rank: string[]) {
-  const holders: string[] = []
+  const holders: (string | { name: string; role?: string; methods?: string[] })[] = []
   const listeners = new Set<(change: MembershipChange) => void>()
   const membership = {
     name: 'kas-1',
     rank: () => rank,
-    holders: () => holders.map((name) => ({ row: { head: { name } } })),
+    holders: () =>
+      holders.map((holder) => {
+        const { name, role = 'home', methods = ['/a/b'] } = typeof holder === 'string' ? { name: holder } : holder
+        return { row: { head: { name } }, connections: [{ role, methods }] }
+      }),
     onChange: (listener: (change: MembershipChange) => void) => {
       listeners.add(listener)
       return () => void listeners.delete(listener)
@@ -37,6 +41,14 @@ t.test('the first in rank of those that hold the agent leads', async (t) => {
   t.equal(leads.leads(agentId), true)
   holders.push('kas-0')
   t.equal(leads.leads(agentId), false)
+})
+
+t.test('one that has no configuration stream does not lead', async (t) => {
+  const { leads, holders } = join(['kas-0', 'kas-1', 'kas-2'])
+  holders.push({ name: 'kas-0', role: 'standby' }, { name: 'kas-2' })
+  t.equal(leads.leads(agentId), true, 'a standby')
+  holders.push({ name: 'kas-0', methods: [] })
+  t.equal(leads.leads(agentId), true, 'a connection that the agent leaves')
 })
 
 t.test('one that leaves does not lead beside one that stays; if all leave, all do', async (t) => {

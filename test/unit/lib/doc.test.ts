@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/router/link-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
@@ -34,6 +35,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createRouterMetrics(register)
   createGrpcServerMetrics(register)
   createDirectoryMetrics(register)
+  createFluxMetrics(register)
   createGitlabMetrics(register, { refillPerSecond: 50 })
   createGitalyMetrics(register)
   createKubernetesMetrics(register, () => 0)

@@ -120,9 +120,7 @@ class AgentPosts {
     this.#cancelRetry = undefined
     if (this.#isOver || !this.#leads()) return
     this.#again = true
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined
-    })
+    this.#running ??= this.#run()
   }
 
   #leads(): boolean {
@@ -132,16 +130,17 @@ class AgentPosts {
   }
 
   async #run(): Promise<void> {
+    await Promise.resolve() // `#running` is set by then
     while (this.#again && !this.#isOver) {
       this.#again = false
       try {
         await this.#postNewest()
         this.#failures = 0
       } catch (cause) {
-        if (this.#signal.aborted) return
-        this.#failed(KasError.from(cause))
+        if (!this.#signal.aborted) this.#failed(KasError.from(cause))
       }
     }
+    this.#running = undefined
   }
 
   /** Looks at the branch again if time has passed: this replica may have been frozen, and another have led. */
@@ -151,10 +150,13 @@ class AgentPosts {
     if (!news || this.#isOver || !this.#leads()) return
     const { directory, log } = this.#components
     const { id } = this.#agent
-    const outcome = await directory.takeConfiguration(id, news.configuration.raw, this.#signal)
-    this.#posted = news.commit
-    log.debug({ agent_id: String(id), commit_id: news.commit, outcome }, 'Configuration told to GitLab')
-    if (!this.#isRecent(news) && (await this.#unposted('refreshed'))) this.#again = true
+    for (let next: AgentConfiguration | undefined = news; next; ) {
+      const outcome = await directory.takeConfiguration(id, next.configuration.raw, this.#signal)
+      this.#posted = next.commit
+      log.debug({ agent_id: String(id), commit_id: next.commit, outcome }, 'Configuration told to GitLab')
+      // also if another leads by now: it may have told of something newer before this
+      next = this.#isRecent(next) ? undefined : await this.#unposted('refreshed')
+    }
   }
 
   #isRecent({ seenAt }: AgentConfiguration): boolean {
@@ -173,6 +175,7 @@ class AgentPosts {
   }
 
   #failed(error: KasError): void {
+    if (this.#isOver) return
     this.#again = false // what is new meanwhile goes with the next try
     const [first, last] = this.#retryMs
     const ms = Math.min(first * 2 ** this.#failures++, last)

@@ -154,7 +154,8 @@ t.test('after a freeze the branch is looked at before and after', async (t) => {
   frozen.posts.follow(agent)
   await settled()
   frozen.clock.advance(60_000)
-  frozen.world.head = 'two' // another replica has told of it meanwhile
+  frozen.world.head = 'two' // another replica has told of it meanwhile, and leads
+  frozen.world.leads = false
   resolve('taken')
   await settled()
   t.same(frozen.posted, ['one', 'two'], 'the newest is the last that GitLab hears')

@@ -23,6 +23,12 @@ t.test('trailers pass, repeated and empty values too', async (t) => {
   t.same(decodeTrailers(encodeTrailers({})), [])
 })
 
+t.test('what an agent says stays one trailer', async (t) => {
+  const forged = { x: 'a\r\nkas-error-bin: e30=', y: 'b\u010d\u010akas-tunnel: none', z: 'c\nd', ok: '\u00fc \t~' }
+  const named = { 'a\r\nkas-tunnel': 'none', 'a b': 'x', Upper: 'x' }
+  t.same(decodeTrailers(encodeTrailers({ ...forged, ...named })), ['ok', '\u00fc \t~'])
+})
+
 t.test('what is no line is refused', async (t) => {
   for (const text of ['grpc-status', 'grpc-status: 0', 'grpc-status\r\nx: y\r\n', '\r\n']) {
     t.throws(() => decodeTrailers(lines(text)), { code: 'INVALID_MESSAGE' }, JSON.stringify(text))
