@@ -35,6 +35,9 @@ without a test, or a test that names no row, fails \`test/ground/wire.test.ts\`.
 was seen to do it: \`captured 1\` between agent and kas, \`2\` between kas and GitLab, \`3\` on 8154, \`4\` under load and
 by kubectl; \`no\`: upstream's definitions, documents or clients say so; \`no, unsure\`: nobody has confirmed it.
 
+Tests of \`test/peers/agentk-go*\` need Go, others ruby, kubectl or a real API server: where those are absent, \`npm test\`
+skips them and names them at its end.
+
 ${rows.length} rows: ${rows.length - unseen} that a stock binary has confirmed, ${count('defined')} by upstream's word alone, ${count('unsure')} unsure.`
 }
 

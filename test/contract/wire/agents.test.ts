@@ -1,10 +1,10 @@
 import t from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
 import { connectMethod, encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
-import { agentId, startAgentsServer } from '../../support/agents-server.ts'
+import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent, FakeTunnel } from '../../support/fake-agent.ts'
 
-/** How a Connect stream must begin (wire-protocol 1.2, 3.1). */
+/** What agents say first: their metadata, their descriptor (wire-protocol 1.2, 2.3, 3.1). */
 
 const beginnings: Record<string, (tunnel: FakeTunnel) => void> = {
   'a header': (tunnel) => tunnel.send(encodeConnectRequest.header({})),
@@ -27,3 +27,13 @@ for (const [name, begin] of Object.entries(beginnings)) {
     t.equal(agent.session.draining, false, 'others of the connection go on')
   })
 }
+
+// wire: auth.more
+t.test('metadata that kas does not know does no harm', async (t) => {
+  const { forward, port } = await startAgentsServer(t)
+  const more = { 'gitlab-agent-type': ['agentk'], 'gitlab-agent-version': ['v19.0.0'], traceparent: ['00-1-2-01'] }
+  const agent = await FakeAgent.dial(port, 'good', more)
+  t.teardown(() => agent.close())
+  void agent.open().serveEcho()
+  t.same((await callThrough(forward, ['x'])).messages, ['x'])
+})
