@@ -21,19 +21,22 @@ const idle = new Set([
   'test/cluster/namespaces-discovery.test.ts',
   'test/cluster/namespaces-links.test.ts',
   'test/cluster/secret-rotation.test.ts',
+  'test/e2e/live-changes.test.ts',
   'test/peers/agentk-go-goaway.test.ts',
   'test/peers/agentk-go-kas-life.test.ts',
 ])
 /** spend their time on leases, graces, time-outs and set-up: they run beside those that work */
 const waiting = new Set([
+  'test/cluster/front-nginx.test.ts',
   'test/cluster/frozen-holder.test.ts',
   'test/e2e/cluster-faults.test.ts',
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
+  'test/e2e/kubectl-schemes.test.ts',
   'test/e2e/leader.test.ts',
-  'test/e2e/live-changes.test.ts',
   'test/e2e/rolling.test.ts',
   'test/e2e/start.test.ts',
+  'test/peers/agentk-go-kubectl.test.ts',
   'test/peers/agentk-go-rolling.test.ts',
 ])
 
