@@ -51,7 +51,7 @@ export async function turnOf(replica: FrontedReplica, client: FrontClient, count
 }
 
 /** Requests of all forms, as often as there are replicas, so that each is the entry. */
-export async function carriesRequests(t: Test, fronted: Fronted): Promise<void> {
+async function carriesRequests(t: Test, fronted: Fronted): Promise<void> {
   for (const agent of agents) {
     const client = clientOf(fronted, agent)
     for (const { name } of fronted.replicas.all) {
@@ -69,7 +69,7 @@ export async function carriesRequests(t: Test, fronted: Fronted): Promise<void> 
 }
 
 /** As kubectl speaks to fronts: many streams on one connection. */
-export async function carriesHttp2(t: Test, fronted: Fronted): Promise<void> {
+async function carriesHttp2(t: Test, fronted: Fronted): Promise<void> {
   const { url } = fronted.front
   const session = connect(url, { ca: fronted.replicas.ca })
   t.teardown(() => session.destroy())
@@ -87,7 +87,7 @@ export async function carriesHttp2(t: Test, fronted: Fronted): Promise<void> {
 }
 
 /** Each event arrives before the next is sent. */
-export async function carriesWatches(t: Test, fronted: Fronted): Promise<void> {
+async function carriesWatches(t: Test, fronted: Fronted): Promise<void> {
   const { cluster } = fronted.replicas
   const leave = new AbortController()
   t.teardown(() => leave.abort())
@@ -108,7 +108,7 @@ export const upgrades = [
   { protocol: 'websocket', method: 'GET' },
 ] as const
 
-export async function carriesUpgrades(t: Test, fronted: Fronted): Promise<void> {
+async function carriesUpgrades(t: Test, fronted: Fronted): Promise<void> {
   for (const agent of agents) {
     for (const { protocol, method } of upgrades) {
       for (const { name } of fronted.replicas.all) {
@@ -193,7 +193,7 @@ export async function dialFake(replicas: FrontedReplicas, { agent, address, rout
 }
 
 /** What a cluster answers cannot make a front do anything, whichever replica is the entry. */
-export async function ignoresClusters(t: Test, fronted: Fronted): Promise<void> {
+async function ignoresClusters(t: Test, fronted: Fronted): Promise<void> {
   for (const { name } of fronted.replicas.all) {
     for (const method of ['GET', 'POST']) {
       const body = method === 'POST' ? { body: Buffer.from('{}') } : {}
@@ -236,4 +236,13 @@ export function webSocketAddress({ url }: RunningFront): string {
 
 export function grpcAddress({ url }: RunningFront): string {
   return url.replace('https:', 'grpcs:')
+}
+
+/** What every front must do. */
+export async function carriesAll(t: Test, fronted: Fronted): Promise<void> {
+  await t.test('carries requests', (t) => carriesRequests(t, fronted))
+  await t.test('carries HTTP/2', (t) => carriesHttp2(t, fronted))
+  await t.test('carries watches', (t) => carriesWatches(t, fronted))
+  await t.test('carries upgrades', (t) => carriesUpgrades(t, fronted))
+  await t.test('is not steered by clusters', (t) => ignoresClusters(t, fronted))
 }

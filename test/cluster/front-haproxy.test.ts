@@ -2,15 +2,11 @@ import t, { type Test } from 'tap'
 import { absent } from '../support/absent.ts'
 import {
   agents,
-  carriesHttp2,
-  carriesRequests,
-  carriesUpgrades,
-  carriesWatches,
+  carriesAll,
   clientOf,
   cutsLostWebSockets,
   type Fronted,
   goesRound,
-  ignoresClusters,
   placesAgents,
   startAgents,
 } from './front-cases.ts'
@@ -25,11 +21,7 @@ t.test('haproxy as the front', { skip, timeout: 120_000 }, async (t) => {
   const replicas = await FrontedReplicas.start(t)
   const fronted = { replicas, front: await startHaproxy(replicas) }
   const { grpc } = await startAgents(fronted)
-  await t.test('carries requests', (t) => carriesRequests(t, fronted))
-  await t.test('carries HTTP/2', (t) => carriesHttp2(t, fronted))
-  await t.test('carries watches', (t) => carriesWatches(t, fronted))
-  await t.test('carries upgrades', (t) => carriesUpgrades(t, fronted))
-  await t.test('is not steered by clusters', (t) => ignoresClusters(t, fronted))
+  await carriesAll(t, fronted)
   await t.test('cannot be made to redirect by a caller', (t) => doesNotRedirect(t, fronted))
   await t.test('places agents', (t) => placesAgents(t, fronted))
   await t.test('goes round a replica that is away', (t) => goesRound(t, fronted))

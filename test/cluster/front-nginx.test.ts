@@ -7,16 +7,12 @@ import { eventually } from '../support/eventually.ts'
 import { httpsGet } from '../support/https-get.ts'
 import {
   agents,
-  carriesHttp2,
-  carriesRequests,
-  carriesUpgrades,
-  carriesWatches,
+  carriesAll,
   clientOf,
   cutsLostWebSockets,
   echoesAll,
   type Fronted,
   goesRound,
-  ignoresClusters,
   placesAgents,
   startAgents,
   turnOf,
@@ -34,11 +30,7 @@ t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {
   const replicas = await FrontedReplicas.start(t)
   const fronted = { replicas, front: await startNginx(replicas) }
   const { grpc } = await startAgents(fronted)
-  await t.test('carries requests', (t) => carriesRequests(t, fronted))
-  await t.test('carries HTTP/2', (t) => carriesHttp2(t, fronted))
-  await t.test('carries watches', (t) => carriesWatches(t, fronted))
-  await t.test('carries upgrades', (t) => carriesUpgrades(t, fronted))
-  await t.test('is not steered by clusters', (t) => ignoresClusters(t, fronted))
+  await carriesAll(t, fronted)
   await t.test('places agents', (t) => placesAgents(t, fronted))
   await t.test('takes what has no body to the holder', (t) => redirects(t, fronted))
   t.equal(fronted.front.program.stderr, '', 'nginx has nothing to complain of')

@@ -11,6 +11,7 @@ import type { StatusReport } from '../../src/kas/servers/ops-socket/status-repor
 import { askSocket } from '../support/ask-socket.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
+import { endpointPort } from '../support/endpoint-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
@@ -146,10 +147,7 @@ async function startReplica(t: Test, place: Place, i: number): Promise<FrontedRe
   const app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
-  const port = (endpoint: string) => {
-    const line = lines.find(({ msg }) => msg === `${endpoint} endpoint is up`)
-    return Number(String(line?.net_address).split(':').at(-1))
-  }
+  const port = (endpoint: string) => endpointPort(lines, endpoint)
   const opsPort = port('Observability')
   const outcomes = async () => {
     const text = await (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text()

@@ -10,6 +10,7 @@ import type { StatusReport } from '../../src/kas/servers/ops-socket/status-repor
 import { secret } from '../contract/rails-server/start-server.ts'
 import { askSocket } from '../support/ask-socket.ts'
 import { capturedLog } from '../support/captured-log.ts'
+import { endpointPort } from '../support/endpoint-port.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** Whole replicas of kas in one process, with their servers on ports of their own, that list one another. */
@@ -70,10 +71,7 @@ async function startKasApp(t: Test, place: Place): Promise<KasApp> {
   const app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
-  const port = (endpoint: string) => {
-    const line = lines.find(({ msg }) => msg === `${endpoint} endpoint is up`)
-    return Number(String(line?.net_address).split(':').at(-1))
-  }
+  const port = (endpoint: string) => endpointPort(lines, endpoint)
   return { name, app, lines, socket, port }
 }
 

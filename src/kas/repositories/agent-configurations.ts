@@ -119,7 +119,7 @@ export class AgentConfigurations implements Service {
    */
   async refreshed(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
     const entry = await this.#loaded(agent, signal)
-    await abortable(this.#components.repositories.poke(agent.project.id), signal)
+    await abortable(this.#components.repositories.refresh(agent.project.id), signal)
     if (entry.loading) await abortable(entry.loading, signal) // the branch has moved
     return resultOf(entry)
   }

@@ -13,7 +13,7 @@ export interface BranchWatchComponents {
   readonly random: () => number
   /** whether this replica polls; else another one does, and tells it by `poke`. Absent: always */
   readonly polls?: () => boolean
-  /** called after a poll found that the branch moved: nobody else may know */
+  /** called after a look that nobody had told to make found that the branch moved: nobody else may know */
   readonly onFound?: () => void
 }
 
@@ -90,13 +90,17 @@ export class BranchWatch {
     }
   }
 
-  /** Looks now, as after a notice of a push; once more if a look runs, which may have seen what was before the push. */
-  async poke(): Promise<void> {
+  /**
+   * Looks now; once more if a look runs, which may have seen what was before the push.
+   *
+   * @param isTold - by a notice of a push, which all replicas hear, or by another one that found it
+   */
+  async poke(isTold = true): Promise<void> {
     if (this.#stopped) return
-    if (!this.#looking) return void (await this.#look())
+    if (!this.#looking) return void (await this.#look(isTold))
     this.#lookingAgain ??= this.#looking.then(async () => {
       this.#lookingAgain = undefined
-      if (!this.#stopped) await this.#look()
+      if (!this.#stopped) await this.#look(isTold)
     })
     await this.#lookingAgain
   }
@@ -117,21 +121,21 @@ export class BranchWatch {
 
   #poll(): void {
     const { polls } = this.#components
-    if (!polls || polls() || this.#failures > 0 || ++this.#skipped >= unledPolls) void this.#look('poll')
+    if (!polls || polls() || this.#failures > 0 || ++this.#skipped >= unledPolls) void this.#look()
     else this.#schedule(this.#pause())
   }
 
-  #look(why?: 'poll'): Promise<Sight> {
+  #look(isTold = false): Promise<Sight> {
     this.#cancelPoll?.()
     this.#skipped = 0
-    this.#looking ??= this.#lookOnce(why).finally(() => {
+    this.#looking ??= this.#lookOnce(isTold).finally(() => {
       this.#looking = undefined
       if (this.#listeners.size > 0) this.#schedule(this.#pause())
     })
     return this.#looking
   }
 
-  async #lookOnce(why?: 'poll'): Promise<Sight> {
+  async #lookOnce(isTold: boolean): Promise<Sight> {
     let result: Sight['result']
     try {
       result = { commit: await this.#components.look() }
@@ -144,7 +148,7 @@ export class BranchWatch {
     this.#failures = isFailure(result) ? this.#failures + 1 : 0
     if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(sight)) {
       this.#tell(sight)
-      if (why === 'poll' && 'commit' in result) this.#components.onFound?.()
+      if (!isTold && 'commit' in result) this.#components.onFound?.()
     }
     return sight
   }

@@ -25,6 +25,8 @@ export interface Repositories {
   ): Promise<Uint8Array | undefined>
   /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   poke(projectId: bigint): Promise<void>
+  /** As `poke`, where nobody has told of a push: what is found the others may not know. */
+  refresh(projectId: bigint): Promise<void>
   /** Calls `listener` after the default branch moved, until the returned function is called. */
   onMove(agent: Agent, listener: () => void): () => void
 }

@@ -138,7 +138,7 @@ export class WatchedRepositories<Address> implements Repositories, Service {
   }
 
   /**
-   * Calls `listener` after a poll found that the branch of a project moved, until the returned function is called:
+   * Calls `listener` after a look of its own found that the branch of a project moved, until the returned function is called:
    * replicas that do not poll are to be told.
    */
   onFound(listener: (projectId: bigint) => void): () => void {
@@ -149,8 +149,17 @@ export class WatchedRepositories<Address> implements Repositories, Service {
 
   /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
+    await this.#watch(projectId)?.poke()
+  }
+
+  async refresh(projectId: bigint): Promise<void> {
+    await this.#watch(projectId)?.poke(false)
+  }
+
+  /** If somebody reads it. */
+  #watch(projectId: bigint): BranchWatch | undefined {
     const address = this.#components.addresses.repository(projectId)
-    if (address) await this.#opened.peek(this.#components.keyOf(address))?.repository.watch.poke()
+    return address && this.#opened.peek(this.#components.keyOf(address))?.repository.watch
   }
 
   /** Attaches a follower to where its repository lies now; a project without one is followed once it has one. */

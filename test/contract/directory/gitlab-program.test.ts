@@ -9,6 +9,7 @@ import { ConfigurationRequestSchema } from '../../../src/proto/gen/agent_configu
 import { encodeHttpResponse, kubernetesApiMethod } from '../../../src/proto/http-over-grpc.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { endpointPort } from '../../support/endpoint-port.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
@@ -41,10 +42,7 @@ redis: { server: { address: "redis:6379" } }
   const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
-  const portOf = (name: string) => {
-    const line = lines.find(({ msg }) => msg === `${name} endpoint is up`)
-    return Number(String(line?.net_address).split(':').at(-1))
-  }
+  const portOf = (name: string) => endpointPort(lines, name)
   const get = (authorization: string) =>
     fetch(`http://127.0.0.1:${portOf('Kubernetes API')}/k8s-proxy/version`, { headers: { authorization } })
   return { gitlab, app, lines, portOf, get }

@@ -4,6 +4,7 @@ import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 import { App } from '../../../src/kas/app.ts'
 import { parseKasConfig } from '../../../src/kas/config.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { endpointPort } from '../../support/endpoint-port.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 
@@ -30,9 +31,6 @@ cluster: { name: kas-0, listen: { address: "127.0.0.1:${gossip}" }, discovery: {
   const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
-  const portOf = (name: string) => {
-    const line = lines.find(({ msg }) => msg === `${name} endpoint is up`)
-    return Number(String(line?.net_address).split(':').at(-1))
-  }
+  const portOf = (name: string) => endpointPort(lines, name)
   return { gitlab, app, portOf }
 }

@@ -12,6 +12,7 @@ import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_
 import { callUnary, connect, jwt, metadataOf } from '../../contract/rails-server/start-server.ts'
 import { askSocket } from '../ask-socket.ts'
 import { capturedLog } from '../captured-log.ts'
+import { endpointPort } from '../endpoint-port.ts'
 import { eventually } from '../eventually.ts'
 import { FakeAgent } from '../fake-agent.ts'
 import { GitlabDouble, type GitlabDoubleOptions } from './gitlab-double.ts'
@@ -92,10 +93,7 @@ cluster:
   const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
-  const portOf = (name: string) => {
-    const line = lines.find(({ msg }) => msg === `${name} endpoint is up`)
-    return Number(String(line?.net_address).split(':').at(-1))
-  }
+  const portOf = (name: string) => endpointPort(lines, name)
   const dial = async (token = 'glagent-prod') => {
     const agent = await FakeAgent.dial(portOf('Agentk API'), token)
     t.teardown(() => agent.close())

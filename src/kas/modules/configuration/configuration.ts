@@ -3,33 +3,18 @@ import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import type { Metadata } from '../../../proto/call.ts'
 import { fieldBytes } from '../../../proto/field-bytes.ts'
 import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../../proto/gen/agent_configuration_pb.ts'
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
+import { type AgentStream, type AgentStreamTerms, stillTheAgents } from '../../agent-stream.ts'
 import type { Agent } from '../../directory/directory.ts'
 import type { AgentConfiguration, AgentConfigurations } from '../../repositories/agent-configurations.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
 
-/** What the module needs of a call; a ServerStream has it. */
-export interface ConfigurationStream {
-  readonly metadata: Metadata
-  readonly messages: AsyncIterable<Uint8Array>
-  readonly signal: AbortSignal
-  sendMetadata(metadata: Metadata): void
-  send(message: Uint8Array): Promise<void> | undefined
-}
-
-export interface ConfigurationComponents<Stream extends ConfigurationStream> {
+export interface ConfigurationComponents<Stream extends AgentStream> extends AgentStreamTerms<Stream> {
   readonly configurations: Pick<AgentConfigurations, 'newest' | 'onChange'>
-  /** Asks anew whose call this is: throws a KasError once the token is void. */
-  authenticate(stream: Stream): Promise<Agent>
-  /** Aborts when the stream should end with OK, for the agent to open it on a newer connection. */
-  retired(stream: Stream): AbortSignal
-  /** Calls `listener` when the token may have become void. */
-  onDirectoryChange?(listener: () => void): () => void
   /** An agent before 16.5 registers by this call alone: kept for as long as the stream runs. */
   connected?(agent: Agent, meta: Uint8Array, stream: Stream): () => void
   readonly log: Logger
@@ -52,7 +37,7 @@ const defaultPingIntervalMs = 5000
  *
  * @see wire-protocol 2.9
  */
-export function configurationHandler<Stream extends ConfigurationStream>(
+export function configurationHandler<Stream extends AgentStream>(
   components: ConfigurationComponents<Stream>,
   options: ConfigurationOptions,
 ): (agent: Agent, stream: Stream) => Promise<void> {
@@ -68,7 +53,7 @@ export function configurationHandler<Stream extends ConfigurationStream>(
   }
 }
 
-async function readRequest(stream: ConfigurationStream): Promise<{ commitId: string; meta?: Uint8Array | undefined }> {
+async function readRequest(stream: AgentStream): Promise<{ commitId: string; meta?: Uint8Array | undefined }> {
   for await (const bytes of stream.messages) {
     try {
       const { commitId, skipRegister } = fromBinary(ConfigurationRequestSchema, bytes)
@@ -81,7 +66,7 @@ async function readRequest(stream: ConfigurationStream): Promise<{ commitId: str
 }
 
 /** One running stream. */
-class ConfigurationPush<Stream extends ConfigurationStream> {
+class ConfigurationPush<Stream extends AgentStream> {
   readonly #components: ConfigurationComponents<Stream>
   readonly #options: ConfigurationOptions
   readonly #agent: Agent
@@ -126,7 +111,7 @@ class ConfigurationPush<Stream extends ConfigurationStream> {
     const clock = this.#components.clock ?? systemClock
     const cancel = clock.after(this.#options.pollMs, () => this.#news.resolve())
     try {
-      await abortable(this.#checkToken(), signal)
+      await abortable(stillTheAgents(this.#components, this.#agent, this.#stream), signal)
       const newest = await this.#newest(signal)
       if (newest && newest.commit !== this.#sent) {
         await this.#send(newest)
@@ -135,15 +120,6 @@ class ConfigurationPush<Stream extends ConfigurationStream> {
       await abortable(this.#news.promise, signal)
     } finally {
       cancel()
-    }
-  }
-
-  async #checkToken(): Promise<void> {
-    try {
-      const { id } = await this.#components.authenticate(this.#stream)
-      if (id !== this.#agent.id) throw new KasError({ code: 'UNAUTHENTICATED' })
-    } catch (error) {
-      if (KasError.from(error).code !== 'DIRECTORY_UNAVAILABLE') throw error
     }
   }
 

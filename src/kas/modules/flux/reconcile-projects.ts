@@ -3,9 +3,10 @@ import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import type { AgentId, Metadata } from '../../../proto/call.ts'
+import type { AgentId } from '../../../proto/call.ts'
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
+import { type AgentStream, type AgentStreamTerms, stillTheAgents } from '../../agent-stream.ts'
 import type { Agent } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { FluxMetrics } from './flux-metrics.ts'
@@ -14,25 +15,10 @@ import type { RecentPush, RecentPushes } from './recent-pushes.ts'
 /** `/package.Service/Method` that this module serves on 8150. */
 export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
 
-/** What the module needs of a call; a ServerStream has it. */
-export interface ReconcileStream {
-  readonly metadata: Metadata
-  readonly messages: AsyncIterable<Uint8Array>
-  readonly signal: AbortSignal
-  sendMetadata(metadata: Metadata): void
-  send(message: Uint8Array): Promise<void> | undefined
-}
-
-export interface ReconcileProjectsComponents<Stream extends ReconcileStream> {
+export interface ReconcileProjectsComponents<Stream extends AgentStream> extends AgentStreamTerms<Stream> {
   readonly pushes: Pick<RecentPushes, 'follow' | 'recent' | 'isRecent' | 'takeBack'>
-  /** Asks anew whose call this is: throws a KasError once the token is void. */
-  authenticate(stream: Stream): Promise<Agent>
   /** Whether the agent may hear of the project; throws DIRECTORY_UNAVAILABLE when nobody can say. */
   readsProject(stream: Stream, projectPath: string, signal: AbortSignal): Promise<boolean>
-  /** Aborts when the stream should end with OK, for the agent to open it on a newer connection. */
-  retired(stream: Stream): AbortSignal
-  /** Calls `listener` when the token may have become void. */
-  onDirectoryChange?(listener: () => void): () => void
   readonly usage: Pick<Usage, 'count' | 'countUnique'>
   readonly metrics: FluxMetrics
   readonly log: Logger
@@ -59,7 +45,7 @@ const unsureMs = 5000
  *
  * @see wire-protocol 1.9
  */
-export function reconcileProjectsHandler<Stream extends ReconcileStream>(
+export function reconcileProjectsHandler<Stream extends AgentStream>(
   components: ReconcileProjectsComponents<Stream>,
   options: ReconcileProjectsOptions = {},
 ): (agent: Agent, stream: Stream) => Promise<void> {
@@ -71,7 +57,7 @@ export function reconcileProjectsHandler<Stream extends ReconcileStream>(
   }
 }
 
-async function readProjects(stream: ReconcileStream, maxProjects: number): Promise<ReadonlySet<string>> {
+async function readProjects(stream: AgentStream, maxProjects: number): Promise<ReadonlySet<string>> {
   for await (const bytes of stream.messages) {
     const { project } = decodeMessage(ReconcileProjectsRequestSchema, bytes)
     if (project.length > maxProjects) throw invalid(`${project.length} projects are more than ${maxProjects}`)
@@ -86,7 +72,7 @@ function invalid(detail: string): KasError {
 }
 
 /** One running stream. */
-class Notices<Stream extends ReconcileStream> {
+class Notices<Stream extends AgentStream> {
   readonly #components: ReconcileProjectsComponents<Stream>
   readonly #limits: typeof defaults
   readonly #clock: Clock
@@ -160,7 +146,7 @@ class Notices<Stream extends ReconcileStream> {
   /** Tells of one push, or waits until there is one. */
   async #round(signal: AbortSignal): Promise<void> {
     this.#news = Promise.withResolvers() // before looking, so that nothing falls between
-    await abortable(this.#checkToken(), signal)
+    await abortable(stillTheAgents(this.#components, this.#agent, this.#stream), signal)
     const push = this.#pending[0]
     if (!push) return await abortable(this.#news.promise, signal)
     const verdict = await abortable(this.#mayHear(push, signal), signal)
@@ -169,15 +155,6 @@ class Notices<Stream extends ReconcileStream> {
     this.#tries = 0
     if (verdict === 'no') return this.#components.log.debug(this.#fields(push), 'An agent may not hear of a push')
     await abortable(Promise.resolve(this.#send(push)), signal)
-  }
-
-  async #checkToken(): Promise<void> {
-    try {
-      const { id } = await this.#components.authenticate(this.#stream)
-      if (id !== this.#agent.id) throw new KasError({ code: 'UNAUTHENTICATED' })
-    } catch (error) {
-      if (KasError.from(error).code !== 'DIRECTORY_UNAVAILABLE') throw error
-    }
   }
 
   async #mayHear({ projectPath }: RecentPush, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'> {

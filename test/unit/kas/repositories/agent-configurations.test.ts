@@ -35,6 +35,8 @@ class FakeRepositories implements Repositories {
 
   async poke(): Promise<void> {}
 
+  async refresh(): Promise<void> {}
+
   onMove(_agent: Agent, listener: () => void): () => void {
     this.listeners.add(listener)
     return () => this.listeners.delete(listener)

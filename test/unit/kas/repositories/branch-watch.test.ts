@@ -185,8 +185,11 @@ t.test('who does not poll is told of moves, and looks by itself once in four pol
   state.answer = 'c'
   await advance(1000)
   t.same([state.looks, told, found], [3, 2, ['c']], 'one that nobody told')
+  state.answer = 'c2'
+  await branch.poke(false)
+  t.same([state.looks, told, found], [4, 3, ['c', 'c2']], 'nor this one, which was asked for here')
   leads = true
   state.answer = 'd'
   await advance(1000)
-  t.same([state.looks, told, found], [4, 3, ['c', 'd']])
+  t.same([state.looks, told, found], [5, 4, ['c', 'c2', 'd']])
 })
