@@ -193,3 +193,26 @@ t.test('who does not poll is told of moves, and looks by itself once in four pol
   await advance(1000)
   t.same([state.looks, told, found], [5, 4, ['c', 'c2', 'd']])
 })
+
+t.test('looks in an hour, at the poll period of upstream: a push that is told takes the place of a poll', async (t) => {
+  const minutes = 60
+  const looksWith = async (leads: boolean, pushes: number) => {
+    const { components, clock, state } = watch()
+    const branch = new BranchWatch({ ...components, polls: () => leads }, { pollMs: 300_000, maxBackoffMs: 300_000 })
+    branch.onMove(() => undefined)
+    clock.advance(0)
+    await settled()
+    for (let minute = 1; minute <= minutes; minute++) {
+      clock.advance(60_000)
+      await settled()
+      if ((minute * pushes) % minutes === 0 && pushes > 0) await branch.poke()
+    }
+    await branch.stop()
+    return state.looks - 1 // without the first sight
+  }
+  const [led, told] = [await looksWith(true, 0), await looksWith(false, 0)]
+  const [few, many] = [await looksWith(true, 6), await looksWith(true, 60)]
+  t.comment(`looks an hour: ${led} by who leads, ${told} by who is told; with 6 pushes ${few}, with 60 pushes ${many}`)
+  t.strictSame([led, told, many], [12, 3, 60])
+  t.ok(few >= 6 && few <= 12 + 6)
+})
