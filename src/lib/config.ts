@@ -112,8 +112,15 @@ export function parseConfig<S extends z.ZodType>(
 
 /** The unknown keys among `warnings` for an error: what is missing may stand there under a wrong name. */
 export function unknownKeyHints(warnings: readonly ConfigWarning[]): string[] {
-  const unknown = warnings.filter(({ kind }) => kind === 'unknown')
-  return firstOf(unknown, ({ key, hint }) => `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`)
+  return warningTexts(warnings.filter(({ kind }) => kind === 'unknown'))
+}
+
+/** A sentence each, as many as problems are told at most. */
+export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
+  return firstOf(warnings, ({ kind, key, hint }) => {
+    if (kind === 'unused') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
+    return `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`
+  })
 }
 
 /** @throws KasError SETTINGS_INVALID if the text is no YAML, or no block of keys */

@@ -19,6 +19,9 @@ export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.Age
 const pingIntervalKey = 'kas-ping-interval-ms'
 const pingIntervalMs = { min: 1000, max: 55_000 }
 
+/** What our kas says of a configuration; it says fewer by itself. */
+const maxWarnings = 100
+
 /** Upstream's (wire-protocol 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
@@ -114,13 +117,19 @@ export class Configuration implements Service {
     } catch (cause) {
       return new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed ConfigurationResponse' }, { cause })
     }
-    const { configuration, commitId } = response
+    const { configuration, commitId, warning: warnings } = response
     if (!configuration || !commitId) {
       const detail = 'invalid server response: configuration and commit_id are required'
       return new KasError({ code: 'INVALID_MESSAGE', detail })
     }
     if (this.#keepsIdentity(configuration)) {
       this.#commitId = commitId
+      for (const warning of warnings.slice(0, maxWarnings)) {
+        this.#components.log.warn(
+          { commit_id: commitId, warning },
+          "The agent's configuration file has keys without effect",
+        )
+      }
       for (const listener of this.#listeners) listener(configuration)
     }
     return undefined

@@ -173,17 +173,19 @@ export class AgentConfigurations implements Service {
 
   #load(entry: Entry): Promise<void> {
     if (entry.loading) entry.loadAgain = true
-    entry.loading ??= this.#loadUntilCurrent(entry).finally(() => {
-      entry.loading = undefined
-    })
+    entry.loading ??= this.#loadUntilCurrent(entry)
     return entry.loading
   }
 
   async #loadUntilCurrent(entry: Entry): Promise<void> {
-    do {
-      entry.loadAgain = false
-      await this.#loadOnce(entry)
-    } while (entry.loadAgain && !entry.isDropped && !this.#stopped.signal.aborted)
+    try {
+      do {
+        entry.loadAgain = false
+        await this.#loadOnce(entry)
+      } while (entry.loadAgain && !entry.isDropped && !this.#stopped.signal.aborted)
+    } finally {
+      entry.loading = undefined // at once: who asks from now on begins anew
+    }
   }
 
   async #loadOnce(entry: Entry): Promise<void> {

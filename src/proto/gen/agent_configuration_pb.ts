@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file agent_configuration.proto.
  */
 export const file_agent_configuration: GenFile = /*@__PURE__*/
-  fileDesc("ChlhZ2VudF9jb25maWd1cmF0aW9uLnByb3RvEiRnaXRsYWIuYWdlbnQuYWdlbnRfY29uZmlndXJhdGlvbi5ycGMidAoUQ29uZmlndXJhdGlvblJlcXVlc3QSEQoJY29tbWl0X2lkGAEgASgJEjIKCmFnZW50X21ldGEYAiABKAsyHi5naXRsYWIuYWdlbnQuZW50aXR5LkFnZW50TWV0YRIVCg1za2lwX3JlZ2lzdGVyGAMgASgIImwKFUNvbmZpZ3VyYXRpb25SZXNwb25zZRJACg1jb25maWd1cmF0aW9uGAEgASgLMikuZ2l0bGFiLmFnZW50LmFnZW50Y2ZnLkFnZW50Q29uZmlndXJhdGlvbhIRCgljb21taXRfaWQYAiABKAkypAEKEkFnZW50Q29uZmlndXJhdGlvbhKNAQoQR2V0Q29uZmlndXJhdGlvbhI6LmdpdGxhYi5hZ2VudC5hZ2VudF9jb25maWd1cmF0aW9uLnJwYy5Db25maWd1cmF0aW9uUmVxdWVzdBo7LmdpdGxhYi5hZ2VudC5hZ2VudF9jb25maWd1cmF0aW9uLnJwYy5Db25maWd1cmF0aW9uUmVzcG9uc2UwAWIGcHJvdG8z", [file_agentcfg, file_entity]);
+  fileDesc("ChlhZ2VudF9jb25maWd1cmF0aW9uLnByb3RvEiRnaXRsYWIuYWdlbnQuYWdlbnRfY29uZmlndXJhdGlvbi5ycGMidAoUQ29uZmlndXJhdGlvblJlcXVlc3QSEQoJY29tbWl0X2lkGAEgASgJEjIKCmFnZW50X21ldGEYAiABKAsyHi5naXRsYWIuYWdlbnQuZW50aXR5LkFnZW50TWV0YRIVCg1za2lwX3JlZ2lzdGVyGAMgASgIIn4KFUNvbmZpZ3VyYXRpb25SZXNwb25zZRJACg1jb25maWd1cmF0aW9uGAEgASgLMikuZ2l0bGFiLmFnZW50LmFnZW50Y2ZnLkFnZW50Q29uZmlndXJhdGlvbhIRCgljb21taXRfaWQYAiABKAkSEAoHd2FybmluZxjoByADKAkypAEKEkFnZW50Q29uZmlndXJhdGlvbhKNAQoQR2V0Q29uZmlndXJhdGlvbhI6LmdpdGxhYi5hZ2VudC5hZ2VudF9jb25maWd1cmF0aW9uLnJwYy5Db25maWd1cmF0aW9uUmVxdWVzdBo7LmdpdGxhYi5hZ2VudC5hZ2VudF9jb25maWd1cmF0aW9uLnJwYy5Db25maWd1cmF0aW9uUmVzcG9uc2UwAWIGcHJvdG8z", [file_agentcfg, file_entity]);
 
 /**
  * @generated from message gitlab.agent.agent_configuration.rpc.ConfigurationRequest
@@ -62,6 +62,13 @@ export type ConfigurationResponse = Message<"gitlab.agent.agent_configuration.rp
    * @generated from field: string commit_id = 2;
    */
   commitId: string;
+
+  /**
+   * Ours, unknown to stock agents: what stands in the file and has no effect, a sentence each, for the agent's log.
+   *
+   * @generated from field: repeated string warning = 1000;
+   */
+  warning: string[];
 };
 
 /**

@@ -5,6 +5,8 @@ import { trailersFlag } from './body-trailers.ts'
 /** gRPC's framing of messages: a flag, four bytes of length, the message. */
 
 const prefixBytes = 5
+/** Smaller pieces of a message are copied together: one by one, each would cost more than its bytes. */
+const blockBytes = 1024
 
 export function framePrefix(messageBytes: number, flag = 0): Buffer {
   const prefix = Buffer.allocUnsafe(prefixBytes)
@@ -22,6 +24,9 @@ export class Deframer {
   readonly #onTrailers: ((bytes: Uint8Array) => void) | undefined
   #hasTrailers = false
   #pieces: Buffer[] = []
+  /** small pieces, behind all of `#pieces` */
+  #block: Buffer | undefined
+  #filled = 0
   #held = 0
   /** bytes that the next frame takes; its prefix while that is unknown */
   #wanted = prefixBytes
@@ -67,10 +72,21 @@ export class Deframer {
         this.#onTrailers(frame.bytes.subarray(prefixBytes))
       } else onMessage(this.#decode(frame.bytes))
     }
-    if (rest.length > 0) {
-      this.#pieces.push(rest)
-      this.#held += rest.length
-    }
+    if (rest.length > 0) this.#hold(rest)
+  }
+
+  #hold(piece: Buffer): void {
+    this.#held += piece.length
+    if (this.#filled + piece.length > blockBytes) this.#sealBlock()
+    if (piece.length >= blockBytes) return void this.#pieces.push(piece)
+    this.#block ??= Buffer.allocUnsafeSlow(blockBytes) // of its own: one in Node's pool would keep others' bytes
+    this.#filled += piece.copy(this.#block, this.#filled)
+  }
+
+  #sealBlock(): void {
+    if (this.#block) this.#pieces.push(this.#block.subarray(0, this.#filled))
+    this.#block = undefined
+    this.#filled = 0
   }
 
   /** The next `wanted` bytes, or the whole frame if `chunk` alone holds it. */
@@ -84,6 +100,7 @@ export class Deframer {
       return { bytes: chunk.subarray(0, size), used: size }
     }
     const used = this.#wanted - this.#held
+    this.#sealBlock()
     this.#pieces.push(chunk.subarray(0, used))
     const bytes = Buffer.concat(this.#pieces, this.#wanted)
     this.#pieces = []

@@ -18,6 +18,7 @@ import type { AgentConfiguration } from '../../../src/proto/gen/agentcfg_pb.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 import { readOne, unaryHandler } from '../../../src/proto/grpc/unary.ts'
+import { capturedLog } from '../../support/captured-log.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
 import { silentLog, startLink } from './agent-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
@@ -30,7 +31,7 @@ const shared = { metadata, log: silentLog, clock: systemClock, random: () => 0 }
 interface ConfigurationStream {
   request: MessageShape<typeof ConfigurationRequestSchema>
   stream: ServerStream
-  send(agentId: bigint, commitId: string, externalUrl?: string): void
+  send(agentId: bigint, commitId: string, more?: { gitlabExternalUrl?: string; warning?: string[] }): void
   end(error?: KasError): void
 }
 
@@ -46,8 +47,8 @@ async function startConfiguration(t: Test) {
     streams.push({
       request,
       stream,
-      send: (agentId, commitId, gitlabExternalUrl = 'https://gitlab') => {
-        const response = { configuration: { agentId, gitlabExternalUrl }, commitId }
+      send: (agentId, commitId, { gitlabExternalUrl = 'https://gitlab', warning = [] } = {}) => {
+        const response = { configuration: { agentId, gitlabExternalUrl }, commitId, warning }
         void stream.send(toBinary(ConfigurationResponseSchema, create(ConfigurationResponseSchema, response)))
       },
       end: (error) => (error ? ended.reject(error) : ended.resolve()),
@@ -63,7 +64,8 @@ async function startConfiguration(t: Test) {
   const pings: number[] = []
   const watched = { session: link.session.bind(link), pingEvery: (_: unknown, ms: number) => void pings.push(ms) }
   const clock = new MovingClock()
-  const configuration = new Configuration({ ...shared, link: watched, clock }, { meta })
+  const { log, lines } = capturedLog()
+  const configuration = new Configuration({ ...shared, log, link: watched, clock }, { meta })
   const received: AgentConfiguration[] = []
   const listening: (() => void)[] = []
   configuration.onConfiguration((each) => {
@@ -76,7 +78,7 @@ async function startConfiguration(t: Test) {
   }
   await configuration.start()
   t.teardown(() => configuration.stop())
-  return { kas, clock, configuration, next, applied, pings, received }
+  return { kas, clock, configuration, next, applied, pings, received, lines }
 }
 
 // wire: agentk.stream.commit, agentk.stream.identity, agentk.configuration.back-off
@@ -90,7 +92,7 @@ t.test('the configuration stream', async (t) => {
   t.equal((await applied()).agentId, 7n)
   t.same(pings, [5000], 'what kas announces reaches the link')
   first.send(8n, 'c2')
-  first.send(7n, 'c3', 'https://other')
+  first.send(7n, 'c3', { gitlabExternalUrl: 'https://other' })
   first.send(7n, 'c4')
   t.equal((await applied()).agentId, 7n)
   t.equal(received.length, 0, 'those with another identity are dropped')
@@ -112,6 +114,16 @@ t.test('an error is followed by a pause of 10 s, a lost connection by none', asy
   kas.sessions[0]?.destroy()
   await next()
   t.notOk(clock.pending.some((ms) => ms >= 10_000))
+})
+
+// wire: file.unknown
+t.test('what kas says of keys without effect is in the log of the agent', async (t) => {
+  const { next, applied, lines } = await startConfiguration(t)
+  const stream = await next()
+  stream.send(7n, 'c1', { warning: ['ci_acces: this key is not known, did you mean ci_access?'] })
+  await applied()
+  const told = lines.filter(({ level }) => level === 'warn')
+  t.match(told, [{ commit_id: 'c1', warning: 'ci_acces: this key is not known, did you mean ci_access?' }])
 })
 
 // wire: agentk.stream.commit-id

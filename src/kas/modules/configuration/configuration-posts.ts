@@ -35,6 +35,8 @@ export class ConfigurationPosts implements Service {
   readonly #retryMs: readonly [first: number, last: number]
   readonly #stopped = new AbortController()
   readonly #agents = new Map<AgentId, { readonly posts: AgentPosts; followers: number }>()
+  /** of agents that have left */
+  readonly #ending = new Set<Promise<void>>()
 
   constructor(components: ConfigurationPostsComponents, { retryMs }: ConfigurationPostsOptions = {}) {
     this.#components = components
@@ -45,9 +47,9 @@ export class ConfigurationPosts implements Service {
 
   async stop(): Promise<void> {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
-    const running = Array.from(this.#agents.values(), ({ posts }) => posts.stop())
+    for (const { posts } of this.#agents.values()) this.#end(posts)
     this.#agents.clear()
-    await Promise.all(running)
+    await Promise.all(this.#ending)
   }
 
   /** The agent is connected, until the returned function is called. */
@@ -60,8 +62,13 @@ export class ConfigurationPosts implements Service {
       isOver = true
       if (--known.followers > 0) return
       if (this.#agents.get(agent.id) === known) this.#agents.delete(agent.id)
-      void known.posts.stop()
+      this.#end(known.posts)
     }
+  }
+
+  #end(posts: AgentPosts): void {
+    const ended = posts.stop().then(() => void this.#ending.delete(ended))
+    this.#ending.add(ended)
   }
 
   #begin(agent: Agent) {

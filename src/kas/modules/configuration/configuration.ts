@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { warningTexts } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
@@ -138,6 +139,7 @@ class ConfigurationPush<Stream extends AgentStream> {
     const { $typeName: _, $unknown: __, userAccess: ___, ...file } = configuration.file
     const response = create(ConfigurationResponseSchema, {
       commitId: commit,
+      warning: warningTexts(configuration.warnings),
       configuration: create(AgentConfigurationSchema, {
         ...file,
         agentId: id,

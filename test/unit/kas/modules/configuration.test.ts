@@ -123,6 +123,20 @@ t.test('the configuration is sent at once, filled in, without user_access', asyn
   t.equal(response.configuration?.$unknown, undefined, 'no field beyond those of AgentConfiguration')
 })
 
+// wire: file.unknown
+t.test('what has no effect in the file is told to the agent, bounded', async (t) => {
+  const { sent, move } = start(t, { answer: at('one', 'ci_acces: {}\ngitops: { manifest_projects: [] }') })
+  await settled()
+  await move(at('two', Array.from({ length: 100 }, (_, i) => `x${i}: 1`).join('\n')))
+  const warnings = sent.map((message) => fromBinary(ConfigurationResponseSchema, message).warning)
+  t.strictSame(warnings[0], [
+    'ci_acces: this key is not known, did you mean ci_access?',
+    'gitops: has no effect: passed on to old agents only',
+  ])
+  t.equal(warnings[1]?.length, 21)
+  t.equal(warnings[1]?.at(-1), 'and 80 more')
+})
+
 // wire: stream.each-commit
 t.test('each new commit is sent, the one that the agent has is not', async (t) => {
   const request = toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, { commitId: 'one' }))
