@@ -32,11 +32,16 @@ export class FakeAgent {
     this.session = ClientSession.over(socket, { authority: 'kas.test:8150', scheme: 'http' })
   }
 
-  /** One Connect stream; its descriptor is sent unless `methods` is undefined. */
-  open(methods: string[] | undefined = [echoMethod]): FakeTunnel {
-    const tunnel = new FakeTunnel(this.session.open({ method: connectMethod, metadata: this.#metadata }))
-    if (methods) tunnel.describe(methods)
+  /** One Connect stream, and its descriptor. */
+  open(methods: string[] = [echoMethod]): FakeTunnel {
+    const tunnel = this.openSilently()
+    tunnel.describe(methods)
     return tunnel
+  }
+
+  /** One Connect stream on which nothing has been said. */
+  openSilently(): FakeTunnel {
+    return new FakeTunnel(this.session.open({ method: connectMethod, metadata: this.#metadata }))
   }
 
   close(): void {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { agentId, callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
-import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
+import { echoMethod, FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 
 // wire: 8150.Connect, tunnel.kas-first, tunnel.request-info, tunnel.half-close, tunnel.metadata.response
 t.test('a call: request_info, messages, close_send; header, messages, trailer, EOF', async (t) => {
@@ -101,11 +101,24 @@ t.test('the first message must be a descriptor', async (t) => {
   const { port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
   t.teardown(() => agent.close())
-  const tunnel = agent.open(undefined as never)
-  const bare = agent.open([])
-  bare.message(Buffer.from('on an idle tunnel'))
-  t.equal((await bare.done).error?.grpcCode, Code.INVALID_ARGUMENT, 'nothing may come on an idle tunnel')
-  t.ok(tunnel)
+  const first: Record<string, (tunnel: FakeTunnel) => void> = {
+    header: (tunnel) => tunnel.send(encodeConnectRequest.header({})),
+    message: (tunnel) => tunnel.message(Buffer.from('x')),
+    trailer: (tunnel) => tunnel.send(encodeConnectRequest.trailer({})),
+    error: (tunnel) => tunnel.error(Code.UNAVAILABLE, 'x'),
+    'no ConnectRequest': (tunnel) => tunnel.send(Buffer.from([0xff])),
+  }
+  for (const [name, say] of Object.entries(first)) {
+    const silent = agent.openSilently()
+    say(silent)
+    t.equal((await silent.done).error?.grpcCode, Code.INVALID_ARGUMENT, name)
+    const described = agent.open([])
+    say(described)
+    t.equal((await described.done).error?.grpcCode, Code.INVALID_ARGUMENT, `${name} on an idle tunnel`)
+  }
+  const twice = agent.open([])
+  twice.describe([echoMethod])
+  t.equal((await twice.done).error?.grpcCode, Code.INVALID_ARGUMENT, 'a second descriptor')
 })
 
 // wire: tunnel.caller-leaves
