@@ -107,6 +107,13 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
     t.equal(objects?.length, folders.flatMap(readManifests).length, 'each object of the files')
   })
 
+  await t.test("so are those beside GitLab's chart", async (t) => {
+    await kubectl.ok(['create', 'namespace', 'gitlab'])
+    const files = ['peers', 'network-policy'].map((name) => join(manifestsFolder, `../gitlab-helm/${name}.yaml`))
+    const { code, stderr } = await kubectl.run(['apply', '--server-side', ...files.flatMap((file) => ['-f', file])])
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+  })
+
   await t.test('what each service account may do', async (t) => {
     const [kas, elsewhere, agentk, everywhere, teamA, gitlab] = await Promise.all([
       rightsOf('kas', 'kas'),

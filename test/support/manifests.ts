@@ -6,17 +6,20 @@ import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
 /** The shipped manifests, by folder. */
 export const manifestsFolder = join(import.meta.dirname, '../../deploy/kubernetes')
 
-/** All objects of a folder's files, in the order in which kubectl applies them. YAML 1.1, as kubectl reads it. */
+/** All objects of a folder's files, in the order in which kubectl applies them. */
 export function readManifests(folder: string): KubernetesObject[] {
   const path = join(manifestsFolder, folder)
   const files = readdirSync(path).filter((file) => file.endsWith('.yaml'))
-  return files.sort().flatMap((file) => {
-    const documents = parseAllDocuments(readFileSync(join(path, file), 'utf8'), { version: '1.1', strict: true })
-    if (!Array.isArray(documents)) throw new Error(`${file} is empty`)
-    const problem = documents.flatMap(({ errors, warnings }) => [...errors, ...warnings])[0]
-    if (problem) throw new Error(`${file}: ${problem.message}`, { cause: problem })
-    return documents.map((document) => document.toJS() as KubernetesObject)
-  })
+  return files.sort().flatMap((file) => readManifest(join(path, file)))
+}
+
+/** All objects of one file. YAML 1.1, as kubectl reads it. */
+export function readManifest(file: string): KubernetesObject[] {
+  const documents = parseAllDocuments(readFileSync(file, 'utf8'), { version: '1.1', strict: true })
+  if (!Array.isArray(documents)) throw new Error(`${file} is empty`)
+  const problem = documents.flatMap(({ errors, warnings }) => [...errors, ...warnings])[0]
+  if (problem) throw new Error(`${file}: ${problem.message}`, { cause: problem })
+  return documents.map((document) => document.toJS() as KubernetesObject)
 }
 
 /** @throws Error if there is no such object */
