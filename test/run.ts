@@ -17,9 +17,11 @@ const light = ['ground', 'unit', 'contract']
 const heavy = ['cluster', 'e2e', 'peers', 'simulator']
 /** start whole programs too, but do next to nothing for most of their time: they run beside the light ones */
 const idle = new Set([
+  'test/cluster/front-cuts.test.ts',
   'test/cluster/home.test.ts',
   'test/cluster/namespaces-discovery.test.ts',
   'test/cluster/namespaces-links.test.ts',
+  'test/cluster/namespaces-one-port.test.ts',
   'test/cluster/secret-rotation.test.ts',
   'test/e2e/live-changes.test.ts',
   'test/peers/agentk-go-goaway.test.ts',
@@ -32,6 +34,8 @@ const waiting = new Set([
   'test/e2e/cluster-faults.test.ts',
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
+  'test/e2e/flux.test.ts',
+  'test/e2e/gitlab-helm.test.ts',
   'test/e2e/kubectl-schemes.test.ts',
   'test/e2e/leader.test.ts',
   'test/e2e/rolling.test.ts',

@@ -41,4 +41,19 @@ export const agentkRows = wireSection('agentk', [
   ],
   ['agentk.env', 'W 2.10', 'defined', '`POD_NAMESPACE`, `POD_NAME`'],
   ['agentk.lease', 'W 2.10', 'defined', 'Lease `agent-<agent id>-lock` in its namespace'],
+  ['agentk.flux.stream', 'W 1.9', 'defined', 'the pod that leads names the projects of GitRepositories of this GitLab'],
+  [
+    'agentk.flux.back-off',
+    'W 2.5',
+    'defined',
+    'a stream of pushes that failed: 10 s to 5 min; one that ended: at once',
+  ],
+  ['agentk.flux.receiver', 'G 8', 'defined', 'a Receiver for each GitRepository, named and annotated as a stock one'],
+  [
+    'agentk.flux.webhook',
+    'W 1.9',
+    'defined',
+    'for each push POST to the webhook of the Receiver, once for each push id',
+  ],
+  ['agentk.flux.webhook-url', 'W 7.2', 'defined', '`flux.webhook_receiver_url`, or the path of a service proxy'],
 ])

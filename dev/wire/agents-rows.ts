@@ -104,6 +104,7 @@ export const agentErrorRows = wireSection('8150: who is let in, and what refusal
     'unsure',
     'metadata that kas does not know, `gitlab-agent-type` too, does no harm',
   ],
+  ['auth.trace', 'W 2.3', 'defined', 'W3C `traceparent` of an agent’s own call, when traces are on'],
   ['error.agent.401', 'W 2.6', 'captured 1', 'GitLab 401: UNAUTHENTICATED `unauthenticated`'],
   ['error.agent.403', 'W 2.6', 'defined', 'GitLab 403: PERMISSION_DENIED `forbidden`'],
   ['error.agent.404', 'W 2.6', 'defined', 'GitLab 404: NOT_FOUND `agent not found`'],

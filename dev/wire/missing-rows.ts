@@ -7,7 +7,6 @@ export interface MissingRow {
 
 /** Not served by kas, and no answer that a test could hold. */
 export const notThere: readonly MissingRow[] = [
-  { id: 'agentk.ReconcileProjects', source: 'W 1.9', what: 'our agentk does not follow pushes for Flux' },
   { id: 'agentk.GitlabAccess', source: 'W 1.8', what: 'our agentk makes no requests to GitLab' },
   {
     id: 'tracker.warnings',
@@ -33,9 +32,9 @@ export const notThere: readonly MissingRow[] = [
     what: '`/internal/ci/…`: never asked, the job router is not served',
   },
   {
-    id: 'traces',
-    source: 'W 7.1, 8.1',
-    what: 'OpenTelemetry traces and its histograms; `observability.tracing` is named as unused',
+    id: 'metric.otel',
+    source: 'W 8.1',
+    what: 'histograms of OpenTelemetry, of HTTP and RPC clients and servers',
   },
   {
     id: 'metric.grpc_client',

@@ -186,6 +186,7 @@ export const errorRows = wireSection('8154: errors of kas', [
   ],
   ['error.prefix', 'W 6.6', 'captured 3', 'message begins `GitLab Agent Server: `'],
   ['error.trace-id', 'W 6.6', 'defined', 'an unknown fault ends `Trace ID: <hex>`, the log has it'],
+  ['error.trace-id.traced', 'W 6.6', 'defined', 'when traces are on, each error ends with the id of its trace'],
   ['error.json', 'W 6.6', 'captured 3', '`Content-Type: application/json`, exactly'],
   ['error.yaml', 'W 6.6', 'captured 3', 'YAML where `Accept` wants it, folded as Go does'],
   ['error.protobuf', 'W 6.6', 'defined', 'Kubernetes protobuf where `Accept` wants it'],

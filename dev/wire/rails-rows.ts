@@ -202,6 +202,7 @@ export const gitlabCallRows = wireSection('GitLab’s API: how kas calls', [
     '`Authorization: Bearer` only for a GitLab that reads nothing else (before 17.2)',
   ],
   ['rest.user-agent', 'W 5.2', 'defined', '`User-Agent: gitlab-kas/<version>/<commit>`'],
+  ['rest.traceparent', 'W 5.2', 'defined', '`traceparent`, `tracestate` of the call it is for, when traces are on'],
   ['rest.gzip', 'W 5.2', 'captured 2', '`Accept-Encoding: gzip`'],
   ['rest.accept', 'W 5.2', 'defined', '`Accept: application/json` where a body is expected, and only there'],
   [

@@ -69,6 +69,12 @@ export const tunnelRows = wireSection('8150: a tunnel', [
   ['tunnel.metadata.hop', 'W 3.3, 4.2', 'defined', 'keys that begin `kas-hop-` never reach the agent'],
   ['tunnel.metadata.jwt', 'W 3.3', 'captured 1', 'nor does the JWT of 8153 or 8155 (stock leaks it)'],
   ['tunnel.metadata.reserved', 'W 3.3', 'defined', 'nor do the keys that belong to gRPC'],
+  [
+    'tunnel.metadata.trace',
+    'W 3.3',
+    'defined',
+    'W3C `traceparent`, `tracestate` when traces are on; else none of ours',
+  ],
   ['tunnel.flow', 'W 3.6', 'defined', 'a call that nobody reads slows no other of its connection'],
   ['tunnel.shared', 'W 0.3.1', 'captured 2', 'without an extension of ours a tunnel carries one call, then it ends'],
 ])

@@ -6,6 +6,7 @@ import type { Logger } from '../lib/log.ts'
 import { createBuildMetrics, createRegistry } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
+import type { Tracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
 import type { Metadata } from '../proto/call.ts'
 import { type AgentMeta, AgentMetaSchema } from '../proto/gen/entity_pb.ts'
@@ -19,9 +20,11 @@ import { LeaseClient } from './election/lease-client.ts'
 import { Loggers } from './loggers.ts'
 import { createAgentkMetrics } from './metrics.ts'
 import { Configuration } from './modules/configuration.ts'
+import { Flux } from './modules/flux/flux.ts'
 import { KubernetesApi } from './modules/kubernetes-api/kubernetes-api.ts'
 import { Leader } from './modules/leader.ts'
 import { Registrar } from './modules/registrar.ts'
+import { tracedServe } from './traced-serve.ts'
 import { allowedAddress } from './tunnels/allowed-address.ts'
 import { laneBuilder } from './tunnels/lane-builder.ts'
 import { Lanes } from './tunnels/lanes.ts'
@@ -29,6 +32,8 @@ import { Lanes } from './tunnels/lanes.ts'
 export interface AppComponents {
   readonly log: Logger
   readonly access: ClusterAccess
+  /** absent: nothing is traced */
+  readonly tracing?: Tracer & Service
 }
 
 export interface AppOptions {
@@ -48,23 +53,26 @@ export class App implements Service {
   readonly #kas: Lanes
   readonly #stages: Stages
 
-  constructor({ log, access }: AppComponents, { config, version }: AppOptions) {
+  constructor({ log, access, tracing }: AppComponents, { config, version }: AppOptions) {
     this.#config = config
     this.#version = version
     this.#product = productName('gitlab-agent', version)
     this.#loggers = new Loggers(log)
     this.#client = new ApiClient(access)
-    this.#kas = this.#createLanes()
+    this.#kas = this.#createLanes(tracing)
     const { configuration, registrar } = this.#createModules()
     const election = this.#createElection()
     const leader = new Leader({ election, log: this.#loggers.of('leader'), ...time })
+    const flux = this.#createFlux(election)
     configuration.onConfiguration((received) => {
       this.#loggers.apply(received)
+      flux.configure(received)
       election.begin(`agent-${received.agentId}-lock`)
     })
-    const ops = this.#createOps(election)
+    const ops = this.#createOps(election, flux)
     const closing: Service = { start: async () => undefined, stop: () => this.#client.close() }
     this.#stages = new Stages([
+      ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans
       ...ops,
       closing,
       this.#kas,
@@ -72,6 +80,7 @@ export class App implements Service {
       registrar,
       election,
       leader,
+      flux,
       this.#kas.tunnels,
     ])
   }
@@ -86,11 +95,12 @@ export class App implements Service {
     await this.#stages.stop(patience)
   }
 
-  #createLanes(): Lanes {
+  #createLanes(tracer: Tracer | undefined): Lanes {
     const { kas, token, env, pod } = this.#config
     const { address: own, allowHome: alsoAllowed } = kas
-    const kubernetesApi = new KubernetesApi({ client: this.#client }, { product: this.#product })
-    const methods = new Map([[kubernetesApiMethod, kubernetesApi.forward]])
+    const traced = tracer ? { tracer } : {}
+    const { forward } = new KubernetesApi({ client: this.#client, ...traced }, { product: this.#product })
+    const methods = new Map([[kubernetesApiMethod, tracer ? tracedServe(tracer, forward) : forward]])
     const logs = { link: this.#loggers.of('kas_link'), tunnels: this.#loggers.of('reverse_tunnel') }
     const transport = { ...kas, userAgent: this.#product, authorization: () => `Bearer ${token()}`, env }
     return new Lanes({
@@ -119,7 +129,12 @@ export class App implements Service {
     return new Election({ leases, log: this.#loggers.of('leader'), ...time }, { identity })
   }
 
-  #createOps(election: Election): Service[] {
+  #createFlux(election: Election): Flux {
+    const log = this.#loggers.of('gitlab_flux')
+    return new Flux({ client: this.#client, link: this.#kas, metadata: this.#metadata, election, log, ...time })
+  }
+
+  #createOps(election: Election, flux: Flux): Service[] {
     const { listen, certificate: files } = this.#config.observability
     const kas = this.#kas
     const register = createRegistry()
@@ -128,6 +143,7 @@ export class App implements Service {
       tunnels: () => kas.counts,
       connected: () => kas.connected,
       leads: () => election.holds(),
+      webhooks: () => flux.counts,
     })
     const log = this.#loggers.of('observability')
     const certificate = files && new CertificateFiles({ log }, files)

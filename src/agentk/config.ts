@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { LogLevel } from '../lib/log.ts'
 import type { KubeconfigFlags } from './cluster/kubeconfig.ts'
 import { type Flags, UsageError } from './flags.ts'
+import { readTracing, type TracingSettings } from './tracing.ts'
 import { type KasAddress, parseKasAddress } from './tunnels/kas-address.ts'
 import { WatchedFile } from './watched-file.ts'
 
@@ -22,6 +23,8 @@ export interface Config {
     readonly listen: ListenAddress
     readonly certificate?: { readonly certificateFile: string; readonly keyFile: string }
   }
+  /** absent: nothing is traced */
+  readonly tracing?: TracingSettings
   readonly cluster: KubeconfigFlags
   readonly logLevel: LogLevel
   /** for proxies, KUBECONFIG and the pod's service account */
@@ -39,11 +42,13 @@ export function readConfig(flags: Flags, env: NodeJS.ProcessEnv): Config {
   const logLevel = env.LOG_LEVEL || 'info'
   if (!logLevels.includes(logLevel))
     throw new UsageError(`LOG_LEVEL is "${logLevel}", allowed: ${logLevels.join(', ')}`)
+  const tracing = readTracing(env)
   return {
     kas: readKas(flags),
     token: readToken(flags, env),
     pod: { namespace: required(env, 'POD_NAMESPACE'), name: required(env, 'POD_NAME') },
     observability: readObservability(flags),
+    ...(tracing ? { tracing } : {}),
     cluster: readCluster(flags),
     logLevel: logLevel as LogLevel,
     env,

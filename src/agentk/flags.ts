@@ -69,7 +69,7 @@ The cluster (default: the one this pod runs in):
   --help                           print this and exit
 
 Environment: POD_NAMESPACE and POD_NAME (required), AGENTK_TOKEN, LOG_LEVEL (debug, info, warn, error),
-HTTPS_PROXY, HTTP_PROXY, NO_PROXY.
+HTTPS_PROXY, HTTP_PROXY, NO_PROXY; OTEL_EXPORTER_OTLP_ENDPOINT and its like for traces.
 `
 
 /** A command line or environment that cannot be used: the message says what to change. */

@@ -14,17 +14,19 @@ async function main(argv: readonly string[]): Promise<number> {
   if (flags.version) return print(`agentk ${version.version}\n`)
   if (flags.help) return print(usage)
   // loaded here, so that --version and --help answer at once
-  const [{ App }, { readConfig }, { loadCluster }] = await Promise.all([
+  const [{ App }, { readConfig }, { loadCluster }, { createTracing }] = await Promise.all([
     import('./app.ts'),
     import('./config.ts'),
     import('./cluster/load-cluster.ts'),
+    import('./tracing.ts'),
   ])
   const config = readConfig(flags, process.env)
   const access = await loadCluster(config.cluster, process.env).catch((cause: Error) => {
     throw new UsageError(cause.message, { cause })
   })
   const log = createLogger({ level: config.logLevel })
-  const app = new App({ log, access }, { config, version })
+  const tracing = await createTracing(log, { config, version })
+  const app = new App({ log, access, ...(tracing ? { tracing } : {}) }, { config, version })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
   await stopping

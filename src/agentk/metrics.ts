@@ -6,6 +6,8 @@ export interface MetricSources {
   readonly tunnels: () => { idle: number; active: number; served: number }
   readonly connected: () => boolean
   readonly leads: () => boolean
+  /** of Flux */
+  readonly webhooks: () => { called: number; failed: number }
 }
 
 /** What only agentk has. */
@@ -24,13 +26,17 @@ export function createAgentkMetrics(register: Registry, sources: MetricSources):
   gauge('agentk_tunnels_active', 'Tunnels that carry a call', () => sources.tunnels().active)
   gauge('agentk_kas_connected', '1 while there is a connection to kas', () => Number(sources.connected()))
   gauge('agentk_leader', '1 while this pod leads', () => Number(sources.leads()))
-  new Counter({
-    name: 'agentk_calls_total',
-    help: 'Calls that kas has sent',
-    registers,
-    collect() {
-      this.reset()
-      this.inc(sources.tunnels().served)
-    },
-  })
+  const counter = (name: string, help: string, read: () => number) =>
+    new Counter({
+      name,
+      help,
+      registers,
+      collect() {
+        this.reset()
+        this.inc(read())
+      },
+    })
+  counter('agentk_calls_total', 'Calls that kas has sent', () => sources.tunnels().served)
+  counter('agentk_flux_webhooks_total', 'Webhooks of Flux that were called', () => sources.webhooks().called)
+  counter('agentk_flux_webhooks_failed_total', 'Webhooks that were given up', () => sources.webhooks().failed)
 }

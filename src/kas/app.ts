@@ -11,6 +11,7 @@ import {
 } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
+import type { Tracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
 import { Cluster } from './cluster.ts'
@@ -18,17 +19,13 @@ import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config.ts'
 import { createIdentity, type Identity } from './identity.ts'
 import { Leads } from './leads.ts'
-import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
-import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
 import { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
-import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
-import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
-import type { PushEvents } from './modules/notifications/notifications.ts'
+import { type OverAllReplicasComponents, overAllReplicas, type Told } from './over-all-replicas.ts'
 import { railsMethods, railsMethodTypes } from './rails-methods.ts'
-import { ReplicaCalls } from './replica-calls.ts'
 import { replicaMethods } from './replica-methods.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
+import { CallCounts } from './servers/agents/call-counts.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { AgentsServer } from './servers/agents.ts'
 import { grpcObserver } from './servers/grpc-observer.ts'
@@ -41,6 +38,7 @@ import { OpsSocket } from './servers/ops-socket.ts'
 import { RailsServer } from './servers/rails.ts'
 import { Readiness } from './servers/readiness.ts'
 import { stopPatienceMs } from './stop-patience.ts'
+import { createTracing } from './tracing.ts'
 import { HeldConnections } from './tunnels/held-connections.ts'
 import { MemberPlacement } from './tunnels/placement.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
@@ -56,19 +54,14 @@ export interface AppOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** What GitLab asks and tells, over all replicas. */
-interface Told {
-  readonly connectedAgents: ConnectedAgentsSource
-  readonly pushEvents: PushEvents
-  readonly configFiles?: AgentConfigFiles
-}
-
 /** kas as a whole: builds its parts, starts them in order and stops them in reverse (design 8). */
 export class App implements Service {
   readonly #log: Logger
   readonly #options: AppOptions
   readonly #register = createRegistry()
   readonly #readiness = new Readiness()
+  /** what all parts that trace get; empty: nothing is traced */
+  #traced: { readonly tracer?: Tracer } = {}
   #stages: Stages | undefined
 
   constructor(components: { log: Logger }, options: AppOptions) {
@@ -89,27 +82,32 @@ export class App implements Service {
 
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
-    const { config, env } = this.#options
-    const leads = new Leads()
+    const { config, env, version } = this.#options
+    const tracing = await createTracing(this.#log, { config, version, product: this.#product })
+    this.#traced = tracing ? { tracer: tracing } : {}
+    const leads = new Leads({ clock: systemClock })
+    const counts = new CallCounts(systemClock)
     const identity = createIdentity(
-      { log: this.#log, register: this.#register, leads },
+      { log: this.#log, register: this.#register, leads, ...this.#traced },
       { config, product: this.#product, env },
     )
     const tunnels = new Tunnels({ now: () => performance.now() })
     const grpcMetrics = createGrpcServerMetrics(this.#register)
-    const cluster = await this.#cluster(tunnels, replicaMethods(identity))
+    const cluster = await this.#cluster(tunnels, replicaMethods({ ...identity, leads, counts }))
     const others = cluster ? { replicas: cluster.replicas } : {}
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), ...others })
     const posts = configurationPosts(identity, leads, this.#log)
-    const { told, services } = cluster ? this.#overAll(identity, leads, cluster) : { told: identity, services: [] }
+    const { told, services } = this.#overAll(cluster, { identity, leads, counts })
     return [
+      ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans
       ...this.#ops(),
       ...this.#opsSocket(tunnels, cluster),
       ...identity.services,
       ...(cluster ? [whenReady(this.#readiness, 'cluster', cluster)] : []),
+      leads,
       ...services,
       ...(posts ? [posts] : []),
-      ...this.#agents({ ...identity, ...(posts ? { posts } : {}) }, { tunnels, cluster, metrics: grpcMetrics }),
+      ...this.#agents({ ...identity, ...(posts ? { posts } : {}) }, { tunnels, cluster, counts, metrics: grpcMetrics }),
       ...(await this.#kubernetes(identity, router, { tunnels, cluster })),
       ...this.#rails(told, router, grpcMetrics),
       ...(cluster ? [cluster.serving] : []),
@@ -123,24 +121,16 @@ export class App implements Service {
     const { authentication_secret_file: secretFile, network } = config.private_api.listen
     if (secretFile === undefined || network === 'unix') return undefined
     return Cluster.create(
-      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods },
+      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods, ...this.#traced },
       { config, ownPrivateApi, secretFile, kasVersion: version.version, env },
     )
   }
 
-  #overAll(identity: Identity, leads: Leads, { membership, replicas }: Cluster) {
-    const { connectedAgents, pushEvents, configFiles } = identity
+  #overAll(cluster: Cluster | undefined, shared: Pick<OverAllReplicasComponents, 'identity' | 'leads' | 'counts'>) {
+    if (!cluster) return { told: shared.identity, services: [] }
+    const { connections_per_token_per_minute: callsPerTokenPerMinute } = this.#options.config.agent.listen
     const log = this.#log.child({ mod_name: 'cluster' })
-    const others = new ReplicaCalls({ membership, replicas, log })
-    leads.join(membership)
-    identity.polled?.onFound((projectId) => void others.branchMoved(projectId))
-    const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
-    const told: Told = {
-      connectedAgents: agents,
-      pushEvents: new ClusterPushEvents({ local: pushEvents, others, log }),
-      ...(configFiles ? { configFiles } : {}),
-    }
-    return { told, services: [agents] }
+    return overAllReplicas({ ...shared, cluster, log }, { callsPerTokenPerMinute })
   }
 
   #ops(): Service[] {
@@ -182,8 +172,9 @@ export class App implements Service {
 
   #agents(
     identity: Identity & { posts?: ConfigurationPosts },
-    { tunnels, cluster, metrics }: { tunnels: Tunnels; cluster: Cluster | undefined; metrics: GrpcServerMetrics },
+    parts: { tunnels: Tunnels; cluster: Cluster | undefined; counts: CallCounts; metrics: GrpcServerMetrics },
   ): Service[] {
+    const { tunnels, cluster, counts, metrics } = parts
     const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
     const { gitlab, agent } = this.#options.config
@@ -198,12 +189,14 @@ export class App implements Service {
         directory: identity.directory,
         tunnels,
         methods,
+        counts,
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(this.#register),
         ...(held ? { held, placement: new MemberPlacement({ membership: cluster.membership, held }) } : {}),
         events: grpcObserver(metrics, methodTypes(methods)),
         ...certificate,
+        ...this.#traced,
       },
       {
         listen: listenOptions(listen),
@@ -234,7 +227,7 @@ export class App implements Service {
     const tokens = await webSocketTokens({ log, clock: systemClock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(cluster, { tunnels, file: block.accel_redirect_secret_file })
     const forward = deliver(router.forward)
-    const told = { ...tokens, ...redirect, ...certificate }
+    const told = { ...tokens, ...redirect, ...certificate, ...this.#traced }
     const server = new KubernetesServer(
       { forward, directory, usage, register: this.#register, log, ...told },
       {
@@ -267,7 +260,7 @@ export class App implements Service {
     const events = grpcObserver(metrics, railsMethodTypes(methods))
     const certificate = certificateOf(this.#log, listen)
     const server = new RailsServer(
-      { methods, forward: deliver(router.forward), clock: systemClock, log, events, ...certificate },
+      { methods, forward: deliver(router.forward), clock: systemClock, log, events, ...certificate, ...this.#traced },
       {
         listen: listenOptions(listen),
         secretFile,

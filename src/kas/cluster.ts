@@ -4,6 +4,7 @@ import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import type { Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
+import type { Tracer } from '../lib/tracing/tracer.ts'
 import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
 import type { Handler, ServerSessionEvents } from '../proto/grpc/server-session.ts'
 import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
@@ -25,6 +26,8 @@ export interface ClusterComponents {
   /** calls between replicas themselves */
   readonly methods: Readonly<Record<string, Handler>>
   readonly events?: ServerSessionEvents
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 export interface ClusterOptions {
@@ -63,7 +66,8 @@ export class Cluster implements Service {
     const log = components.log.child({ mod_name: 'cluster' })
     this.#place = placeOf(options, log)
     this.membership = createMembership({ ...components, log }, { ...options, place: this.#place })
-    this.replicas = new Replicas({ membership: this.membership, identity, log })
+    const { tracer } = components
+    this.replicas = new Replicas({ membership: this.membership, identity, log, ...(tracer ? { tracer } : {}) })
     createLinkMetrics(components.register, this.replicas)
     const { listen } = options.config.private_api
     const onStranger = createStrangersMetric(components.register)

@@ -83,6 +83,15 @@ const kubernetesApi = z.object(
   { error: 'a block of keys' },
 )
 
+const tracing = z.object(
+  {
+    otlp_endpoint: urlSchema('http', 'https'),
+    otlp_token_secret_file: text.optional(),
+    otlp_ca_certificate_file: text.optional(),
+  },
+  { error: 'a block of keys' },
+)
+
 export const kasConfigSchema = blockSchema({
   gitlab: blockSchema({
     address: gitlabAddress.optional(),
@@ -114,6 +123,7 @@ export const kasConfigSchema = blockSchema({
     liveness_probe: blockSchema({ url_path: urlPath('/liveness') }),
     readiness_probe: blockSchema({ url_path: urlPath('/readiness') }),
     logging: blockSchema({ level: z.enum(['debug', 'info', 'warn', 'error']).prefault('info') }),
+    tracing: tracing.optional(),
   }),
   gitaly: blockSchema({
     global_api_rate_limit: rateLimit(30, 70),

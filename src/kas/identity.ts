@@ -2,8 +2,9 @@ import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
+import type { Tracer } from '../lib/tracing/tracer.ts'
 import type { KasConfig } from './config.ts'
-import type { Directory } from './directory/directory.ts'
+import type { Agent, Directory } from './directory/directory.ts'
 import { DirectoryFile } from './directory/directory-file.ts'
 import { createDirectoryMetrics } from './directory/directory-metrics.ts'
 import { FileDirectory } from './directory/file.ts'
@@ -18,7 +19,7 @@ import type { Leads } from './leads.ts'
 import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import { type AgentConfigFiles, agentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
-import { AgentConfigurations } from './repositories/agent-configurations.ts'
+import { AgentConfigurations, type AgentConfigurationsComponents } from './repositories/agent-configurations.ts'
 import { gitRepositories } from './repositories/git.ts'
 import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
@@ -48,9 +49,11 @@ export interface Identity {
 }
 
 export interface IdentityComponents {
-  readonly leads: Pick<Leads, 'leads'>
+  readonly leads: Pick<Leads, 'leads' | 'passOn'>
   readonly log: Logger
   readonly register: Registry
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 export interface IdentityOptions {
@@ -77,11 +80,14 @@ function ofFile({ log, register }: IdentityComponents, { config, env }: Identity
 }
 
 /** The configuration has `gitlab.address` and its secret: it was refused without. */
-function ofGitlab({ log, register, leads }: IdentityComponents, { config, product, env }: IdentityOptions): Identity {
+function ofGitlab(
+  { log, register, leads, tracer }: IdentityComponents,
+  { config, product, env }: IdentityOptions,
+): Identity {
   const { gitlab, gitaly, agent, observability } = config
   const limit = rateOf(gitlab.api_rate_limit)
   const client = new GitlabClient(
-    { log, metrics: createGitlabMetrics(register, limit) },
+    { log, metrics: createGitlabMetrics(register, limit), ...(tracer ? { tracer } : {}) },
     {
       ...limit,
       address: gitlab.address ?? '',
@@ -116,7 +122,8 @@ function ofGitlab({ log, register, leads }: IdentityComponents, { config, produc
     { addresses: directory.coordinates, servers, leads, log },
     { pollMs: agent.configuration.poll_period },
   )
-  const shared = aroundRepositories(log, config, repositories)
+  const onUnreadable = ({ id }: Agent) => leads.passOn(id)
+  const shared = aroundRepositories(log, config, repositories, { onUnreadable })
   const periodMs = observability.usage_reporting_period
   const counters = new UsageCounters()
   const report = new UsageReport({ client, counters, log, clock: systemClock }, { periodMs })
@@ -140,10 +147,15 @@ function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRate
   return { refillPerSecond: limit.refill_rate_per_second, bucketSize: limit.bucket_size }
 }
 
-function aroundRepositories(log: Logger, config: KasConfig, repositories: Repositories) {
+function aroundRepositories(
+  log: Logger,
+  config: KasConfig,
+  repositories: Repositories,
+  heard: Pick<AgentConfigurationsComponents, 'onUnreadable'> = {},
+) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
   return {
-    configurations: new AgentConfigurations({ repositories, log }, { maxFileBytes }),
+    configurations: new AgentConfigurations({ repositories, log, ...heard }, { maxFileBytes }),
     connectedAgents: new ConnectedAgents({ clock: systemClock }),
     pushEvents: new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) }),
   }

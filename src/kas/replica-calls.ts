@@ -2,13 +2,14 @@ import { create, type DescMethodUnary, type MessageInitShape } from '@bufbuild/p
 import type { Logger } from '../lib/log.ts'
 import type { InstanceId, Membership } from '../membership/membership.ts'
 import type { AgentId } from '../proto/call.ts'
-import { Notifications, Registrations } from '../proto/gen/replica_pb.ts'
+import { Leads, Limits, Notifications, Registrations } from '../proto/gen/replica_pb.ts'
 import { callUnary } from '../proto/grpc/unary.ts'
 import type { PushEvent } from './modules/notifications/notifications.ts'
 import type { Replicas } from './router/replicas.ts'
+import type { MinuteCounts } from './servers/agents/call-counts.ts'
 
 export interface ReplicaCallsComponents {
-  readonly membership: Pick<Membership, 'instance' | 'rows'>
+  readonly membership: Pick<Membership, 'name' | 'instance' | 'rows'>
   readonly replicas: Pick<Replicas, 'link'>
   readonly log: Logger
 }
@@ -49,6 +50,34 @@ export class ReplicaCalls {
       } catch (error) {
         const fields = { error, instance, project_id: String(projectId) }
         this.#components.log.debug(fields, 'A replica could not be told that a branch moved')
+      }
+    }
+    await Promise.all(this.reachable().map(tell))
+  }
+
+  /** Tells all others that this one does not lead for the agent; never rejects: who does not hear it leaves it alone. */
+  async passedOn(agentId: AgentId): Promise<void> {
+    const { membership, log } = this.#components
+    const tell = async (instance: InstanceId) => {
+      try {
+        await this.#call(instance, Leads.method.passedOn, { agentId, name: membership.name })
+      } catch (error) {
+        log.debug({ error, instance, agent_id: String(agentId) }, 'A replica could not be told that this one passes on')
+      }
+    }
+    await Promise.all(this.reachable().map(tell))
+  }
+
+  /** Never rejects: who does not hear it counts for itself. */
+  async callCounts({ minute, counts }: MinuteCounts): Promise<void> {
+    const { membership, log } = this.#components
+    const count = Array.from(counts, ([hash, calls]) => ({ tokenHash: Buffer.from(hash, 'base64'), calls }))
+    const request = { name: membership.name, minute: BigInt(minute), count }
+    const tell = async (instance: InstanceId) => {
+      try {
+        await this.#call(instance, Limits.method.callCounts, request)
+      } catch (error) {
+        log.debug({ error, instance }, 'A replica could not be told how often tokens were used')
       }
     }
     await Promise.all(this.reachable().map(tell))

@@ -3,23 +3,31 @@ import { KasError } from '../lib/errors.ts'
 import type { AgentId } from '../proto/call.ts'
 import {
   BranchMovedResponseSchema,
+  CallCountsResponseSchema,
   ForgetPodResponseSchema,
+  Leads,
+  Limits,
   Notifications,
+  PassedOnResponseSchema,
   PushEventResponseSchema,
   Registrations,
 } from '../proto/gen/replica_pb.ts'
 import type { Handler } from '../proto/grpc/server-session.ts'
 import { readOneMessage } from '../proto/grpc/unary.ts'
 import { type UnaryMethod, unaryService } from '../proto/unary-service.ts'
+import type { Leads as OwnLeads } from './leads.ts'
 import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
 import type { Repositories } from './repositories/repositories.ts'
+import type { CallCounts } from './servers/agents/call-counts.ts'
 
 export interface ReplicaMethodsComponents {
   /** this replica's alone: what another tells is not passed on */
   readonly pushEvents: PushEvents
   readonly repositories: Pick<Repositories, 'poke'>
   readonly connectedAgents: Pick<ConnectedAgents, 'forget'>
+  readonly leads: Pick<OwnLeads, 'passOver'>
+  readonly counts: Pick<CallCounts, 'hear'>
 }
 
 /** What other replicas may call on 8155 for their own purposes, by `/kas.replica.v1.Service/Method`. */
@@ -27,6 +35,8 @@ export function replicaMethods({
   pushEvents,
   repositories,
   connectedAgents,
+  leads,
+  counts,
 }: ReplicaMethodsComponents): Readonly<Record<string, Handler>> {
   const methods = new Map([
     ...unaryService(Notifications, {
@@ -44,6 +54,19 @@ export function replicaMethods({
       forgetPod: async ({ agentId, podId }) => {
         connectedAgents.forget(agentId as AgentId, podId)
         return create(ForgetPodResponseSchema)
+      },
+    }),
+    ...unaryService(Leads, {
+      passedOn: async ({ agentId, name }) => {
+        leads.passOver(agentId as AgentId, name)
+        return create(PassedOnResponseSchema)
+      },
+    }),
+    ...unaryService(Limits, {
+      callCounts: async ({ name, minute, count }) => {
+        const told = count.map(({ tokenHash, calls }) => [Buffer.from(tokenHash).toString('base64'), calls] as const)
+        counts.hear(name, { minute: Number(minute), counts: new Map(told) })
+        return create(CallCountsResponseSchema)
       },
     }),
   ])

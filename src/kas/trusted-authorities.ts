@@ -7,17 +7,21 @@ import { KasError } from '../lib/errors.ts'
  * Trusts what Node and the system trust (packages name theirs by SSL_CERT_DIR), and the file's. It takes a while: to be
  * kept, and made only if something is to be reached by TLS.
  *
- * @param caCertificateFile - upstream's gitlab.ca_certificate_file
+ * @param caCertificateFile - upstream's gitlab.ca_certificate_file, or another's
+ * @param key - the configuration key that names the file, for errors
  * @throws KasError SETTINGS_INVALID if the file cannot be used
  */
-export async function trustedContext(caCertificateFile: string | undefined): Promise<tls.SecureContext> {
-  const own = caCertificateFile === undefined ? [] : [await readAuthorities(caCertificateFile)]
+export async function trustedContext(
+  caCertificateFile: string | undefined,
+  key = 'gitlab.ca_certificate_file',
+): Promise<tls.SecureContext> {
+  const own = caCertificateFile === undefined ? [] : [await readAuthorities(caCertificateFile, key)]
   return tls.createSecureContext({ ca: [...authorities('default'), ...authorities('system'), ...own] })
 }
 
-async function readAuthorities(file: string): Promise<string> {
+async function readAuthorities(file: string, key: string): Promise<string> {
   const invalid = (problem: string, cause?: unknown) => {
-    const problems = [`gitlab.ca_certificate_file: ${problem}`]
+    const problems = [`${key}: ${problem}`]
     return new KasError({ code: 'SETTINGS_INVALID', file, problems }, { cause })
   }
   let pem: string

@@ -8,6 +8,7 @@ import { ReplicaCalls } from '../../src/kas/replica-calls.ts'
 import { replicaMethods } from '../../src/kas/replica-methods.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import type { AgentId } from '../../src/proto/call.ts'
 import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
 import { callUnary, connect, goodMetadata, startRailsServer } from '../contract/rails-server/start-server.ts'
 import { until } from './replicas.ts'
@@ -21,12 +22,15 @@ const log = createLogger({ level: 'silent' })
 /** Three replicas; GitLab calls the first. `heard` acknowledges by its promise. */
 async function start(t: Test, heard: (name: string, event: PushEvent) => Promise<void>) {
   const poked: string[] = []
+  const told: string[] = []
   const replicas = await startWholeReplicas(t, 3, {
     methods: (name) =>
       replicaMethods({
         pushEvents: { publish: (event) => heard(name, event) },
         repositories: { poke: async (projectId) => void poked.push(`${name} ${projectId}`) },
         connectedAgents: new ConnectedAgents({ clock: systemClock }),
+        counts: { hear: (by, { minute, counts }) => void told.push(`${name}: ${minute} ${[...counts]} of ${by}`) },
+        leads: { passOver: (agentId, by) => void told.push(`${name}: ${agentId} of ${by}`) },
       }),
   })
   const { replica, links } = replicas[0] as WholeReplica
@@ -43,7 +47,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
     const { code, details } = await callUnary(client, gitPushEvent, request, await goodMetadata())
     return { code, details, ms: performance.now() - began }
   }
-  return { replicas, push, others, poked }
+  return { replicas, push, others, poked, told }
 }
 
 // wire: 8153.GitPushEvent.all
@@ -99,4 +103,20 @@ t.test('a move that a replica found by itself is told to all others, and to no a
   await others.branchMoved(7n)
   t.strictSame(poked.toSorted(), ['kas-1 7', 'kas-2 7'])
   t.strictSame(heard, [])
+})
+
+t.test('a replica that passes its lead on tells all others', async (t) => {
+  const { others, told } = await start(t, async () => undefined)
+  await others.passedOn(42n as AgentId)
+  t.strictSame(told.toSorted(), ['kas-1: 42 of kas-0', 'kas-2: 42 of kas-0'])
+})
+
+t.test('how often tokens were used is told to all others', async (t) => {
+  const { others, told } = await start(t, async () => undefined)
+  const tokenHash = Buffer.alloc(32, 7).toString('base64')
+  await others.callCounts({ minute: 29_000_000, counts: new Map([[tokenHash, 500]]) })
+  t.strictSame(
+    told.toSorted(),
+    [1, 2].map((i) => `kas-${i}: 29000000 ${tokenHash},500 of kas-0`),
+  )
 })

@@ -9,6 +9,7 @@ const biome = join(root, 'node_modules', '.bin', 'biome')
 /** Path to content of a tree that the rules accept, with one file in each folder that has rules of its own. */
 const clean: Record<string, string> = {
   'src/lib/errors.ts': "import { z } from 'zod'\n\nexport const schema = z.string()\n",
+  'src/lib/tracing/otlp-tracing.ts': "export { TracerProvider } from '@opentelemetry/sdk-trace'\n",
   'src/proto/call.ts':
     "import { create } from '@bufbuild/protobuf'\nimport { schema } from '../lib/errors.ts'\n\nexport const parts = [create, schema]\n",
   'src/ring/ring.ts': "import HashRing from 'hashring'\n\nexport const ring = new HashRing([])\n",
@@ -50,6 +51,9 @@ const wrong: [file: string, specifier: string][] = [
   ['src/lib/deep/bad.ts', '../../agentk/tunnels/pool.ts'],
   ['src/lib/bad.ts', 'ws'],
   ['src/lib/bad.ts', 'tap'],
+  ['src/lib/tracing/bad.ts', '@opentelemetry/sdk-trace'],
+  ['src/kas/bad.ts', '@opentelemetry/resources'],
+  ['src/agentk/bad.ts', '@opentelemetry/exporter-trace-otlp-proto'],
   ['src/proto/bad.ts', '../ring/ring.ts'],
   ['src/proto/bad.ts', '../membership/membership.ts'],
   ['src/proto/grpc/bad.ts', '../../kas/router/router.ts'],

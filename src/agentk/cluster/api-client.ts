@@ -97,7 +97,13 @@ export class ApiClient {
    *
    * @throws the connection's error, or the signal's reason
    */
-  json(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<{ status: number; body: unknown }> {
+  json(
+    method: string,
+    path: string,
+    body?: unknown,
+    signal?: AbortSignal,
+    contentType = 'application/json',
+  ): Promise<{ status: number; body: unknown }> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
       const chunks: Buffer[] = []
@@ -108,7 +114,7 @@ export class ApiClient {
         settled()
       }
       const headers = ['Accept', 'application/json']
-      if (body !== undefined) headers.push('Content-Type', 'application/json')
+      if (body !== undefined) headers.push('Content-Type', contentType)
       const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }
       const exchange = this.send(
         { method, path, headers, ...content },

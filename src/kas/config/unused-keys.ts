@@ -23,7 +23,6 @@ export const unusedKeys: Readonly<Record<string, string>> = {
   'private_api.listen.ca_certificate_file': ownCertificates,
   'private_api.listen.max_connection_age': 'connections between replicas stay for as long as both are there',
   'observability.logging.grpc_level': 'the gRPC library has no log here, for it would quote tokens',
-  'observability.tracing': 'this version sends no traces',
   'observability.sentry': 'errors are told in the log, not to Sentry',
   'observability.google_profiler': 'there is no Google profiler for this platform',
 }

@@ -19,6 +19,8 @@ export interface AgentConfigurationsComponents {
   readonly repositories: Repositories
   readonly log: Logger
   readonly clock?: Clock
+  /** called after each read that failed for no fault of the file, from the third in a row on */
+  readonly onUnreadable?: (agent: Agent) => void
 }
 
 export interface AgentConfigurationsOptions {
@@ -38,6 +40,9 @@ const defaults = {
   maxAgents: 10_000,
   retryMs: [10_000, 60_000] as const, // wire-protocol 2.9
 }
+
+/** Design 7. */
+const failuresUntilUnreadable = 3
 
 /** Keys that are told of one by one, for each commit: the file's author may not be the operator. */
 const maxToldWarnings = 50
@@ -214,6 +219,7 @@ export class AgentConfigurations implements Service {
     const [first, last] = this.#options.retryMs
     const ms = Math.min(first * 2 ** Math.min(entry.failures++, 16), last)
     entry.cancelRetry = this.#clock.after(ms, () => void this.#load(entry))
+    if (entry.failures >= failuresUntilUnreadable) this.#components.onUnreadable?.(entry.agent)
   }
 
   async #read(agent: Agent): Promise<AgentConfiguration | undefined> {

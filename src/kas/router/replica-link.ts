@@ -1,8 +1,11 @@
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import { delay } from '../../lib/signals.ts'
+import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
 import type { Call } from '../../proto/call.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { RpcSpan } from '../../proto/rpc-span.ts'
+import type { HandOver } from './hand-over.ts'
 import { HandOverStream } from './hand-over-stream.ts'
 import type { Offer } from './offer.ts'
 import { defaultReachability, Reachability, type ReachabilityOptions } from './reachability.ts'
@@ -17,6 +20,8 @@ export interface ReplicaLinkComponents {
   readonly onChange: () => void
   /** the replica says that it does not know us */
   readonly onUnknown: () => void
+  /** what each call that is handed over is told as; absent: nothing is traced */
+  readonly traced?: { readonly tracer: Tracer; readonly attributes: SpanAttributes }
 }
 
 export interface ReplicaLinkOptions {
@@ -119,13 +124,17 @@ export class ReplicaLink {
   async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
     const { session } = this
     if (!session || signal.aborted) return undefined
-    const stream = new HandOverStream(session, call, { agentId: call.agentId, waitMs, eager })
+    const { stream, span } = this.#open(session, call, { agentId: call.agentId, waitMs, eager })
     this.#calls++
-    void stream.done.then(() => this.#calls--)
+    void stream.done.then(({ error }) => {
+      this.#calls--
+      span?.end(error)
+    })
     const giveUp = () => stream.cancel(KasError.from(signal.reason))
     signal.addEventListener('abort', giveUp, { once: true })
     if (eager) void stream.send(call)
     const answer = await stream.answer
+    span?.span.set({ 'kas.answer': answer })
     signal.removeEventListener('abort', giveUp)
     if (answer === 'unknown') this.#components.onUnknown()
     if (answer !== 'ready') return undefined
@@ -136,6 +145,21 @@ export class ReplicaLink {
         return stream.reply(theCall)
       },
       giveBack: () => stream.cancel(),
+    }
+  }
+
+  /** Where calls are traced each time that the replica is asked has a span, also those that are in vain. */
+  #open(session: ClientSession, call: Call, handOver: HandOver): { stream: HandOverStream; span?: RpcSpan } {
+    const { traced } = this.#components
+    if (!traced) return { stream: new HandOverStream(session, call, handOver) }
+    const { method, metadata: parent, agentId } = call
+    const span = new RpcSpan(traced.tracer, { kind: 'client', method, parent, attributes: traced.attributes })
+    span.calls(agentId)
+    try {
+      return { stream: new HandOverStream(session, span.call(call), handOver), span }
+    } catch (error) {
+      span.end(KasError.from(error))
+      throw error
     }
   }
 

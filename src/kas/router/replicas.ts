@@ -1,6 +1,9 @@
 import { systemClock } from '../../lib/clock.ts'
+import { parseHostPort } from '../../lib/host-port.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import { serverAttributes } from '../../lib/tracing/attributes.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Holder, InstanceId, Membership } from '../../membership/membership.ts'
 import type { AgentId } from '../../proto/call.ts'
 import { dialReplica } from './dial-replica.ts'
@@ -25,6 +28,8 @@ export interface ReplicasComponents {
   readonly log: Logger
   /** default `dialReplica` */
   readonly dial?: typeof dialReplica
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
@@ -139,7 +144,8 @@ export class Replicas implements Service {
   }
 
   #connect(address: string, publicKeyHash: string): ReplicaLink {
-    const { identity, membership, log, dial = dialReplica } = this.#components
+    const { identity, membership, log, tracer, dial = dialReplica } = this.#components
+    const { host = address, port = 0 } = parseHostPort(address) ?? {}
     const link = new ReplicaLink(
       {
         dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
@@ -148,6 +154,7 @@ export class Replicas implements Service {
         log: log.child({ net_address: address }),
         onChange: () => this.#changed(),
         onUnknown: () => membership.announce(),
+        ...(tracer ? { traced: { tracer, attributes: serverAttributes(host, port) } } : {}),
       },
       this.#options,
     )

@@ -6,6 +6,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Metadata } from '../../proto/call.ts'
 import type { SessionLimits } from '../../proto/grpc/limits.ts'
 import {
@@ -15,6 +16,7 @@ import {
   serveSession,
 } from '../../proto/grpc/server-session.ts'
 import { connectMethod } from '../../proto/reverse-tunnel.ts'
+import { type RpcSpan, traceHandler } from '../../proto/rpc-span.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../tunnels/connect.ts'
@@ -22,6 +24,7 @@ import type { HeldConnections } from '../tunnels/held-connections.ts'
 import type { Placement } from '../tunnels/placement.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './agents/authenticator.ts'
+import { CallCounts } from './agents/call-counts.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
 import { Departure } from './agents/departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './agents/home-hints.ts'
@@ -54,6 +57,10 @@ export interface AgentsServerComponents {
   readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
   readonly events?: ServerSessionEvents
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
+  /** absent: those of this replica alone */
+  readonly counts?: CallCounts
 }
 
 export interface AgentsServerOptions {
@@ -102,7 +109,7 @@ export class AgentsServer implements Service {
     this.#components = components
     this.#options = options
     this.#liveness = { ...defaultLiveness, ...options.liveness }
-    const { placement } = components
+    const { placement, counts, onRateExceeded } = components
     this.#hints = new HomeHints(
       { clock: systemClock, ...(placement ? { placement } : {}) },
       { ...defaultHomeHints, ...options.hints },
@@ -115,7 +122,7 @@ export class AgentsServer implements Service {
     }
     this.#connectComponents = { ...components, hints: this.#hints }
     this.#authenticator = new Authenticator(
-      { directory: components.directory, now: Date.now, onRateExceeded: components.onRateExceeded },
+      { directory: components.directory, counts: counts ?? new CallCounts(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
   }
@@ -246,17 +253,19 @@ export class AgentsServer implements Service {
 
   #handlerFor(method: string, connection: AgentConnection): Handler | undefined {
     if (method === connectMethod) return (stream) => this.#connect(stream, connection)
-    const { methods } = this.#components
+    const { methods, tracer } = this.#components
     const served = Object.hasOwn(methods, method) ? methods[method] : undefined
     if (!served) {
       this.#refused('unknown_method')
       return undefined
     }
-    return async (stream) => {
+    const serve = async (stream: ServerStream, span?: RpcSpan) => {
       const how = { patient: served.streaming, counted: true }
       const agent = await this.#authenticate(stream, how)
+      span?.calls(agent.id)
       return served.serve(agent, stream, connection.retired)
     }
+    return tracer ? (stream) => traceHandler(tracer, stream, (span) => serve(stream, span)) : (stream) => serve(stream)
   }
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {

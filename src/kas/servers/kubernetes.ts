@@ -9,6 +9,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Forward } from '../../proto/call.ts'
 import type { ListenOptions } from '../config/listen-address.ts'
 import type { Directory } from '../directory/directory.ts'
@@ -37,6 +38,8 @@ export interface KubernetesServerComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: no front is told to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
   /** absent: the system's */
   readonly clock?: Clock
   /** absent: plain HTTP; its owner starts and stops it */

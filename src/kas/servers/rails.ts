@@ -8,8 +8,10 @@ import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay, linkedController } from '../../lib/signals.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import { type Forward, noMetadata, type Outcome } from '../../proto/call.ts'
 import { defaultLimits } from '../../proto/grpc/limits.ts'
+import { RpcSpan } from '../../proto/rpc-span.ts'
 import type { UnaryMethod } from '../../proto/unary-service.ts'
 import { readApiSecret } from '../config/secret-file.ts'
 import type { GrpcObserver } from './grpc-observer.ts'
@@ -28,6 +30,8 @@ export interface RailsServerComponents {
   readonly clock: Clock
   readonly log: Logger
   readonly events?: GrpcObserver
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 export interface RailsServerOptions {
@@ -172,21 +176,26 @@ export class RailsServer implements Service {
 
   async #run(call: RailsCall): Promise<void> {
     this.#running++
-    this.#components.events?.started(call)
-    const outcome = this.#tell(call, await this.#serve(call))
+    const { events, tracer } = this.#components
+    events?.started(call)
+    const span = tracer && new RpcSpan(tracer, { kind: 'server', method: call.method, parent: call.metadata })
+    const served = tracer && span ? tracer.within(span.span, () => this.#serve(call, span)) : this.#serve(call)
+    const own = await served
+    const outcome = this.#tell(call, own, span?.traceId)
     call.finish(outcome)
-    this.#components.events?.finished(call, outcome.error)
+    span?.end(own.error)
+    events?.finished(call, outcome.error)
     await call.closed
     this.#running--
     if (this.#leaving && this.#running === 0) this.#idle.resolve()
   }
 
   /** Never rejects. */
-  async #serve(call: RailsCall): Promise<Outcome> {
+  async #serve(call: RailsCall, span?: RpcSpan): Promise<Outcome> {
     const method = this.#components.methods.get(call.method)
     try {
       await this.#jwt?.verify(call.metadata)
-      if (!method) return await this.#agentCalls.serve(call)
+      if (!method) return await this.#agentCalls.serve(call, span)
       await call.send(await method(await only(call)))
       return { trailers: noMetadata }
     } catch (error) {
@@ -195,16 +204,17 @@ export class RailsServer implements Service {
   }
 
   /** A fault of our own leaves with a trace id alone; its cause stays in the log. */
-  #tell(call: RailsCall, outcome: Outcome): Outcome {
+  #tell(call: RailsCall, outcome: Outcome, tracedAs: string | undefined): Outcome {
     const { log } = this.#components
     const { error } = outcome
     if (!error) return outcome
     if (error.code !== 'INTERNAL') {
       const reason = error.cause instanceof Error ? error.cause.message : undefined
-      log.debug({ grpc_method: call.method, error_code: error.code, reason }, 'A call of GitLab failed')
+      const traced = tracedAs === undefined ? {} : { trace_id: tracedAs }
+      log.debug({ grpc_method: call.method, error_code: error.code, reason, ...traced }, 'A call of GitLab failed')
       return outcome
     }
-    const traceId = randomBytes(16).toString('hex')
+    const traceId = tracedAs ?? randomBytes(16).toString('hex')
     log.error({ error, grpc_method: call.method, trace_id: traceId }, 'A call of GitLab failed inside')
     const message = `${error.message}. Trace ID: ${traceId}`
     return { ...outcome, error: new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message }) }

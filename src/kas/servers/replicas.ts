@@ -5,6 +5,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import { defaultLimits, type SessionLimits } from '../../proto/grpc/limits.ts'
 import {
   type Handler,
@@ -28,6 +29,8 @@ export interface ReplicasServerComponents {
   readonly log: Logger
   readonly onStranger: () => void
   readonly events?: ServerSessionEvents
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 export interface ReplicasServerOptions {

@@ -1,4 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { AgentId, Metadata } from '../../proto/call.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { decodeConnectRequest } from '../../proto/reverse-tunnel.ts'
@@ -23,6 +24,8 @@ export interface ConnectComponents {
   readonly tunnels: Tunnels
   readonly held?: HeldConnections
   readonly hints?: ConnectHints
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 interface ConnectCall {
@@ -33,7 +36,7 @@ interface ConnectCall {
 
 /** Serves one Connect stream (wire-protocol 3.1): reads its descriptor, registers it, and ends as the tunnel ends. */
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
-  const { tunnels, held } = components
+  const { tunnels, held, tracer } = components
   const { agent, connection, stream } = call
   const first = await stream.messages.next()
   if (first.done) return
@@ -44,7 +47,11 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
     if (connection.renewals === renewals) tunnels.offer(agent.id, tunnel)
     else tunnel.retire()
   }
-  const tunnel = new Tunnel(stream, connection, { methods, ...(reusesTunnels(stream.metadata) ? { onIdle } : {}) })
+  const tunnel = new Tunnel(stream, connection, {
+    methods,
+    ...(reusesTunnels(stream.metadata) ? { onIdle } : {}),
+    ...(tracer ? { tracer } : {}),
+  })
   const end = () => {
     if (tunnel.state !== 'idle') return false
     tunnel.retire()

@@ -1,7 +1,9 @@
 import { KasError } from '../../lib/errors.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Call, Reply } from '../../proto/call.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { connectRequestOrder, reusedConnectRequestOrder } from '../../proto/reverse-tunnel.ts'
+import { RpcSpan } from '../../proto/rpc-span.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import { TunnelCall, type TunnelCallEnd } from './tunnel-call.ts'
 
@@ -25,6 +27,8 @@ export interface TunnelOptions {
   readonly methods: ReadonlySet<string>
   /** the agent may use it for one call after another (doc/decisions/0011): called when it is idle again */
   readonly onIdle?: () => void
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 /** One Connect stream of an agent: carries one call (wire-protocol 3), or one after another. */
@@ -35,18 +39,20 @@ export class Tunnel {
   readonly ended: Promise<void>
   readonly #stream: ServerStream
   readonly #onIdle: (() => void) | undefined
+  readonly #tracer: Tracer | undefined
   readonly #end = Promise.withResolvers<void>()
   #state: TunnelState = 'idle'
   /** the read that is outstanding while the tunnel is idle, when nothing must come; the next call's first */
   #first: Promise<IteratorResult<Uint8Array>>
 
   /** @param stream - its descriptor has been read */
-  constructor(stream: ServerStream, connection: AgentConnection, { methods, onIdle }: TunnelOptions) {
+  constructor(stream: ServerStream, connection: AgentConnection, { methods, onIdle, tracer }: TunnelOptions) {
     this.connection = connection
     this.methods = methods
     this.ended = this.#end.promise
     this.#stream = stream
     this.#onIdle = onIdle
+    this.#tracer = tracer
     this.#first = this.#listen()
   }
 
@@ -73,9 +79,23 @@ export class Tunnel {
   forward(call: Call): Reply {
     this.#step('forwarding')
     this.connection.callStarted()
+    return this.#tracer ? this.#carryTraced(call, this.#tracer) : this.#carry(call)
+  }
+
+  #carry(call: Call): Reply {
     const order = this.#onIdle ? reusedConnectRequestOrder : connectRequestOrder
     const onEnd = (end: TunnelCallEnd) => this.#onCallEnd(end)
     return new TunnelCall({ stream: this.#stream, first: this.#first, order, onEnd }, call).run()
+  }
+
+  #carryTraced(call: Call, tracer: Tracer): Reply {
+    const { method, metadata: parent, agentId } = call
+    const attributes = { 'network.peer.address': this.connection.remoteAddress }
+    const span = new RpcSpan(tracer, { kind: 'client', method, parent, attributes })
+    span.calls(agentId)
+    const reply = this.#carry(span.call(call))
+    void reply.done.then(({ error }) => span.end(error))
+    return reply
   }
 
   /** What comes before the next call is a fault, or the end. */

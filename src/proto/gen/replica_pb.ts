@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file replica.proto.
  */
 export const file_replica: GenFile = /*@__PURE__*/
-  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSIvCgxSZWdpc3RyYXRpb24SDgoGcG9kX2lkGAEgASgDEg8KB3JlbmV3ZWQYAiABKAgi4QEKCkNvbm5lY3Rpb24SCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAMSEgoKcHJvamVjdF9pZBgDIAEoAxILCgNwb2QYBCABKAkSIgoEcm9sZRgFIAEoDjIULmthcy5yZXBsaWNhLnYxLlJvbGUSEgoKYWdlbnRfbWV0YRgGIAEoDBIPCgdtZXRob2RzGAcgAygJEhcKD2Nvbm5lY3RlZF9hdF9tcxgIIAEoAxIyCgxyZWdpc3RyYXRpb24YCSABKAsyHC5rYXMucmVwbGljYS52MS5SZWdpc3RyYXRpb24i1wEKBEhlYWQSDAoEbmFtZRgBIAEoCRIkCgVzdGF0ZRgCIAEoDjIVLmthcy5yZXBsaWNhLnYxLlN0YXRlEhQKDHJlcGxpY2FfaG9zdBgDIAEoCRIUCgxyZXBsaWNhX3BvcnQYBCABKA0SFwoPcHVibGljX2tleV9oYXNoGAUgASgMEhUKDWFnZW50X2FkZHJlc3MYBiABKAkSEwoLa2FzX3ZlcnNpb24YByABKAkSFQoNc3RhcnRlZF9hdF9tcxgIIAEoAxITCgtnb3NzaXBfcG9ydBgJIAEoDSKBAQoFRGVsdGESDAoEZnJvbRgBIAEoBBIKCgJ0bxgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZBIPCgdyZW1vdmVkGAQgAygJEikKBWFkZGVkGAUgAygLMhoua2FzLnJlcGxpY2EudjEuQ29ubmVjdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCI+CgtDb25uZWN0aW9ucxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iHQoGUm93RW5kEhMKC2Nvbm5lY3Rpb25zGAEgASgNIpcBCgdSb3dQYXJ0EikKBXN0YXJ0GAEgASgLMhgua2FzLnJlcGxpY2EudjEuUm93U3RhcnRIABIyCgtjb25uZWN0aW9ucxgCIAEoCzIbLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb25zSAASJQoDZW5kGAMgASgLMhYua2FzLnJlcGxpY2EudjEuUm93RW5kSABCBgoEcGFydCJNChBQdXNoRXZlbnRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMSFAoMcHJvamVjdF9wYXRoGAIgASgJEg8KB3B1c2hfaWQYAyABKAYiEwoRUHVzaEV2ZW50UmVzcG9uc2UiKAoSQnJhbmNoTW92ZWRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMiFQoTQnJhbmNoTW92ZWRSZXNwb25zZSI0ChBGb3JnZXRQb2RSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgDEg4KBnBvZF9pZBgCIAEoAyITChFGb3JnZXRQb2RSZXNwb25zZSpFCgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEgsKB0pPSU5JTkcQARILCgdTRVJWSU5HEAISCwoHTEVBVklORxADKjMKBFJvbGUSFAoQUk9MRV9VTlNQRUNJRklFRBAAEggKBEhPTUUQARILCgdTVEFOREJZEAIyvQEKDU5vdGlmaWNhdGlvbnMSUgoJUHVzaEV2ZW50EiAua2FzLnJlcGxpY2EudjEuUHVzaEV2ZW50UmVxdWVzdBohLmthcy5yZXBsaWNhLnYxLlB1c2hFdmVudFJlc3BvbnNlIgASWAoLQnJhbmNoTW92ZWQSIi5rYXMucmVwbGljYS52MS5CcmFuY2hNb3ZlZFJlcXVlc3QaIy5rYXMucmVwbGljYS52MS5CcmFuY2hNb3ZlZFJlc3BvbnNlIgAyYwoNUmVnaXN0cmF0aW9ucxJSCglGb3JnZXRQb2QSIC5rYXMucmVwbGljYS52MS5Gb3JnZXRQb2RSZXF1ZXN0GiEua2FzLnJlcGxpY2EudjEuRm9yZ2V0UG9kUmVzcG9uc2UiAGIGcHJvdG8z");
+  fileDesc("Cg1yZXBsaWNhLnByb3RvEg5rYXMucmVwbGljYS52MSIvCgxSZWdpc3RyYXRpb24SDgoGcG9kX2lkGAEgASgDEg8KB3JlbmV3ZWQYAiABKAgi4QEKCkNvbm5lY3Rpb24SCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAMSEgoKcHJvamVjdF9pZBgDIAEoAxILCgNwb2QYBCABKAkSIgoEcm9sZRgFIAEoDjIULmthcy5yZXBsaWNhLnYxLlJvbGUSEgoKYWdlbnRfbWV0YRgGIAEoDBIPCgdtZXRob2RzGAcgAygJEhcKD2Nvbm5lY3RlZF9hdF9tcxgIIAEoAxIyCgxyZWdpc3RyYXRpb24YCSABKAsyHC5rYXMucmVwbGljYS52MS5SZWdpc3RyYXRpb24i1wEKBEhlYWQSDAoEbmFtZRgBIAEoCRIkCgVzdGF0ZRgCIAEoDjIVLmthcy5yZXBsaWNhLnYxLlN0YXRlEhQKDHJlcGxpY2FfaG9zdBgDIAEoCRIUCgxyZXBsaWNhX3BvcnQYBCABKA0SFwoPcHVibGljX2tleV9oYXNoGAUgASgMEhUKDWFnZW50X2FkZHJlc3MYBiABKAkSEwoLa2FzX3ZlcnNpb24YByABKAkSFQoNc3RhcnRlZF9hdF9tcxgIIAEoAxITCgtnb3NzaXBfcG9ydBgJIAEoDSKBAQoFRGVsdGESDAoEZnJvbRgBIAEoBBIKCgJ0bxgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZBIPCgdyZW1vdmVkGAQgAygJEikKBWFkZGVkGAUgAygLMhoua2FzLnJlcGxpY2EudjEuQ29ubmVjdGlvbiIXCgRCZWF0Eg8KB3ZlcnNpb24YASABKAQiCgoIRmFyZXdlbGwinAEKBE5ld3MSEAoIaW5zdGFuY2UYASABKAkSJgoFZGVsdGEYAiABKAsyFS5rYXMucmVwbGljYS52MS5EZWx0YUgAEiQKBGJlYXQYAyABKAsyFC5rYXMucmVwbGljYS52MS5CZWF0SAASLAoIZmFyZXdlbGwYBCABKAsyGC5rYXMucmVwbGljYS52MS5GYXJld2VsbEgAQgYKBG5ld3MiUQoIUm93U3RhcnQSEAoIaW5zdGFuY2UYASABKAkSDwoHdmVyc2lvbhgCIAEoBBIiCgRoZWFkGAMgASgLMhQua2FzLnJlcGxpY2EudjEuSGVhZCI+CgtDb25uZWN0aW9ucxIvCgtjb25uZWN0aW9ucxgBIAMoCzIaLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb24iHQoGUm93RW5kEhMKC2Nvbm5lY3Rpb25zGAEgASgNIpcBCgdSb3dQYXJ0EikKBXN0YXJ0GAEgASgLMhgua2FzLnJlcGxpY2EudjEuUm93U3RhcnRIABIyCgtjb25uZWN0aW9ucxgCIAEoCzIbLmthcy5yZXBsaWNhLnYxLkNvbm5lY3Rpb25zSAASJQoDZW5kGAMgASgLMhYua2FzLnJlcGxpY2EudjEuUm93RW5kSABCBgoEcGFydCJNChBQdXNoRXZlbnRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMSFAoMcHJvamVjdF9wYXRoGAIgASgJEg8KB3B1c2hfaWQYAyABKAYiEwoRUHVzaEV2ZW50UmVzcG9uc2UiKAoSQnJhbmNoTW92ZWRSZXF1ZXN0EhIKCnByb2plY3RfaWQYASABKAMiFQoTQnJhbmNoTW92ZWRSZXNwb25zZSI0ChBGb3JnZXRQb2RSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgDEg4KBnBvZF9pZBgCIAEoAyITChFGb3JnZXRQb2RSZXNwb25zZSIxCg9QYXNzZWRPblJlcXVlc3QSEAoIYWdlbnRfaWQYASABKAMSDAoEbmFtZRgCIAEoCSISChBQYXNzZWRPblJlc3BvbnNlIi8KClRva2VuQ291bnQSEgoKdG9rZW5faGFzaBgBIAEoDBINCgVjYWxscxgCIAEoDSJcChFDYWxsQ291bnRzUmVxdWVzdBIMCgRuYW1lGAEgASgJEg4KBm1pbnV0ZRgCIAEoAxIpCgVjb3VudBgDIAMoCzIaLmthcy5yZXBsaWNhLnYxLlRva2VuQ291bnQiFAoSQ2FsbENvdW50c1Jlc3BvbnNlKkUKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASCwoHSk9JTklORxABEgsKB1NFUlZJTkcQAhILCgdMRUFWSU5HEAMqMwoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASCAoESE9NRRABEgsKB1NUQU5EQlkQAjK9AQoNTm90aWZpY2F0aW9ucxJSCglQdXNoRXZlbnQSIC5rYXMucmVwbGljYS52MS5QdXNoRXZlbnRSZXF1ZXN0GiEua2FzLnJlcGxpY2EudjEuUHVzaEV2ZW50UmVzcG9uc2UiABJYCgtCcmFuY2hNb3ZlZBIiLmthcy5yZXBsaWNhLnYxLkJyYW5jaE1vdmVkUmVxdWVzdBojLmthcy5yZXBsaWNhLnYxLkJyYW5jaE1vdmVkUmVzcG9uc2UiADJjCg1SZWdpc3RyYXRpb25zElIKCUZvcmdldFBvZBIgLmthcy5yZXBsaWNhLnYxLkZvcmdldFBvZFJlcXVlc3QaIS5rYXMucmVwbGljYS52MS5Gb3JnZXRQb2RSZXNwb25zZSIAMlgKBUxlYWRzEk8KCFBhc3NlZE9uEh8ua2FzLnJlcGxpY2EudjEuUGFzc2VkT25SZXF1ZXN0GiAua2FzLnJlcGxpY2EudjEuUGFzc2VkT25SZXNwb25zZSIAMl8KBkxpbWl0cxJVCgpDYWxsQ291bnRzEiEua2FzLnJlcGxpY2EudjEuQ2FsbENvdW50c1JlcXVlc3QaIi5rYXMucmVwbGljYS52MS5DYWxsQ291bnRzUmVzcG9uc2UiAGIGcHJvdG8z");
 
 /**
  * That a pod said that it is there (gitlab.agent.agent_registrar.rpc).
@@ -501,6 +501,111 @@ export const ForgetPodResponseSchema: GenMessage<ForgetPodResponse> = /*@__PURE_
   messageDesc(file_replica, 16);
 
 /**
+ * @generated from message kas.replica.v1.PassedOnRequest
+ */
+export type PassedOnRequest = Message<"kas.replica.v1.PassedOnRequest"> & {
+  /**
+   * @generated from field: int64 agent_id = 1;
+   */
+  agentId: bigint;
+
+  /**
+   * of the caller
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message kas.replica.v1.PassedOnRequest.
+ * Use `create(PassedOnRequestSchema)` to create a new message.
+ */
+export const PassedOnRequestSchema: GenMessage<PassedOnRequest> = /*@__PURE__*/
+  messageDesc(file_replica, 17);
+
+/**
+ * @generated from message kas.replica.v1.PassedOnResponse
+ */
+export type PassedOnResponse = Message<"kas.replica.v1.PassedOnResponse"> & {
+};
+
+/**
+ * Describes the message kas.replica.v1.PassedOnResponse.
+ * Use `create(PassedOnResponseSchema)` to create a new message.
+ */
+export const PassedOnResponseSchema: GenMessage<PassedOnResponse> = /*@__PURE__*/
+  messageDesc(file_replica, 18);
+
+/**
+ * @generated from message kas.replica.v1.TokenCount
+ */
+export type TokenCount = Message<"kas.replica.v1.TokenCount"> & {
+  /**
+   * SHA-256
+   *
+   * @generated from field: bytes token_hash = 1;
+   */
+  tokenHash: Uint8Array;
+
+  /**
+   * @generated from field: uint32 calls = 2;
+   */
+  calls: number;
+};
+
+/**
+ * Describes the message kas.replica.v1.TokenCount.
+ * Use `create(TokenCountSchema)` to create a new message.
+ */
+export const TokenCountSchema: GenMessage<TokenCount> = /*@__PURE__*/
+  messageDesc(file_replica, 19);
+
+/**
+ * @generated from message kas.replica.v1.CallCountsRequest
+ */
+export type CallCountsRequest = Message<"kas.replica.v1.CallCountsRequest"> & {
+  /**
+   * of the caller
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * since 1970
+   *
+   * @generated from field: int64 minute = 2;
+   */
+  minute: bigint;
+
+  /**
+   * @generated from field: repeated kas.replica.v1.TokenCount count = 3;
+   */
+  count: TokenCount[];
+};
+
+/**
+ * Describes the message kas.replica.v1.CallCountsRequest.
+ * Use `create(CallCountsRequestSchema)` to create a new message.
+ */
+export const CallCountsRequestSchema: GenMessage<CallCountsRequest> = /*@__PURE__*/
+  messageDesc(file_replica, 20);
+
+/**
+ * @generated from message kas.replica.v1.CallCountsResponse
+ */
+export type CallCountsResponse = Message<"kas.replica.v1.CallCountsResponse"> & {
+};
+
+/**
+ * Describes the message kas.replica.v1.CallCountsResponse.
+ * Use `create(CallCountsResponseSchema)` to create a new message.
+ */
+export const CallCountsResponseSchema: GenMessage<CallCountsResponse> = /*@__PURE__*/
+  messageDesc(file_replica, 21);
+
+/**
  * @generated from enum kas.replica.v1.State
  */
 export const State = {
@@ -608,4 +713,38 @@ export const Registrations: GenService<{
   },
 }> = /*@__PURE__*/
   serviceDesc(file_replica, 1);
+
+/**
+ * What one replica does for all of an agent's fails at the caller: the next in rank does it.
+ *
+ * @generated from service kas.replica.v1.Leads
+ */
+export const Leads: GenService<{
+  /**
+   * @generated from rpc kas.replica.v1.Leads.PassedOn
+   */
+  passedOn: {
+    methodKind: "unary";
+    input: typeof PassedOnRequestSchema;
+    output: typeof PassedOnResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_replica, 2);
+
+/**
+ * How often agents' tokens have begun calls at the caller, in this clock minute so far.
+ *
+ * @generated from service kas.replica.v1.Limits
+ */
+export const Limits: GenService<{
+  /**
+   * @generated from rpc kas.replica.v1.Limits.CallCounts
+   */
+  callCounts: {
+    methodKind: "unary";
+    input: typeof CallCountsRequestSchema;
+    output: typeof CallCountsResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_replica, 3);
 

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { Authenticator } from '../../../src/kas/servers/agents/authenticator.ts'
+import { CallCounts } from '../../../src/kas/servers/agents/call-counts.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
 import { callThrough, startAgentsServer } from '../../support/agents-server.ts'
@@ -180,7 +181,11 @@ t.test(
     const limit = { refillPerSecond: 200, bucketSize: 100 }
     const gitlab = await GitlabDouble.start(t, { world: crowd(agents) })
     const { directory } = await startGitlabSide(t, gitlab, { client: limit, directory: { pauseMs: 100 } })
-    const authenticator = new Authenticator({ directory, now: Date.now, onRateExceeded: () => undefined })
+    const authenticator = new Authenticator({
+      directory,
+      counts: new CallCounts(Date),
+      onRateExceeded: () => undefined,
+    })
     gitlab.fault = { kind: 'status', status: 503 }
     const streams = Array.from({ length: agents * 3 }, (_, i) =>
       authenticator.authenticate(

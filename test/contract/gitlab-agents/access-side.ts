@@ -20,10 +20,12 @@ export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptio
   const { client, directory, log, lines } = await startGitlabSide(t, gitlab, options.side)
   const passToGitlab = moduleRequests({ client, agentHeaders: (token) => directory.agentHeaders(token) })
   const handle = makeRequestHandler({ passToGitlab, log })
+  const { tracer } = options.side ?? {}
   const { port } = await startAgentsServer(t, {
     components: {
       directory,
       log,
+      ...(tracer ? { tracer } : {}),
       methods: {
         [gitlabAccessMethod]: {
           streaming: false,

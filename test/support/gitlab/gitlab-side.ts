@@ -6,11 +6,13 @@ import { GitlabClient, type GitlabClientOptions } from '../../../src/kas/directo
 import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { GitlabDirectory, type GitlabDirectoryOptions } from '../../../src/kas/directory/gitlab.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
+import type { Tracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../captured-log.ts'
 import type { GitlabDouble } from './gitlab-double.ts'
 
 export interface GitlabSideOptions {
   readonly clock?: Clock
+  readonly tracer?: Tracer
   readonly client?: Partial<GitlabClientOptions>
   readonly directory?: Partial<GitlabDirectoryOptions>
 }
@@ -30,8 +32,9 @@ export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: Gi
   t.teardown(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'secret'), `${gitlab.secret.toString('base64')}\n`)
   const clock = options.clock ? { clock: options.clock } : {}
+  const { tracer } = options
   const client = new GitlabClient(
-    { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock },
+    { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock, ...(tracer ? { tracer } : {}) },
     {
       address: gitlab.address,
       secretFile: join(folder, 'secret'),

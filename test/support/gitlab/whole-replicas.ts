@@ -21,22 +21,25 @@ export interface WholeReplicasOptions extends GitlabDoubleOptions {
   readonly infoTtl?: string
   /** default: nothing is polled, pushes are told */
   readonly pollPeriod?: string
+  /** 8154 is there too */
+  readonly withProxy?: boolean
+  /** of a collector of traces */
+  readonly otlpEndpoint?: string
 }
 
 /** Whole replicas of kas in this process, all with one GitLab, which calls the first. */
 export async function startWholeReplicas(
   t: Test,
   count: number,
-  { infoTtl = '300s', pollPeriod = '3600s', ...options }: WholeReplicasOptions = {},
+  { infoTtl = '300s', pollPeriod = '3600s', withProxy = false, otlpEndpoint, ...options }: WholeReplicasOptions = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'whole-replicas-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   const gitlab = await GitlabDouble.start(t, options)
   await writeFile(join(folder, 'secret'), gitlab.secret.toString('base64'))
   const gossipPorts = await freePorts(count)
-  const replicas = await Promise.all(
-    gossipPorts.map((_, i) => startReplica(t, { folder, gitlab: gitlab.address, gossipPorts, i, infoTtl, pollPeriod })),
-  )
+  const place = { folder, gitlab: gitlab.address, gossipPorts, infoTtl, pollPeriod, withProxy, otlpEndpoint }
+  const replicas = await Promise.all(gossipPorts.map((_, i) => startReplica(t, { ...place, i })))
   const first = replicas[0] as Replica
   if (count > 1) await Promise.all(replicas.map(({ socket }) => eventually(() => reachesAll(socket, count))))
   const rails = connect(t, first.portOf('API'))
@@ -51,7 +54,14 @@ export async function startWholeReplicas(
     const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
     t.equal((await callRails(method, request)).code, status.OK)
   }
-  return { gitlab, replicas, callRails, tellPush }
+  /** Starts a replica that was stopped: at other ports, but for its gossip. */
+  const startAgain = async (i: number) => {
+    const replica = await startReplica(t, { ...place, i })
+    replicas[i] = replica
+    await eventually(() => reachesAll(replica.socket, count))
+    return replica
+  }
+  return { gitlab, replicas, callRails, tellPush, startAgain }
 }
 
 export type Replica = Awaited<ReturnType<typeof startReplica>>
@@ -63,10 +73,12 @@ interface Place {
   readonly i: number
   readonly infoTtl: string
   readonly pollPeriod: string
+  readonly withProxy: boolean
+  readonly otlpEndpoint: string | undefined
 }
 
 async function startReplica(t: Test, place: Place) {
-  const { folder, gitlab, gossipPorts, i, infoTtl, pollPeriod } = place
+  const { folder, gitlab, gossipPorts, i, infoTtl, pollPeriod, withProxy, otlpEndpoint } = place
   const secret = `authentication_secret_file: ${join(folder, 'secret')}`
   const socket = join(folder, `kas-${i}.sock`)
   const local = 'address: "127.0.0.1:0", listen_grace_period: 0s'
@@ -78,9 +90,12 @@ agent:
   listen: { ${local} }
   info_cache_ttl: ${infoTtl}
   configuration: { poll_period: ${pollPeriod}, max_configuration_file_size: 1000 }
+  ${withProxy ? `kubernetes_api: { listen: { ${local} } }` : ''}
 api: { listen: { ${local}, ${secret} } }
 private_api: { listen: { ${local}, ${secret} } }
-observability: { listen: { address: "127.0.0.1:0" } }
+observability:
+  listen: { address: "127.0.0.1:0" }
+  ${otlpEndpoint === undefined ? '' : `tracing: { otlp_endpoint: "${otlpEndpoint}" }`}
 ops: { socket: ${socket} }
 cluster:
   name: kas-${i}

@@ -19,6 +19,7 @@ const firstHost = 10
 /** Rules that drop come before the one that delivers to this host. */
 const deliverPreference = '100'
 const dropPreference = '10'
+const allowPreference = '5'
 
 /**
  * Computers with addresses of their own on one Ethernet: network namespaces, each on a bridge by a pair of virtual
@@ -72,6 +73,27 @@ export class VirtualNetwork {
     await this.#rules('del', [one, other], port)
   }
 
+  /**
+   * From now on the host reaches nothing by TCP, UDP or ICMP but this port of the other. What it says to the same port of
+   * those in `silent` goes out, and no answer comes; all else it cannot even say.
+   */
+  async confine({ name, ipv4: own }: Host, to: Host, port: number, silent: readonly Host[] = []): Promise<void> {
+    const allowed = [to, ...silent].map(
+      ({ ipv4 }) => `-4 rule add pref ${allowPreference} iif lo to ${ipv4} ipproto tcp dport ${port} lookup main`,
+    )
+    const closed = ['tcp', 'udp', 'icmp'].map(
+      (protocol) => `-4 rule add pref ${dropPreference} ipproto ${protocol} blackhole`,
+    )
+    await inside(
+      { name },
+      ...['127.0.0.0/8', own].map((self) => `-4 rule add pref ${allowPreference} iif lo to ${self} lookup local`),
+      ...allowed,
+      `-4 rule add pref ${allowPreference} iif eth0 from ${to.ipv4} ipproto tcp sport ${port} lookup local`,
+      ...closed,
+      `-6 rule add pref ${dropPreference} blackhole`,
+    )
+  }
+
   /** Resets all connections of the host from or to `port`; how many there were. */
   async reset({ name }: Host, port: number): Promise<number> {
     const filter = `( sport = :${port} or dport = :${port} )`
@@ -98,6 +120,6 @@ async function ip(...lines: string[]): Promise<void> {
   for (const line of lines) await command('ip', ...line.split(' '))
 }
 
-async function inside({ name }: Host, ...lines: string[]): Promise<void> {
+async function inside({ name }: Pick<Host, 'name'>, ...lines: string[]): Promise<void> {
   await ip(...lines.map((line) => `-n ${name} ${line}`))
 }

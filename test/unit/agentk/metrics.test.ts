@@ -9,7 +9,8 @@ function register() {
   createBuildMetrics(registry, { version: '1.2.3', commit: 'abc' })
   const counts = { idle: 2, active: 3, served: 5 }
   let leads = true
-  createAgentkMetrics(registry, { tunnels: () => counts, connected: () => true, leads: () => leads })
+  const webhooks = () => ({ called: 7, failed: 1 })
+  createAgentkMetrics(registry, { tunnels: () => counts, connected: () => true, leads: () => leads, webhooks })
   return {
     registry,
     lose: () => {
@@ -27,6 +28,8 @@ t.test('values are those of the moment', async (t) => {
   t.match(first, /^# TYPE agentk_calls_total counter\nagentk_calls_total 5$/m)
   t.match(first, /^agentk_kas_connected 1$/m)
   t.match(first, /^agentk_leader 1$/m)
+  t.match(first, /^agentk_flux_webhooks_total 7$/m)
+  t.match(first, /^agentk_flux_webhooks_failed_total 1$/m)
   t.match(first, /^gitlab_build_info\{version="v1\.2\.3",built="unknown",commit="abc"\} 1$/m)
   counts.served = 6
   lose()

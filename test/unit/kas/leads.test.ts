@@ -2,6 +2,7 @@ import t from 'tap'
 import { type LeadMembership, Leads } from '../../../src/kas/leads.ts'
 import type { MembershipChange } from '../../../src/membership/membership.ts'
 import type { AgentId } from '../../../src/proto/call.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId
 
@@ -22,14 +23,16 @@ function join(rank: string[]) {
       return () => void listeners.delete(listener)
     },
   }
-  const leads = new Leads()
-  leads.join(membership as unknown as LeadMembership)
+  const clock = new ManualClock()
+  const leads = new Leads({ clock })
+  const passed: AgentId[] = []
+  leads.join(membership as unknown as LeadMembership, (id) => void passed.push(id))
   const tell = (agentIds: MembershipChange['agentIds']) => listeners.forEach((listener) => void listener({ agentIds }))
-  return { leads, holders, tell, listeners }
+  return { leads, holders, tell, listeners, clock, passed }
 }
 
 t.test('a replica that is alone leads', async (t) => {
-  const leads = new Leads()
+  const leads = new Leads({ clock: new ManualClock() })
   t.equal(leads.leads(agentId), true)
   leads.onChange(agentId, () => t.fail('nothing changes'))()
 })
@@ -70,4 +73,48 @@ t.test('who asks hears of what may change it', async (t) => {
   t.equal(heard, 2)
   forget()
   t.equal(listeners.size, 0)
+})
+
+t.test('one that fails passes it on for ten minutes, and tells the others once', async (t) => {
+  const { leads, holders, clock, passed } = join(['kas-1', 'kas-2'])
+  const heard: boolean[] = []
+  leads.onChange(agentId, () => heard.push(leads.leads(agentId)))
+  leads.passOn(agentId)
+  t.equal(leads.leads(agentId), true, 'there is no other')
+  t.same(passed, [])
+  holders.push('kas-2')
+  leads.passOn(agentId)
+  leads.passOn(agentId)
+  t.equal(leads.leads(agentId), false)
+  t.same(passed, [agentId])
+  t.equal(leads.leads(43n as AgentId), true, 'others are as before')
+  clock.advance(599_999)
+  t.same(heard, [false])
+  clock.advance(1)
+  t.same(heard, [false, true])
+})
+
+t.test('one that hears of it leads, until it is over; if all fail the first does', async (t) => {
+  const { leads, holders, clock, passed } = join(['kas-0', 'kas-1'])
+  holders.push('kas-0')
+  t.equal(leads.leads(agentId), false)
+  leads.passOn(agentId)
+  t.same(passed, [], 'it does not lead')
+  leads.passOver(agentId, 'kas-0')
+  t.equal(leads.leads(agentId), true)
+  clock.advance(300_000)
+  leads.passOn(agentId)
+  t.equal(leads.leads(agentId), false, 'both fail: the first in rank')
+  t.same(passed, [agentId])
+  clock.advance(300_000)
+  t.equal(leads.leads(agentId), false, 'kas-0 may again')
+  await leads.stop()
+  t.equal(clock.pending, 0)
+})
+
+t.test('what is passed over is bounded', async (t) => {
+  const { leads, clock } = join(['kas-0', 'kas-1'])
+  for (let id = 0n; id < 12_000n; id++) leads.passOver(id as AgentId, 'kas-0')
+  t.equal(clock.pending, 10_000)
+  await leads.stop()
 })

@@ -1,4 +1,5 @@
 import { KasError } from '../../../lib/errors.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type Call, noMetadata } from '../../../proto/call.ts'
 import { decodeHttpRequest, type HttpRequestHeader } from '../../../proto/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http-request-messages.ts'
@@ -7,6 +8,7 @@ import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
 import type { ApiExchange } from '../../cluster/api-exchange.ts'
 import type { Serve, ServeReply } from '../../serve.ts'
 import { apiError } from './api-error.ts'
+import { ApiSpan } from './api-span.ts'
 import { planRequest } from './request-headers.ts'
 import { responseHeader } from './response-header.ts'
 import { ResponseMessages } from './response-messages.ts'
@@ -15,6 +17,15 @@ import { forwardUpgrade } from './upgrade.ts'
 const ready = Promise.resolve()
 const metadata = Promise.resolve(noMetadata)
 
+/** One request to the API server. */
+interface AskedRequest {
+  readonly call: Call
+  readonly messages: HttpRequestMessages<HttpRequestHeader>
+  readonly header: HttpRequestHeader
+  /** absent: it is not traced */
+  readonly span?: ApiSpan
+}
+
 /**
  * Serves KubernetesApi.MakeRequest: an HTTP request of kas, made at the cluster's API server, answered as it comes.
  *
@@ -22,12 +33,17 @@ const metadata = Promise.resolve(noMetadata)
  */
 export class KubernetesApi {
   readonly #client: ApiClient
+  readonly #tracer: Tracer | undefined
   readonly #requestVia: string
   readonly #responseVia: string
 
-  /** @param options.product - `gitlab-agent/<version>/<commit>`, for Via */
-  constructor(components: { client: ApiClient }, options: { product: string }) {
+  /**
+   * @param components.tracer - absent: nothing is traced
+   * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
+   */
+  constructor(components: { client: ApiClient; tracer?: Tracer }, options: { product: string }) {
     this.#client = components.client
+    this.#tracer = components.tracer
     this.#requestVia = `gRPC/1.0 ${options.product}`
     this.#responseVia = `1.1 ${options.product}`
   }
@@ -36,16 +52,27 @@ export class KubernetesApi {
   readonly forward: Serve = async (call) => {
     const messages = new HttpRequestMessages(call.messages, decodeHttpRequest)
     const header = await messages.header()
+    if (!this.#tracer) return this.#make({ call, messages, header })
+    const span = new ApiSpan(this.#tracer, call, { header, server: this.#client.access.server })
+    return span.follow(this.#make({ call, messages, header, span }))
+  }
+
+  async #make(asked: AskedRequest): Promise<ServeReply> {
+    const { call, messages, header, span } = asked
     const { impersonation } = this.#client.access
     const plan = planRequest(header, { impersonation, via: this.#requestVia })
     const request = { method: header.method, path: requestUrl(header.urlPath, header.query), headers: plan.headers }
-    if (plan.upgrade) return forwardUpgrade(this.#client, call, messages, request, this.#responseVia)
-    if (plan.contentLength === 0) return this.#send(call, messages, request)
-    if (plan.contentLength === undefined && !(await messages.hasBody())) return this.#send(call, messages, request)
-    return this.#send(call, messages, { ...request, body: messages.body() })
+    if (plan.upgrade)
+      return forwardUpgrade(this.#client, call, messages, request, {
+        via: this.#responseVia,
+        ...(span ? { span } : {}),
+      })
+    if (plan.contentLength === 0) return this.#send(asked, request)
+    if (plan.contentLength === undefined && !(await messages.hasBody())) return this.#send(asked, request)
+    return this.#send(asked, { ...request, body: messages.body() })
   }
 
-  #send(call: Call, messages: HttpRequestMessages<HttpRequestHeader>, request: ApiRequest): ServeReply {
+  #send({ call, messages, span }: AskedRequest, request: ApiRequest): ServeReply {
     const { signal } = call
     signal.throwIfAborted()
     const answer = new ResponseMessages({
@@ -60,7 +87,10 @@ export class KubernetesApi {
       if (request.body) void messages.discard({ bodyAllowed: true }).catch(() => undefined)
     }
     const exchange: ApiExchange = this.#client.send(request, {
-      onHead: (code, text, headers) => answer.header(responseHeader(code, text, headers, this.#responseVia)),
+      onHead: (code, text, headers) => {
+        span?.answered(code)
+        answer.header(responseHeader(code, text, headers, this.#responseVia))
+      },
       onData: (chunk) => answer.data(chunk),
       onEnd: () => {
         settled()

@@ -8,6 +8,7 @@ import type { ApiClient, ApiRequest } from '../../cluster/api-client.ts'
 import { upgradeToApi } from '../../cluster/api-upgrade.ts'
 import type { ServeReply } from '../../serve.ts'
 import { apiError } from './api-error.ts'
+import type { ApiSpan } from './api-span.ts'
 import { responseHeader } from './response-header.ts'
 import { ResponseMessages } from './response-messages.ts'
 
@@ -25,7 +26,7 @@ export async function forwardUpgrade(
   call: Call,
   messages: HttpRequestMessages<HttpRequestHeader>,
   request: ApiRequest,
-  via: string,
+  { via, span }: { via: string; span?: ApiSpan },
 ): Promise<ServeReply> {
   const trailer = await messages.next()
   if (trailer?.kind !== 'trailer') {
@@ -35,6 +36,7 @@ export async function forwardUpgrade(
     throw apiError(error)
   })
   const { response } = answer
+  span?.answered(response.statusCode as number)
   const stream: Duplex | IncomingMessage = answer.kind === 'upgraded' ? answer.socket : response
   const reply = new ResponseMessages({
     pause: () => stream.pause(),

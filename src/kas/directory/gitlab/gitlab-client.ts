@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import { readAnswer } from './answer-schema.ts'
 import { CallGate, type Lane } from './call-gate.ts'
@@ -12,6 +13,7 @@ import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
 import type { GitlabMetrics } from './gitlab-metrics.ts'
 import { GitlabReach } from './gitlab-reach.ts'
+import { traceRequest } from './gitlab-span.ts'
 import { openPassage, type PassedAnswer } from './passage.ts'
 import { RequestSigner } from './request-signer.ts'
 import { statusError } from './status-error.ts'
@@ -50,6 +52,8 @@ export interface GitlabClientComponents {
   readonly metrics: GitlabMetrics
   readonly clock?: Clock
   readonly random?: () => number
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 export interface GitlabClientOptions {
@@ -96,6 +100,7 @@ export class GitlabClient implements Service {
   readonly #gate: CallGate
   readonly #reach: GitlabReach
   readonly #base: string
+  readonly #tracer: Tracer | undefined
   #ready: { readonly dispatcher: Dispatcher; readonly signer: RequestSigner } | undefined
 
   constructor(components: GitlabClientComponents, options: GitlabClientOptions) {
@@ -103,6 +108,7 @@ export class GitlabClient implements Service {
     this.#clock = components.clock ?? systemClock
     this.#random = components.random ?? Math.random
     this.#metrics = components.metrics
+    this.#tracer = components.tracer
     this.#reach = new GitlabReach({ log: components.log.child({ mod_name: 'gitlab' }) })
     this.#gate = new CallGate({ clock: this.#clock, events: this.#metrics }, options)
     const { origin, pathname } = new URL(options.address)
@@ -195,15 +201,20 @@ export class GitlabClient implements Service {
     const { dispatcher, signer } = this.#ready
     const { origin, pathname } = new URL(this.#base)
     const own = ['User-Agent', this.#options.userAgent, 'Gitlab-Kas-Api-Request', await signer.sign()]
-    const request = {
-      origin,
-      path: `${pathname.replace(/\/$/, '')}/api/v4${path}${target}`,
-      method,
-      headers: [...headers, ...own],
-      body,
-    }
-    const options = { name: `/api/v4${path}`, maxSilenceMs: this.#options.passageSilenceMs }
-    return await openPassage(dispatcher, request, options, signal)
+    const name = `/api/v4${path}`
+    return await traceRequest(this.#tracer, { method, base: this.#base, path: name }, async (span) => {
+      const request = {
+        origin,
+        path: `${pathname.replace(/\/$/, '')}${name}${target}`,
+        method,
+        headers: [...(span?.lines(headers) ?? headers), ...own],
+        body,
+      }
+      const options = { name, maxSilenceMs: this.#options.passageSilenceMs }
+      const answer = await openPassage(dispatcher, request, options, signal)
+      span?.answered(answer.statusCode)
+      return answer
+    })
   }
 
   async #repeated(call: GitlabCall, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
@@ -259,8 +270,13 @@ export class GitlabClient implements Service {
       ...call.headers,
     }
     const body = call.body === undefined ? undefined : JSON.stringify(call.body)
-    const request = { method: call.method, url: this.#url(call), headers, body }
-    return await exchange(dispatcher, request, { maxBytes, timeoutMs }, signal)
+    const { method } = call
+    return await traceRequest(this.#tracer, { method, base: this.#base, path: `/api/v4${call.path}` }, async (span) => {
+      const request = { method, url: this.#url(call), headers: { ...headers, ...span?.fields }, body }
+      const answer = await exchange(dispatcher, request, { maxBytes, timeoutMs }, signal)
+      span?.answered(answer.status)
+      return answer
+    })
   }
 
   #url({ path, query }: GitlabCall): URL {

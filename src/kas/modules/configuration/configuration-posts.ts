@@ -11,7 +11,7 @@ import type { CommitId } from '../../repositories/repositories.ts'
 export interface ConfigurationPostsComponents {
   readonly configurations: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange'>
   readonly directory: Required<Pick<Directory, 'takeConfiguration'>>
-  readonly leads: Pick<Leads, 'leads' | 'onChange'>
+  readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -22,6 +22,8 @@ export interface ConfigurationPostsOptions {
 }
 
 const defaultRetryMs = [10_000, 300_000] as const
+/** So many failures in a row pass it on to the next replica (design 7). */
+const failuresUntilPassedOn = 3
 /** What was read longer ago, from the look at the branch to the end of the post, is compared with it again. ms */
 const recentMs = 5000
 
@@ -189,5 +191,6 @@ class AgentPosts {
     const fields = { error, agent_id: String(this.#agent.id) }
     this.#components.log.warn(fields, 'A configuration could not be told to GitLab: tried again later')
     this.#cancelRetry = this.#components.clock.after(ms, () => this.#look())
+    if (this.#failures >= failuresUntilPassedOn) this.#components.leads.passOn(this.#agent.id)
   }
 }

@@ -3,9 +3,10 @@ import { KasError } from '../../../lib/errors.ts'
 import { delay } from '../../../lib/signals.ts'
 import type { Metadata } from '../../../proto/call.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
+import type { CallCounts } from './call-counts.ts'
 
 export interface AuthenticatorOptions {
-  /** calls that one token may start in a clock minute; every call counts, not every connection */
+  /** calls that one token may start in a clock minute, at all replicas; every call counts, not every connection */
   readonly callsPerTokenPerMinute: number
   /** waits between tries while the directory is out of reach. ms, doubled from the first to the last */
   readonly retryMs: readonly [first: number, last: number]
@@ -16,28 +17,21 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
   retryMs: [20, 100],
 }
 
-const minuteMs = 60_000
-/** Tokens that are counted in one minute, good or not: beyond it others pass uncounted. */
-const maxCountedTokens = 100_000
-
 /** Who makes a call on 8150: by the token in its metadata (wire-protocol 2.3 and 2.6). */
 export class Authenticator {
   readonly #directory: Directory
   readonly #options: AuthenticatorOptions
-  readonly #now: () => number
+  readonly #counts: CallCounts
   readonly #onRateExceeded: () => void
   /** tries that run while the directory is away: one a token, shared by all its calls */
   readonly #retries = new Map<string, Promise<Agent>>()
-  #minute = 0
-  /** calls of this minute by hash of token: forgotten with the minute */
-  #counts = new Map<string, number>()
 
   constructor(
-    components: { directory: Directory; now: () => number; onRateExceeded: () => void },
+    components: { directory: Directory; counts: CallCounts; onRateExceeded: () => void },
     options: AuthenticatorOptions = defaultAuthenticatorOptions,
   ) {
     this.#directory = components.directory
-    this.#now = components.now
+    this.#counts = components.counts
     this.#onRateExceeded = components.onRateExceeded
     this.#options = options
   }
@@ -63,18 +57,9 @@ export class Authenticator {
   }
 
   #count(token: string): void {
-    const minute = Math.floor(this.#now() / minuteMs)
-    if (minute !== this.#minute) {
-      this.#minute = minute
-      this.#counts = new Map()
-    }
-    const hash = hashOf(token)
-    const count = (this.#counts.get(hash) ?? 0) + 1
-    if (count > this.#options.callsPerTokenPerMinute) {
-      this.#onRateExceeded()
-      throw new KasError({ code: 'RATE_EXCEEDED' })
-    }
-    if (count > 1 || this.#counts.size < maxCountedTokens) this.#counts.set(hash, count)
+    if (this.#counts.add(hashOf(token)) <= this.#options.callsPerTokenPerMinute) return
+    this.#onRateExceeded()
+    throw new KasError({ code: 'RATE_EXCEEDED' })
   }
 
   async #retry(token: string, signal: AbortSignal): Promise<Agent> {

@@ -11,7 +11,7 @@ export interface ErrorAnswer {
   readonly body: string | Uint8Array
   /** whether the call may have reached the cluster */
   readonly delivery: Delivery
-  /** stands in the message too; only with failures that the caller is not told */
+  /** stands in the message too; where nothing is traced, only with failures that the caller is not told */
   readonly traceId?: string
 }
 
@@ -42,12 +42,19 @@ const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSW
 /**
  * @param accept - of the request, all its headers
  * @param delivery - whether the call may have reached the cluster
+ * @param tracedAs - the id of its trace, which each error names then; absent: it is not traced
  */
-export function errorAnswer(error: KasError, at: FailedAt, accept: readonly string[], delivery: Delivery): ErrorAnswer {
+export function errorAnswer(
+  error: KasError,
+  at: FailedAt,
+  accept: readonly string[],
+  delivery: Delivery,
+  tracedAs?: string,
+): ErrorAnswer {
   const own = at === 'entry' || ownRefusals.has(error.code)
   const code = own ? error.httpStatus : 502
-  const traceId = own && error.code === 'INTERNAL' ? { traceId: randomBytes(16).toString('hex') } : undefined
-  const trace = traceId ? `. Trace ID: ${traceId.traceId}` : ''
+  const traceId = tracedAs ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
+  const trace = traceId === undefined ? '' : `. Trace ID: ${traceId}`
   const message = messagePrefix + (own ? ownText(error) : tunnelText(error)) + trace
   const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
   const headers = ['Kas-Delivery', reached]
@@ -56,7 +63,8 @@ export function errorAnswer(error: KasError, at: FailedAt, accept: readonly stri
   if (at === 'tunnel' && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
-  return { ...encode(code, message, accept, headers), delivery: reached, ...traceId }
+  const answer = { ...encode(code, message, accept, headers), delivery: reached }
+  return traceId === undefined ? answer : { ...answer, traceId }
 }
 
 function encode(

@@ -61,6 +61,12 @@ export class Exchange {
     return this.#response.headersSent
   }
 
+  /** Of the answer; undefined: there is none yet. */
+  get statusCode(): number | undefined {
+    if (this.#switched) return 101
+    return this.#response.headersSent ? this.#response.statusCode : undefined
+  }
+
   /** Nothing more of the request can come. */
   get isRequestRead(): boolean {
     return this.request.complete || this.upgrade !== undefined || hasNoBody(this.request)

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type Call, type Forward, noMetadata } from '../../../proto/call.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
 import type { Directory, Impersonation } from '../../directory/directory.ts'
@@ -20,6 +21,7 @@ import { newProgress, type Progress } from './progress.ts'
 import { Relay } from './relay.ts'
 import { add, type RequestHead, readRequestHead } from './request-head.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './request-messages.ts'
+import { RequestSpan } from './request-span.ts'
 import type { ResponseRules } from './response-head.ts'
 import { safetyOf } from './safety.ts'
 import { parseTarget, type Target } from './target.ts'
@@ -38,6 +40,8 @@ export interface KubernetesProxyComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: what comes in here is carried by this replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
 }
 
 export interface KubernetesProxyOptions {
@@ -91,16 +95,20 @@ export class KubernetesProxy {
   }
 
   async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
-    const progress = newProgress()
+    const { tracer } = this.#components
+    const span = tracer && new RequestSpan(tracer, exchange, this.#options.urlPathPrefix)
+    const progress = newProgress(span)
     let outcome: RequestOutcome = 'cut'
     try {
-      outcome = await action(progress).catch((error: unknown) => this.#fail(exchange, progress, error))
+      const acted = tracer && span ? tracer.within(span.span, () => action(progress)) : action(progress)
+      outcome = await acted.catch((error: unknown) => this.#fail(exchange, progress, error))
     } catch (error) {
-      this.#components.log.error({ error }, 'An answer could not be given')
+      this.#components.log.error({ error, ...tracedAs(span?.traceId) }, 'An answer could not be given')
       exchange.cut()
     }
     exchange.finish()
     this.#components.metrics.ended(outcome)
+    span?.end(exchange, outcome, progress.failure)
   }
 
   /** The order of checks of wire-protocol 6.1. */
@@ -130,6 +138,7 @@ export class KubernetesProxy {
     const own = ownEndpoint(method, target, webSocketTokens !== undefined)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
+    progress.span?.calls(credentials.agentId)
     const { impersonation, access } = await authorize(directory, credentials, exchange.signal)
     exchange.signal.throwIfAborted()
     if (own) return await this.#serveOwn(own, { exchange, progress, head, target, credentials, impersonation })
@@ -139,7 +148,7 @@ export class KubernetesProxy {
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,
-      metadata: noMetadata,
+      metadata: progress.span ? { ...progress.span.headers } : noMetadata,
       messages: this.#messages(exchange, head, target, impersonation),
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
       signal: exchange.signal,
@@ -177,7 +186,7 @@ export class KubernetesProxy {
       await exchange.answer(200, headers, JSON.stringify({ token }))
       return 'token'
     }
-    const conversation = this.#watches.accept(exchange, head, credentials)
+    const conversation = this.#watches.accept(exchange, head, credentials, progress.span)
     const stopChecking = checkAccess(
       {
         first: impersonation,
@@ -227,15 +236,17 @@ export class KubernetesProxy {
 
   async #fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
     const error = KasError.from(cause)
+    progress.failure = progress.withdrawn ?? error
     exchange.upgrade?.refused()
     if (progress.withdrawn) return await this.#withdraw(exchange, progress, progress.withdrawn)
     if (exchange.signal.aborted) return 'left'
     if (exchange.begun) {
-      this.#log(error, 'An answer was cut')
+      this.#log(error, 'An answer was cut', progress.span?.traceId)
       exchange.cut()
       return 'cut'
     }
-    const answer = errorAnswer(error, progress.failedAt, progress.accept, progress.delivery)
+    const { failedAt, accept, delivery, span } = progress
+    const answer = errorAnswer(error, failedAt, accept, delivery, span?.traceId)
     this.#log(error, 'A request failed', answer.traceId)
     this.#components.metrics.failed(error.code)
     // kubectl takes any answer to a WebSocket but 101 for a server without them, and runs the command again by SPDY
@@ -250,9 +261,10 @@ export class KubernetesProxy {
   /** The reason is the answer, or the last event of a watch; all else that was begun can only be cut. */
   async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
     const { log, metrics } = this.#components
-    log.info({ error }, 'A request was ended: its caller may no longer')
+    const traceId = progress.span?.traceId
+    log.info({ error, ...tracedAs(traceId) }, 'A request was ended: its caller may no longer')
     metrics.failed(error.code)
-    const answer = errorAnswer(error, 'entry', progress.begunWatch ? [] : progress.accept, progress.delivery)
+    const answer = errorAnswer(error, 'entry', progress.begunWatch ? [] : progress.accept, progress.delivery, traceId)
     if (!exchange.begun && !progress.isWebSocket) {
       await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
       return 'failed'
@@ -274,9 +286,14 @@ export class KubernetesProxy {
   /** What a caller did wrong, and an agent that is away, is no concern of the operator. */
   #log(error: KasError, message: string, traceId?: string): void {
     const { log } = this.#components
-    if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
-    else log.debug({ error_code: error.code }, message)
+    if (error.code === 'INTERNAL') log.error({ error, ...tracedAs(traceId) }, message)
+    else log.debug({ error_code: error.code, ...tracedAs(traceId) }, message)
   }
+}
+
+/** Nothing where there is no id. */
+function tracedAs(traceId: string | undefined): { trace_id?: string } {
+  return traceId === undefined ? {} : { trace_id: traceId }
 }
 
 /** Nothing but the location: what else an answer says, a front may add to that of the replica it asks next. */

@@ -1,5 +1,6 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
 import type { FailedAt } from './error-answer.ts'
+import type { RequestSpan } from './request-span.ts'
 
 /** What is known of a request so far: how a failure is told depends on it. */
 export interface Progress {
@@ -8,12 +9,17 @@ export interface Progress {
   failedAt: FailedAt
   delivery: Delivery
   isWebSocket: boolean
+  /** absent: nothing is traced */
+  readonly span?: RequestSpan
+  /** what the request ended with, if not with the cluster's answer */
+  failure?: KasError
   /** of a watch in JSON whose answer has begun: whether an event could follow now */
   begunWatch?: 'at_line_end' | 'in_line'
   /** why the caller may no longer, found while its request ran */
   withdrawn?: KasError
 }
 
-export function newProgress(): Progress {
-  return { accept: [], origin: undefined, failedAt: 'entry', delivery: 'none', isWebSocket: false }
+export function newProgress(span?: RequestSpan): Progress {
+  const nothing = { accept: [], origin: undefined, failedAt: 'entry', delivery: 'none', isWebSocket: false } as const
+  return span ? { ...nothing, span } : nothing
 }

@@ -1,5 +1,6 @@
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome } from '../../../proto/call.ts'
+import type { RpcSpan } from '../../../proto/rpc-span.ts'
 import type { RailsCall } from './rails-call.ts'
 
 /** Names the agent of a call, as a decimal (wire-protocol 4.2). */
@@ -25,14 +26,21 @@ export class AgentCalls {
     this.#forward = components.forward
   }
 
-  /** Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster. */
-  async serve(call: RailsCall): Promise<Outcome> {
+  /**
+   * Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster.
+   *
+   * @param span - absent: it is not traced
+   */
+  async serve(call: RailsCall, span?: RpcSpan): Promise<Outcome> {
     let delivery: Delivery = 'none'
     try {
+      const agentId = agentIdOf(call)
+      span?.calls(agentId)
+      const metadata = forAgent(call.metadata)
       const reply = await this.#forward({
-        agentId: agentIdOf(call),
+        agentId,
         method: call.method,
-        metadata: forAgent(call.metadata),
+        metadata: span?.metadata(metadata) ?? metadata,
         messages: call,
         safety: 'unsafe', // what a method does is known to its agent alone
         signal: call.signal,
@@ -40,8 +48,8 @@ export class AgentCalls {
       reply.ready.then(() => {
         delivery = 'maybe'
       }, ignore)
-      const metadata = await reply.metadata
-      if (metadata !== noMetadata) call.sendMetadata(fromAgent(metadata))
+      const head = await reply.metadata
+      if (head !== noMetadata) call.sendMetadata(fromAgent(head))
       for await (const message of reply.messages) {
         const full = call.send(message)
         if (full) await full

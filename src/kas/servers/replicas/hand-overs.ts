@@ -1,8 +1,10 @@
 import { KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import { type Metadata, noMetadata } from '../../../proto/call.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import { type Metadata, noMetadata, type Reply } from '../../../proto/call.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
 import { KnownMessages } from '../../../proto/known-messages.ts'
+import { type RpcSpan, traceHandler } from '../../../proto/rpc-span.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../router/hand-over.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
@@ -19,11 +21,16 @@ const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
 /** Serves calls that other replicas hand over. Only own tunnels are used: a call is never handed on again. */
 export class HandOvers {
+  readonly serve: Handler
   readonly #tunnels: Tunnels
   readonly #closing = new AbortController()
 
-  constructor(components: { tunnels: Tunnels }) {
-    this.#tunnels = components.tunnels
+  /** @param components.tracer - absent: nothing is traced */
+  constructor({ tunnels, tracer }: { tunnels: Tunnels; tracer?: Tracer }) {
+    this.#tunnels = tunnels
+    this.serve = tracer
+      ? (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
+      : (stream) => this.#serve(stream)
   }
 
   /** No new calls: who waits, or comes, is told `none`. */
@@ -31,9 +38,10 @@ export class HandOvers {
     this.#closing.abort()
   }
 
-  serve: Handler = async (stream) => {
+  async #serve(stream: ServerStream, span?: RpcSpan): Promise<Metadata> {
     const handOver = readHandOver(stream.metadata)
     const { agentId, eager } = handOver
+    span?.calls(agentId)
     const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
     let messages: AsyncIterable<Uint8Array> = stream.messages
@@ -51,7 +59,16 @@ export class HandOvers {
       if (error instanceof KasError) stream.addTrailers(writeError(error))
       throw error
     }
-    return carry(stream, messages, tunnel, handOver)
+    const metadata = withoutOwnKeys(stream.metadata)
+    const call = {
+      agentId,
+      method: stream.method,
+      metadata: span?.metadata(metadata) ?? metadata,
+      messages,
+      safety: 'unsafe' as const, // what may be repeated, the entry decides
+      signal: stream.signal,
+    }
+    return carry(stream, tunnel.forward(call), eager)
   }
 
   async #find(stream: ServerStream, { agentId, waitMs }: HandOver): Promise<Tunnel | undefined> {
@@ -110,20 +127,7 @@ function notUsed(): KasError {
   return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 }
 
-async function carry(
-  stream: ServerStream,
-  messages: AsyncIterable<Uint8Array>,
-  tunnel: Tunnel,
-  { agentId, eager }: HandOver,
-): Promise<Metadata> {
-  const reply = tunnel.forward({
-    agentId,
-    method: stream.method,
-    metadata: withoutOwnKeys(stream.metadata),
-    messages,
-    safety: 'unsafe', // what may be repeated, the entry decides
-    signal: stream.signal,
-  })
+async function carry(stream: ServerStream, reply: Reply, eager: boolean): Promise<Metadata> {
   const late = eager ? setTimeout(() => stream.sendInterim(readySign), promptReplyMs) : undefined
   const metadata = await reply.metadata
   clearTimeout(late)

@@ -33,6 +33,7 @@ function start(t: Test, { leads = true } = {}) {
   }
   const posted: string[] = []
   let refreshed = 0
+  let passedOn = 0
   let seen = { commit: world.head, seenAt: clock.now() }
   const see = () => {
     seen = { commit: world.head, seenAt: clock.now() }
@@ -59,7 +60,14 @@ function start(t: Test, { leads = true } = {}) {
         return await world.taking()
       },
     },
-    leads: { leads: () => world.leads, onChange: (_, listener) => subscribe(turns, listener) },
+    leads: {
+      leads: () => world.leads,
+      onChange: (_, listener) => subscribe(turns, listener),
+      passOn: () => {
+        passedOn++
+        world.leads = false
+      },
+    },
     clock,
     log: capturedLog().log,
   })
@@ -74,6 +82,7 @@ function start(t: Test, { leads = true } = {}) {
     posts,
     posted,
     refreshed: () => refreshed,
+    passedOn: () => passedOn,
     push: (commit: string | undefined) => {
       world.head = commit
       see()
@@ -182,4 +191,23 @@ t.test('a post that fails is made again, later each time, with what is newest th
   await settled()
   t.equal(posted.length, 3, 'an agent that GitLab does not know is not asked about again')
   t.equal(clock.pending, 0)
+})
+
+t.test('after three failures in a row the next one tells', async (t) => {
+  const { posts, posted, passedOn, lead, world, clock } = start(t)
+  world.taking = () => Promise.reject(new KasError({ code: 'DIRECTORY_UNAVAILABLE', reason: 'GitLab is away' }))
+  posts.follow(agent)
+  await settled()
+  for (const ms of [10_000, 20_000]) {
+    t.equal(passedOn(), 0)
+    clock.advance(ms)
+    await settled()
+  }
+  t.equal(passedOn(), 1)
+  clock.advance(3_600_000)
+  await settled()
+  t.equal(posted.length, 3, 'it does not try any more')
+  world.taking = async () => 'taken'
+  await lead(true)
+  t.equal(posted.length, 4)
 })

@@ -54,10 +54,12 @@ async function start(t: Test, options = {}) {
   const repositories = new FakeRepositories()
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
-  const configurations = new AgentConfigurations({ repositories, log, clock }, options)
+  const unreadable: string[] = []
+  const onUnreadable = ({ name }: Agent) => void unreadable.push(name)
+  const configurations = new AgentConfigurations({ repositories, log, clock, onUnreadable }, options)
   t.teardown(() => configurations.stop())
   await configurations.start()
-  return { repositories, clock, configurations, lines }
+  return { repositories, clock, configurations, lines, unreadable }
 }
 const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [
   ...(value?.configuration.ciAccess.projects.keys() ?? []),
@@ -112,6 +114,20 @@ t.test('without a good one the failure is told, never an empty configuration; th
   await settled()
   t.equal(told, 1)
   t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('the third failure in a row is told, and those after it; a fault of the file is none', async (t) => {
+  const { configurations, repositories, clock, unreadable } = await start(t, { retryMs: [5_000, 5_000] })
+  repositories.fileFailure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await t.rejects(configurations.current(agent, signal), { code: 'REPOSITORY_FAILED' })
+  for (const expected of [0, 1, 2]) {
+    clock.advance(5_000)
+    await settled()
+    t.equal(unreadable.length, expected)
+  }
+  repositories.fileFailure = undefined
+  for (const text of ['ci_access: [', '', 'ci_access: [', 'ci_access: {', 'x: [']) await repositories.move(text, text)
+  t.same(unreadable, ['prod', 'prod'])
 })
 
 t.test('an empty repository has no configuration', async (t) => {

@@ -14,6 +14,7 @@ import type { KubernetesLimits } from '../kubernetes-limits.ts'
 import type { KubernetesMetrics } from '../metrics.ts'
 import type { RequestHead } from '../request-head.ts'
 import { bodilessMessages } from '../request-messages.ts'
+import type { RequestSpan } from '../request-span.ts'
 import { WatchConversation } from './watch-conversation.ts'
 import type { WatchRequest } from './watch-message.ts'
 import { WatchSocket } from './watch-socket.ts'
@@ -68,9 +69,15 @@ export class WatchApi {
   /**
    * Opens the WebSocket that was asked for.
    *
+   * @param span - of the whole conversation, which its watches are part of; undefined: nothing is traced
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */
-  accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials): WatchConversation {
+  accept(
+    exchange: Exchange,
+    { header }: RequestHead,
+    credentials: Credentials,
+    span: RequestSpan | undefined,
+  ): WatchConversation {
     const socket = this.#upgrade(exchange, header)
     const { directory, metrics, usage, clock, log } = this.#components
     const { limits } = this.#options
@@ -88,16 +95,18 @@ export class WatchApi {
           this.#components.forward({
             agentId: credentials.agentId,
             method: kubernetesApiMethod,
-            metadata: noMetadata,
+            metadata: span ? { ...span.headers } : noMetadata,
             messages: this.#messages(request, impersonation, userAgent ? [userAgent] : []),
             safety: 'safe',
             signal,
           }),
         failed: (error, traceId) => {
           metrics.failed(error.code)
-          if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, 'A watch failed')
-          else log.debug({ error_code: error.code }, 'A watch failed')
+          const traced = traceId === undefined ? {} : { trace_id: traceId }
+          if (error.code === 'INTERNAL') log.error({ error, ...traced }, 'A watch failed')
+          else log.debug({ error_code: error.code, ...traced }, 'A watch failed')
         },
+        ...(span ? { traceId: span.traceId } : {}),
       },
       limits,
     )

@@ -24,6 +24,8 @@ export interface WatchConversationComponents {
   open(request: WatchRequest, impersonation: Impersonation | undefined, signal: AbortSignal): Promise<Reply>
   /** hears of each watch that failed; `traceId` stands in what the client is told */
   failed(error: KasError, traceId: string | undefined): void
+  /** absent: it is not traced */
+  readonly traceId?: string
 }
 
 /** Closing codes of RFC 6455, 7.4.1. */
@@ -128,7 +130,7 @@ export class WatchConversation {
   }
 
   #tell(watchId: string, error: KasError, failedAt: FailedAt): void {
-    const { body, traceId } = errorAnswer(error, failedAt, [], 'none')
+    const { body, traceId } = errorAnswer(error, failedAt, [], 'none', this.#components.traceId)
     const status = String(body).trimEnd()
     this.#components.failed(error, traceId)
     const full = this.#components.out.send(errorMessage(watchId, JSON.parse(status).message, status))

@@ -1,0 +1,47 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { ApiClient } from '../../cluster/api-client.ts'
+import type { Apis } from './own-receiver.ts'
+
+/** Newest first; those that are not here have no such object. */
+const kinds = {
+  repositories: { group: 'source.toolkit.fluxcd.io', resource: 'gitrepositories' },
+  receivers: { group: 'notification.toolkit.fluxcd.io', resource: 'receivers' },
+} as const
+const versions = ['v1', 'v1beta2', 'v1beta1']
+
+export const resources = { repositories: kinds.repositories.resource, receivers: kinds.receivers.resource }
+
+/**
+ * The versions in which the API server has Flux's objects.
+ *
+ * @returns undefined: it has not both of them. @throws KasError UNREACHABLE, or the connection's error
+ */
+export async function findFluxApis(client: Pick<ApiClient, 'json'>, signal: AbortSignal): Promise<Apis | undefined> {
+  const repositories = await findApi(client, kinds.repositories, signal)
+  if (repositories === undefined) return undefined
+  const receivers = await findApi(client, kinds.receivers, signal)
+  return receivers === undefined ? undefined : { repositories, receivers }
+}
+
+async function findApi(
+  client: Pick<ApiClient, 'json'>,
+  { group, resource }: { group: string; resource: string },
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const served = await read<{ versions?: { version: string }[] }>(client, `/apis/${group}`, signal)
+  const known = versions.filter((version) => served?.versions?.some((each) => each.version === version))
+  for (const version of known) {
+    const api = `${group}/${version}`
+    const list = await read<{ resources?: { name: string }[] }>(client, `/apis/${api}`, signal)
+    if (list?.resources?.some(({ name }) => name === resource)) return api
+  }
+  return undefined
+}
+
+/** @returns undefined: there is none */
+async function read<T>(client: Pick<ApiClient, 'json'>, path: string, signal: AbortSignal): Promise<T | undefined> {
+  const { status, body } = await client.json('GET', path, undefined, signal)
+  if (status === 404) return undefined
+  if (status === 200 && body) return body as T
+  throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for ${path}` })
+}

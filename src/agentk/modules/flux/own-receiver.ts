@@ -1,0 +1,97 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { type GitRepository, managedByKey, managedByValue, projectKey, type Receiver } from './flux-objects.ts'
+import { names } from './receiver-choice.ts'
+
+/** The Receiver and the Secret that agentk makes for a GitRepository: names and contents as a stock agentk's. */
+
+const agentIdKey = 'agent.gitlab.com/id'
+const namePrefix = 'gitlab-'
+const secretPrefix = 'gitlab-receiver-'
+/** A Receiver's name is a label of what Flux makes for it. */
+const maxReceiverName = 63
+const maxSecretName = 253
+/** How often Flux looks at the Secret again, as Go writes it. */
+const interval = '5m0s'
+const tokenBytes = 32
+
+export interface Apis {
+  /** `source.toolkit.fluxcd.io/v1` */
+  readonly repositories: string
+  /** `notification.toolkit.fluxcd.io/v1` */
+  readonly receivers: string
+}
+
+export interface Wanted {
+  readonly repository: GitRepository
+  /** full path */
+  readonly project: string
+  readonly agentId: bigint
+  readonly apis: Apis
+}
+
+/** @param isTaken - a Receiver of somebody else's has the usual name */
+export function receiverName({ name }: GitRepository, isTaken = false): string {
+  return prefixed(namePrefix, name, maxReceiverName, isTaken)
+}
+
+export function secretName({ name }: GitRepository): string {
+  return prefixed(secretPrefix, name, maxSecretName)
+}
+
+export function receiverManifest(wanted: Wanted, receiver = receiverName(wanted.repository)): object {
+  const { repository, project, apis } = wanted
+  const { name, namespace } = repository
+  return {
+    apiVersion: apis.receivers,
+    kind: 'Receiver',
+    metadata: metadata(receiver, wanted, { [projectKey]: project }),
+    spec: {
+      type: 'generic',
+      interval,
+      resources: [{ kind: 'GitRepository', name, namespace }],
+      secretRef: { name: secretName(repository) },
+    },
+  }
+}
+
+/** Flux makes the webhook's path of the token, so that nobody can guess it. A stock agentk's is empty. */
+export function secretManifest(wanted: Wanted): object {
+  return {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: metadata(secretName(wanted.repository), wanted),
+    type: 'Opaque',
+    stringData: { token: randomBytes(tokenBytes).toString('hex') },
+  }
+}
+
+/** Whether it is as agentk makes it, but for the agent's id: two agents of one cluster share it. */
+export function isAsWanted(receiver: Receiver, { repository, project }: Wanted): boolean {
+  return (
+    receiver.type === 'generic' &&
+    receiver.project === project &&
+    receiver.secretName === secretName(repository) &&
+    receiver.resources.length === 1 &&
+    names(receiver, repository)
+  )
+}
+
+/** No `blockOwnerDeletion`: some clusters allow it only to those who may change finalizers. */
+function metadata(name: string, { repository, agentId, apis }: Wanted, annotations = {}): object {
+  const { namespace, name: ownerName, uid } = repository
+  const owner = { apiVersion: apis.repositories, kind: 'GitRepository', name: ownerName, uid, controller: true }
+  return {
+    name,
+    namespace,
+    annotations: { [managedByKey]: managedByValue, [agentIdKey]: String(agentId), ...annotations },
+    ownerReferences: [owner],
+  }
+}
+
+/** One that would be too long ends with a digest, so that two do not become one. */
+function prefixed(prefix: string, name: string, max: number, isTaken = false): string {
+  const whole = prefix + name
+  if (whole.length <= max && !isTaken) return whole
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, 10)
+  return `${whole.slice(0, max - digest.length - 1).replace(/[^a-z0-9]+$/, '')}-${digest}`
+}

@@ -1,0 +1,150 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { ApiClient } from '../../cluster/api-client.ts'
+import type { Receiver } from './flux-objects.ts'
+import { isAsWanted, receiverManifest, receiverName, secretManifest, type Wanted } from './own-receiver.ts'
+import { othersReceivers, ownReceiver } from './receiver-choice.ts'
+
+export interface ReceiverKeeperComponents {
+  readonly client: Pick<ApiClient, 'json'>
+  /** whether this pod may act, asked before each change */
+  readonly holds: () => boolean
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/** Whoever else changes a Receiver of ours has the last word for so long, so that two do not write in a loop. ms */
+const repairEveryMs = 60_000
+/** Somebody may have given the rights by then. ms */
+const deniedMs = 300_000
+const fieldManager = 'agentk'
+const needed = ['create secrets', 'create, patch receivers.notification.toolkit.fluxcd.io']
+
+interface ChangeRequest {
+  readonly method: 'POST' | 'PATCH'
+  readonly path: string
+  readonly body: object
+  readonly signal: AbortSignal
+}
+
+/**
+ * Makes a Receiver, with its Secret, for each GitRepository that nobody has made one for, and keeps right those that
+ * agentk made. They are owned by the GitRepository, and go with it: nothing is deleted here.
+ */
+export class ReceiverKeeper {
+  readonly #components: ReceiverKeeperComponents
+  /** by the Receiver's key: when it was repaired last. ms since 1970 */
+  readonly #repairedAt = new Map<string, number>()
+  /** by namespace: when it was forbidden there. ms since 1970 */
+  readonly #deniedAt = new Map<string, number>()
+  #isDeniedTold = false
+
+  constructor(components: ReceiverKeeperComponents) {
+    this.#components = components
+  }
+
+  /** No Receivers are to be made there, as far as is known. */
+  isDenied(namespace: string): boolean {
+    return this.#deniedAt.has(namespace)
+  }
+
+  /**
+   * One look at all.
+   *
+   * @throws the connection's error; or, once all have had their turn, the first KasError UNREACHABLE, with a status
+   */
+  async look(all: readonly Wanted[], receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
+    const { clock, holds } = this.#components
+    for (const key of this.#repairedAt.keys()) if (!receivers.has(key)) this.#repairedAt.delete(key)
+    for (const [namespace, at] of this.#deniedAt) if (clock.now() - at >= deniedMs) this.#deniedAt.delete(namespace)
+    const failures: KasError[] = []
+    for (const wanted of all) {
+      if (signal.aborted || !holds()) return
+      if (this.isDenied(wanted.repository.namespace)) continue
+      try {
+        await this.#keep(wanted, receivers, signal)
+      } catch (error) {
+        if (!(error instanceof KasError)) throw error
+        failures.push(error)
+      }
+    }
+    if (failures[0]) throw failures[0]
+  }
+
+  async #keep(wanted: Wanted, receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
+    const own = ownReceiver(wanted.repository, receivers.values())
+    if (own) return await this.#repair(own, wanted, signal)
+    if (othersReceivers(wanted.repository, receivers.values()).length > 0) return
+    await this.#make(wanted, receivers, signal)
+  }
+
+  async #repair(own: Receiver, wanted: Wanted, signal: AbortSignal): Promise<void> {
+    const wantsSecret = own.isBroken && own.webhookPath === ''
+    if (own.isSuspended || (isAsWanted(own, wanted) && !wantsSecret)) return
+    const { clock } = this.#components
+    if (clock.now() - (this.#repairedAt.get(own.key) ?? 0) < repairEveryMs) return
+    this.#repairedAt.set(own.key, clock.now())
+    if (wantsSecret) await this.#makeSecret(wanted, signal)
+    if (isAsWanted(own, wanted)) return
+    const path = `${this.#collection(wanted)}/${own.name}?fieldManager=${fieldManager}&force=true`
+    const body = receiverManifest(wanted, own.name)
+    if (await this.#send({ method: 'PATCH', path, body, signal }, wanted))
+      this.#say(wanted, own.name, 'Repaired a Receiver')
+  }
+
+  async #make(wanted: Wanted, receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
+    const { repository } = wanted
+    const usual = receivers.get(`${repository.namespace}/${receiverName(repository)}`)
+    if (usual?.isManaged) return // of a GitRepository of that name that is being collected
+    const name = receiverName(repository, usual !== undefined)
+    if (!(await this.#makeSecret(wanted, signal))) return
+    const path = `${this.#collection(wanted)}?fieldManager=${fieldManager}`
+    const isMade = await this.#send({ method: 'POST', path, body: receiverManifest(wanted, name), signal }, wanted)
+    if (isMade) this.#say(wanted, name, 'Made a Receiver')
+  }
+
+  /** One that is there stays: nobody may read it, agentk neither. */
+  #makeSecret(wanted: Wanted, signal: AbortSignal): Promise<boolean> {
+    const { namespace } = wanted.repository
+    const path = `/api/v1/namespaces/${namespace}/secrets?fieldManager=${fieldManager}`
+    return this.#send({ method: 'POST', path, body: secretManifest(wanted), signal }, wanted)
+  }
+
+  /** @returns false: it is not allowed */
+  async #send(request: ChangeRequest, { repository }: Wanted): Promise<boolean> {
+    const { client, holds } = this.#components
+    if (!holds()) return false
+    const { method, path, body, signal } = request
+    const contentType = method === 'PATCH' ? 'application/apply-patch+yaml' : 'application/json'
+    const { status, body: answer } = await client.json(method, path, body, signal, contentType)
+    if (status < 300 || status === 409) return true
+    if (status === 403) return this.#denied(repository.namespace, answer)
+    throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status}${messageOf(answer)}` })
+  }
+
+  #denied(namespace: string, answer: unknown): false {
+    const { log, clock } = this.#components
+    this.#deniedAt.set(namespace, clock.now())
+    const fields = { needed, namespace, reason: `the API server answered 403${messageOf(answer)}` }
+    const sentence = 'agentk may not make Receivers of Flux, it uses those that there are'
+    if (this.#isDeniedTold) log.debug(fields, sentence)
+    else log.warn(fields, sentence)
+    this.#isDeniedTold = true
+    return false
+  }
+
+  #collection({ repository, apis }: Wanted): string {
+    return `/apis/${apis.receivers}/namespaces/${repository.namespace}/receivers`
+  }
+
+  #say({ repository, project }: Wanted, name: string, sentence: string): void {
+    this.#components.log.info({ receiver: `${repository.namespace}/${name}`, project_id: project }, sentence)
+  }
+}
+
+/** What the API server says of a refusal names objects and rights, no contents. */
+function messageOf(answer: unknown): string {
+  const { message } = (answer ?? {}) as { message?: unknown }
+  return typeof message === 'string' ? `: ${message}` : ''
+}

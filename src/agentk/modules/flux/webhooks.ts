@@ -1,0 +1,187 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
+
+/** What is to be triggered: a Receiver, for a project. */
+export interface Target {
+  /** of the Receiver, or of the GitRepository that has none yet: pushes to one of them wait as one */
+  readonly key: string
+  /** full path, for the log */
+  readonly project: string
+  /** The webhook's path as it is now. '': no Receiver can be called yet; undefined: nobody is left to be triggered */
+  readonly path: () => string | undefined
+}
+
+export interface WebhooksComponents {
+  /** throws why it failed, without the path */
+  readonly call: (webhookPath: string, signal: AbortSignal) => Promise<void>
+  /** whether this pod may act, asked before each call */
+  readonly holds: () => boolean
+  /** these were not handled after all */
+  readonly onAbandoned: (ids: readonly bigint[]) => void
+  /** a webhook was called, or given up */
+  readonly onOutcome: (outcome: 'called' | 'failed') => void
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface WebhooksOptions {
+  /** calls at once */
+  readonly maxParallel: number
+  /** then it is given up, with a warning */
+  readonly maxAttempts: number
+  /** pause after the first failure, doubled up to the second, and up to as much again by chance. ms */
+  readonly retryMs: readonly [first: number, last: number]
+}
+
+/** A minute and a half at least: Flux's controller restarts in less. */
+export const defaultWebhooks: WebhooksOptions = { maxParallel: 10, maxAttempts: 8, retryMs: [1000, 30_000] }
+
+/** Of pushes that wait as one; only those that are abandoned have to be known. */
+const maxIds = 1000
+
+/** Pushes to one target: `ids` are what the call under way or to come is for. */
+interface Line {
+  target: Target
+  ids: bigint[]
+  attempts: number
+  /** of pushes that came while the webhook was being called: it is called once more */
+  next: { target: Target; ids: bigint[] } | undefined
+  isCalling: boolean
+}
+
+/** Calls webhooks: pushes that wait for one are one call, and one that fails is tried again. */
+export class Webhooks {
+  readonly #components: WebhooksComponents
+  readonly #options: WebhooksOptions
+  /** as many as there are Receivers and GitRepositories, at most */
+  readonly #lines = new Map<string, Line>()
+  readonly #stopping = new AbortController()
+  readonly #turns: (() => void)[] = []
+  #running = 0
+
+  constructor(components: WebhooksComponents, options: Partial<WebhooksOptions> = {}) {
+    this.#components = components
+    this.#options = { ...defaultWebhooks, ...options }
+  }
+
+  push(target: Target, id: bigint): void {
+    const line = this.#lines.get(target.key)
+    if (this.#stopping.signal.aborted) this.#components.onAbandoned([id])
+    else if (!line) {
+      const begun: Line = { target, ids: [id], attempts: 0, next: undefined, isCalling: false }
+      this.#lines.set(target.key, begun)
+      void this.#run(begun)
+    } else if (line.isCalling) line.next = { target, ids: [...(line.next?.ids ?? []), id].slice(-maxIds) }
+    else {
+      line.target = target
+      line.ids = [...line.ids, id].slice(-maxIds)
+      line.attempts = 0
+    }
+  }
+
+  /** Nothing is called any more. */
+  stop(): void {
+    this.#stopping.abort()
+    for (const turn of this.#turns.splice(0)) turn()
+    for (const line of this.#lines.values()) this.#abandon(line)
+    this.#lines.clear()
+  }
+
+  async #run(line: Line): Promise<void> {
+    const { signal } = this.#stopping
+    for (;;) {
+      await this.#turn()
+      line.isCalling = true
+      const isOver = signal.aborted || (await this.#attempt(line))
+      line.isCalling = false // not before it is decided, at once, what becomes of the line
+      this.#passOn()
+      if (signal.aborted) return
+      if (isOver && !this.#again(line)) return
+      if (!isOver) await pause(this.#pauseMs(line), this.#components.clock, signal)
+    }
+  }
+
+  /** @returns whether it is over: called, given up, or not ours any more */
+  async #attempt(line: Line): Promise<boolean> {
+    const { call, holds, log } = this.#components
+    if (!holds()) {
+      this.#abandon(line)
+      return true
+    }
+    const { project } = line.target
+    const path = line.target.path()
+    if (path === undefined) {
+      log.debug({ project_id: project }, 'Nothing of Flux is left for a push')
+      return true
+    }
+    line.attempts += 1
+    try {
+      if (path === '') throw new KasError({ code: 'UNREACHABLE', detail: 'no Receiver can be called yet' })
+      await call(path, this.#stopping.signal)
+      this.#components.onOutcome('called')
+      log.debug({ project_id: project, receiver: line.target.key }, 'Flux was told of a push')
+      return true
+    } catch (error) {
+      return this.#failedOnce(line, error)
+    }
+  }
+
+  /** @returns whether it is given up */
+  #failedOnce(line: Line, error: unknown): boolean {
+    if (this.#stopping.signal.aborted) return true
+    const { attempts } = line
+    const isLast = attempts >= this.#options.maxAttempts && !line.next
+    const fields = { error, project_id: line.target.project, receiver: line.target.key, count: attempts }
+    if (isLast) {
+      this.#components.onOutcome('failed')
+      this.#components.log.warn(fields, 'Flux could not be told of a push, it finds it by its own interval')
+    } else this.#components.log.debug(fields, 'Flux could not be told of a push, trying again')
+    if (isLast || !line.next) return isLast
+    // the later ones have to wait as long, and are one call with these
+    line.target = line.next.target
+    line.ids = [...line.ids, ...line.next.ids].slice(-maxIds)
+    line.attempts = 0
+    line.next = undefined
+    return false
+  }
+
+  /** Goes on with the pushes that came meanwhile. @returns false: there are none */
+  #again(line: Line): boolean {
+    const { next } = line
+    if (!next || !this.#components.holds()) {
+      if (next) this.#components.onAbandoned(next.ids)
+      if (this.#lines.get(line.target.key) === line) this.#lines.delete(line.target.key)
+      return false
+    }
+    Object.assign(line, { target: next.target, ids: next.ids, attempts: 0, next: undefined })
+    return true
+  }
+
+  #abandon(line: Line): void {
+    const ids = [...line.ids, ...(line.next?.ids ?? [])]
+    line.next = undefined
+    this.#components.onAbandoned(ids)
+    const fields = { project_id: line.target.project, count: ids.length }
+    this.#components.log.warn(fields, 'Flux is not told of a push: this pod does not lead any more, or Flux is gone')
+  }
+
+  #pauseMs({ attempts }: Line): number {
+    const [first, last] = this.#options.retryMs
+    return Math.min(first * 2 ** Math.max(0, attempts - 1), last) * (1 + this.#components.random())
+  }
+
+  async #turn(): Promise<void> {
+    if (this.#running >= this.#options.maxParallel && !this.#stopping.signal.aborted) {
+      await new Promise<void>((resolve) => this.#turns.push(resolve)) // whoever wakes it hands its turn over
+    } else this.#running += 1
+  }
+
+  #passOn(): void {
+    const next = this.#turns.shift()
+    if (next) next()
+    else this.#running -= 1
+  }
+}

@@ -1,0 +1,63 @@
+import { KasError } from '../../../lib/errors.ts'
+import {
+  failureOf,
+  httpMethodAttributes,
+  httpStatusAttributes,
+  isHttpFailure,
+  urlServerAttributes,
+} from '../../../lib/tracing/attributes.ts'
+import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
+import type { Call } from '../../../proto/call.ts'
+import type { HttpRequestHeader } from '../../../proto/http-over-grpc.ts'
+import { requestUrl } from '../../../proto/request-url.ts'
+import type { ServeReply } from '../../serve.ts'
+
+/** It may hold what nobody else should read. */
+const noQuery: HttpRequestHeader['query'] = []
+
+/**
+ * The span of one request to the cluster's API server, to the end of its answer. The server is not told of it: as with
+ * upstream's agent, it gets the headers of the caller.
+ */
+export class ApiSpan {
+  readonly #span: Span
+  #statusCode = 0
+
+  constructor(
+    tracer: Tracer,
+    { metadata: parent }: Call,
+    { header, server }: { header: HttpRequestHeader; server: URL },
+  ) {
+    const { name, attributes } = httpMethodAttributes(header.method)
+    this.#span = tracer.begin(name, {
+      kind: 'client',
+      parent,
+      attributes: {
+        ...attributes,
+        ...urlServerAttributes(server),
+        'url.full': server.origin + server.pathname.replace(/\/+$/, '') + requestUrl(header.urlPath, noQuery),
+      },
+    })
+  }
+
+  answered(statusCode: number): void {
+    this.#statusCode = statusCode
+    this.#span.set(httpStatusAttributes(statusCode))
+  }
+
+  /** Ends with `reply`; a caller that left is no failure. */
+  async follow(reply: Promise<ServeReply>): Promise<ServeReply> {
+    try {
+      const { done } = await reply
+      void done.then(({ error }) => this.#end(error))
+    } catch (error) {
+      this.#end(KasError.from(error))
+    }
+    return reply
+  }
+
+  #end(error: KasError | undefined): void {
+    const refused = isHttpFailure('client', this.#statusCode) ? String(this.#statusCode) : undefined
+    this.#span.end(error && error.code !== 'CANCELLED' ? failureOf(error) : refused)
+  }
+}

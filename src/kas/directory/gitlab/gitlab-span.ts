@@ -1,0 +1,79 @@
+import { KasError } from '../../../lib/errors.ts'
+import {
+  httpMethodAttributes,
+  httpStatusAttributes,
+  isHttpFailure,
+  urlServerAttributes,
+} from '../../../lib/tracing/attributes.ts'
+import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
+
+/** One request to GitLab. */
+export interface TracedRequest {
+  readonly method: string
+  /** GitLab's address, without `/` at its end */
+  readonly base: string
+  /** one of a few, below `base` */
+  readonly path: string
+}
+
+/** The span of one request to GitLab. */
+export class GitlabSpan {
+  readonly #span: Span
+
+  constructor(tracer: Tracer, { method, base, path }: TracedRequest) {
+    const { name, attributes } = httpMethodAttributes(method)
+    this.#span = tracer.begin(`${name} ${path}`, {
+      kind: 'client',
+      parent: tracer.current,
+      attributes: {
+        ...attributes,
+        ...urlServerAttributes(new URL(base)),
+        'url.full': base + path,
+        'url.template': path,
+      },
+    })
+  }
+
+  /** Headers by which GitLab knows whose request this is a part of. */
+  get fields(): Readonly<Record<string, string>> {
+    const { traceparent, tracestate } = this.#span.headers
+    return { traceparent: traceparent[0], ...(tracestate ? { tracestate: tracestate[0] } : {}) }
+  }
+
+  /** @param headers - name, value, name, value: what they say of another's span gives way */
+  lines(headers: readonly string[]): string[] {
+    const others = headers.filter((_, i) => !/^trace(?:parent|state)$/i.test(headers[i - (i % 2)] as string))
+    return [...others, ...Object.entries(this.fields).flat()]
+  }
+
+  answered(statusCode: number): void {
+    this.#span.set(httpStatusAttributes(statusCode))
+    this.#span.end(isHttpFailure('client', statusCode) ? String(statusCode) : undefined)
+  }
+
+  /** A caller that left is no failure. */
+  failed(error: unknown): void {
+    const { code } = KasError.from(error)
+    this.#span.end(code === 'CANCELLED' ? undefined : code)
+  }
+}
+
+/**
+ * Sends a request as a span of its own, as part of what it is made for; without `tracer` as it is.
+ *
+ * @param send - says what was answered, unless it throws
+ */
+export async function traceRequest<T>(
+  tracer: Tracer | undefined,
+  request: TracedRequest,
+  send: (span: GitlabSpan | undefined) => Promise<T>,
+): Promise<T> {
+  if (!tracer) return await send(undefined)
+  const span = new GitlabSpan(tracer, request)
+  try {
+    return await send(span)
+  } catch (error) {
+    span.failed(error)
+    throw error
+  }
+}

@@ -1,0 +1,50 @@
+import { systemClock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { Service } from '../lib/service.ts'
+import { CallCountReports } from './call-count-reports.ts'
+import type { Cluster } from './cluster.ts'
+import type { Identity } from './identity.ts'
+import type { Leads } from './leads.ts'
+import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
+import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
+import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
+import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
+import type { PushEvents } from './modules/notifications/notifications.ts'
+import { ReplicaCalls } from './replica-calls.ts'
+import type { CallCounts, MinuteCounts } from './servers/agents/call-counts.ts'
+
+/** What GitLab asks and tells. */
+export interface Told {
+  readonly connectedAgents: ConnectedAgentsSource
+  readonly pushEvents: PushEvents
+  readonly configFiles?: AgentConfigFiles
+}
+
+export interface OverAllReplicasComponents {
+  readonly identity: Identity
+  readonly cluster: Pick<Cluster, 'membership' | 'replicas'>
+  readonly leads: Leads
+  readonly counts: CallCounts
+  readonly log: Logger
+}
+
+/** Connects what replicas do for one another, and gives what GitLab is told over all of them. */
+export function overAllReplicas(
+  { identity, cluster, leads, counts, log }: OverAllReplicasComponents,
+  options: { readonly callsPerTokenPerMinute: number },
+): { told: Told; services: readonly Service[] } {
+  const { connectedAgents, pushEvents, configFiles, polled } = identity
+  const { membership } = cluster
+  const others = new ReplicaCalls({ ...cluster, log })
+  leads.join(membership, (agentId) => void others.passedOn(agentId))
+  polled?.onFound((projectId) => void others.branchMoved(projectId))
+  const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
+  const tell = (news: MinuteCounts) => others.callCounts(news)
+  const reports = new CallCountReports({ counts, tell, clock: systemClock }, options)
+  const told = {
+    connectedAgents: agents,
+    pushEvents: new ClusterPushEvents({ local: pushEvents, others, log }),
+    ...(configFiles ? { configFiles } : {}),
+  }
+  return { told, services: [agents, reports] }
+}

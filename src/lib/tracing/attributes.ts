@@ -1,0 +1,73 @@
+import { Code, type KasError } from '../errors.ts'
+import type { SpanAttributes } from './tracer.ts'
+
+/** Attributes by OpenTelemetry's semantic conventions, and `agent_id` as upstream names it. */
+
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH', 'QUERY'])
+const codeNames = new Map<number, string>(Object.entries(Code).map(([name, code]) => [code, name]))
+/** of gRPC: those of its statuses that say that the server failed, not that the caller was wrong */
+const serverFailures: ReadonlySet<number> = new Set([
+  Code.UNKNOWN,
+  Code.DEADLINE_EXCEEDED,
+  Code.UNIMPLEMENTED,
+  Code.INTERNAL,
+  Code.UNAVAILABLE,
+  Code.DATA_LOSS,
+])
+const other = '_OTHER'
+
+/** Methods beyond those of HTTP's standards are counted as one. */
+export function httpMethodAttributes(method: string): { name: string; attributes: SpanAttributes } {
+  if (methods.has(method)) return { name: method, attributes: { 'http.request.method': method } }
+  const attributes = { 'http.request.method': other, 'http.request.method_original': method }
+  return { name: 'HTTP', attributes }
+}
+
+export function httpStatusAttributes(statusCode: number): SpanAttributes {
+  return { 'http.response.status_code': statusCode }
+}
+
+/** A client was not given what it asked for; a server has failed only where it says so. */
+export function isHttpFailure(kind: 'server' | 'client', statusCode: number): boolean {
+  return statusCode >= (kind === 'client' ? 400 : 500)
+}
+
+/** @param method - `/package.Service/Method` */
+export function rpcAttributes(method: string): SpanAttributes {
+  return { 'rpc.system.name': 'grpc', 'rpc.method': method.slice(1) }
+}
+
+/** @param grpcCode - 0: OK */
+export function rpcStatusAttributes(grpcCode: number): SpanAttributes {
+  return { 'rpc.status_code': codeName(grpcCode) }
+}
+
+/** What a span failed with: our code, or the status that another said. */
+export function failureOf(error: KasError): string {
+  return error.code === 'STATUS' ? codeName(error.grpcCode) : error.code
+}
+
+/** Whether a status makes a span a failed one: a caller that left does not, and what a server refuses with is no fault. */
+export function isRpcFailure(kind: 'server' | 'client', grpcCode: number): boolean {
+  if (grpcCode === Code.OK || grpcCode === Code.CANCELLED) return false
+  return kind === 'client' || serverFailures.has(grpcCode)
+}
+
+/** A number as upstream writes it; above what a number holds exactly it is a text. */
+export function agentAttributes(agentId: bigint): SpanAttributes {
+  return { agent_id: agentId <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(agentId) : String(agentId) }
+}
+
+/** @param port - 0: not known */
+export function serverAttributes(host: string, port: number): SpanAttributes {
+  return { 'server.address': host, ...(port > 0 ? { 'server.port': port } : {}) }
+}
+
+/** Of a server that `url` leads to. */
+export function urlServerAttributes({ hostname, port, protocol }: URL): SpanAttributes {
+  return serverAttributes(hostname.replace(/^\[|\]$/g, ''), Number(port) || (protocol === 'https:' ? 443 : 80))
+}
+
+function codeName(grpcCode: number): string {
+  return codeNames.get(grpcCode) ?? String(grpcCode)
+}

@@ -1,0 +1,227 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { SecureContext } from 'node:tls'
+import {
+  createTraceState,
+  DiagLogLevel,
+  diag,
+  type Span as OtelSpan,
+  type Tracer as OtelTracer,
+  ROOT_CONTEXT,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+} from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
+import {
+  defaultResource,
+  detectResources,
+  resourceAttributesEnvDetector,
+  resourceFromAttributes,
+} from '@opentelemetry/resources'
+import {
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type SpanExporter,
+  TracerProvider,
+} from '@opentelemetry/sdk-trace'
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../log.ts'
+import type { Service } from '../service.ts'
+import { abortable } from '../signals.ts'
+import { LimitedLog } from './limited-log.ts'
+import { readTraceContext, writeTraceContext } from './trace-context.ts'
+import type { Carrier, Span, SpanAttributes, SpanInit, TraceHeaders, Tracer } from './tracer.ts'
+
+/**
+ * The one file that loads OpenTelemetry's libraries: it is imported when traces are switched on, and not otherwise.
+ */
+
+export interface OtlpTracingOptions {
+  /** where spans go, by OTLP over HTTP in protobuf */
+  readonly url: string
+  /** asked at each export; must not reject */
+  readonly headers?: () => Promise<Record<string, string>>
+  /** absent: what the library trusts by itself */
+  readonly secureContext?: SecureContext
+  readonly service: { readonly name: string; readonly version: string; readonly instance: string }
+  /** `<name>/<version>/<commit>` */
+  readonly product: string
+  /** shorter in tests. ms */
+  readonly exportEveryMs?: number
+  /** at the end: how long the last spans may take. ms */
+  readonly flushMs?: number
+}
+
+/** Ended spans that wait for their export: some seconds of a busy replica. What is beyond is lost, and told. */
+const maxQueuedSpans = 8192
+/** of one export */
+const maxExportedSpans = 512
+/** the library's own. ms */
+const defaultExportEveryMs = 5000
+/** Of one export with its repeats, and at the end of all that is left (upstream's). ms */
+const defaultFlushMs = 5000
+/** Exports at once: at the end all that waits goes out together. */
+const maxExports = maxQueuedSpans / maxExportedSpans + 1
+/** A path may be as long as a head. */
+const maxAttributeLength = 1024
+const maxReasonLength = 500
+
+const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT }
+
+/** Makes spans, and sends them to a collector. Where that fails, spans are lost, and never a call. */
+export class OtlpTracing implements Tracer, Service {
+  readonly #provider: TracerProvider
+  readonly #tracer: OtelTracer
+  readonly #running = new AsyncLocalStorage<Span>()
+  readonly #failures: LimitedLog
+  readonly #flushMs: number
+  #stopped: Promise<void> | undefined
+
+  constructor(components: { log: Logger; clock: Clock }, options: OtlpTracingOptions) {
+    const { service, exportEveryMs = defaultExportEveryMs, flushMs = defaultFlushMs } = options
+    this.#flushMs = flushMs
+    this.#failures = new LimitedLog(components, 'Spans could not be sent to the collector of traces')
+    const resource = defaultResource()
+      .merge(detectResources({ detectors: [resourceAttributesEnvDetector] }))
+      .merge(
+        resourceFromAttributes({
+          'service.name': service.name,
+          'service.version': service.version,
+          'service.instance.id': service.instance,
+        }),
+      )
+    const processor = new BatchSpanProcessor({
+      exporter: telling(createExporter(options, flushMs), this.#failures),
+      maxQueueSize: maxQueuedSpans,
+      maxExportBatchSize: maxExportedSpans,
+      scheduledDelayMillis: exportEveryMs,
+      exportTimeoutMillis: 2 * flushMs, // the exporter's own comes first
+    })
+    this.#provider = new TracerProvider({
+      resource,
+      sampler: new ParentBasedSampler({ root: new AlwaysOnSampler() }),
+      spanLimits: { attributeValueLengthLimit: maxAttributeLength },
+      spanProcessors: [processor],
+    })
+    this.#tracer = this.#provider.getTracer(service.name, service.version)
+  }
+
+  async start(): Promise<void> {
+    const tell = (message: string) => this.#failures.tell(message.slice(0, maxReasonLength))
+    const silent = () => undefined
+    const logger = { error: tell, warn: tell, info: silent, debug: silent, verbose: silent }
+    diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+  }
+
+  /** Sends what is left, within `flushMs` and while `patience` lasts. Last of all: whoever makes spans has stopped. */
+  stop(patience?: AbortSignal): Promise<void> {
+    this.#stopped ??= this.#stop(patience)
+    return this.#stopped
+  }
+
+  async #stop(patience?: AbortSignal): Promise<void> {
+    const late = AbortSignal.timeout(this.#flushMs)
+    const signal = patience ? AbortSignal.any([patience, late]) : late
+    try {
+      await abortable(this.#provider.shutdown(), signal)
+    } catch (error) {
+      this.#failures.tell(signal.aborted ? 'the program ended before all were taken' : reasonOf(error))
+    }
+  }
+
+  begin(name: string, { kind, parent, link, attributes }: SpanInit): Span {
+    // what this program itself waits for is caused by a span of its own
+    const caller = parent && spanContextOf(parent, kind === 'server')
+    const linked = link && spanContextOf(link, true)
+    const options = {
+      kind: kinds[kind],
+      ...(attributes ? { attributes } : {}),
+      ...(linked ? { links: [{ context: linked }] } : {}),
+    }
+    const context = caller ? trace.setSpanContext(ROOT_CONTEXT, caller) : ROOT_CONTEXT
+    return new OtlpSpan(this.#tracer.startSpan(name, options, context))
+  }
+
+  within<T>(span: Span, work: () => T): T {
+    return this.#running.run(span, work)
+  }
+
+  get current(): TraceHeaders | undefined {
+    return this.#running.getStore()?.headers
+  }
+}
+
+class OtlpSpan implements Span {
+  readonly traceId: string
+  readonly headers: TraceHeaders
+  readonly #span: OtelSpan
+  #ended = false
+
+  constructor(span: OtelSpan) {
+    const { traceId, spanId, traceFlags, traceState } = span.spanContext()
+    const sampled = (traceFlags & TraceFlags.SAMPLED) !== 0
+    this.#span = span
+    this.traceId = traceId
+    this.headers = writeTraceContext({ traceId, spanId, sampled, state: traceState?.serialize() ?? '' })
+  }
+
+  set(attributes: SpanAttributes): void {
+    if (!this.#ended) this.#span.setAttributes(attributes)
+  }
+
+  end(failure?: string): void {
+    if (this.#ended) return
+    this.#ended = true
+    if (failure !== undefined) {
+      this.#span.setAttribute('error.type', failure)
+      this.#span.setStatus({ code: SpanStatusCode.ERROR })
+    }
+    this.#span.end()
+  }
+}
+
+function spanContextOf(said: Carrier | TraceHeaders, isRemote: boolean): SpanContext | undefined {
+  const context = readTraceContext(said)
+  if (!context) return undefined
+  const { traceId, spanId, sampled, state } = context
+  return {
+    traceId,
+    spanId,
+    traceFlags: sampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
+    isRemote,
+    ...(state === '' ? {} : { traceState: createTraceState(state) }),
+  }
+}
+
+function createExporter({ url, headers, secureContext, product }: OtlpTracingOptions, timeoutMs: number): SpanExporter {
+  return new OTLPTraceExporter({
+    url,
+    userAgent: product,
+    timeoutMillis: timeoutMs,
+    concurrencyLimit: maxExports,
+    ...(headers ? { headers } : {}),
+    ...(secureContext ? { httpAgentOptions: { keepAlive: true, secureContext } } : {}),
+  })
+}
+
+/** Nobody else says in our words why an export failed. */
+function telling(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        if (result.error) failures.tell(reasonOf(result.error))
+        done(result)
+      }),
+    shutdown: () => exporter.shutdown(),
+  }
+}
+
+/** Not what the collector answered, which may quote what it was sent. */
+function reasonOf(error: unknown): string {
+  const { message, code } = error as { message?: unknown; code?: unknown }
+  const said = typeof message === 'string' && message !== '' ? message : 'it was not taken'
+  return (code === undefined || said.includes(String(code)) ? said : `${said} (${code})`).slice(0, maxReasonLength)
+}

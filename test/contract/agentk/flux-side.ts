@@ -1,0 +1,102 @@
+import { createServer } from 'node:http'
+import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import type { Test } from 'tap'
+import { Flux, type FluxOptions } from '../../../src/agentk/modules/flux/flux.ts'
+import { reconcileProjectsMethod } from '../../../src/agentk/modules/flux/push-stream.ts'
+import { systemClock } from '../../../src/lib/clock.ts'
+import type { KasError } from '../../../src/lib/errors.ts'
+import { AgentConfigurationSchema } from '../../../src/proto/gen/agentcfg_pb.ts'
+import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../src/proto/gen/flux_pb.ts'
+import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
+import { readOne } from '../../../src/proto/grpc/unary.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
+import { startLink } from './agent-side.ts'
+import { listen } from './api-server.ts'
+import { FakeKas, listenAs } from './fake-kas.ts'
+import { FluxApi } from './flux-api.ts'
+
+/** kas' side of one ReconcileProjects stream. */
+export interface PushesStream {
+  readonly request: MessageShape<typeof ReconcileProjectsRequestSchema>
+  /** full paths */
+  readonly projects: readonly string[]
+  readonly stream: ServerStream
+  tell(project: string, pushId?: bigint): void
+  end(error?: KasError): void
+}
+
+/** A kas that hands the streams of pushes to the test. */
+export async function startPushesKas(t: Test) {
+  const kas = new FakeKas()
+  const streams: PushesStream[] = []
+  kas.handlers.set(reconcileProjectsMethod, async (stream) => {
+    const request = await readOne(ReconcileProjectsRequestSchema, stream.messages)
+    stream.sendMetadata({})
+    const ended = Promise.withResolvers<void>()
+    stream.signal.addEventListener('abort', () => ended.reject(stream.signal.reason))
+    streams.push({
+      request,
+      projects: request.project.map(({ id }) => id),
+      stream,
+      tell: (id, pushId = 0n) => {
+        const response = create(ReconcileProjectsResponseSchema, { project: { id }, pushId })
+        void stream.send(toBinary(ReconcileProjectsResponseSchema, response))
+      },
+      end: (error) => (error ? ended.reject(error) : ended.resolve()),
+    })
+    await ended.promise
+  })
+  /** the next stream that is opened, oldest first */
+  const next = () => eventually(() => streams.shift() ?? Promise.reject(new Error('no stream has been opened')))
+  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  return { kas, link, streams, next }
+}
+
+const shortTimes: Partial<FluxOptions> = {
+  lookMs: 50,
+  settleMs: 20,
+  watch: { firstRetryMs: 20, maxRetryMs: 50, deniedMs: 100, graceMs: 500 },
+  webhooks: { retryMs: [20, 50] },
+}
+
+/** The module between a kas, an API server and Flux's webhooks; it leads, unless the test says otherwise. */
+export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () => undefined, options = shortTimes) {
+  const api = await FluxApi.start(t)
+  prepare(api)
+  const { kas, link, next, streams } = await startPushesKas(t)
+  const called: string[] = []
+  const answers: number[] = []
+  const server = createServer((request, response) => {
+    called.push(`${request.method} ${request.url}`)
+    response.writeHead(answers.shift() ?? 200).end()
+  })
+  const webhookUrl = `http://127.0.0.1:${await listen(server)}`
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { log, lines } = capturedLog()
+  const listeners: (() => void)[] = []
+  let leads = true
+  const election = { holds: () => leads, onChange: (listener: () => void) => void listeners.push(listener) }
+  const lead = (next: boolean, isTold = true) => {
+    leads = next
+    if (isTold) for (const listener of listeners) listener()
+  }
+  const metadata = () => ({ authorization: ['Bearer token'] })
+  const time = { clock: systemClock, random: () => 0.5 }
+  const flux = new Flux({ client: api.client, link, metadata, election, log, ...time }, { ...shortTimes, ...options })
+  t.teardown(() => flux.stop())
+  const configure = (webhookReceiverUrl = webhookUrl) => {
+    const gitlabExternalUrl = 'https://gitlab.example.com'
+    flux.configure(create(AgentConfigurationSchema, { agentId: 42n, gitlabExternalUrl, flux: { webhookReceiverUrl } }))
+  }
+  await flux.start()
+  const isCalled = (count: number) =>
+    eventually(() => called.length >= count || Promise.reject(new Error(`called: ${called.join(', ')}`)))
+  const says = (pattern: RegExp) => lines.filter(({ msg }) => pattern.test(String(msg)))
+  const isSaid = (pattern: RegExp, count = 1) =>
+    eventually(() => says(pattern).length >= count || Promise.reject(new Error(`not said: ${pattern}`)))
+  return { flux, api, kas, next, streams, called, answers, isCalled, lead, configure, lines, says, isSaid, webhookUrl }
+}

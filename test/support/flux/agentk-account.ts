@@ -1,0 +1,30 @@
+import { writeFile } from 'node:fs/promises'
+import type { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
+import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
+import { readManifests } from '../manifests.ts'
+
+const rbac = '/apis/rbac.authorization.k8s.io/v1'
+const collections: Readonly<Record<string, (namespace: string) => string>> = {
+  Namespace: () => '/api/v1/namespaces',
+  ServiceAccount: (namespace) => `/api/v1/namespaces/${namespace}/serviceaccounts`,
+  Role: (namespace) => `${rbac}/namespaces/${namespace}/roles`,
+  RoleBinding: (namespace) => `${rbac}/namespaces/${namespace}/rolebindings`,
+  ClusterRole: () => `${rbac}/clusterroles`,
+  ClusterRoleBinding: () => `${rbac}/clusterrolebindings`,
+}
+
+const namespace = 'agentk'
+const name = 'agentk'
+
+/** The account that the shipped manifests give agentk, with the rights of these folders. @returns its kubeconfig */
+export async function agentkAccount(controlPlane: ControlPlane, path: string, folders: string[]): Promise<string> {
+  const { admin, server, caFile } = controlPlane
+  for (const object of folders.flatMap(readManifests)) {
+    const collection = collections[object.kind]
+    if (collection) await admin.create(collection(object.metadata.namespace ?? ''), object)
+  }
+  const { metadata } = await admin.get(`/api/v1/namespaces/${namespace}/serviceaccounts/${name}`)
+  const token = controlPlane.signToken({ account: { namespace, name, uid: metadata.uid }, lifeMs: 3_600_000 })
+  await writeFile(path, kubeconfigText({ server, caFile, namespace, user: { token } }), { mode: 0o600 })
+  return path
+}

@@ -1,0 +1,60 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import type { TornDown } from '../processes.ts'
+
+/** A TCP front of several servers: leads each new connection to the next that is open, and cuts those that there are. */
+export class SwitchingFront {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  readonly #ports: () => readonly number[]
+  #turn = 0
+  /** connections so far */
+  count = 0
+
+  private constructor(ports: () => readonly number[]) {
+    this.#ports = ports
+    this.#server = createServer((near) => this.#join(near))
+  }
+
+  /** @param ports - of loopback, asked at each connection */
+  static async start(t: TornDown, ports: () => readonly number[]): Promise<SwitchingFront> {
+    const front = new SwitchingFront(ports)
+    front.#server.listen(0, '127.0.0.1')
+    t.teardown(() => {
+      front.cut()
+      front.#server.close()
+    })
+    await once(front.#server, 'listening')
+    return front
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  /** Ends all connections, at once. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy()
+  }
+
+  #join(near: Socket): void {
+    const ports = this.#ports()
+    const port = ports[this.#turn++ % ports.length]
+    if (port === undefined) return void near.destroy()
+    this.count += 1
+    const far = connect(port, '127.0.0.1')
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      this.#sockets.add(from)
+      from.setNoDelay(true)
+      from.on('error', () => undefined) // its close follows
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import t from 'tap'
+import { CallCountReports } from '../../../../../src/kas/call-count-reports.ts'
+import { CallCounts, type MinuteCounts } from '../../../../../src/kas/servers/agents/call-counts.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const minute = (clock: ManualClock) => Math.floor(clock.now() / 60_000)
+
+t.test('calls are counted by token and clock minute, with those that others tell of', async (t) => {
+  const clock = new ManualClock()
+  const counts = new CallCounts(clock)
+  t.strictSame([counts.add('a'), counts.add('a'), counts.add('b')], [1, 2, 1])
+  counts.hear('kas-1', { minute: minute(clock), counts: new Map([['a', 10]]) })
+  counts.hear('kas-2', { minute: minute(clock), counts: new Map([['a', 100]]) })
+  t.strictSame([counts.add('a'), counts.add('b')], [113, 2])
+  counts.hear('kas-1', { minute: minute(clock), counts: new Map([['a', 20]]) })
+  counts.hear('kas-1', { minute: minute(clock), counts: new Map([['b', 5]]) })
+  t.strictSame([counts.add('a'), counts.add('b')], [124, 8], 'what is told later replaces what was told, by token')
+  for (const other of [-1, 1]) counts.hear('kas-1', { minute: minute(clock) + other, counts: new Map([['a', 999]]) })
+  t.equal(counts.add('a'), 125, 'another minute than ours')
+  clock.advance(60_000)
+  t.strictSame([counts.add('a'), counts.add('b')], [1, 1])
+})
+
+t.test('what is told: busy tokens, once for each count', async (t) => {
+  const clock = new ManualClock()
+  const counts = new CallCounts(clock)
+  const add = (hash: string, calls: number) => {
+    for (let i = 0; i < calls; i++) counts.add(hash)
+  }
+  add('a', 3)
+  add('b', 5)
+  add('c', 4)
+  t.equal(counts.news(6), undefined)
+  t.strictSame(
+    [...(counts.news(4)?.counts ?? [])],
+    [
+      ['b', 5],
+      ['c', 4],
+    ],
+  )
+  t.equal(counts.news(4), undefined)
+  add('a', 1)
+  t.strictSame(counts.news(4), { minute: minute(clock), counts: new Map([['a', 4]]) })
+  for (let i = 0; i < 3000; i++) add(`x${i}`, 1)
+  t.equal(counts.news(1)?.counts.size, 1000)
+  clock.advance(60_000)
+  t.equal(counts.news(1), undefined)
+})
+
+t.test('tokens are bounded: those beyond pass', async (t) => {
+  const counts = new CallCounts(new ManualClock())
+  for (let i = 0; i < 100_000; i++) counts.add(`x${i}`)
+  for (let i = 0; i < 3; i++) t.equal(counts.add('late'), 1)
+  t.equal(counts.add('x0'), 2)
+})
+
+t.test('replicas tell one another: a limit holds over all of them', async (t) => {
+  const clock = new ManualClock()
+  const limit = 1000
+  const replicas = ['kas-0', 'kas-1', 'kas-2'].map((name) => ({ name, counts: new CallCounts(clock) }))
+  let told = 0
+  const reports = replicas.map(({ name, counts }) => {
+    const tell = async (news: MinuteCounts) => {
+      told++
+      for (const other of replicas) if (other.name !== name) other.counts.hear(name, news)
+    }
+    return new CallCountReports({ counts, tell, clock }, { callsPerTokenPerMinute: limit })
+  })
+  for (const each of reports) await each.start()
+  const passed = { a: 0, quiet: 0 }
+  for (let second = 0; second < 60; second++) {
+    for (const { counts } of replicas) {
+      for (let i = 0; i < 20; i++) if (counts.add('a') <= limit) passed.a++
+      if (second % 10 === 0 && counts.add('quiet') <= limit) passed.quiet++
+    }
+    clock.advance(second < 59 ? 1000 : 0)
+    await new Promise(setImmediate)
+  }
+  t.comment(`${passed.a} of 3,600 calls of one token passed a limit of ${limit}`)
+  t.ok(passed.a >= limit)
+  t.ok(passed.a <= limit * 1.2, 'each would have let so many pass by itself')
+  t.equal(passed.quiet, 18)
+  t.ok(told > 0)
+  for (const each of reports) await each.stop()
+  t.equal(clock.pending, 0)
+})
