@@ -1,4 +1,3 @@
-import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { GrpcType, Registry } from '../lib/metrics.ts'
 import { positiveInt63 } from '../lib/positive-int63.ts'
@@ -15,7 +14,7 @@ import {
 } from './modules/configuration/configuration.ts'
 import type { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
 import { createFluxMetrics } from './modules/flux/flux-metrics.ts'
-import { RecentPushes, type RecentPushesComponents } from './modules/flux/recent-pushes.ts'
+import type { RecentPushes } from './modules/flux/recent-pushes.ts'
 import { reconcileProjectsHandler, reconcileProjectsMethod } from './modules/flux/reconcile-projects.ts'
 import { type MakeRequestComponents, makeRequestHandler } from './modules/gitlab-access/make-request.ts'
 import type { AgentConfigurations } from './repositories/agent-configurations.ts'
@@ -30,7 +29,7 @@ export interface AgentMethodsComponents {
   readonly usage: Usage
   /** told whose configuration GitLab wants; absent: it wants none */
   readonly posts?: Pick<ConfigurationPosts, 'follow'>
-  readonly pushEvents: RecentPushesComponents['pushEvents']
+  readonly recentPushes: RecentPushes
   /** absent: there is no GitLab that agents could call */
   readonly passToGitlab?: MakeRequestComponents['passToGitlab']
   readonly register: Registry
@@ -83,10 +82,10 @@ function configuration(
 
 /** Nothing where nobody can say which projects an agent may hear of. */
 function flux(components: AgentMethodsComponents): Readonly<Record<string, AgentMethod>> {
-  const { directory, pushEvents, register, usage, log } = components
+  const { directory, recentPushes, register, usage, log } = components
   if (!directory.readsProject) return {}
   const shared = {
-    pushes: new RecentPushes({ pushEvents, clock: systemClock }),
+    pushes: recentPushes,
     metrics: createFluxMetrics(register),
     usage,
     log,

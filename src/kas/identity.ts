@@ -18,6 +18,7 @@ import { noUsage, type Usage } from './directory/usage.ts'
 import type { Leads } from './leads.ts'
 import { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
 import { type AgentConfigFiles, agentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
+import { RecentPushes } from './modules/flux/recent-pushes.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
 import { AgentConfigurations, type AgentConfigurationsComponents } from './repositories/agent-configurations.ts'
 import { gitRepositories } from './repositories/git.ts'
@@ -36,6 +37,8 @@ export interface Identity {
   readonly repositories: Pick<Repositories, 'poke'>
   readonly connectedAgents: ConnectedAgents
   readonly pushEvents: LocalPushEvents
+  /** for agents that come back */
+  readonly recentPushes: RecentPushes
   /** absent: projects lie nowhere that GitLab could name */
   readonly configFiles?: AgentConfigFiles
   /** absent: there is no GitLab that agents could call */
@@ -154,9 +157,11 @@ function aroundRepositories(
   heard: Pick<AgentConfigurationsComponents, 'onUnreadable'> = {},
 ) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
+  const pushEvents = new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) })
   return {
     configurations: new AgentConfigurations({ repositories, log, ...heard }, { maxFileBytes }),
     connectedAgents: new ConnectedAgents({ clock: systemClock }),
-    pushEvents: new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) }),
+    pushEvents,
+    recentPushes: new RecentPushes({ pushEvents, clock: systemClock }),
   }
 }

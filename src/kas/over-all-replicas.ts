@@ -33,10 +33,11 @@ export function overAllReplicas(
   { identity, cluster, leads, counts, log }: OverAllReplicasComponents,
   options: { readonly callsPerTokenPerMinute: number },
 ): { told: Told; services: readonly Service[] } {
-  const { connectedAgents, pushEvents, configFiles, polled } = identity
-  const { membership } = cluster
-  const others = new ReplicaCalls({ ...cluster, log })
+  const { connectedAgents, pushEvents, recentPushes, configFiles, polled } = identity
+  const { membership, replicas } = cluster
+  const others = new ReplicaCalls({ membership, replicas, log })
   leads.join(membership, (agentId) => void others.passedOn(agentId))
+  replicas.onReached((instance) => void others.recentPushes(instance).then((pushes) => recentPushes.learn(pushes)))
   polled?.onFound((projectId) => void others.branchMoved(projectId))
   const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
   const tell = (news: MinuteCounts) => others.callCounts(news)

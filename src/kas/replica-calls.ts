@@ -1,9 +1,16 @@
-import { create, type DescMethodUnary, type MessageInitShape } from '@bufbuild/protobuf'
+import {
+  create,
+  type DescMethodUnary,
+  type Message,
+  type MessageInitShape,
+  type MessageShape,
+} from '@bufbuild/protobuf'
 import type { Logger } from '../lib/log.ts'
 import type { InstanceId, Membership } from '../membership/membership.ts'
 import type { AgentId } from '../proto/call.ts'
-import { Leads, Limits, Notifications, Registrations } from '../proto/gen/replica_pb.ts'
+import { Leads, Limits, Notifications, Pushes, Registrations } from '../proto/gen/replica_pb.ts'
 import { callUnary } from '../proto/grpc/unary.ts'
+import type { KnownPush } from './modules/flux/recent-pushes.ts'
 import type { PushEvent } from './modules/notifications/notifications.ts'
 import type { Replicas } from './router/replicas.ts'
 import type { MinuteCounts } from './servers/agents/call-counts.ts'
@@ -83,6 +90,17 @@ export class ReplicaCalls {
     await Promise.all(this.reachable().map(tell))
   }
 
+  /** What the other has heard of lately; never rejects: one of an older version does not say. */
+  async recentPushes(instance: InstanceId): Promise<KnownPush[]> {
+    try {
+      const answer = await this.#call(instance, Pushes.method.recentPushes, {})
+      return (answer?.push ?? []).map(({ pushId, ...push }) => ({ ...push, id: pushId }))
+    } catch (error) {
+      this.#components.log.debug({ error, instance }, 'A replica did not say which pushes it has heard of')
+      return []
+    }
+  }
+
   /** Never rejects: what the other keeps, it drops once it is not renewed. */
   async forgetPod(instance: InstanceId, agentId: AgentId, podId: bigint): Promise<void> {
     try {
@@ -97,12 +115,13 @@ export class ReplicaCalls {
     instance: InstanceId,
     method: M,
     request: MessageInitShape<M['input']>,
-  ): Promise<void> {
+  ): Promise<MessageShape<M['output']> | undefined> {
     const session = this.#components.replicas.link(instance)?.session
-    if (!session) return // it is gone: what it held went with it
-    await callUnary(session, method.input, method.output, create(method.input, request), {
+    if (!session) return undefined // it is gone: what it held went with it
+    const answer: Message = await callUnary(session, method.input, method.output, create(method.input, request), {
       method: `/${method.parent.typeName}/${method.name}`,
       timeoutMs,
     })
+    return answer as MessageShape<M['output']>
   }
 }

@@ -10,6 +10,8 @@ import {
   Notifications,
   PassedOnResponseSchema,
   PushEventResponseSchema,
+  Pushes,
+  RecentPushesResponseSchema,
   Registrations,
 } from '../proto/gen/replica_pb.ts'
 import type { Handler } from '../proto/grpc/server-session.ts'
@@ -17,6 +19,7 @@ import { readOneMessage } from '../proto/grpc/unary.ts'
 import { type UnaryMethod, unaryService } from '../proto/unary-service.ts'
 import type { Leads as OwnLeads } from './leads.ts'
 import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import type { RecentPushes } from './modules/flux/recent-pushes.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import type { CallCounts } from './servers/agents/call-counts.ts'
@@ -28,6 +31,7 @@ export interface ReplicaMethodsComponents {
   readonly connectedAgents: Pick<ConnectedAgents, 'forget'>
   readonly leads: Pick<OwnLeads, 'passOver'>
   readonly counts: Pick<CallCounts, 'hear'>
+  readonly recentPushes: Pick<RecentPushes, 'known'>
 }
 
 /** What other replicas may call on 8155 for their own purposes, by `/kas.replica.v1.Service/Method`. */
@@ -37,6 +41,7 @@ export function replicaMethods({
   connectedAgents,
   leads,
   counts,
+  recentPushes,
 }: ReplicaMethodsComponents): Readonly<Record<string, Handler>> {
   const methods = new Map([
     ...unaryService(Notifications, {
@@ -54,6 +59,12 @@ export function replicaMethods({
       forgetPod: async ({ agentId, podId }) => {
         connectedAgents.forget(agentId as AgentId, podId)
         return create(ForgetPodResponseSchema)
+      },
+    }),
+    ...unaryService(Pushes, {
+      recentPushes: async () => {
+        const push = recentPushes.known().map(({ id, ...each }) => ({ ...each, pushId: id }))
+        return create(RecentPushesResponseSchema, { push })
       },
     }),
     ...unaryService(Leads, {

@@ -30,6 +30,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
         repositories: { poke: async (projectId) => void poked.push(`${name} ${projectId}`) },
         connectedAgents: new ConnectedAgents({ clock: systemClock }),
         counts: { hear: (by, { minute, counts }) => void told.push(`${name}: ${minute} ${[...counts]} of ${by}`) },
+        recentPushes: { known: () => [] },
         leads: { passOver: (agentId, by) => void told.push(`${name}: ${agentId} of ${by}`) },
       }),
   })

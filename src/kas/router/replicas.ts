@@ -42,6 +42,8 @@ export class Replicas implements Service {
   /** of replicas that are no members any more, while calls are on their way there */
   readonly #retired = new Set<ReplicaLink>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
+  readonly #onReached: ((instance: InstanceId) => void)[] = []
+  readonly #reached = new Set<InstanceId>()
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
@@ -80,6 +82,11 @@ export class Replicas implements Service {
       listeners.delete(listener)
       if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
     }
+  }
+
+  /** Calls `listener` with each replica that can be called from now on, or can be again. */
+  onReached(listener: (instance: InstanceId) => void): void {
+    this.#onReached.push(listener)
   }
 
   /** The link to a replica, whatever it holds. */
@@ -165,7 +172,18 @@ export class Replicas implements Service {
   /** A link is another one, or reaches its replica again: that may concern every agent. */
   #changed(): void {
     this.#warn()
+    this.#tellReached()
     for (const agentId of [...this.#listeners.keys()]) this.#tell(agentId)
+  }
+
+  #tellReached(): void {
+    const isDown = (instance: InstanceId) => !['reachable', 'suspect'].includes(this.link(instance)?.reach ?? 'down')
+    for (const instance of this.#reached) if (isDown(instance)) this.#reached.delete(instance)
+    for (const instance of this.#links.keys()) {
+      if (isDown(instance) || this.#reached.has(instance)) continue
+      this.#reached.add(instance)
+      for (const listener of this.#onReached) listener(instance)
+    }
   }
 
   /** Those that join or leave may well be out of reach. */

@@ -72,6 +72,17 @@ t.test('pushes that GitLab tells one replica reach an agent of another, once, ac
   t.not(both[0], pushId)
 })
 
+t.test('a replica that starts hears of the pushes that the others have heard of', async (t) => {
+  const { replicas, tellPush, startAgain } = await startWholeReplicas(t, 2)
+  const [first, last] = replicas
+  await last?.app.stop(AbortSignal.abort())
+  await tellPush('platform/clusters')
+  const { next } = followProjects((await first?.dial()) as FakeAgent, ['platform/clusters'])
+  const { pushId } = await next()
+  const again = followProjects(await (await startAgain(1)).dial(), ['platform/clusters'])
+  t.equal((await again.next()).pushId, pushId)
+})
+
 t.test('an agent that comes and goes 40 times while GitLab tells of 40 pushes hears of each', async (t) => {
   const paths = Array.from({ length: 40 }, (_, i) => `p/${i}`)
   const public_ = paths.map((path, i) => ({ id: 100 + i, path, groups: [], isPublic: true }))

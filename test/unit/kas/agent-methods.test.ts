@@ -15,7 +15,7 @@ function served(more: Partial<AgentMethodsComponents>) {
     configurations: {} as AgentMethodsComponents['configurations'],
     connectedAgents: {} as AgentMethodsComponents['connectedAgents'],
     usage: noUsage,
-    pushEvents: { onPush: () => () => undefined },
+    recentPushes: {} as AgentMethodsComponents['recentPushes'],
     register: new Registry(),
     log: capturedLog().log,
     ...more,

@@ -11,6 +11,15 @@ export interface Push {
   readonly id?: bigint
 }
 
+/** As another replica knows it. */
+export interface KnownPush {
+  readonly projectId: bigint
+  readonly projectPath: string
+  readonly id: bigint
+  /** since it was heard of */
+  readonly ageMs: number
+}
+
 /** The newest push to a project. */
 export interface RecentPush extends Push {
   readonly id: bigint
@@ -63,6 +72,38 @@ export class RecentPushes {
   recent(): Iterable<RecentPush> {
     this.#forget()
     return this.#pushes.values()
+  }
+
+  /** The same, for another replica. */
+  known(): KnownPush[] {
+    const now = this.#clock.now()
+    return Array.from(this.recent(), ({ projectId, projectPath, id, heardAt }) => {
+      return { projectId, projectPath, id, ageMs: now - heardAt }
+    })
+  }
+
+  /** Takes what another replica has heard of, and this one has not: it was not there, or not in reach. */
+  learn(pushes: readonly KnownPush[]): void {
+    const now = this.#clock.now()
+    const learnt: RecentPush[] = []
+    for (const { ageMs, ...push } of pushes) {
+      const heardAt = now - ageMs
+      const own = this.#pushes.get(push.projectPath)
+      if (own && (own.id === push.id || own.heardAt >= heardAt)) continue
+      learnt.push({ ...push, heardAt, told: new Set() })
+    }
+    if (learnt.length === 0) return
+    for (const push of learnt) {
+      this.#pushes.delete(push.projectPath)
+      this.#pushes.set(push.projectPath, push)
+    }
+    const sorted = [...this.#pushes.values()].sort((a, b) => a.heardAt - b.heardAt)
+    this.#pushes.clear()
+    for (const push of sorted) this.#pushes.set(push.projectPath, push)
+    this.#forget()
+    for (const push of learnt) {
+      if (this.#pushes.get(push.projectPath) === push) for (const listener of this.#listeners) listener(push)
+    }
   }
 
   /** What an agent was told may not have arrived. */

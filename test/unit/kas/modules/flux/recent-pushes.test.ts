@@ -30,6 +30,26 @@ t.test('the newest push of each project is remembered for a time', async (t) => 
   t.strictSame(paths(), [])
 })
 
+t.test('what another replica has heard of is taken, once, as old as it is', async (t) => {
+  const { clock, pushes, push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
+  const heard: string[] = []
+  pushes.follow(({ projectPath, id }) => void heard.push(`${projectPath} ${id}`))
+  const known = (projectPath: string, id: bigint, ageMs: number) => ({ projectId: 1n, projectPath, id, ageMs })
+  push('a')
+  clock.advance(500)
+  heard.length = 0
+  const told = [known('a', 9n, 600), known('b', 1n, 700), known('c', 2n, 100), known('d', 3n, 1000)]
+  pushes.learn(told)
+  pushes.learn(told)
+  t.strictSame(heard, ['b 1', 'c 2'], 'not what is older than its own, nor what is forgotten')
+  t.strictSame(paths(), ['b', 'a', 'c'])
+  pushes.learn([known('a', 4n, 100)])
+  t.strictSame(heard.slice(2), ['a 4'], 'a newer one')
+  clock.advance(300)
+  t.strictSame(paths(), ['c', 'a'])
+  t.match(pushes.known(), [known('c', 2n, 400), known('a', 4n, 400)])
+})
+
 t.test('of so many projects; the oldest pushes make room', async (t) => {
   const { push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
   for (const path of ['a', 'b', 'c', 'a', 'd']) push(path)
