@@ -11,7 +11,7 @@ import type { CommitId, Repositories } from './repositories.ts'
 export interface AgentConfiguration {
   readonly commit: CommitId
   readonly configuration: AgentConfigurationFile
-  /** when it was the head of the branch, by the clock */
+  /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
 }
 
@@ -225,9 +225,9 @@ export class AgentConfigurations implements Service {
   async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
     const { repositories } = this.#components
     const { signal } = this.#stopped
-    const seenAt = this.#clock.now()
     const commit = await repositories.head(agent, signal)
     if (!commit) return undefined
+    const seenAt = repositories.seenAt(agent) ?? this.#clock.now()
     const path = `.gitlab/agents/${agent.name}/config.yaml`
     const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
     const configuration = parseAgentConfiguration(path, bytes ?? new Uint8Array())

@@ -30,6 +30,8 @@ export interface BranchWatchOptions {
 const unledPolls = 4
 
 interface Sight {
+  /** when the look began, and when it ended */
+  readonly begunAt: number
   readonly at: number
   readonly result: { readonly commit: CommitId | undefined } | { readonly error: KasError }
 }
@@ -59,6 +61,11 @@ export class BranchWatch {
   /** Whether somebody listens or waits. */
   get inUse(): boolean {
     return this.#listeners.size > 0 || this.#looking !== undefined
+  }
+
+  /** When the look began that told what `head` gives, by the clock; undefined: there was none. */
+  get seenAt(): number | undefined {
+    return this.#last?.begunAt
   }
 
   /**
@@ -137,12 +144,13 @@ export class BranchWatch {
 
   async #lookOnce(isTold: boolean): Promise<Sight> {
     let result: Sight['result']
+    const begunAt = this.#components.clock.now()
     try {
       result = { commit: await this.#components.look() }
     } catch (error) {
       result = { error: KasError.from(error) }
     }
-    const sight = { at: this.#components.clock.now(), result }
+    const sight = { begunAt, at: this.#components.clock.now(), result }
     const before = this.#last
     this.#last = sight
     this.#failures = isFailure(result) ? this.#failures + 1 : 0

@@ -11,6 +11,8 @@ export interface Repositories {
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
    */
   head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined>
+  /** When that was looked at, by the clock, in milliseconds since 1970; undefined: never. */
+  seenAt(agent: Agent): number | undefined
   /**
    * A file at a commit; `undefined` if it is absent there.
    *

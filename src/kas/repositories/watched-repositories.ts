@@ -113,6 +113,10 @@ export class WatchedRepositories<Address> implements Repositories, Service {
     return await this.#of(agent).repository.watch.head(signal)
   }
 
+  seenAt(agent: Agent): number | undefined {
+    return this.#of(agent).repository.watch.seenAt
+  }
+
   async file(
     agent: Agent,
     commit: CommitId,

@@ -21,6 +21,11 @@ class FakeRepositories implements Repositories {
   fileFailure: KasError | undefined
   reads: string[] = []
   readonly listeners = new Set<() => void>()
+  seen = 7
+
+  seenAt(): number {
+    return this.seen
+  }
 
   async head(): Promise<CommitId | undefined> {
     if (this.failure) throw this.failure
@@ -70,6 +75,7 @@ t.test('a configuration is read once, however many ask, and again when the branc
   const [one, two] = await Promise.all([configurations.current(agent, signal), configurations.newest(agent, signal)])
   t.equal(one, two)
   t.equal(one?.commit, 'one')
+  t.equal(one?.seenAt, 7, 'when the branch was looked at, not when the file was read')
   await configurations.current(agent, signal)
   t.same(repositories.reads, ['one .gitlab/agents/prod/config.yaml 131072'])
   let told = 0

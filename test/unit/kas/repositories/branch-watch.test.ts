@@ -31,7 +31,11 @@ t.test('questions at once share a look, and a recent one answers for a poll peri
   clock.advance(999)
   t.equal(await branch.head(signal), 'a')
   clock.advance(1)
+  const seenAt = clock.now()
   t.equal(await branch.head(signal), 'b')
+  clock.advance(500)
+  t.equal(await branch.head(signal), 'b')
+  t.equal(branch.seenAt, seenAt)
   t.equal(clock.pending, 0, 'nobody listens, nothing polls')
 })
 
