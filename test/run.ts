@@ -35,7 +35,6 @@ const waiting = new Set([
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
   'test/e2e/flux.test.ts',
-  'test/e2e/gitlab-helm.test.ts',
   'test/e2e/kubectl-schemes.test.ts',
   'test/e2e/leader.test.ts',
   'test/e2e/rolling.test.ts',

@@ -109,7 +109,7 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
 
   await t.test("so are those beside GitLab's chart", async (t) => {
     await kubectl.ok(['create', 'namespace', 'gitlab'])
-    const files = ['peers', 'network-policy'].map((name) => join(manifestsFolder, `../gitlab-helm/${name}.yaml`))
+    const files = ['cluster', 'network-policy'].map((name) => join(manifestsFolder, `../gitlab-helm/${name}.yaml`))
     const { code, stderr } = await kubectl.run(['apply', '--server-side', ...files.flatMap((file) => ['-f', file])])
     t.strictSame({ code, stderr }, { code: 0, stderr: '' })
   })
