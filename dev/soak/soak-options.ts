@@ -9,7 +9,10 @@ export const sceneDefaults = {
   rolling: { calls: 100, watches: 50, execs: 20, grace: 30 },
   'exactly-once': { times: 200, seed: 1 },
   namespaces: {},
-  placement: {},
+  placement: { agents: 200, age: 60 },
+  fronts: { minutes: 6 },
+  'cutting-front': { minutes: 11 },
+  withdrawn: {},
 } as const
 
 export type SceneName = keyof typeof sceneDefaults
@@ -55,7 +58,14 @@ export function soakOptions(args: readonly string[]): SoakOptions {
 }
 
 /** one way alone, or no agentk */
-const withoutScheme: ReadonlySet<SceneName> = new Set(['exactly-once', 'namespaces', 'placement'])
+const withoutScheme: ReadonlySet<SceneName> = new Set([
+  'exactly-once',
+  'namespaces',
+  'placement',
+  'fronts',
+  'cutting-front',
+  'withdrawn',
+])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)
 

@@ -29,12 +29,15 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   exactly-once  kubectl through replicas that are killed and frozen  ${defaultsOf('exactly-once')}
   rolling       three replicas are restarted under load              ${defaultsOf('rolling')}
   namespaces    replicas with addresses of their own, whose discovery fails in each way
-  placement     agents behind nginx and haproxy, whose replica goes and comes back
+  placement     agents behind nginx and haproxy; one replica restarts  ${defaultsOf('placement')}
+  fronts        idle watches and execs through nginx and haproxy     ${defaultsOf('fronts')}
+  cutting-front a front that cuts what is idle, and what is old      ${defaultsOf('cutting-front')}
+  withdrawn     how long who may no longer still gets something      five minutes
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last two none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last five none
 
-All but readers need the programs of KUBEBUILDER_ASSETS; readers has an API double with an endless log; rolling takes a
-plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
+All but readers, placement, cutting-front and withdrawn need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
 Figures, then one line: ok, or what failed. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
 
@@ -48,14 +51,17 @@ const calmMs = 5000
 
 type Playable = Exclude<SoakOptions, { help: true }>
 
+/** those in test/soak */
+type TapProgram = Extract<Playable, { scene: 'namespaces' | 'placement' | 'fronts' | 'cutting-front' | 'withdrawn' }>
+const tapPrograms: readonly string[] = ['namespaces', 'placement', 'fronts', 'cutting-front', 'withdrawn']
+const isTapProgram = (options: Playable): options is TapProgram => tapPrograms.includes(options.scene)
+
 const stageOf = (ground: Ground, signal: AbortSignal) => ({ kube: ground.kube, say, signal })
 
 function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   if (options.scene === 'readers') return runReaders(options, signal)
   if (options.scene === 'rolling') return runRolling(options, signal)
-  if (options.scene === 'namespaces' || options.scene === 'placement') {
-    return tapProgram(options.scene, { say, signal })
-  }
+  if (isTapProgram(options)) return tapProgram(options.scene, { say, signal }, options)
   if (options.scene === 'exactly-once') return exactlyOnce({ say, signal }, { assets: assetsWith('all') }, options)
   return runOnCluster(options, signal)
 }
@@ -69,7 +75,7 @@ function assetsWith(parts: Parts): string {
 }
 
 async function runOnCluster(
-  options: Exclude<Playable, { scene: 'readers' | 'rolling' | 'exactly-once' | 'namespaces' | 'placement' }>,
+  options: Exclude<Playable, TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' }>,
   signal: AbortSignal,
 ): Promise<Findings> {
   const parts = options.scene === 'burst' ? 'api' : 'all'

@@ -6,10 +6,24 @@ import type { Findings, Stage } from './scene.ts'
 
 const timeoutMs = 3_600_000
 
-/** A scene that is a program in test/soak, where the tests' support is: it tells in TAP what holds. */
-export async function tapProgram(name: string, { say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
+/**
+ * A scene that is a program in test/soak, where the tests' support is: it tells in TAP what holds, and figures as
+ * comments.
+ *
+ * @param options - of the scene, which finds them as JSON in `KAS_SOAK_OPTIONS`
+ */
+export async function tapProgram(
+  name: string,
+  { say, signal }: Pick<Stage, 'say' | 'signal'>,
+  options: object,
+): Promise<Findings> {
   const program = resolve(import.meta.dirname, `../../test/soak/${name}.ts`)
-  const env = { ...process.env, TAP: '1', TAP_TIMEOUT: String(timeoutMs / 1000) }
+  const env = {
+    ...process.env,
+    TAP: '1',
+    TAP_TIMEOUT: String(timeoutMs / 1000),
+    KAS_SOAK_OPTIONS: JSON.stringify(options),
+  }
   const child = spawn(process.execPath, [program], { env, stdio: ['ignore', 'pipe', 'inherit'] })
   const end = () => child.kill('SIGTERM')
   signal.addEventListener('abort', end, { once: true })
@@ -18,6 +32,8 @@ export async function tapProgram(name: string, { say, signal }: Pick<Stage, 'say
   for await (const line of createInterface(child.stdout)) {
     const [, not, text = '', skipped] = /^ +(not )?ok \d+ - (.*?)( # SKIP.*)?$/.exec(line) ?? []
     if (text !== '') say(`${not ? 'FAILED' : 'ok'}  ${text}${skipped ?? ''}`)
+    const [, comment] = /^ +# (?!Subtest: |time=)(.*)$/.exec(line) ?? []
+    if (comment !== undefined) say(comment)
     if (not || skipped) failures.push(`${text}${skipped ?? ''}`)
   }
   const [code] = await exited

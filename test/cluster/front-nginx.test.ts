@@ -1,6 +1,8 @@
+import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { startLanes } from '../contract/agentk/lanes-side.ts'
 import { absent } from '../support/absent.ts'
 import { hugeBytes } from '../support/cluster-double.ts'
 import { eventually } from '../support/eventually.ts'
@@ -13,6 +15,7 @@ import {
   echoesAll,
   type Fronted,
   goesRound,
+  grpcAddress,
   placesAgents,
   startAgents,
   turnOf,
@@ -20,17 +23,20 @@ import {
   withoutAgent,
 } from './front-cases.ts'
 import { startNginx } from './front-program.ts'
-import { FrontedReplicas } from './fronted-replicas.ts'
+import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 
 /** nginx with the files of deploy/nginx before three replicas, agents by WebSocket and by gRPC behind it. */
 
+/** of an agent that nobody calls */
+const uncalled = 60
 const skip = absent('nginx') && 'needs nginx'
 
 t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {
-  const replicas = await FrontedReplicas.start(t)
+  const replicas = await FrontedReplicas.start(t, { moreAgents: [uncalled] })
   const fronted = { replicas, front: await startNginx(replicas) }
   const { grpc } = await startAgents(fronted)
   await carriesAll(t, fronted)
+  await t.test('lets agents hear what is told on one idle tunnel', (t) => hearsStandby(t, fronted))
   await t.test('places agents', (t) => placesAgents(t, fronted))
   await t.test('takes what has no body to the holder', (t) => redirects(t, fronted))
   t.equal(fronted.front.program.stderr, '', 'nginx has nothing to complain of')
@@ -38,6 +44,14 @@ t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {
   await t.test('goes round a replica that is away', (t) => goesRound(t, fronted))
   await t.test('cuts a WebSocket that is lost', (t) => cutsLostWebSockets(t, fronted, () => grpc.signal('SIGKILL')))
 })
+
+/** By gRPC; it would be given up after 10 s. */
+async function hearsStandby(t: Test, { replicas, front }: Fronted): Promise<void> {
+  const caFile = join(replicas.processes.folder, 'ca.crt')
+  const lanes = await startLanes(t, grpcAddress(front), { caFile, token: tokenOf(uncalled) })
+  await eventually(() => assert.ok(lanes.places.standby, JSON.stringify(lanes.places)), { timeoutMs: 8000 })
+  t.not(lanes.places.standby, lanes.places.home)
+}
 
 async function redirects(t: Test, fronted: Fronted): Promise<void> {
   const { replicas } = fronted

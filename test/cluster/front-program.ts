@@ -75,7 +75,7 @@ export async function startHaproxy(replicas: FrontedReplicas, all = replicas.all
     ['/etc/haproxy/gitlab.example.com.pem', join(folder, 'front.pem')],
     ['/run/haproxy/admin.sock', join(folder, 'admin.sock')],
     ['bind :443', `bind 127.0.0.1:${port}`],
-    ['maxconn 65536', 'maxconn 256'],
+    ['maxconn 65536', 'maxconn 1024'],
   ]
   const configuration = join(folder, 'haproxy.cfg')
   await writeFile(configuration, edited(await readFile(join(deploy, 'haproxy/haproxy.cfg'), 'utf8'), edits))

@@ -11,7 +11,6 @@ import type { StatusReport } from '../../src/kas/servers/ops-socket/status-repor
 import { askSocket } from '../support/ask-socket.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
-import { endpointPort } from '../support/endpoint-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
@@ -21,8 +20,10 @@ import { CountingRelay } from './counting-relay.ts'
 /** Three replicas as they stand behind a front, with plain ports, and agentk as a program that dials the front. */
 
 /** Agents beside that of the stack. */
-export const otherAgents = [43, 44, 45, 46, 47]
+export const otherAgents = [43, 44, 45, 46, 47, 48, 49, 50, 51, 52]
 export const tokenOf = (id: number) => (id === agentId ? agentToken : `${agentToken}-${id}`)
+/** of what runs on a replica that stops. ms */
+const patienceMs = 2000
 const main = new URL('../../src/agentk/main.ts', import.meta.url).pathname
 
 export interface FrontedOptions {
@@ -40,6 +41,10 @@ export interface FrontedReplica {
   readonly relay: CountingRelay
   /** of its metric `kas_kubernetes_requests_total`, by outcome */
   outcomes(): Promise<Record<string, number>>
+  /** As SIGTERM, with little patience. */
+  stop(): Promise<void>
+  /** After `stop`: the same name and ports, another instance. */
+  start(): Promise<void>
 }
 
 export class FrontedReplicas {
@@ -82,15 +87,20 @@ export class FrontedReplicas {
     return new FrontedReplicas({ processes, cluster, all, ca: authority.certificate, accelSecret, sockets })
   }
 
-  /** Starts agentk at `address`; resolves when it has its home and its standby. */
-  async startAgentk(id: number, address: string): Promise<TestProcess> {
+  /**
+   * Starts agentk at `address`; resolves when so many replicas hold it: by default its home and its standby.
+   *
+   * @param behind.kubeconfig - path: of its cluster; default: of the double
+   */
+  async startAgentk(
+    id: number,
+    address: string,
+    { kubeconfig, holders = 2 }: { kubeconfig?: string; holders?: number | 'some' } = {},
+  ): Promise<TestProcess> {
     const { folder } = this.processes
-    const kubeconfig = join(folder, `agent-${id}.kubeconfig`)
+    const own = join(folder, `agent-${id}.kubeconfig`)
     const token = join(folder, `agent-${id}.token`)
-    await writeFile(
-      kubeconfig,
-      kubeconfigText({ server: this.cluster.url, authority: this.ca, user: { token: 'any' } }),
-    )
+    await writeFile(own, kubeconfigText({ server: this.cluster.url, authority: this.ca, user: { token: 'any' } }))
     await writeFile(token, tokenOf(id))
     const [port] = await freePorts(1)
     const agentk = await this.processes.spawn({
@@ -100,12 +110,12 @@ export class FrontedReplicas {
         `--kas-address=${address}`,
         `--token-file=${token}`,
         `--ca-cert-file=${join(folder, 'ca.crt')}`,
-        `--kubeconfig=${kubeconfig}`,
+        `--kubeconfig=${kubeconfig ?? own}`,
         `--observability-listen-address=127.0.0.1:${port}`,
       ],
       environment: { POD_NAME: `agentk-${id}`, POD_NAMESPACE: 'default' },
     })
-    await this.holders(id, 2)
+    await this.holders(id, holders)
     return agentk
   }
 
@@ -115,13 +125,21 @@ export class FrontedReplicas {
     return new Map(agents.map(({ agentId, holders }) => [Number(agentId), holders.map(({ name }) => name).join()]))
   }
 
+  /** Of one agent: each with its replica and when it began. */
+  async connections(id: number): Promise<string[]> {
+    const { agents } = (await askSocket(this.#socket, `/status?agent=${id}`)) as StatusReport
+    const entries = agents[0]?.entries?.filter(({ kind }) => kind === 'connection') ?? []
+    return entries.map(({ replica, since }) => `${replica} since ${since}`).sort()
+  }
+
   /** Names of the replicas that hold the agent, once there are so many. */
-  async holders(id: number, count: number): Promise<string[]> {
+  async holders(id: number, count: number | 'some'): Promise<string[]> {
     return await eventually(
       async () => {
         const { agents } = (await askSocket(this.#socket, `/status?agent=${id}`)) as StatusReport
         const names = agents[0]?.holders.map(({ name }) => name) ?? []
-        if (names.length !== count) throw new Error(`agent ${id} is held by ${names.join(' and ') || 'none'}`)
+        if (count === 'some' ? names.length === 0 : names.length !== count)
+          throw new Error(`agent ${id} is held by ${names.join(' and ') || 'none'}`)
         return names
       },
       { timeoutMs: 30_000 },
@@ -141,34 +159,45 @@ interface Place extends Sockets {
 
 async function startReplica(t: Test, place: Place, i: number): Promise<FrontedReplica> {
   const name = `kas-${i}`
-  const { log, lines } = capturedLog()
-  const { config } = parseKasConfig(`${name}.yaml`, JSON.stringify(configuration(place, i)))
-  const version = { version: '0.1.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const port = (endpoint: string) => endpointPort(lines, endpoint)
-  const opsPort = port('Observability')
+  const [agentsPort, opsPort, kubernetesPort] = (await freePorts(3)) as [number, number, number]
+  const text = JSON.stringify(configuration(place, i, { agentsPort, opsPort, kubernetesPort }))
+  let app: App | undefined
+  const start = async () => {
+    const { config } = parseKasConfig(`${name}.yaml`, text)
+    const version = { version: '0.1.0', commit: 'test' }
+    const { log } = capturedLog()
+    app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
+    await app.start()
+  }
+  t.teardown(() => app?.stop(AbortSignal.abort()))
+  await start()
   const outcomes = async () => {
     const text = await (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text()
     const all = text.matchAll(/^kas_kubernetes_requests_total\{outcome="(\w+)"\} (\d+)$/gm)
     return Object.fromEntries([...all].map(([, outcome, count]) => [outcome, Number(count)]))
   }
-  const relay = await CountingRelay.start(t, port('Kubernetes API'))
-  return { name, agentsPort: port('Agentk API'), opsPort, relay, outcomes }
+  const relay = await CountingRelay.start(t, kubernetesPort)
+  const stop = async () => await app?.stop(AbortSignal.timeout(patienceMs))
+  return { name, agentsPort, opsPort, relay, outcomes, stop, start }
 }
 
-function configuration({ folder, gossipPorts, sockets, options }: Place, i: number): object {
+interface ReplicaPorts {
+  readonly agentsPort: number
+  readonly opsPort: number
+  readonly kubernetesPort: number
+}
+
+function configuration({ folder, gossipPorts, sockets, options }: Place, i: number, ports: ReplicaPorts): object {
   const { maxConnectionAge: age } = options
-  const at = { address: '127.0.0.1:0', listen_grace_period: '0s' }
+  const at = (port: number) => ({ address: `127.0.0.1:${port}`, listen_grace_period: '0s' })
   return {
     directory: { file: join(folder, 'directory.yaml') },
     agent: {
-      listen: { ...at, websocket: true, ...(age === undefined ? {} : { max_connection_age: age }) },
-      kubernetes_api: { listen: at, accel_redirect_secret_file: join(folder, 'accel') },
+      listen: { ...at(ports.agentsPort), websocket: true, ...(age === undefined ? {} : { max_connection_age: age }) },
+      kubernetes_api: { listen: at(ports.kubernetesPort), accel_redirect_secret_file: join(folder, 'accel') },
     },
-    private_api: { listen: { ...at, authentication_secret_file: join(folder, 'secret') } },
-    observability: { listen: { address: '127.0.0.1:0' } },
+    private_api: { listen: { ...at(0), authentication_secret_file: join(folder, 'secret') } },
+    observability: { listen: { address: `127.0.0.1:${ports.opsPort}` } },
     ops: { socket: sockets[i] },
     cluster: {
       name: `kas-${i}`,
@@ -191,7 +220,7 @@ async function writeDirectory(folder: string, agents: readonly number[]): Promis
     JSON.stringify({ ...directory, agents: [...directory.agents, ...others] }),
     { mode: 0o600 },
   )
-  for (const agent of ['prod', 'agent-43']) {
+  for (const agent of ['prod', 'agent-43', 'agent-44', 'agent-45']) {
     await repository.push(`.gitlab/agents/${agent}/config.yaml`, JSON.stringify(agentConfiguration))
   }
 }

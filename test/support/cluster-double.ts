@@ -8,12 +8,14 @@ import type { TornDown } from './processes.ts'
 export const largeBytes = 16 * 1024 * 1024
 /** what `/huge` answers */
 export const hugeBytes = 4 * largeBytes
+const slowMs = 200
 
 /**
  * An HTTP server in the place of an API server, for what a tunnel must carry:
  * - `/large`: 16 MiB; `/huge`: 64 MiB
  * - `/steering`: headers that would steer a front, were they passed on
  * - `/events`: open until the end; `emitEvent` writes to all of them
+ * - `/slow`: as all else, after 200 ms
  * - `/hang`: never answers, neither to an upgrade
  * - `/short`: says 1,000 bytes, ends after 10
  * - an upgrade: 101, then every byte comes back; `/refuse-upgrade`: 403 instead
@@ -66,6 +68,7 @@ export class ClusterDouble {
     else if (path === '/huge') response.end(Buffer.alloc(hugeBytes, 'x'))
     else if (path === '/steering') steer(response)
     else if (path === '/events') this.#watch(response)
+    else if (path === '/slow') setTimeout(() => echo(request, response).catch(() => response.destroy()), slowMs)
     else if (path === '/hang') this.#hang(response)
     else if (path === '/short') {
       response.writeHead(200, { 'content-length': 1000 })

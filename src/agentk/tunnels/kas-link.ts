@@ -22,6 +22,12 @@ const reconnect = {
 const shortLifeMs = 1000
 /** kas says its SETTINGS at once: without a byte by then it is frozen, though its machine took the connection. */
 const firstBytesMs = 10_000
+/**
+ * nginx before 1.23 keeps the head of an answer to itself, by TLS, until more is said on the connection (its ticket 1743):
+ * that is all that kas says on the one idle tunnel of a standby. nginx' answer to a PING brings it out. One alone is no
+ * flood to any kas.
+ */
+const firstPingMs = 1000
 
 export interface KasLinkComponents {
   /** a connected duplex that carries HTTP/2 */
@@ -161,9 +167,13 @@ export class KasLink implements Service {
     this.#current = session
     keepAlive.start()
     const silent = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
+    const spoken = clock.after(firstPingMs, () => {
+      session.ping().catch(() => undefined) // it ended: told by `closed`
+    })
     session.onDraining(() => this.#leave(session, clock.now() - bornAt))
     void session.closed.then(() => {
       silent()
+      spoken()
       keepAlive.stop()
       this.#sessions.delete(session)
     })

@@ -24,23 +24,29 @@ export interface LanesSideOptions {
   readonly clock?: Clock
   readonly lanes?: Partial<LanesOptions>
   readonly pod?: string
+  /** path, PEM: of kas, for grpcs and wss */
+  readonly caFile?: string
+  /** default `good` */
+  readonly token?: string
 }
 
 /** All of agentk that faces kas, started. */
 export async function startLanes(t: Test, address: string, options: LanesSideOptions = {}): Promise<Lanes> {
   const log = pino({ level: 'silent' })
   const own = parseKasAddress(address)
+  const authorization = `Bearer ${options.token ?? 'good'}`
   const transport = {
     address: own,
+    ...(options.caFile === undefined ? {} : { caFile: options.caFile }),
     headers: [],
     userAgent: 'gitlab-agent/v0.0.0/test',
-    authorization: () => 'Bearer good',
+    authorization: () => authorization,
     env: {},
   }
   const build = laneBuilder(
     {
       methods: new Map(Object.entries(options.methods ?? { [echoMethod]: echo })),
-      metadata: () => ({ authorization: ['Bearer good'] }),
+      metadata: () => ({ authorization: [authorization] }),
       logs: { link: log, tunnels: log },
       clock: systemClock,
       random: () => 0,

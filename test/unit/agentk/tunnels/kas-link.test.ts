@@ -43,6 +43,26 @@ t.test('a connection that was taken but never says anything is left after 10 s',
   t.ok(link.connected)
 })
 
+t.test('a PING after a second brings out what a front has kept back', async (t) => {
+  const written: Buffer[] = []
+  const dial = async () =>
+    new Duplex({
+      read: () => undefined,
+      write: (chunk: Buffer, _encoding, done) => {
+        written.push(chunk)
+        done()
+      },
+    })
+  const { clock } = await start(t, { dial })
+  const pings = () => Buffer.concat(written).indexOf(Buffer.from([0, 0, 8, 6, 0])) // length 8, type PING, no ACK
+  await clock.advance(999)
+  await settle()
+  t.equal(pings(), -1)
+  await clock.advance(1)
+  await settle()
+  t.not(pings(), -1)
+})
+
 t.test('with another way to go: a failed dial ends the link, which is told once', async (t) => {
   let over = 0
   let dials = 0

@@ -12,12 +12,19 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('burst'), { scene: 'burst', scheme: 'wss', calls: 500 })
   t.same(read('readers --pairs 2'), { scene: 'readers', scheme: 'wss', readers: 100, pairs: 2, calls: 300 })
   t.same(read('exactly-once --times 4'), { scene: 'exactly-once', scheme: 'wss', times: 4, seed: 1 })
+  t.same(read('fronts --minutes 1'), { scene: 'fronts', scheme: 'wss', minutes: 1 })
   t.same(read('--help'), { help: true })
 })
 
 for (const [line, message] of [
-  ['', 'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement'],
-  ['toString', 'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement'],
+  [
+    '',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn',
+  ],
+  [
+    'toString',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn',
+  ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
   ['readers --readers 0', '--readers 0: a whole number from 1 to 10000'],
