@@ -21,7 +21,10 @@ export class Leads implements Service {
   /** what ends it, by agent and name */
   readonly #passedOver = new Map<string, () => void>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
-  #onPassed: ((agentId: AgentId) => void) | undefined
+  #tellOthers: ((agentId: AgentId) => Promise<ReadonlySet<string>>) | undefined
+  /** agents of whom the others are being told */
+  readonly #passing = new Set<AgentId>()
+  #isStopped = false
 
   constructor(components: { readonly clock: Clock }) {
     this.#clock = components.clock
@@ -30,6 +33,7 @@ export class Leads implements Service {
   async start(): Promise<void> {}
 
   async stop(): Promise<void> {
+    this.#isStopped = true
     for (const cancel of this.#passedOver.values()) cancel()
     this.#passedOver.clear()
   }
@@ -37,11 +41,11 @@ export class Leads implements Service {
   /**
    * From now on there may be others; before anything is asked.
    *
-   * @param onPassed - tells the others that this one does not lead for the agent
+   * @param tellOthers - that this one does not lead for the agent; gives the names of those that know, never rejects
    */
-  join(membership: LeadMembership, onPassed: (agentId: AgentId) => void): void {
+  join(membership: LeadMembership, tellOthers: (agentId: AgentId) => Promise<ReadonlySet<string>>): void {
     this.#membership = membership
-    this.#onPassed = onPassed
+    this.#tellOthers = tellOthers
   }
 
   /** Whether this one does, for the agent. */
@@ -53,17 +57,24 @@ export class Leads implements Service {
     return first === undefined || first === membership.name // all of them leave: none would
   }
 
-  /** This one leads for the agent, and fails at it: the next does, if there is one. */
+  /** This one leads for the agent, and fails at it: the next does, if there is one that has been told. */
   passOn(agentId: AgentId): void {
     const membership = this.#membership
-    if (!membership || !this.leads(agentId) || this.#isPassedOver(agentId, membership.name)) return
-    if (this.#able(membership, agentId).length < 2) return
-    this.#onPassed?.(agentId)
-    this.passOver(agentId, membership.name)
+    if (!membership || !this.leads(agentId) || this.#passing.has(agentId)) return
+    const next = this.#able(membership, agentId).find(
+      (name) => name !== membership.name && !this.#isPassedOver(agentId, name),
+    )
+    if (next === undefined) return
+    this.#passing.add(agentId)
+    void this.#tellOthers?.(agentId).then((known) => {
+      this.#passing.delete(agentId)
+      if (known.has(next)) this.passOver(agentId, membership.name)
+    })
   }
 
   /** The replica of this name cannot do it for the agent now. */
   passOver(agentId: AgentId, name: string): void {
+    if (this.#isStopped) return
     const key = keyOf(agentId, name)
     this.#forget(key)
     const cancel = this.#clock.after(passedOverMs, () => {

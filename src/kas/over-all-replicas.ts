@@ -4,6 +4,7 @@ import type { Service } from '../lib/service.ts'
 import { CallCountReports } from './call-count-reports.ts'
 import type { Cluster } from './cluster.ts'
 import type { Identity } from './identity.ts'
+import { KnownPushReports } from './known-push-reports.ts'
 import type { Leads } from './leads.ts'
 import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
 import { ClusterAgents } from './modules/agent-tracker/cluster-agents.ts'
@@ -36,16 +37,22 @@ export function overAllReplicas(
   const { connectedAgents, pushEvents, recentPushes, configFiles, polled } = identity
   const { membership, replicas } = cluster
   const others = new ReplicaCalls({ membership, replicas, log })
-  leads.join(membership, (agentId) => void others.passedOn(agentId))
-  replicas.onReached((instance) => void others.recentPushes(instance).then((pushes) => recentPushes.learn(pushes)))
+  leads.join(membership, (agentId) => others.passedOn(agentId))
   polled?.onFound((projectId) => void others.branchMoved(projectId))
   const agents = new ClusterAgents({ own: connectedAgents, membership, others, clock: systemClock, log })
   const tell = (news: MinuteCounts) => others.callCounts(news)
   const reports = new CallCountReports({ counts, tell, clock: systemClock }, options)
+  const pushes = new KnownPushReports({
+    pushes: recentPushes,
+    replicas,
+    tell: (instance, known) => others.recentPushes(instance, known),
+    clock: systemClock,
+    log,
+  })
   const told = {
     connectedAgents: agents,
     pushEvents: new ClusterPushEvents({ local: pushEvents, others, log }),
     ...(configFiles ? { configFiles } : {}),
   }
-  return { told, services: [agents, reports] }
+  return { told, services: [agents, reports, pushes] }
 }

@@ -1,10 +1,5 @@
-import {
-  create,
-  type DescMethodUnary,
-  type Message,
-  type MessageInitShape,
-  type MessageShape,
-} from '@bufbuild/protobuf'
+import { create, type DescMethodUnary, type MessageInitShape } from '@bufbuild/protobuf'
+import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import type { InstanceId, Membership } from '../membership/membership.ts'
 import type { AgentId } from '../proto/call.ts'
@@ -51,54 +46,25 @@ export class ReplicaCalls {
 
   /** Tells all others of a move that GitLab told nobody of; never rejects: who does not hear it looks by itself, later. */
   async branchMoved(projectId: bigint): Promise<void> {
-    const tell = async (instance: InstanceId) => {
-      try {
-        await this.#call(instance, Notifications.method.branchMoved, { projectId })
-      } catch (error) {
-        const fields = { error, instance, project_id: String(projectId) }
-        this.#components.log.debug(fields, 'A replica could not be told that a branch moved')
-      }
-    }
-    await Promise.all(this.reachable().map(tell))
+    await this.#tellAll(Notifications.method.branchMoved, { projectId })
   }
 
-  /** Tells all others that this one does not lead for the agent; never rejects: who does not hear it leaves it alone. */
-  async passedOn(agentId: AgentId): Promise<void> {
-    const { membership, log } = this.#components
-    const tell = async (instance: InstanceId) => {
-      try {
-        await this.#call(instance, Leads.method.passedOn, { agentId, name: membership.name })
-      } catch (error) {
-        log.debug({ error, instance, agent_id: String(agentId) }, 'A replica could not be told that this one passes on')
-      }
-    }
-    await Promise.all(this.reachable().map(tell))
+  /** Tells all others that this one does not lead for the agent. Never rejects. @returns names of those that know */
+  async passedOn(agentId: AgentId): Promise<ReadonlySet<string>> {
+    return await this.#tellAll(Leads.method.passedOn, { agentId, name: this.#components.membership.name })
   }
 
   /** Never rejects: who does not hear it counts for itself. */
   async callCounts({ minute, counts }: MinuteCounts): Promise<void> {
-    const { membership, log } = this.#components
+    const { name } = this.#components.membership
     const count = Array.from(counts, ([hash, calls]) => ({ tokenHash: Buffer.from(hash, 'base64'), calls }))
-    const request = { name: membership.name, minute: BigInt(minute), count }
-    const tell = async (instance: InstanceId) => {
-      try {
-        await this.#call(instance, Limits.method.callCounts, request)
-      } catch (error) {
-        log.debug({ error, instance }, 'A replica could not be told how often tokens were used')
-      }
-    }
-    await Promise.all(this.reachable().map(tell))
+    await this.#tellAll(Limits.method.callCounts, { name, minute: BigInt(minute), count })
   }
 
-  /** What the other has heard of lately; never rejects: one of an older version does not say. */
-  async recentPushes(instance: InstanceId): Promise<KnownPush[]> {
-    try {
-      const answer = await this.#call(instance, Pushes.method.recentPushes, {})
-      return (answer?.push ?? []).map(({ pushId, ...push }) => ({ ...push, id: pushId }))
-    } catch (error) {
-      this.#components.log.debug({ error, instance }, 'A replica did not say which pushes it has heard of')
-      return []
-    }
+  /** @throws KasError if it has not been acknowledged within 1 s */
+  async recentPushes(instance: InstanceId, pushes: readonly KnownPush[]): Promise<void> {
+    const push = pushes.map(({ id, ...each }) => ({ ...each, pushId: id }))
+    await this.#call(instance, Pushes.method.recentPushes, { push })
   }
 
   /** Never rejects: what the other keeps, it drops once it is not renewed. */
@@ -111,17 +77,34 @@ export class ReplicaCalls {
     }
   }
 
+  /** @returns names of those that have acknowledged it */
+  async #tellAll<M extends DescMethodUnary>(method: M, request: MessageInitShape<M['input']>): Promise<Set<string>> {
+    const { membership, log } = this.#components
+    const names = new Map(membership.rows().map(({ instance, head }) => [instance, head.name]))
+    const heard = new Set<string>()
+    const tell = async (instance: InstanceId) => {
+      try {
+        await this.#call(instance, method, request)
+        heard.add(names.get(instance) ?? '')
+      } catch (error) {
+        log.debug({ error, instance, grpc_method: method.name }, 'A replica could not be told')
+      }
+    }
+    await Promise.all(this.reachable().map(tell))
+    return heard
+  }
+
+  /** @throws KasError also if it is gone */
   async #call<M extends DescMethodUnary>(
     instance: InstanceId,
     method: M,
     request: MessageInitShape<M['input']>,
-  ): Promise<MessageShape<M['output']> | undefined> {
+  ): Promise<void> {
     const session = this.#components.replicas.link(instance)?.session
-    if (!session) return undefined // it is gone: what it held went with it
-    const answer: Message = await callUnary(session, method.input, method.output, create(method.input, request), {
+    if (!session) throw new KasError({ code: 'CANCELLED', detail: 'the replica is gone' })
+    await callUnary(session, method.input, method.output, create(method.input, request), {
       method: `/${method.parent.typeName}/${method.name}`,
       timeoutMs,
     })
-    return answer as MessageShape<M['output']>
   }
 }

@@ -31,7 +31,7 @@ export interface ReplicaMethodsComponents {
   readonly connectedAgents: Pick<ConnectedAgents, 'forget'>
   readonly leads: Pick<OwnLeads, 'passOver'>
   readonly counts: Pick<CallCounts, 'hear'>
-  readonly recentPushes: Pick<RecentPushes, 'known'>
+  readonly recentPushes: Pick<RecentPushes, 'learn'>
 }
 
 /** What other replicas may call on 8155 for their own purposes, by `/kas.replica.v1.Service/Method`. */
@@ -62,9 +62,9 @@ export function replicaMethods({
       },
     }),
     ...unaryService(Pushes, {
-      recentPushes: async () => {
-        const push = recentPushes.known().map(({ id, ...each }) => ({ ...each, pushId: id }))
-        return create(RecentPushesResponseSchema, { push })
+      recentPushes: async ({ push }) => {
+        recentPushes.learn(push.map(({ pushId, ...each }) => ({ ...each, id: pushId })))
+        return create(RecentPushesResponseSchema)
       },
     }),
     ...unaryService(Leads, {

@@ -7,7 +7,9 @@ import { notificationsService, type PushEvent } from '../../src/kas/modules/noti
 import { ReplicaCalls } from '../../src/kas/replica-calls.ts'
 import { replicaMethods } from '../../src/kas/replica-methods.ts'
 import { systemClock } from '../../src/lib/clock.ts'
+import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import type { InstanceId } from '../../src/membership/membership.ts'
 import type { AgentId } from '../../src/proto/call.ts'
 import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
 import { callUnary, connect, goodMetadata, startRailsServer } from '../contract/rails-server/start-server.ts'
@@ -30,7 +32,9 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
         repositories: { poke: async (projectId) => void poked.push(`${name} ${projectId}`) },
         connectedAgents: new ConnectedAgents({ clock: systemClock }),
         counts: { hear: (by, { minute, counts }) => void told.push(`${name}: ${minute} ${[...counts]} of ${by}`) },
-        recentPushes: { known: () => [] },
+        recentPushes: {
+          learn: (known) => void told.push(`${name}: ${known.map(({ projectPath, id }) => `${projectPath} ${id}`)}`),
+        },
         leads: { passOver: (agentId, by) => void told.push(`${name}: ${agentId} of ${by}`) },
       }),
   })
@@ -108,7 +112,7 @@ t.test('a move that a replica found by itself is told to all others, and to no a
 
 t.test('a replica that passes its lead on tells all others', async (t) => {
   const { others, told } = await start(t, async () => undefined)
-  await others.passedOn(42n as AgentId)
+  t.strictSame([...(await others.passedOn(42n as AgentId))].toSorted(), ['kas-1', 'kas-2'])
   t.strictSame(told.toSorted(), ['kas-1: 42 of kas-0', 'kas-2: 42 of kas-0'])
 })
 
@@ -120,4 +124,14 @@ t.test('how often tokens were used is told to all others', async (t) => {
     told.toSorted(),
     [1, 2].map((i) => `kas-${i}: 29000000 ${tokenHash},500 of kas-0`),
   )
+})
+
+t.test('which pushes there were is told to one', async (t) => {
+  const { others, told } = await start(t, async () => undefined)
+  const [instance] = others.reachable()
+  const push = { projectId: 1n, projectPath: 'a/b', id: 5n, ageMs: 7 }
+  await others.recentPushes(instance as InstanceId, [push])
+  t.equal(told.length, 1)
+  t.match(told[0], /^kas-[12]: a\/b 5$/)
+  await t.rejects(others.recentPushes('nobody' as InstanceId, [push]), KasError)
 })

@@ -5,6 +5,7 @@ import type { AgentId } from '../../../src/proto/call.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId
+const settled = () => new Promise(setImmediate)
 
 /** A table in which the test says who holds the agent beside `kas-1`, and how the ring orders them. */
 function join(rank: string[]) {
@@ -26,9 +27,14 @@ function join(rank: string[]) {
   const clock = new ManualClock()
   const leads = new Leads({ clock })
   const passed: AgentId[] = []
-  leads.join(membership as unknown as LeadMembership, (id) => void passed.push(id))
+  /** those that acknowledge */
+  const known = new Set(rank)
+  leads.join(membership as unknown as LeadMembership, async (id) => {
+    passed.push(id)
+    return known
+  })
   const tell = (agentIds: MembershipChange['agentIds']) => listeners.forEach((listener) => void listener({ agentIds }))
-  return { leads, holders, tell, listeners, clock, passed }
+  return { leads, holders, tell, listeners, clock, passed, known }
 }
 
 t.test('a replica that is alone leads', async (t) => {
@@ -85,7 +91,10 @@ t.test('one that fails passes it on for ten minutes, and tells the others once',
   holders.push('kas-2')
   leads.passOn(agentId)
   leads.passOn(agentId)
+  t.equal(leads.leads(agentId), true, 'until the next one knows')
+  await settled()
   t.equal(leads.leads(agentId), false)
+  leads.passOn(agentId)
   t.same(passed, [agentId])
   t.equal(leads.leads(43n as AgentId), true, 'others are as before')
   clock.advance(599_999)
@@ -104,12 +113,30 @@ t.test('one that hears of it leads, until it is over; if all fail the first does
   t.equal(leads.leads(agentId), true)
   clock.advance(300_000)
   leads.passOn(agentId)
-  t.equal(leads.leads(agentId), false, 'both fail: the first in rank')
-  t.same(passed, [agentId])
+  await settled()
+  t.same(passed, [], 'there is nobody left to pass it on to')
+  t.equal(leads.leads(agentId), true)
   clock.advance(300_000)
   t.equal(leads.leads(agentId), false, 'kas-0 may again')
   await leads.stop()
   t.equal(clock.pending, 0)
+})
+
+t.test('one whose next does not hear of it, or is too old to, goes on', async (t) => {
+  const { leads, holders, passed, known } = join(['kas-1', 'kas-2', 'kas-3'])
+  holders.push('kas-2', 'kas-3')
+  known.delete('kas-2')
+  leads.passOn(agentId)
+  await settled()
+  t.equal(leads.leads(agentId), true)
+  known.add('kas-2')
+  leads.passOn(agentId)
+  await settled()
+  t.equal(leads.leads(agentId), false)
+  t.same(passed, [agentId, agentId])
+  await leads.stop()
+  leads.passOver(agentId, 'kas-2')
+  t.equal(leads.leads(agentId), true, 'nothing is kept after the stop')
 })
 
 t.test('what is passed over is bounded', async (t) => {

@@ -78,7 +78,7 @@ export class RecentPushes {
   known(): KnownPush[] {
     const now = this.#clock.now()
     return Array.from(this.recent(), ({ projectId, projectPath, id, heardAt }) => {
-      return { projectId, projectPath, id, ageMs: now - heardAt }
+      return { projectId, projectPath, id, ageMs: Math.max(0, now - heardAt) } // clocks are set back
     })
   }
 

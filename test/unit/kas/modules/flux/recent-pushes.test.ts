@@ -48,6 +48,13 @@ t.test('what another replica has heard of is taken, once, as old as it is', asyn
   clock.advance(300)
   t.strictSame(paths(), ['c', 'a'])
   t.match(pushes.known(), [known('c', 2n, 400), known('a', 4n, 400)])
+  clock.advance(-500)
+  push('z')
+  clock.advance(-100)
+  t.ok(
+    pushes.known().every(({ ageMs }) => ageMs >= 0),
+    'by a clock that was set back too',
+  )
 })
 
 t.test('of so many projects; the oldest pushes make room', async (t) => {
