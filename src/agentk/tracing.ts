@@ -5,13 +5,23 @@ import { productName, type Version } from '../lib/version.ts'
 import type { Config } from './config.ts'
 
 /** Where traces go; `problem`: why they go nowhere though the environment asks for them. */
-export type TracingSettings = { readonly url: string } | { readonly problem: string }
+export type TracingSettings = OtlpSettings | { readonly problem: string }
+
+interface OtlpSettings {
+  readonly url: string
+  readonly serviceName: string
+  /** of one export. ms */
+  readonly exportMs?: number
+}
 
 const tracesPath = 'v1/traces'
+const defaultServiceName = 'gitlab-agent'
+/** ms, not 0, and no more than a timer takes */
+const timeoutForm = /^0*[1-9]\d{0,6}$/
 
 /**
- * What the standard variables of OpenTelemetry say; those not named here (headers, certificates, time-outs) the
- * library reads by itself.
+ * What the standard variables of OpenTelemetry say. Of those not named here the library reads headers, certificates,
+ * compression and OTEL_RESOURCE_ATTRIBUTES by itself; no others count, OTEL_TRACES_SAMPLER neither.
  *
  * @returns undefined: traces are off
  */
@@ -25,8 +35,14 @@ export function readTracing(env: NodeJS.ProcessEnv): TracingSettings | undefined
   if (!/^https?:\/\//.test(endpoint) || !URL.canParse(endpoint)) {
     return { problem: 'the endpoint of OTLP is no URL that begins with http:// or https://' }
   }
+  const timeout = of('TIMEOUT')
+  if (timeout && !timeoutForm.test(timeout)) return { problem: 'the time-out of OTLP is no number of milliseconds' }
   const isWhole = Boolean(env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
-  return { url: isWhole ? endpoint : `${endpoint.replace(/\/$/, '')}/${tracesPath}` }
+  return {
+    url: isWhole ? endpoint : `${endpoint.replace(/\/$/, '')}/${tracesPath}`,
+    serviceName: env.OTEL_SERVICE_NAME || defaultServiceName,
+    ...(timeout ? { exportMs: Number(timeout) } : {}),
+  }
 }
 
 /** @returns undefined: they are off, and nothing of OpenTelemetry is loaded */
@@ -45,8 +61,9 @@ export async function createTracing(
     { log: log.child({ mod_name: 'observability' }), clock: systemClock },
     {
       url: tracing.url,
+      ...(tracing.exportMs === undefined ? {} : { exportMs: tracing.exportMs }),
       product: productName('gitlab-agent', version),
-      service: { name: 'gitlab-agent', version: `v${version.version}`, instance: pod.name },
+      service: { name: tracing.serviceName, version: `v${version.version}`, instance: pod.name },
     },
   )
 }

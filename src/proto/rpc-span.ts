@@ -3,7 +3,7 @@ import {
   agentAttributes,
   failureOf,
   isRpcFailure,
-  rpcAttributes,
+  rpcMethodAttributes,
   rpcStatusAttributes,
 } from '../lib/tracing/attributes.ts'
 import { withTraceHeaders } from '../lib/tracing/trace-context.ts'
@@ -17,8 +17,12 @@ export interface RpcSpanInit {
   readonly kind: 'server' | 'client'
   /** `/package.Service/Method` */
   readonly method: string
+  /** false: it is told as one of those that nobody knows */
+  readonly isKnown?: boolean
   /** of the caller, or of the call on its way */
-  readonly parent: Metadata
+  readonly parent?: Metadata
+  /** of a caller that nobody knows: named, but neither its trace nor its sampling is taken over */
+  readonly link?: Metadata
   readonly attributes?: SpanAttributes
 }
 
@@ -27,10 +31,10 @@ export class RpcSpan {
   readonly #kind: 'server' | 'client'
   readonly #span: Span
 
-  constructor(tracer: Tracer, { kind, method, parent, attributes }: RpcSpanInit) {
+  constructor(tracer: Tracer, { kind, method, isKnown = true, parent, link, attributes }: RpcSpanInit) {
     this.#kind = kind
-    const all = { ...rpcAttributes(method), ...attributes }
-    this.#span = tracer.begin(method.slice(1), { kind, parent, attributes: all })
+    const { name, attributes: own } = rpcMethodAttributes(method, isKnown)
+    this.#span = tracer.begin(name, { kind, parent, link, attributes: { ...own, ...attributes } })
   }
 
   get span(): Span {
@@ -78,4 +82,27 @@ export async function traceHandler<T>(
     span.end(KasError.from(error))
     throw error
   }
+}
+
+/** What came for one of our methods, and who made it. */
+export interface Admission<A, T> {
+  /** who calls, or throws */
+  readonly admit: () => Promise<A>
+  readonly serve: (caller: A, span: RpcSpan) => Promise<T>
+}
+
+/** As `traceHandler`, once it is known who calls; of a caller that is not let in the span begins a trace of its own. */
+export async function traceAdmitted<A, T>(
+  tracer: Tracer,
+  stream: Pick<ServerStream, 'method' | 'metadata'>,
+  { admit, serve }: Admission<A, T>,
+): Promise<T> {
+  let caller: A
+  try {
+    caller = await admit()
+  } catch (error) {
+    new RpcSpan(tracer, { kind: 'server', method: stream.method, link: stream.metadata }).end(KasError.from(error))
+    throw error
+  }
+  return await traceHandler(tracer, stream, (span) => serve(caller, span))
 }

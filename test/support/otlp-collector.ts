@@ -34,6 +34,8 @@ export class OtlpCollector {
   readonly requests: { readonly url: string | undefined; readonly headers: IncomingHttpHeaders }[] = []
   /** what it answers from now on */
   status = 200
+  /** the body of its answers, unless they are good */
+  answer = ''
   /** it takes requests, and answers none */
   silent = false
   readonly #server = createServer((request, response) => void this.#take(request, response))
@@ -76,7 +78,8 @@ export class OtlpCollector {
     this.requests.push({ url: request.url, headers: request.headers })
     if (this.silent) return
     if (this.status === 200) this.spans.push(...readRequest(Buffer.concat(chunks)))
-    response.writeHead(this.status, { 'content-type': 'application/x-protobuf' }).end()
+    const body = this.status === 200 ? '' : this.answer
+    response.writeHead(this.status, { 'content-type': 'application/x-protobuf' }).end(body)
   }
 }
 

@@ -12,6 +12,7 @@ export interface RecordedSpan {
   readonly parentId: string | undefined
   /** span id of what it names beside */
   readonly linkedId: string | undefined
+  readonly isSampled: boolean
   readonly attributes: SpanAttributes
   readonly ended: boolean
   readonly failure: string | undefined
@@ -35,11 +36,12 @@ export class RecordedTracer implements Tracer {
     const parentId = caller?.spanId
     const linkedId = link && readTraceContext(link)?.spanId
     const ids = { traceId, spanId, parentId, linkedId }
-    const span: Recording = { name, kind, ...ids, attributes, ended: false, failure: undefined }
+    const isSampled = caller?.sampled ?? true
+    const span: Recording = { name, kind, ...ids, isSampled, attributes, ended: false, failure: undefined }
     this.spans.push(span)
     return {
       traceId,
-      headers: writeTraceContext({ traceId, spanId, sampled: caller?.sampled ?? true, state: caller?.state ?? '' }),
+      headers: writeTraceContext({ traceId, spanId, sampled: isSampled, state: caller?.state ?? '' }),
       set: (more) => {
         span.attributes = { ...span.attributes, ...more }
       },

@@ -3,6 +3,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
+import { apart } from '../../lib/tracing/apart.ts'
 import type { Agent } from '../directory/directory.ts'
 import { type AgentConfigurationFile, parseAgentConfiguration } from './agent-configuration.ts'
 import type { CommitId, Repositories } from './repositories.ts'
@@ -178,7 +179,7 @@ export class AgentConfigurations implements Service {
 
   #load(entry: Entry): Promise<void> {
     if (entry.loading) entry.loadAgain = true
-    entry.loading ??= this.#loadUntilCurrent(entry)
+    entry.loading ??= apart(() => this.#loadUntilCurrent(entry))
     return entry.loading
   }
 

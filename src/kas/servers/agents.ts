@@ -16,7 +16,7 @@ import {
   serveSession,
 } from '../../proto/grpc/server-session.ts'
 import { connectMethod } from '../../proto/reverse-tunnel.ts'
-import { type RpcSpan, traceHandler } from '../../proto/rpc-span.ts'
+import { type RpcSpan, traceAdmitted } from '../../proto/rpc-span.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../tunnels/connect.ts'
@@ -259,13 +259,17 @@ export class AgentsServer implements Service {
       this.#refused('unknown_method')
       return undefined
     }
-    const serve = async (stream: ServerStream, span?: RpcSpan) => {
-      const how = { patient: served.streaming, counted: true }
-      const agent = await this.#authenticate(stream, how)
+    const how = { patient: served.streaming, counted: true }
+    const serve = async (stream: ServerStream, agent: Agent, span?: RpcSpan) => {
       span?.calls(agent.id)
       return served.serve(agent, stream, connection.retired)
     }
-    return tracer ? (stream) => traceHandler(tracer, stream, (span) => serve(stream, span)) : (stream) => serve(stream)
+    if (!tracer) return async (stream) => serve(stream, await this.#authenticate(stream, how))
+    return (stream) =>
+      traceAdmitted(tracer, stream, {
+        admit: () => this.#authenticate(stream, how),
+        serve: (agent, span) => serve(stream, agent, span),
+      })
   }
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {

@@ -178,9 +178,10 @@ export class RailsServer implements Service {
     this.#running++
     const { events, tracer } = this.#components
     events?.started(call)
-    const span = tracer && new RpcSpan(tracer, { kind: 'server', method: call.method, parent: call.metadata })
-    const served = tracer && span ? tracer.within(span.span, () => this.#serve(call, span)) : this.#serve(call)
-    const own = await served
+    const refusal = await this.#refusal(call)
+    const span = tracer && this.#begin(tracer, call, refusal)
+    const serve = () => refusal ?? this.#serve(call, span)
+    const own = await (tracer && span ? tracer.within(span.span, serve) : serve())
     const outcome = this.#tell(call, own, span?.traceId)
     call.finish(outcome)
     span?.end(own.error)
@@ -190,17 +191,38 @@ export class RailsServer implements Service {
     if (this.#leaving && this.#running === 0) this.#idle.resolve()
   }
 
+  /** GitLab's span is continued; a stranger decides neither on a trace nor on the name of a span. */
+  #begin(tracer: Tracer, { method, metadata }: RailsCall, refusal: Outcome | undefined): RpcSpan {
+    if (!refusal) return new RpcSpan(tracer, { kind: 'server', method, parent: metadata })
+    const isKnown = this.#components.methods.has(method)
+    return new RpcSpan(tracer, { kind: 'server', method, isKnown, link: metadata })
+  }
+
+  /** What a caller is told that is not GitLab. Never rejects. */
+  async #refusal(call: RailsCall): Promise<Outcome | undefined> {
+    try {
+      await this.#jwt?.verify(call.metadata)
+      return undefined
+    } catch (error) {
+      return this.#failed(call, error)
+    }
+  }
+
   /** Never rejects. */
   async #serve(call: RailsCall, span?: RpcSpan): Promise<Outcome> {
     const method = this.#components.methods.get(call.method)
     try {
-      await this.#jwt?.verify(call.metadata)
       if (!method) return await this.#agentCalls.serve(call, span)
       await call.send(await method(await only(call)))
       return { trailers: noMetadata }
     } catch (error) {
-      return { error: KasError.from(error), trailers: method ? noMetadata : { 'kas-delivery': ['none'] } }
+      return this.#failed(call, error)
     }
+  }
+
+  #failed({ method }: RailsCall, error: unknown): Outcome {
+    const isOurs = this.#components.methods.has(method)
+    return { error: KasError.from(error), trailers: isOurs ? noMetadata : { 'kas-delivery': ['none'] } }
   }
 
   /** A fault of our own leaves with a trace id alone; its cause stays in the log. */

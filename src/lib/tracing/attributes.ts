@@ -32,9 +32,15 @@ export function isHttpFailure(kind: 'server' | 'client', statusCode: number): bo
   return statusCode >= (kind === 'client' ? 400 : 500)
 }
 
-/** @param method - `/package.Service/Method` */
-export function rpcAttributes(method: string): SpanAttributes {
-  return { 'rpc.system.name': 'grpc', 'rpc.method': method.slice(1) }
+/**
+ * @param method - `/package.Service/Method`
+ * @param isKnown - false: anybody may have made it up; such methods are counted as one
+ */
+export function rpcMethodAttributes(method: string, isKnown: boolean): { name: string; attributes: SpanAttributes } {
+  const name = method.slice(1)
+  const system = { 'rpc.system.name': 'grpc' }
+  if (isKnown) return { name, attributes: { ...system, 'rpc.method': name } }
+  return { name: 'grpc', attributes: { ...system, 'rpc.method': other, 'rpc.method_original': name } }
 }
 
 /** @param grpcCode - 0: OK */

@@ -51,6 +51,8 @@ export interface OtlpTracingOptions {
   readonly product: string
   /** shorter in tests. ms */
   readonly exportEveryMs?: number
+  /** how long one export with its repeats may take; absent: as long as the end. ms */
+  readonly exportMs?: number
   /** at the end: how long the last spans may take. ms */
   readonly flushMs?: number
 }
@@ -61,13 +63,16 @@ const maxQueuedSpans = 8192
 const maxExportedSpans = 512
 /** the library's own. ms */
 const defaultExportEveryMs = 5000
-/** Of one export with its repeats, and at the end of all that is left (upstream's). ms */
+/** At the end, of all that is left (upstream's). ms */
 const defaultFlushMs = 5000
 /** Exports at once: at the end all that waits goes out together. */
 const maxExports = maxQueuedSpans / maxExportedSpans + 1
-/** A path may be as long as a head. */
+/** Of what a caller may choose: a path may be as long as a head. */
+const maxNameLength = 256
 const maxAttributeLength = 1024
 const maxReasonLength = 500
+/** ExportResultCode.SUCCESS */
+const taken = 0
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT }
 
@@ -81,7 +86,7 @@ export class OtlpTracing implements Tracer, Service {
   #stopped: Promise<void> | undefined
 
   constructor(components: { log: Logger; clock: Clock }, options: OtlpTracingOptions) {
-    const { service, exportEveryMs = defaultExportEveryMs, flushMs = defaultFlushMs } = options
+    const { service, exportEveryMs = defaultExportEveryMs, flushMs = defaultFlushMs, exportMs = flushMs } = options
     this.#flushMs = flushMs
     this.#failures = new LimitedLog(components, 'Spans could not be sent to the collector of traces')
     const resource = defaultResource()
@@ -94,11 +99,11 @@ export class OtlpTracing implements Tracer, Service {
         }),
       )
     const processor = new BatchSpanProcessor({
-      exporter: telling(createExporter(options, flushMs), this.#failures),
+      exporter: telling(createExporter(options, exportMs), this.#failures),
       maxQueueSize: maxQueuedSpans,
       maxExportBatchSize: maxExportedSpans,
       scheduledDelayMillis: exportEveryMs,
-      exportTimeoutMillis: 2 * flushMs, // the exporter's own comes first
+      exportTimeoutMillis: 2 * exportMs, // the exporter's own comes first
     })
     this.#provider = new TracerProvider({
       resource,
@@ -112,7 +117,8 @@ export class OtlpTracing implements Tracer, Service {
   async start(): Promise<void> {
     const tell = (message: string) => this.#failures.tell(message.slice(0, maxReasonLength))
     const silent = () => undefined
-    const logger = { error: tell, warn: tell, info: silent, debug: silent, verbose: silent }
+    const fail = () => this.#failures.tell('OpenTelemetry failed inside') // its text may hold what others said
+    const logger = { error: fail, warn: tell, info: silent, debug: silent, verbose: silent }
     diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   }
 
@@ -142,7 +148,7 @@ export class OtlpTracing implements Tracer, Service {
       ...(linked ? { links: [{ context: linked }] } : {}),
     }
     const context = caller ? trace.setSpanContext(ROOT_CONTEXT, caller) : ROOT_CONTEXT
-    return new OtlpSpan(this.#tracer.startSpan(name, options, context))
+    return new OtlpSpan(this.#tracer.startSpan(name.slice(0, maxNameLength), options, context))
   }
 
   within<T>(span: Span, work: () => T): T {
@@ -207,13 +213,13 @@ function createExporter({ url, headers, secureContext, product }: OtlpTracingOpt
   })
 }
 
-/** Nobody else says in our words why an export failed. */
+/** Tells each export that failed, once: whom it answers would tell it again, in words of the collector. */
 function telling(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
   return {
     export: (spans, done) =>
-      exporter.export(spans, (result) => {
-        if (result.error) failures.tell(reasonOf(result.error))
-        done(result)
+      exporter.export(spans, ({ code, error }) => {
+        if (code !== taken) failures.tell(reasonOf(error ?? {}))
+        done({ code: taken })
       }),
     shutdown: () => exporter.shutdown(),
   }

@@ -39,7 +39,10 @@ export interface Span {
 /** Absent wherever nothing is traced: then no span is made, and nothing is read or sent for it. */
 export interface Tracer {
   begin(name: string, init: SpanInit): Span
-  /** Runs `work` as part of `span`: whom it asks beside the call, at whatever depth, finds that in `current`. */
+  /**
+   * Runs `work` as part of `span`: whom it asks beside the call, at whatever depth, finds that in `current`, and so do
+   * timers that it sets. What it begins for others too goes `apart`.
+   */
   within<T>(span: Span, work: () => T): T
   /** of the span that this code runs within */
   readonly current: TraceHeaders | undefined

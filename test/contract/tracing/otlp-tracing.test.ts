@@ -118,30 +118,53 @@ t.test('the last spans are sent at the end, all of them', async (t) => {
 t.test('a collector that fails is told once a minute; the end does not wait for it', async (t) => {
   const collector = await OtlpCollector.start(t)
   const { tracing, clock, told } = await startTracing(t, collector.url)
-  collector.status = 401
-  const fail = async () => {
+  collector.answer = 'what it was sent'
+  const send = async (status: number) => {
+    collector.status = status
     const before = collector.requests.length
-    tracing.begin('lost', { kind: 'server' }).end()
+    tracing.begin('sent', { kind: 'server' }).end()
     await eventually(() => {
       if (collector.requests.length === before) throw new Error('not sent')
     })
   }
-  for (let i = 0; i < 3; i++) await fail()
-  t.match(told(), [{ level: 'warn', reason: 'Unauthorized (401)' }])
+  for (let i = 0; i < 5; i++) await send(401)
+  await send(200) // sent once the last before it has ended, and was told
+  t.match(told(), [{ level: 'warn', reason: 'Unauthorized (401)', count: undefined }])
   clock.advance(60_000)
-  await fail()
-  await eventually(() => {
-    if (told().length < 2) throw new Error('not told')
-  })
-  t.ok(Number(told()[1]?.count) >= 2)
+  await send(401)
+  await send(200)
+  t.match(told().slice(1), [{ level: 'warn', reason: 'Unauthorized (401)', count: 4 }])
+  t.notMatch(JSON.stringify(told()), collector.answer)
   clock.advance(60_000)
   collector.silent = true
-  await fail()
+  await send(401)
   for (let i = 0; i < 20_000; i++) tracing.begin('one of many', { kind: 'server' }).end()
   const began = performance.now()
   await tracing.stop()
   t.ok(performance.now() - began < 2000)
   t.equal(told().length, 3)
+})
+
+t.test('what a caller may choose has a limit', async (t) => {
+  const collector = await OtlpCollector.start(t)
+  const { tracing } = await startTracing(t, collector.url)
+  const span = tracing.begin('n'.repeat(12_000), { kind: 'server', attributes: { first: 'a'.repeat(12_000) } })
+  span.set({ later: 'b'.repeat(12_000) })
+  span.end()
+  const [sent] = await collector.collected(1)
+  t.equal(sent?.name, 'n'.repeat(256))
+  t.strictSame(sent?.attributes, { first: 'a'.repeat(1024), later: 'b'.repeat(1024) })
+})
+
+t.test('an export has its own time, which is not that of the end', async (t) => {
+  const collector = await OtlpCollector.start(t)
+  collector.silent = true
+  const { tracing, told } = await startTracing(t, collector.url, { exportMs: 50, flushMs: 60_000 })
+  tracing.begin('lost', { kind: 'server' }).end()
+  await eventually(() => {
+    if (told().length === 0) throw new Error('not told')
+  })
+  t.match(told(), [{ reason: /time/i }])
 })
 
 t.test('a collector that is not there costs nothing', async (t) => {

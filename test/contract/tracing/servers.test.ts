@@ -14,7 +14,7 @@ import { FakeWatches } from '../kubernetes-server/fake-watches.ts'
 import { RawClient } from '../kubernetes-server/raw-client.ts'
 import { createKubernetesServer, good, startServer } from '../kubernetes-server/start-server.ts'
 import { WatchClient } from '../kubernetes-server/watch-client.ts'
-import { callUnary, connect, goodMetadata, startRailsServer } from '../rails-server/start-server.ts'
+import { callUnary, connect, goodMetadata, metadataOf, startRailsServer } from '../rails-server/start-server.ts'
 
 /** What each server tells of a call, by a tracer that keeps it. */
 
@@ -150,6 +150,31 @@ t.test('8153: calls of GitLab, for kas and for agents', async (t) => {
   t.notMatch(JSON.stringify(spans), 'a detail')
 })
 
+t.test('8153: a stranger decides neither on a trace, nor on its sampling, nor on names', async (t) => {
+  const tracer = new RecordedTracer()
+  const methods = new Map([['/a.B/C', async () => Buffer.alloc(0)]])
+  const { port } = await startRailsServer(t, { components: { tracer, methods } })
+  const client = connect(t, port)
+  const said = metadataOf({ traceparent: `00-${traceId}-${spanId}-00`, tracestate: 'a=1' })
+  const madeUp = `a.B/${'x'.repeat(2000)}`
+  for (const method of ['/a.B/C', `/${madeUp}`]) {
+    t.equal((await callUnary(client, method, Buffer.alloc(0), said)).code, grpc.status.UNAUTHENTICATED)
+  }
+  const root = {
+    kind: 'server',
+    parentId: undefined,
+    linkedId: spanId,
+    isSampled: true,
+    failure: undefined,
+    ended: true,
+  }
+  t.match(tracer.spans, [
+    { ...root, name: 'a.B/C', attributes: { 'rpc.method': 'a.B/C', 'rpc.status_code': 'UNAUTHENTICATED' } },
+    { ...root, name: 'grpc', attributes: { 'rpc.method': '_OTHER', 'rpc.method_original': madeUp } },
+  ])
+  t.ok(tracer.spans.every((span) => span.traceId !== traceId))
+})
+
 // wire: rest.traceparent, auth.trace
 t.test('8150: an agent’s own calls, and what GitLab is asked for them', async (t) => {
   const tracer = new RecordedTracer()
@@ -160,12 +185,12 @@ t.test('8150: an agent’s own calls, and what GitLab is asked for them', async 
   const header = { Traceparent: [other], Tracestate: ['other=1'], 'X-One': ['1'] }
   t.equal((await access(agent, { header, contentLength: 0, query: { a: ['secret'] } })).statusCode, 200)
   t.equal((await access(agent, { path: '/teapot', contentLength: 0 })).statusCode, 418)
-  const [served, info, passed] = tracer.spans as [RecordedSpan, RecordedSpan, RecordedSpan]
+  const [info, served, passed] = tracer.spans as [RecordedSpan, RecordedSpan, RecordedSpan]
   t.match(served, { kind: 'server', ended: true, failure: undefined, attributes: { agent_id: 42 } })
   t.match(info, {
     kind: 'client',
     name: /^GET \/api\/v4\/internal\/.*agent_info$/,
-    parentId: served.spanId,
+    parentId: undefined, // it asks who calls
     ended: true,
   })
   t.match(passed, {
@@ -181,9 +206,18 @@ t.test('8150: an agent’s own calls, and what GitLab is asked for them', async 
   t.match(tracer.spans.at(-1), { failure: '418' })
 
   gitlab.fault = { kind: 'status', status: 503 }
-  const other401 = await dial('unknown')
-  await access(other401, { contentLength: 0 })
+  const stranger = await dial('unknown')
+  const refused = stranger.session.open({
+    method: gitlabAccessMethod,
+    metadata: { authorization: ['Bearer unknown'], traceparent: [`00-${traceId}-${spanId}-00`] },
+  })
+  refused.end()
+  await refused.done
   t.ok(tracer.spans.some(({ failure }) => failure === '503'))
+  const turnedAway = tracer.spans.at(-1)
+  t.match(turnedAway, { kind: 'server', parentId: undefined, linkedId: spanId, isSampled: true, ended: true })
+  t.not(turnedAway?.traceId, traceId)
+  t.ok(tracer.spans.every((span) => span.traceId !== traceId))
 
   const known = agent.session.open({
     method: gitlabAccessMethod,

@@ -21,6 +21,15 @@ t.test('the standard variables say whether and where', async (t) => {
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf' }, { url: `${url}/v1/traces` }],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, { problem: /not by grpc/ }],
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4317' }, { problem: /no URL/ }],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: url }, { serviceName: 'gitlab-agent', exportMs: undefined }],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_SERVICE_NAME: 'mine' }, { serviceName: 'mine' }],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_TIMEOUT: '100' }, { exportMs: 100 }],
+    [
+      { OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_TIMEOUT: '1', OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: '2' },
+      { exportMs: 2 },
+    ],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_TIMEOUT: '0' }, { problem: /time-out/ }],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_EXPORTER_OTLP_TIMEOUT: '10s' }, { problem: /time-out/ }],
   ] as const) {
     const found = readTracing(env)
     if (settings === undefined) t.equal(found, undefined, JSON.stringify(env))

@@ -2,6 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
+import { apart } from '../../../lib/tracing/apart.ts'
 import type { AgentId } from '../../../proto/call.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
 import type { Leads } from '../../leads.ts'
@@ -129,7 +130,7 @@ class AgentPosts {
     this.#cancelRetry = undefined
     if (this.#isOver || !this.#leads()) return
     this.#again = true
-    this.#running ??= this.#run()
+    this.#running ??= apart(() => this.#run())
   }
 
   #leads(): boolean {

@@ -4,6 +4,7 @@ import {
   agentAttributes,
   httpMethodAttributes,
   isRpcFailure,
+  rpcMethodAttributes,
   rpcStatusAttributes,
   serverAttributes,
   urlServerAttributes,
@@ -14,6 +15,17 @@ t.test('methods of HTTP are few, others are one', async (t) => {
   t.strictSame(httpMethodAttributes('PROPFIND'), {
     name: 'HTTP',
     attributes: { 'http.request.method': '_OTHER', 'http.request.method_original': 'PROPFIND' },
+  })
+})
+
+t.test('a method of gRPC that nobody knows is no name', async (t) => {
+  t.strictSame(rpcMethodAttributes('/a.B/C', true), {
+    name: 'a.B/C',
+    attributes: { 'rpc.system.name': 'grpc', 'rpc.method': 'a.B/C' },
+  })
+  t.strictSame(rpcMethodAttributes('/a.B/C', false), {
+    name: 'grpc',
+    attributes: { 'rpc.system.name': 'grpc', 'rpc.method': '_OTHER', 'rpc.method_original': 'a.B/C' },
   })
 })
 

@@ -1,0 +1,110 @@
+import t from 'tap'
+import { TokenWatches } from '../../../src/kas/directory/gitlab/token-watches.ts'
+import { ConfigurationPosts } from '../../../src/kas/modules/configuration/configuration-posts.ts'
+import { AgentConfigurations } from '../../../src/kas/repositories/agent-configurations.ts'
+import { BranchWatch } from '../../../src/kas/repositories/branch-watch.ts'
+import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
+import { systemClock } from '../../../src/lib/clock.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import type { TraceHeaders } from '../../../src/lib/tracing/tracer.ts'
+import type { AgentId } from '../../../src/proto/call.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
+import { RecordedTracer } from '../../support/recorded-tracer.ts'
+
+/** What callers share, and what goes on without them, by real timers: those take their maker's context along. */
+
+const { log } = capturedLog()
+const clock = systemClock
+const random = () => 0
+const agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
+
+/** A stream that is served; `note` keeps what would be the parent of a request to GitLab. */
+function start() {
+  const tracer = new RecordedTracer()
+  const stream = tracer.begin('stream', { kind: 'server' })
+  const parents: (TraceHeaders | undefined)[] = []
+  return {
+    stream,
+    parents,
+    within: <T>(work: () => T) => tracer.within(stream, work),
+    note: () => void parents.push(tracer.current),
+    noted: (count: number) =>
+      eventually(() => {
+        if (parents.length < count) throw new Error(`${parents.length} of ${count}`)
+      }),
+  }
+}
+
+t.test('looks at a branch, and polls after the stream that began them', async (t) => {
+  const { stream, parents, within, note, noted } = start()
+  const look = async () => {
+    note()
+    return 'one' as CommitId
+  }
+  const branch = new BranchWatch({ look, clock, log, random }, { pollMs: 1, maxBackoffMs: 1 })
+  t.teardown(() => branch.stop())
+  await within(async () => {
+    note()
+    branch.onMove(() => undefined)
+    await branch.head(AbortSignal.timeout(10_000))
+  })
+  stream.end()
+  await noted(4)
+  t.strictSame(parents.slice(0, 4), [stream.headers, undefined, undefined, undefined])
+})
+
+t.test('reads of a configuration, and those after one that failed', async (t) => {
+  const { parents, within, note, noted } = start()
+  const repositories = {
+    head: async () => {
+      note()
+      throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'it is away' })
+    },
+    seenAt: () => undefined,
+    file: async () => undefined,
+    onMove: () => () => undefined,
+    poke: async () => undefined,
+    refresh: async () => undefined,
+  }
+  const configurations = new AgentConfigurations({ repositories, log }, { retryMs: [1, 1] })
+  t.teardown(() => configurations.stop())
+  await within(() => t.rejects(configurations.newest(agent, AbortSignal.timeout(10_000))))
+  await noted(3)
+  t.strictSame(parents.slice(0, 3), [undefined, undefined, undefined])
+})
+
+t.test('posts of a configuration, and their repeats', async (t) => {
+  const { stream, parents, within, note, noted } = start()
+  const configuration = { file: {}, raw: {}, warnings: [] } as never
+  const newest = async () => ({ commit: 'one' as CommitId, configuration, seenAt: clock.now() })
+  const takeConfiguration = async () => {
+    note()
+    throw new KasError({ code: 'DIRECTORY_UNAVAILABLE' })
+  }
+  const onChange = () => () => undefined
+  const posts = new ConfigurationPosts(
+    {
+      configurations: { newest, refreshed: newest, onChange },
+      directory: { takeConfiguration },
+      leads: { leads: () => true, onChange, passOn: () => undefined },
+      clock,
+      log,
+    },
+    { retryMs: [1, 1] },
+  )
+  t.teardown(() => posts.stop())
+  within(() => posts.follow(agent))
+  stream.end()
+  await noted(3)
+  t.strictSame(parents.slice(0, 3), [undefined, undefined, undefined])
+})
+
+t.test('questions about a token that is held', async (t) => {
+  const { parents, within, note, noted } = start()
+  const watches = new TokenWatches({ clock, random, ask: async () => note(), keptMs: () => 1 })
+  t.teardown(() => watches.stop())
+  within(() => watches.watch('token'))
+  await noted(3)
+  t.strictSame(parents.slice(0, 3), [undefined, undefined, undefined])
+})
