@@ -12,7 +12,7 @@ const keepAliveMs = 60_000
 const maxConnections = 600
 /** As much as Go reads. */
 const maxHeaderBytes = 1024 * 1024
-/** Answers to our own requests (leases, versions) are small. */
+/** Answers to our own requests about one thing (a lease, a version, what was made) are small; lists say their own. */
 const maxJsonBytes = 1024 * 1024
 
 export interface ApiRequest {
@@ -23,6 +23,12 @@ export interface ApiRequest {
   readonly headers: readonly string[]
   /** undefined: no body */
   readonly body?: AsyncIterable<Uint8Array> | Buffer
+}
+
+export interface JsonOptions {
+  readonly contentType?: string
+  /** of the answer; default: 1 MiB */
+  readonly maxBytes?: number
 }
 
 /** What a request hears; `onError` or `onEnd` comes last, once. */
@@ -95,18 +101,19 @@ export class ApiClient {
   /**
    * A request of our own, with JSON both ways.
    *
-   * @throws the connection's error, or the signal's reason
+   * @throws KasError MESSAGE_TOO_LARGE: the answer is; the connection's error, or the signal's reason
    */
   json(
     method: string,
     path: string,
     body?: unknown,
     signal?: AbortSignal,
-    contentType = 'application/json',
+    { contentType = 'application/json', maxBytes = maxJsonBytes }: JsonOptions = {},
   ): Promise<{ status: number; body: unknown }> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
       const chunks: Buffer[] = []
+      let bytes = 0
       let status = 0
       const onAbort = () => exchange.abort(signal?.reason)
       const settle = (settled: () => void) => {
@@ -124,11 +131,8 @@ export class ApiClient {
           },
           onData: (chunk) => {
             chunks.push(chunk)
-            if (chunks.reduce((sum, each) => sum + each.length, 0) > maxJsonBytes) {
-              exchange.abort(
-                new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxJsonBytes + 1, maxBytes: maxJsonBytes }),
-              )
-            }
+            bytes += chunk.length
+            if (bytes > maxBytes) exchange.abort(new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes }))
           },
           onEnd: () => settle(() => resolve({ status, body: parseJson(Buffer.concat(chunks).toString()) })),
           onError: (error) => settle(() => reject(error)),

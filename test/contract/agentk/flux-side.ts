@@ -56,6 +56,7 @@ export async function startPushesKas(t: Test) {
 const shortTimes: Partial<FluxOptions> = {
   lookMs: 50,
   settleMs: 20,
+  holdMs: 20,
   watch: { firstRetryMs: 20, maxRetryMs: 50, deniedMs: 100, graceMs: 500 },
   webhooks: { retryMs: [20, 50] },
 }
@@ -69,7 +70,8 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
   const answers: number[] = []
   const server = createServer((request, response) => {
     called.push(`${request.method} ${request.url}`)
-    response.writeHead(answers.shift() ?? 200).end()
+    const status = answers.shift() ?? 200
+    response.writeHead(status, status === 302 ? { Location: '/elsewhere' } : {}).end()
   })
   const webhookUrl = `http://127.0.0.1:${await listen(server)}`
   t.teardown(() => {
@@ -79,10 +81,23 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
   const { log, lines } = capturedLog()
   const listeners: (() => void)[] = []
   let leads = true
-  const election = { holds: () => leads, onChange: (listener: () => void) => void listeners.push(listener) }
-  const lead = (next: boolean, isTold = true) => {
+  const election = {
+    identity: 'own',
+    leader: 'own',
+    holds: () => leads,
+    onChange: (listener: () => void) => void listeners.push(listener),
+  }
+  const tellChange = () => listeners.forEach((listener) => void listener())
+  /** @param next - false: another pod does, and this one knows */
+  const lead = (next: boolean) => {
     leads = next
-    if (isTold) for (const listener of listeners) listener()
+    election.leader = next ? 'own' : 'other'
+    tellChange()
+  }
+  /** Whether it may act, while it has seen nobody else lead. @param isTold - false: it was frozen */
+  const hold = (next: boolean, isTold: boolean) => {
+    leads = next
+    if (isTold) tellChange()
   }
   const metadata = () => ({ authorization: ['Bearer token'] })
   const time = { clock: systemClock, random: () => 0.5 }
@@ -98,5 +113,21 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
   const says = (pattern: RegExp) => lines.filter(({ msg }) => pattern.test(String(msg)))
   const isSaid = (pattern: RegExp, count = 1) =>
     eventually(() => says(pattern).length >= count || Promise.reject(new Error(`not said: ${pattern}`)))
-  return { flux, api, kas, next, streams, called, answers, isCalled, lead, configure, lines, says, isSaid, webhookUrl }
+  return {
+    flux,
+    api,
+    kas,
+    next,
+    streams,
+    called,
+    answers,
+    isCalled,
+    lead,
+    hold,
+    configure,
+    lines,
+    says,
+    isSaid,
+    webhookUrl,
+  }
 }

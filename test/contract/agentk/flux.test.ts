@@ -82,7 +82,11 @@ t.test('a kas that has no ids is believed each time', async (t) => {
 
 t.test('a webhook that fails is called again, and given up with one warning that holds no secret', async (t) => {
   const options = { webhooks: { retryMs: [5, 10] as const, maxAttempts: 3 } }
-  const { flux, api, next, answers, isCalled, configure, isSaid, lines } = await startFlux(t, undefined, options)
+  const { flux, api, next, answers, called, isCalled, configure, isSaid, lines } = await startFlux(
+    t,
+    undefined,
+    options,
+  )
   api.repository('apps/web', web)
   configure()
   const { tell } = await next()
@@ -95,11 +99,12 @@ t.test('a webhook that fails is called again, and given up with one warning that
   tell('apps/web', 2n)
   await isSaid(/^Flux could not be told of a push, it finds it/)
   t.strictSame(flux.counts, { called: 1, failed: 1 })
+  t.strictSame([...new Set(called)], ['POST /hook/apps-gitlab-web'], 'nor is it followed to elsewhere')
   t.notMatch(JSON.stringify(lines), /\/hook\//)
 })
 
 t.test('the pod that does not lead does nothing', async (t) => {
-  const { flux, api, kas, next, called, configure, lead, isSaid, isCalled } = await startFlux(t)
+  const { flux, api, kas, next, called, configure, lead, hold, isSaid, isCalled } = await startFlux(t)
   lead(false)
   api.repository('apps/web', web)
   configure()
@@ -108,21 +113,53 @@ t.test('the pod that does not lead does nothing', async (t) => {
   const { tell, stream } = await next()
   await isSaid(/^Made a Receiver$/)
   api.ready('apps/gitlab-web')
-  lead(false, false) // as one that was frozen: nobody has told it
+  hold(false, false)
   tell('apps/web', 1n)
-  await isSaid(/^A push is left to the pod that leads$/)
+  await isSaid(/^A push waits until this pod leads again, or another does$/)
   lead(false)
+  await isSaid(/^Flux is not told of a push: this pod does not lead any more/)
   await eventually(() => stream.signal.aborted || Promise.reject(new Error('still open')))
   await eventually(() => api.watches === 0 || Promise.reject(new Error('still watching')))
   t.strictSame(called, [])
   lead(true)
   const again = await next()
-  again.tell('apps/web', 1n)
+  again.tell('apps/web', 1n) // it was not handled
   await isCalled(1)
   await flux.stop()
   await eventually(() => api.watches === 0 || Promise.reject(new Error('still watching')))
   t.equal(kas.sessions.length, 1)
 })
+
+for (const [title, isTold] of [
+  ['was frozen', false],
+  ['cannot renew', true],
+] as const) {
+  t.test(`what a pod that ${title} hears of waits until it leads again`, async (t) => {
+    const { api, next, streams, called, configure, hold, isSaid, says, isCalled } = await startFlux(t)
+    api.repository('apps/web', web)
+    configure()
+    const { tell } = await next()
+    await isSaid(/^Made a Receiver$/)
+    api.ready('apps/gitlab-web')
+    tell('apps/web', 1n)
+    await isCalled(1)
+    hold(false, isTold)
+    tell('apps/web', 2n)
+    tell('apps/web', 3n)
+    await isSaid(/^A push waits until this pod leads again/, 2)
+    api.put('gitrepositories', 'apps/api', { spec: { url: api_ } })
+    const { projects } = await next()
+    t.strictSame(projects, ['apps/api', 'apps/web'], 'it looks on')
+    t.notOk(api.get('receivers', 'apps/gitlab-api'))
+    t.equal(called.length, 1, 'and does nothing')
+    hold(true, isTold)
+    await isCalled(2)
+    await isSaid(/^Made a Receiver$/, 2)
+    t.equal(called.length, 2, 'two are one call')
+    t.strictSame(streams, [], 'no other stream was opened')
+    t.strictSame(says(/^Flux is not told of a push/), [])
+  })
+}
 
 // wire: agentk.flux.webhook-url
 t.test('flux.webhook_receiver_url', async (t) => {

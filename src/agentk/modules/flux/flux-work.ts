@@ -7,14 +7,16 @@ import { resources } from './flux-apis.ts'
 import { type GitRepository, type Receiver, readGitRepository, readReceiver } from './flux-objects.ts'
 import type { HandledPushes } from './handled-pushes.ts'
 import { ObjectWatch, type ObjectWatchOptions } from './object-watch.ts'
-import type { Apis, Wanted } from './own-receiver.ts'
-import { projectPath } from './project-path.ts'
+import type { Apis } from './own-receiver.ts'
+import { type NamedProject, ProjectChoice } from './project-choice.ts'
+import { isPathLength, projectPath } from './project-path.ts'
 import { pushTargets } from './push-targets.ts'
 import { ReceiverKeeper } from './receiver-keeper.ts'
 import { Webhooks, type WebhooksOptions } from './webhooks.ts'
 
 export interface FluxWorkComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
+  /** whether this pod may act now: while it may not, what is heard of waits */
   readonly holds: () => boolean
   /** hears of pushes until the signal aborts */
   readonly follow: (
@@ -33,6 +35,8 @@ export interface FluxWorkComponents {
 export interface FluxTimes {
   /** what changes together is looked at as one, and so is the set of projects. ms */
   readonly settleMs: number
+  /** a pod that does not hold looks after so long whether it does again: it may get no notice. ms */
+  readonly holdMs: number
   readonly watch: NonNullable<ObjectWatchOptions['times']>
   readonly webhooks: Partial<WebhooksOptions>
 }
@@ -45,8 +49,10 @@ export interface FluxWorkOptions {
   readonly times: FluxTimes
 }
 
-/** kas refuses a stream with more. */
-const maxProjects = 10_000
+interface NamedRepository extends NamedProject {
+  readonly repository: GitRepository
+}
+
 /** After the API server has failed to make or repair a Receiver. */
 const keepBackoff = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
@@ -59,13 +65,16 @@ export class FluxWork {
   readonly #keeper: ReceiverKeeper
   readonly #keepBackoff: Backoff
   readonly #webhooks: Webhooks
+  readonly #choice: ProjectChoice
   #signal: AbortSignal = AbortSignal.abort()
   #cancelLook: (() => void) | undefined
   #cancelRetry: (() => void) | undefined
   #keeping: Promise<void> | undefined
   /** what it looks at has changed meanwhile */
   #keepAgain = false
-  #following: { readonly projects: string; stop(): void; readonly done: Promise<void> } | undefined
+  #following: { readonly projects: string; stop(): void } | undefined
+  /** the one that is followed, and those that are ending */
+  readonly #streams = new Set<Promise<void>>()
 
   constructor(components: FluxWorkComponents, options: FluxWorkOptions) {
     const { client, holds, handled, log, clock, random } = components
@@ -75,6 +84,7 @@ export class FluxWork {
     this.#repositories = new ObjectWatch({ ...watched, read: readGitRepository }, this.#watchOptions('repositories'))
     this.#receivers = new ObjectWatch({ ...watched, read: readReceiver }, this.#watchOptions('receivers'))
     this.#keeper = new ReceiverKeeper({ client, holds, log, clock })
+    this.#choice = new ProjectChoice({ log })
     this.#keepBackoff = new Backoff({ clock, random }, keepBackoff)
     const onAbandoned = (ids: readonly bigint[]) => ids.forEach((id) => void handled.remove(id))
     this.#webhooks = new Webhooks({ ...components, onAbandoned }, options.times.webhooks)
@@ -91,8 +101,7 @@ export class FluxWork {
     this.#cancelLook?.()
     this.#cancelRetry?.()
     this.#following?.stop()
-    this.#webhooks.stop()
-    await Promise.all([...watches, this.#keeping, this.#following?.done])
+    await Promise.all([...watches, this.#keeping, ...this.#streams, this.#webhooks.stop()])
   }
 
   #watchOptions(kind: 'repositories' | 'receivers'): ObjectWatchOptions {
@@ -111,36 +120,45 @@ export class FluxWork {
   }
 
   #look(): void {
-    const all = this.#wanted()
-    const annotated = [...this.#receivers.objects.values()].map(({ project }) => project).filter(Boolean)
-    this.#follow([...new Set([...all.map(({ project }) => project), ...annotated])].sort())
+    const named = this.#named()
+    this.#follow(this.#choice.choose([...named, ...this.#annotated()]))
     this.#keepAgain = this.#keeping !== undefined
-    this.#keeping ??= this.#keep().finally(() => {
+    this.#keeping ??= this.#keep(named).finally(() => {
       this.#keeping = undefined
-      if (this.#keepAgain) this.#look()
+      if (this.#keepAgain && !this.#signal.aborted) this.#look()
     })
   }
 
   /** The GitRepositories of this GitLab. */
-  #wanted(): Wanted[] {
-    const { apis, agentId, externalUrl } = this.#options
+  #named(): NamedRepository[] {
     return [...this.#repositories.objects.values()].flatMap((repository) => {
-      const project = projectPath(repository.url, externalUrl)
-      return project === undefined ? [] : [{ repository, project, agentId, apis }]
+      const project = projectPath(repository.url, this.#options.externalUrl)
+      return project === undefined ? [] : [{ repository, project, object: `GitRepository ${repository.key}` }]
     })
   }
 
-  async #keep(): Promise<void> {
+  #annotated(): NamedProject[] {
+    const annotated = [...this.#receivers.objects.values()].filter(({ project }) => project !== '')
+    return annotated.map(({ key, project }) => ({ project, object: `Receiver ${key}` }))
+  }
+
+  async #keep(named: readonly NamedRepository[]): Promise<void> {
     const { log, clock } = this.#components
+    const { apis, agentId, times } = this.#options
     this.#cancelRetry?.()
     this.#cancelRetry = undefined
+    const again = (ms: number) => {
+      this.#cancelRetry = clock.after(ms, () => this.#look())
+    }
+    const wanted = named.filter(({ project }) => isPathLength(project)).map((each) => ({ ...each, agentId, apis }))
     try {
-      await this.#keeper.look(this.#wanted(), this.#receivers.objects, this.#signal)
+      const isWhole = await this.#keeper.look(wanted, this.#receivers.objects, this.#signal)
       this.#keepBackoff.reset()
+      if (!isWhole && !this.#signal.aborted) again(times.holdMs)
     } catch (error) {
       if (this.#signal.aborted) return
       log.warn({ error }, 'Cannot make or repair a Receiver of Flux, trying again')
-      this.#cancelRetry = clock.after(this.#keepBackoff.next(), () => this.#look())
+      again(this.#keepBackoff.next())
     }
   }
 
@@ -151,25 +169,22 @@ export class FluxWork {
     this.#following = undefined
     if (projects.length === 0) return
     const { log, follow } = this.#components
-    if (projects.length > maxProjects) log.warn({ count: projects.length }, 'Too many projects, some are not followed')
     log.debug({ count: projects.length }, 'Following pushes to projects')
     const stopping = linkedController(this.#signal)
-    const named = projects.slice(0, maxProjects)
-    const done = follow(named, (project, id) => this.#push(project, id), stopping.signal)
+    const onPush = (project: string, id: bigint) => this.#push(project, id)
+    const done = follow(projects, onPush, stopping.signal).finally(() => this.#streams.delete(done))
+    this.#streams.add(done)
     const stop = () => {
       stopping.abort()
       stopping.dispose()
     }
-    this.#following = { projects: key, stop, done }
+    this.#following = { projects: key, stop }
   }
 
   #push(project: string, id: bigint): void {
     const { handled, holds, log } = this.#components
-    const isOurs = holds()
-    if (!isOurs || !handled.add(id)) {
-      log.debug({ project_id: project }, isOurs ? 'A push was told again' : 'A push is left to the pod that leads')
-      return
-    }
+    if (!handled.add(id)) return void log.debug({ project_id: project }, 'A push was told again')
+    if (!holds()) log.debug({ project_id: project }, 'A push waits until this pod leads again, or another does')
     const targets = pushTargets(project, {
       repositories: () => this.#repositories.objects,
       receivers: () => this.#receivers.objects,

@@ -19,7 +19,13 @@ export interface FluxComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly link: { session(signal: AbortSignal): Promise<ClientSession> }
   readonly metadata: () => Metadata
-  readonly election: { holds(): boolean; onChange(listener: () => void): void }
+  readonly election: {
+    readonly identity: string
+    /** empty: nobody, as far as is known */
+    readonly leader: string
+    holds(): boolean
+    onChange(listener: () => void): void
+  }
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -30,7 +36,7 @@ export interface FluxOptions extends FluxTimes {
   readonly lookMs: number
 }
 
-export const defaultFlux: FluxOptions = { lookMs: 60_000, settleMs: 500, watch: {}, webhooks: {} }
+export const defaultFlux: FluxOptions = { lookMs: 60_000, settleMs: 500, holdMs: 2000, watch: {}, webhooks: {} }
 
 /** The API server is asked whether it has Flux; then it is asked again. ms */
 const findTimeoutMs = 30_000
@@ -93,9 +99,9 @@ export class Flux implements Service {
 
   /** Begins or ends the work, as this pod leads or not. */
   #look(): void {
-    const { election, log } = this.#components
+    const { log } = this.#components
     const identity = this.#identity
-    const works = this.#isStarted && identity !== undefined && election.holds()
+    const works = this.#isStarted && identity !== undefined && this.#mayLead()
     if (works === (this.#term !== undefined)) return
     this.#term?.abort(new KasError({ code: 'CANCELLED', detail: 'this pod does not lead any more' }))
     this.#term = undefined
@@ -105,6 +111,15 @@ export class Flux implements Service {
     this.#running = this.#running
       .then(() => this.#run(identity, term.signal))
       .catch((error: unknown) => log.error({ error }, 'Flux is not followed any more'))
+  }
+
+  /**
+   * Whether this pod leads, or did and may again: it was frozen, or cannot renew, and has seen nobody else lead. What it
+   * hears of then waits: kas takes it as told.
+   */
+  #mayLead(): boolean {
+    const { election } = this.#components
+    return election.holds() || (this.#term !== undefined && election.leader === election.identity)
   }
 
   async #run(identity: { agentId: bigint; externalUrl: string }, signal: AbortSignal): Promise<void> {

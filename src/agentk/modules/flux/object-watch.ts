@@ -4,7 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
-import { followWatch, type WatchEvent } from './watch-request.ts'
+import { followWatch, maxEventBytes, type WatchEvent } from './watch-request.ts'
 
 export interface ObjectWatchComponents<T> {
   readonly client: Pick<ApiClient, 'json' | 'send'>
@@ -40,12 +40,22 @@ const defaultTimes = {
   deniedMs: 300_000,
 }
 
-/** A page must stay below what our client takes as one answer (1 MiB). */
+/** Objects in a page at first: half as many whenever a page is larger than one object may be. */
 const pageSize = 50
 
 interface Page {
   readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
   readonly items?: readonly unknown[]
+}
+
+/** How far a list has come. */
+interface ListPlace {
+  /** objects so far */
+  count: number
+  /** of the next page */
+  limit: number
+  /** the API server's token; empty: from the beginning */
+  next: string
 }
 
 /**
@@ -60,7 +70,7 @@ export class ObjectWatch<T extends { readonly key: string }> {
   #version = ''
   #isSynced = false
   /** the trouble that the log has been told of */
-  #told = ''
+  #told: '' | 'denied' | 'failed' | 'tooLarge' = ''
 
   constructor(components: ObjectWatchComponents<T>, options: ObjectWatchOptions) {
     this.#components = components
@@ -117,28 +127,52 @@ export class ObjectWatch<T extends { readonly key: string }> {
   }
 
   async #list(signal: AbortSignal): Promise<number> {
-    const { client, read } = this.#components
+    const { read } = this.#components
     const found = new Map<string, T>()
-    let next = ''
+    const place = { count: 0, limit: pageSize, next: '' }
     let version = ''
     do {
-      const query = `?limit=${pageSize}${next && `&continue=${encodeURIComponent(next)}`}`
-      const timely = AbortSignal.any([signal, AbortSignal.timeout(this.#times.graceMs)])
-      const { status, body } = await client.json('GET', this.#options.path + query, undefined, timely)
+      const { status, body } = await this.#page(place, signal)
       if (status !== 200) return status
-      const { metadata, items } = body as Page
-      for (const item of items ?? []) {
+      const { metadata, items = [] } = body as Page
+      for (const item of items) {
         const object = read(item)
         if (object) found.set(object.key, object)
       }
       version = metadata?.resourceVersion ?? ''
-      next = metadata?.continue ?? ''
-    } while (next)
+      place.next = metadata?.continue ?? ''
+      place.count += items.length
+    } while (place.next)
     this.#objects = found
     this.#version = version
     this.#isSynced = true
     this.#components.onChange()
     return 200
+  }
+
+  /**
+   * Halves `limit` until the page can be read. What comes after one object that is too large cannot be asked for: where
+   * it goes on stands in the page with it.
+   *
+   * @throws KasError MESSAGE_TOO_LARGE: one object is
+   */
+  async #page(place: ListPlace, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
+    const { client } = this.#components
+    const { path } = this.#options
+    for (;;) {
+      const query = `?limit=${place.limit}${place.next && `&continue=${encodeURIComponent(place.next)}`}`
+      const timely = AbortSignal.any([signal, AbortSignal.timeout(this.#times.graceMs)])
+      try {
+        return await client.json('GET', path + query, undefined, timely, { maxBytes: maxEventBytes })
+      } catch (error) {
+        if (!isTooLarge(error)) throw error
+        if (place.limit === 1) {
+          this.#warn('tooLarge', { error, count: place.count + 1 }, 'An object of Flux is too large, none is read')
+          throw error
+        }
+        place.limit = Math.floor(place.limit / 2)
+      }
+    }
   }
 
   /** @returns 200 when it has ended by itself, 410 when it cannot go on from there */
@@ -181,13 +215,17 @@ export class ObjectWatch<T extends { readonly key: string }> {
   /** Each trouble once, until a watch has held. */
   #tell({ status, error }: { status: number; error?: unknown }): void {
     if (status === 200 || status === 410) return // 410: the list is too old to go on from
-    const trouble = status === 403 ? 'denied' : 'failed'
+    if (status === 403) this.#warn('denied', { verbs: ['list', 'watch'] }, 'agentk may not watch objects of Flux')
+    else {
+      const fields = error ? { error } : { status_code: status }
+      this.#warn(isTooLarge(error) ? 'tooLarge' : 'failed', fields, 'Cannot watch objects of Flux')
+    }
+  }
+
+  #warn(trouble: 'denied' | 'failed' | 'tooLarge', fields: object, sentence: string): void {
     if (this.#told === trouble) return
     this.#told = trouble
-    const { log } = this.#components
-    const { resource } = this.#options
-    if (status === 403) log.warn({ resource, verbs: ['list', 'watch'] }, 'agentk may not watch objects of Flux')
-    else log.warn({ resource, ...(error ? { error } : { status_code: status }) }, 'Cannot watch objects of Flux')
+    this.#components.log.warn({ resource: this.#options.resource, ...fields }, sentence)
   }
 
   #pause(ms: number, signal: AbortSignal): Promise<void> {
@@ -199,6 +237,10 @@ export class ObjectWatch<T extends { readonly key: string }> {
 /** A fifth less or more. */
 function jittered(ms: number, random: () => number): number {
   return ms * (0.8 + 0.4 * random())
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE'
 }
 
 /** Of the Status in an ERROR event. */

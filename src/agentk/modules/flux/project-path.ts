@@ -1,5 +1,14 @@
 /** A group at least, and a project. */
 const fullPath = /^[^/]+(?:\/[^/]+)+$/
+/** GitLab's bound of one name. Characters */
+const maxSegment = 255
+/** More than its deepest groups have (20, and a project). Characters */
+const maxPath = 1000
+
+/** Whether it is short enough to be a project's. */
+export function isPathLength(path: string): boolean {
+  return path.length <= maxPath && path.split('/').every(({ length }) => length <= maxSegment)
+}
 
 /**
  * The full path of the GitLab project that a GitRepository reads: its host is GitLab's, by whatever scheme and port.

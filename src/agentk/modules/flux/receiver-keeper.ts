@@ -5,6 +5,7 @@ import type { ApiClient } from '../../cluster/api-client.ts'
 import type { Receiver } from './flux-objects.ts'
 import { isAsWanted, receiverManifest, receiverName, secretManifest, type Wanted } from './own-receiver.ts'
 import { othersReceivers, ownReceiver } from './receiver-choice.ts'
+import { ReceiverIndex } from './receiver-index.ts'
 
 export interface ReceiverKeeperComponents {
   readonly client: Pick<ApiClient, 'json'>
@@ -21,11 +22,19 @@ const deniedMs = 300_000
 const fieldManager = 'agentk'
 const needed = ['create secrets', 'create, patch receivers.notification.toolkit.fluxcd.io']
 
+/** `conflict`: it is there, or was changed meanwhile, by somebody else; `left`: not allowed, or not ours to do now */
+type Outcome = 'done' | 'conflict' | 'left'
+
 interface ChangeRequest {
   readonly method: 'POST' | 'PATCH'
   readonly path: string
   readonly body: object
   readonly signal: AbortSignal
+}
+
+interface Known {
+  readonly receivers: ReadonlyMap<string, Receiver>
+  readonly index: ReceiverIndex
 }
 
 /**
@@ -39,6 +48,8 @@ export class ReceiverKeeper {
   /** by namespace: when it was forbidden there. ms since 1970 */
   readonly #deniedAt = new Map<string, number>()
   #isDeniedTold = false
+  /** of the look under way: nothing was left because this pod did not hold */
+  #isWhole = true
 
   constructor(components: ReceiverKeeperComponents) {
     this.#components = components
@@ -52,30 +63,35 @@ export class ReceiverKeeper {
   /**
    * One look at all.
    *
+   * @returns false: it is not whole, since this pod did not hold
    * @throws the connection's error; or, once all have had their turn, the first KasError UNREACHABLE, with a status
    */
-  async look(all: readonly Wanted[], receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
+  async look(all: readonly Wanted[], receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<boolean> {
     const { clock, holds } = this.#components
     for (const key of this.#repairedAt.keys()) if (!receivers.has(key)) this.#repairedAt.delete(key)
     for (const [namespace, at] of this.#deniedAt) if (clock.now() - at >= deniedMs) this.#deniedAt.delete(namespace)
+    const index = new ReceiverIndex(receivers.values())
     const failures: KasError[] = []
+    this.#isWhole = true
     for (const wanted of all) {
-      if (signal.aborted || !holds()) return
+      if (signal.aborted || !holds()) return false
       if (this.isDenied(wanted.repository.namespace)) continue
       try {
-        await this.#keep(wanted, receivers, signal)
+        await this.#keep(wanted, { receivers, index }, signal)
       } catch (error) {
         if (!(error instanceof KasError)) throw error
         failures.push(error)
       }
     }
     if (failures[0]) throw failures[0]
+    return this.#isWhole
   }
 
-  async #keep(wanted: Wanted, receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
-    const own = ownReceiver(wanted.repository, receivers.values())
+  async #keep(wanted: Wanted, { receivers, index }: Known, signal: AbortSignal): Promise<void> {
+    const candidates = index.of(wanted.repository)
+    const own = ownReceiver(wanted.repository, candidates)
     if (own) return await this.#repair(own, wanted, signal)
-    if (othersReceivers(wanted.repository, receivers.values()).length > 0) return
+    if (othersReceivers(wanted.repository, candidates).length > 0) return
     await this.#make(wanted, receivers, signal)
   }
 
@@ -89,41 +105,46 @@ export class ReceiverKeeper {
     if (isAsWanted(own, wanted)) return
     const path = `${this.#collection(wanted)}/${own.name}?fieldManager=${fieldManager}&force=true`
     const body = receiverManifest(wanted, own.name)
-    if (await this.#send({ method: 'PATCH', path, body, signal }, wanted))
-      this.#say(wanted, own.name, 'Repaired a Receiver')
+    const outcome = await this.#send({ method: 'PATCH', path, body, signal }, wanted)
+    if (outcome === 'done') this.#say(wanted, own.name, 'Repaired a Receiver')
+    if (outcome === 'left') this.#repairedAt.delete(own.key)
   }
 
   async #make(wanted: Wanted, receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<void> {
     const { repository } = wanted
     const usual = receivers.get(`${repository.namespace}/${receiverName(repository)}`)
-    if (usual?.isManaged) return // of a GitRepository of that name that is being collected
+    // of a GitRepository of that name that is being collected; one that has lost its owner stays, and is nobody's
+    if (usual?.isManaged && usual.ownerUid !== '') return
     const name = receiverName(repository, usual !== undefined)
-    if (!(await this.#makeSecret(wanted, signal))) return
+    if ((await this.#makeSecret(wanted, signal)) === 'left') return
     const path = `${this.#collection(wanted)}?fieldManager=${fieldManager}`
-    const isMade = await this.#send({ method: 'POST', path, body: receiverManifest(wanted, name), signal }, wanted)
-    if (isMade) this.#say(wanted, name, 'Made a Receiver')
+    const outcome = await this.#send({ method: 'POST', path, body: receiverManifest(wanted, name), signal }, wanted)
+    if (outcome === 'done') this.#say(wanted, name, 'Made a Receiver')
   }
 
   /** One that is there stays: nobody may read it, agentk neither. */
-  #makeSecret(wanted: Wanted, signal: AbortSignal): Promise<boolean> {
+  #makeSecret(wanted: Wanted, signal: AbortSignal): Promise<Outcome> {
     const { namespace } = wanted.repository
     const path = `/api/v1/namespaces/${namespace}/secrets?fieldManager=${fieldManager}`
     return this.#send({ method: 'POST', path, body: secretManifest(wanted), signal }, wanted)
   }
 
-  /** @returns false: it is not allowed */
-  async #send(request: ChangeRequest, { repository }: Wanted): Promise<boolean> {
+  async #send(request: ChangeRequest, { repository }: Wanted): Promise<Outcome> {
     const { client, holds } = this.#components
-    if (!holds()) return false
+    if (!holds()) {
+      this.#isWhole = false
+      return 'left'
+    }
     const { method, path, body, signal } = request
     const contentType = method === 'PATCH' ? 'application/apply-patch+yaml' : 'application/json'
-    const { status, body: answer } = await client.json(method, path, body, signal, contentType)
-    if (status < 300 || status === 409) return true
+    const { status, body: answer } = await client.json(method, path, body, signal, { contentType })
+    if (status < 300) return 'done'
+    if (status === 409) return 'conflict'
     if (status === 403) return this.#denied(repository.namespace, answer)
     throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status}${messageOf(answer)}` })
   }
 
-  #denied(namespace: string, answer: unknown): false {
+  #denied(namespace: string, answer: unknown): 'left' {
     const { log, clock } = this.#components
     this.#deniedAt.set(namespace, clock.now())
     const fields = { needed, namespace, reason: `the API server answered 403${messageOf(answer)}` }
@@ -131,7 +152,7 @@ export class ReceiverKeeper {
     if (this.#isDeniedTold) log.debug(fields, sentence)
     else log.warn(fields, sentence)
     this.#isDeniedTold = true
-    return false
+    return 'left'
   }
 
   #collection({ repository, apis }: Wanted): string {

@@ -15,7 +15,7 @@ export interface WatchRequest {
 }
 
 /** An object is at most 1.5 MiB in etcd, and JSON may say the same in more bytes. */
-const maxEventBytes = 4 * 1024 * 1024
+export const maxEventBytes = 4 * 1024 * 1024
 const newline = 0x0a
 
 /**

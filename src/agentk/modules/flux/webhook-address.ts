@@ -6,7 +6,8 @@ export type WebhookAddress =
   | { readonly kind: 'server'; readonly url: string }
   | { readonly kind: 'apiServer'; readonly path: string }
 
-const serviceProxy = /^\/api\/v1\/namespaces\/[^/]+\/services\/[^/]+\/proxy(?:\/[^?#]*)?$/
+/** Without what the API server, or what is behind it, could read as another path: agentk's own rights go along. */
+const serviceProxy = /^\/api\/v1\/namespaces\/[a-z0-9.:-]+\/services\/[a-z0-9.:-]+\/proxy(?:\/[\w./-]*)?$/
 
 /** Reads `flux.webhook_receiver_url`. @returns undefined: it is neither form */
 export function readWebhookAddress(text: string): WebhookAddress | undefined {

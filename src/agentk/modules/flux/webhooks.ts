@@ -16,7 +16,7 @@ export interface Target {
 export interface WebhooksComponents {
   /** throws why it failed, without the path */
   readonly call: (webhookPath: string, signal: AbortSignal) => Promise<void>
-  /** whether this pod may act, asked before each call */
+  /** whether this pod may act, asked before each call; while it may not, pushes wait until they are stopped */
   readonly holds: () => boolean
   /** these were not handled after all */
   readonly onAbandoned: (ids: readonly bigint[]) => void
@@ -60,6 +60,8 @@ export class Webhooks {
   readonly #lines = new Map<string, Line>()
   readonly #stopping = new AbortController()
   readonly #turns: (() => void)[] = []
+  /** one for each line, and those whose last call is being cut */
+  readonly #runs = new Set<Promise<void>>()
   #running = 0
 
   constructor(components: WebhooksComponents, options: Partial<WebhooksOptions> = {}) {
@@ -73,7 +75,8 @@ export class Webhooks {
     else if (!line) {
       const begun: Line = { target, ids: [id], attempts: 0, next: undefined, isCalling: false }
       this.#lines.set(target.key, begun)
-      void this.#run(begun)
+      const run = this.#run(begun).finally(() => this.#runs.delete(run))
+      this.#runs.add(run)
     } else if (line.isCalling) line.next = { target, ids: [...(line.next?.ids ?? []), id].slice(-maxIds) }
     else {
       line.target = target
@@ -82,12 +85,13 @@ export class Webhooks {
     }
   }
 
-  /** Nothing is called any more. */
-  stop(): void {
+  /** Nothing is called any more, at once; resolves when no call runs. */
+  async stop(): Promise<void> {
     this.#stopping.abort()
     for (const turn of this.#turns.splice(0)) turn()
     for (const line of this.#lines.values()) this.#abandon(line)
     this.#lines.clear()
+    await Promise.all(this.#runs)
   }
 
   async #run(line: Line): Promise<void> {
@@ -104,13 +108,10 @@ export class Webhooks {
     }
   }
 
-  /** @returns whether it is over: called, given up, or not ours any more */
+  /** @returns whether it is over: called, given up, or without anybody to be told */
   async #attempt(line: Line): Promise<boolean> {
     const { call, holds, log } = this.#components
-    if (!holds()) {
-      this.#abandon(line)
-      return true
-    }
+    if (!holds()) return false // looked at again, since a pod that was frozen gets no notice; no attempt of its own
     const { project } = line.target
     const path = line.target.path()
     if (path === undefined) {
@@ -151,8 +152,7 @@ export class Webhooks {
   /** Goes on with the pushes that came meanwhile. @returns false: there are none */
   #again(line: Line): boolean {
     const { next } = line
-    if (!next || !this.#components.holds()) {
-      if (next) this.#components.onAbandoned(next.ids)
+    if (!next) {
       if (this.#lines.get(line.target.key) === line) this.#lines.delete(line.target.key)
       return false
     }

@@ -40,13 +40,13 @@ function start(t: Test, options: Partial<WebhooksOptions> = {}) {
     webhooks.push({ key, project: `apps/${key}`, path }, id)
     return settle()
   }
-  const lose = () => {
-    holds = false
+  const hold = (next: boolean) => {
+    holds = next
   }
   const warnings = () => lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)
   const paths = () => calls.map(({ path }) => path)
   const nth = (i: number) => calls[i] as (typeof calls)[number]
-  return { webhooks, clock, calls, nth, paths, push, lose, abandoned, outcomes, warnings, lines }
+  return { webhooks, clock, calls, nth, paths, push, hold, abandoned, outcomes, warnings, lines }
 }
 
 t.test('pushes that come while a webhook is called are one more call', async (t) => {
@@ -147,18 +147,31 @@ t.test('not more at once than allowed, in their order', async (t) => {
   t.equal(paths().at(-1), '/hook/e')
 })
 
-t.test('a pod that does not lead any more calls nothing, and says what it leaves', async (t) => {
-  const { push, nth, clock, calls, lose, abandoned, warnings } = start(t)
-  await push('a', 1n)
-  await nth(0).fail()
-  await push('a', 2n)
-  lose()
-  await clock.advance(1000)
-  t.equal(calls.length, 1)
-  t.strictSame(abandoned, [1n, 2n])
-  t.match(warnings(), [/this pod does not lead any more/])
-  await push('b', 3n)
-  t.strictSame(abandoned, [1n, 2n, 3n])
+t.test('while a pod does not hold nothing is called; then it is, or is left when the term is over', async (t) => {
+  for (const end of ['holds', 'stop'] as const) {
+    const { webhooks, push, nth, clock, calls, hold, abandoned, warnings } = start(t, { maxAttempts: 2 })
+    await push('a', 1n)
+    hold(false)
+    await push('a', 2n) // while it is called
+    await nth(0).ok()
+    await push('b', 3n)
+    await clock.advance(60_000) // longer than all tries
+    await push('b', 4n)
+    t.equal(calls.length, 1)
+    t.strictSame([abandoned, warnings()], [[], []])
+    if (end === 'stop') {
+      await webhooks.stop()
+      t.strictSame(abandoned.toSorted(), [2n, 3n, 4n])
+      t.match(warnings(), [/this pod does not lead any more/, /this pod does not lead any more/])
+      t.strictSame(clock.pending, [])
+    } else {
+      hold(true)
+      await clock.advance(1000)
+      t.strictSame(calls.map(({ path }) => path).toSorted(), ['/hook/a', '/hook/a', '/hook/b'])
+      await nth(1).fail()
+      t.strictSame(warnings(), [], 'with all its tries')
+    }
+  }
 })
 
 t.test('what waits and what runs when it is stopped is left', async (t) => {
@@ -166,8 +179,7 @@ t.test('what waits and what runs when it is stopped is left', async (t) => {
   await push('a', 1n)
   await push('a', 2n)
   await push('b', 3n)
-  webhooks.stop()
-  await settle()
+  await webhooks.stop()
   await push('c', 4n)
   t.strictSame(abandoned.toSorted(), [1n, 2n, 3n, 4n])
   t.equal(calls.length, 1)
