@@ -1,4 +1,5 @@
 import type { Metadata } from '../../proto/call.ts'
+import { hasFeature } from '../../proto/features.ts'
 
 /** A replica as kas names it. */
 export interface Place {
@@ -34,7 +35,7 @@ export function readHints(metadata: Metadata): Hints | undefined {
   const standby = readPlace(metadata, 'kas-standby')
   const interval = Number(metadata['kas-ping-interval-ms']?.[0])
   const pings = interval >= pingIntervalMs.min && interval <= pingIntervalMs.max
-  const reuse = metadata['kas-features']?.[0]?.split(',').includes('reuse') ?? false
+  const reuse = hasFeature(metadata, 'reuse')
   if (replica === undefined && !pings && !reuse) return undefined
   return {
     ...(replica === undefined ? {} : { replica }),

@@ -1,4 +1,5 @@
 import type { Metadata } from '../../proto/call.ts'
+import { hasFeature } from '../../proto/features.ts'
 
 /** What our agentk tells of itself in the metadata of each Connect. */
 export interface AgentPod {
@@ -20,8 +21,4 @@ export function readAgentPod(metadata: Metadata): AgentPod | undefined {
 /** The agent goes on with a tunnel after its call, if kas says that it does too. */
 export function reusesTunnels(metadata: Metadata): boolean {
   return hasFeature(metadata, 'reuse')
-}
-
-function hasFeature(metadata: Metadata, feature: string): boolean {
-  return metadata['kas-features']?.[0]?.split(',').includes(feature) ?? false
 }

@@ -4,6 +4,7 @@ import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import type { Metadata } from '../../../proto/call.ts'
+import { featuresKey } from '../../../proto/features.ts'
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
@@ -71,7 +72,8 @@ async function followOnce(
   session: ClientSession,
   { projects, signal }: { projects: readonly string[]; signal: AbortSignal },
 ): Promise<KasError | undefined> {
-  const stream = session.open({ method: reconcileProjectsMethod, metadata: metadata(), signal })
+  const told = { ...metadata(), [featuresKey]: ['push-id'] } // what was told another pod may have been lost with it
+  const stream = session.open({ method: reconcileProjectsMethod, metadata: told, signal })
   const request = create(ReconcileProjectsRequestSchema, { project: projects.map((id) => ({ id })) })
   void stream.send(toBinary(ReconcileProjectsRequestSchema, request))
   stream.end()

@@ -4,6 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { AgentId } from '../../../proto/call.ts'
+import { hasFeature } from '../../../proto/features.ts'
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
 import { type AgentStream, type AgentStreamTerms, stillTheAgents } from '../../agent-stream.ts'
@@ -109,7 +110,8 @@ class Notices<Stream extends AgentStream> {
     const detachDirectory = onDirectoryChange?.(() => this.#news.resolve())
     const retirement = retired(this.#stream)
     const ended = linkedController(this.#stream.signal, retirement)
-    for (const push of pushes.recent()) if (!push.told.has(this.#agent.id)) this.#heard(push)
+    const knowsIds = hasFeature(this.#stream.metadata, 'push-id') // it takes each once, and another pod may have had it
+    for (const push of pushes.recent()) if (knowsIds || !push.told.has(this.#agent.id)) this.#heard(push)
     try {
       for (;;) await this.#round(ended.signal)
     } catch (error) {

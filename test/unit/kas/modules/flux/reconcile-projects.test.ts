@@ -7,7 +7,7 @@ import {
   reconcileProjectsHandler,
 } from '../../../../../src/kas/modules/flux/reconcile-projects.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
+import type { AgentId, Metadata } from '../../../../../src/proto/call.ts'
 import {
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,
@@ -54,7 +54,7 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
   const counted = { notified: 0, dropped: 0, usage: [] as unknown[] }
 
   /** An agent's stream. */
-  const open = (request: Uint8Array | undefined = requestOf('a/b', 'c/d'), as = agent) => {
+  const open = (request: Uint8Array | undefined = requestOf('a/b', 'c/d'), as = agent, metadata: Metadata = {}) => {
     const retirement = new AbortController()
     const caller = new AbortController()
     const sent: { id: string; pushId: bigint }[] = []
@@ -63,7 +63,7 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
       if (request) yield request
     }
     const stream = {
-      metadata: {},
+      metadata,
       messages: messages(),
       signal: caller.signal,
       sendMetadata: () => undefined,
@@ -161,6 +161,27 @@ t.test('each push to a project that the agent names is told, in order, others ar
     ['flux_git_push_notified_unique_projects', 3n],
   ])
 })
+
+t.test(
+  'a new stream of an agent that knows ids is told all that is recent, of a stock agent what it was not told',
+  async (t) => {
+    const { open, push, clock } = start(t)
+    const first = open()
+    await settled()
+    await push('a/b', 5n)
+    await push('c/d', 6n)
+    clock.advance(60_000)
+    await first.leave('CANCELLED')
+    const stock = open()
+    const own = open(undefined, agent, { 'kas-features': ['push-id'] })
+    await settled()
+    t.strictSame(stock.told(), [])
+    t.strictSame(own.sent, [
+      { id: 'a/b', pushId: 5n },
+      { id: 'c/d', pushId: 6n },
+    ])
+  },
+)
 
 // wire: flux.access
 t.test('a project that the agent may not read is not told, until it may', async (t) => {
