@@ -26,6 +26,8 @@ export interface BehindOptions extends Omit<CuttingFrontOptions, 'targets'> {
 /** so that calls run at any time, also when an agent's connection is cut */
 const inFlight = 3
 const kinds = ['GET, new connections', 'GET, kept connections'] as const
+/** On a busy machine a call may take longer than the front lets a connection live. */
+const maxRepeats = 5
 
 /**
  * Three replicas, before whose ports for agents and for callers is a front that cuts: callers who ask all the time,
@@ -104,7 +106,15 @@ export class BehindCuttingFront {
     const url = `http://127.0.0.1:${front.port}`
     const authorization = bearerFor(agent)
     const isExcused = ({ port }: { port: number | undefined }) => front.hasCut(port)
-    const calls = new RepeatedCalls({ url: `${url}/slow`, authorization, kinds, inFlight, pauseMs, isExcused })
+    const calls = new RepeatedCalls({
+      url: `${url}/slow`,
+      authorization,
+      kinds,
+      inFlight,
+      pauseMs,
+      isExcused,
+      maxRepeats,
+    })
     calls.start(t)
     const lines = { url: `${url}/events`, authorization, isExcused: (port: number | undefined) => front.hasCut(port) }
     this.#callers.push({ agent, calls, watch: ResumedLines.start(t, lines) })

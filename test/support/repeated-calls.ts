@@ -19,10 +19,12 @@ export interface RepeatedCallsOptions {
   /** between two calls of one kind; default 20 ms */
   readonly pauseMs?: number
   /**
-   * Whether somebody closed this connection who may: a GET on it is sent once more, on a new one. Default: one that was used before,
+   * Whether somebody closed this connection who may: a GET on it is sent again, on a new one. Default: one that was used before,
    * as each client of HTTP does it (RFC 9112 9.3.1)
    */
   readonly isExcused?: (lost: LostConnection) => boolean
+  /** how often one GET is sent again; after that it has failed. Default: once */
+  readonly maxRepeats?: number
 }
 
 export interface LostConnection {
@@ -33,9 +35,6 @@ export interface LostConnection {
 
 const kinds = ['GET, new connections', 'POST, new connections', 'GET, kept connections'] as const
 type Kind = (typeof kinds)[number]
-/** one sent again is a failure the next time */
-const maxRepeats = 1
-
 /** GETs, and POSTs that make ConfigMaps, each kind one after another. What is not a success is a failure. */
 export class RepeatedCalls {
   /** a line each */
@@ -48,7 +47,7 @@ export class RepeatedCalls {
     'POST, new connections': 0,
     'GET, kept connections': 0,
   }
-  /** GETs that were sent once more */
+  /** GETs that were sent again */
   repeats = 0
   /** POSTs whose connection was closed by somebody who may: nobody knows what became of them */
   unknown = 0
@@ -136,7 +135,7 @@ export class RepeatedCalls {
     for (let repeats = 0; ; repeats++) {
       const { isExcused } = await this.#send({ method: 'GET', agent: repeats === 0 && agent, wanted: 200 })
       if (!isExcused) return
-      if (repeats === maxRepeats) throw new Error('its connection was closed once more')
+      if (repeats === (this.#options.maxRepeats ?? 1)) throw new Error('its connection was closed each time')
       this.repeats++
     }
   }
