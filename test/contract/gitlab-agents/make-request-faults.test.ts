@@ -147,7 +147,7 @@ t.test('requests that hang keep neither other agents nor their tokens waiting', 
       return call
     })
   }
-  const [first] = await ask(1, 7)
+  const calls = await ask(1, 7)
   await eventually(() => count() === 5 || Promise.reject(new Error(`${count()} are asked`)))
   await ask(2, 5)
   await eventually(() => count() === 10 || Promise.reject(new Error(`${count()} are asked`)))
@@ -162,6 +162,7 @@ t.test('requests that hang keep neither other agents nor their tokens waiting', 
   )
   t.equal(count(), 15, 'of all agents at once')
   held.get('agent-1')?.[0]?.end('x')
-  t.equal((await first?.answer())?.statusCode, 200)
+  const { statusCode } = await Promise.race(calls.map((call) => call.answer())) // GitLab may have got them in any order
+  t.equal(statusCode, 200)
   await eventually(() => count() === 16 || Promise.reject(new Error(`${count()} are asked`)))
 })
