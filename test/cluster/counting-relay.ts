@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { joinSockets } from '../support/joined-sockets.ts'
 import type { TornDown } from '../support/processes.ts'
 
 /** A TCP relay that counts what its target answers. */
@@ -46,18 +47,7 @@ export class CountingRelay {
   #join(near: Socket): void {
     const far = connect({ port: this.#target, host: '127.0.0.1', noDelay: true })
     this.connections++
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      this.#sockets.add(from)
-      from.on('error', () => undefined) // its close follows
-      from.on('close', () => {
-        this.#sockets.delete(from)
-        to.destroy()
-      })
-      from.pipe(to)
-    }
+    joinSockets(near, far, this.#sockets)
     far.on('data', (chunk: Buffer) => {
       this.bytes += chunk.length
     })

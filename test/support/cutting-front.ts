@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { joinSockets } from './joined-sockets.ts'
 import type { TornDown } from './processes.ts'
 
 export interface CuttingFrontOptions {
@@ -66,21 +67,12 @@ export class CuttingFront {
     }
     const age = ageMs === undefined ? undefined : setTimeout(() => cut('age'), ageMs)
     const idle = idleMs === undefined ? undefined : setTimeout(() => cut('idle'), idleMs)
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      this.#sockets.add(from)
-      from.on('error', () => undefined) // its close follows
-      from.on('data', () => void idle?.refresh())
-      from.once('close', () => {
-        this.#sockets.delete(from)
-        clearTimeout(age)
-        clearTimeout(idle)
-        to.destroy()
-      })
-      from.pipe(to)
-    }
+    for (const socket of [near, far]) socket.on('data', () => void idle?.refresh())
+    near.once('close', () => {
+      clearTimeout(age)
+      clearTimeout(idle)
+    })
+    joinSockets(near, far, this.#sockets)
   }
 
   #close(): void {

@@ -98,7 +98,7 @@ t.test('what runs within a span finds it, however deep, and nothing else does', 
   const { tracing } = await startTracing(t, 'http://127.0.0.1:1')
   const [one, two] = [tracing.begin('one', { kind: 'server' }), tracing.begin('two', { kind: 'server' })]
   const ask = async () => {
-    await new Promise((resolve) => setTimeout(resolve, 1))
+    await new Promise(setImmediate)
     return tracing.current
   }
   const found = await Promise.all([tracing.within(one, ask), tracing.within(two, ask), ask()])

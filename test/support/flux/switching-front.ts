@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { joinSockets } from '../joined-sockets.ts'
 import type { TornDown } from '../processes.ts'
 
 /** A TCP front of several servers: leads each new connection to the next that is open, and cuts those that there are. */
@@ -42,19 +43,6 @@ export class SwitchingFront {
     const port = ports[this.#turn++ % ports.length]
     if (port === undefined) return void near.destroy()
     this.count += 1
-    const far = connect(port, '127.0.0.1')
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      this.#sockets.add(from)
-      from.setNoDelay(true)
-      from.on('error', () => undefined) // its close follows
-      from.on('close', () => {
-        this.#sockets.delete(from)
-        to.destroy()
-      })
-      from.pipe(to)
-    }
+    joinSockets(near, connect(port, '127.0.0.1'), this.#sockets)
   }
 }
