@@ -1,6 +1,7 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../lib/errors.ts'
 import type { Metadata } from './call.ts'
+import { type AgentStatus, readAgentMetadata, readAgentStatus } from './from-agent.ts'
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
 import { type AgentDescriptor, AgentDescriptorSchema } from './gen/info_pb.ts'
 import type { OrderTable } from './message-order.ts'
@@ -16,7 +17,7 @@ export type ConnectRequest =
   | { readonly kind: 'header'; readonly meta: Metadata }
   | { readonly kind: 'message'; readonly data: Uint8Array }
   | { readonly kind: 'trailer'; readonly meta: Metadata }
-  | { readonly kind: 'error'; readonly status: Status }
+  | { readonly kind: 'error'; readonly status: AgentStatus }
 
 export type ConnectResponse =
   | { readonly kind: 'requestInfo'; readonly methodName: string; readonly meta: Metadata }
@@ -101,9 +102,9 @@ export function decodeConnectRequest(bytes: Uint8Array): ConnectRequest {
   while (reader.next()) {
     const kind = requestFields[reader.field]
     if (kind === 'message') message = { kind, data: readPayload(reader.message) }
-    else if (kind === 'header' || kind === 'trailer') message = { kind, meta: readMeta(reader.message, 1) }
+    else if (kind === 'header' || kind === 'trailer') message = { kind, meta: readAgentMetadata(reader.message, 1) }
     else if (kind === 'descriptor') message = { kind, descriptor: readRequired(reader, AgentDescriptorSchema) }
-    else if (kind === 'error') message = { kind, status: readRequired(reader, StatusSchema) }
+    else if (kind === 'error') message = { kind, status: readStatus(reader) }
   }
   if (!message) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no field of ConnectRequest.msg is set' })
   return message
@@ -164,20 +165,25 @@ export function readPayload(reader: Reader): Uint8Array {
   return payload
 }
 
-type Readable = typeof AgentDescriptorSchema | typeof StatusSchema
-
-function readRequired<Schema extends Readable>(
-  reader: Reader,
-  schema: Schema,
-): Schema extends typeof StatusSchema ? Status : AgentDescriptor {
+function readRequired(reader: Reader, schema: typeof AgentDescriptorSchema): AgentDescriptor {
   const inner = reader.message
   while (inner.next()) {
     if (inner.field !== 1) continue
     try {
-      return fromBinary(schema as typeof StatusSchema, inner.bytes) as never
+      return fromBinary(schema, inner.bytes)
     } catch (cause) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${schema.typeName}` }, { cause })
     }
   }
-  throw new KasError({ code: 'INVALID_MESSAGE', detail: `${schema.typeName} is required` })
+  throw required(schema.typeName)
+}
+
+function readStatus(reader: Reader): AgentStatus {
+  const inner = reader.message
+  while (inner.next()) if (inner.field === 1) return readAgentStatus(inner.bytes)
+  throw required(StatusSchema.typeName)
+}
+
+function required(typeName: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail: `${typeName} is required` })
 }

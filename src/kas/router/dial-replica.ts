@@ -3,6 +3,7 @@ import { connect } from 'node:tls'
 import { KasError } from '../../lib/errors.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
+import { replicaLimits } from '../../proto/grpc/limits.ts'
 import { peerKeyHash, type ReplicaIdentity } from './replica-identity.ts'
 
 /** A replica in the same network answers in milliseconds, or is not there. */
@@ -38,7 +39,7 @@ export async function dialReplica(
     socket.destroy()
     throw cause instanceof KasError ? cause : lost('no connection', cause)
   }
-  return ClientSession.over(socket, { authority: address, scheme: 'https', bodyTrailers: true })
+  return ClientSession.over(socket, { authority: address, scheme: 'https', bodyTrailers: true, limits: replicaLimits })
 }
 
 function lost(detail: string, cause?: unknown): KasError {

@@ -22,6 +22,8 @@ const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
 const errorKey = 'kas-error-bin'
 const maxAgentId = 2n ** 63n - 1n
+/** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
+const maxErrorBytes = 2048
 
 /** `none`: no tunnel, try elsewhere. `unknown`: the holder has not heard of the caller yet. */
 export type Refusal = 'none' | 'unknown'
@@ -37,7 +39,7 @@ export interface HandOver {
 /** The caller's metadata, and what the holder needs beside it. */
 export function writeHandOver({ agentId, waitMs, eager }: HandOver, metadata: Metadata): Metadata {
   const own = { [agentIdKey]: [String(agentId)], [waitKey]: [String(Math.ceil(waitMs))] }
-  return { ...withoutOwnKeys(metadata), ...own, ...(eager ? { [eagerKey]: ['1'] } : {}) }
+  return { ...own, ...(eager ? { [eagerKey]: ['1'] } : {}), ...withoutOwnKeys(metadata) }
 }
 
 /** @throws KasError INVALID_MESSAGE */
@@ -62,7 +64,8 @@ export function withoutOwnKeys(metadata: Metadata): Metadata {
 /** An error that kas itself made, so that it is the same one at the other replica. */
 export function writeError({ spec }: KasError): Metadata {
   if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status tells all
-  return { [errorKey]: [Buffer.from(JSON.stringify(spec)).toString('base64')] }
+  const json = Buffer.from(JSON.stringify(spec))
+  return json.length > maxErrorBytes ? {} : { [errorKey]: [json.toString('base64')] }
 }
 
 /** How a call that was handed over ended. */

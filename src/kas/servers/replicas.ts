@@ -6,7 +6,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
-import { defaultLimits, type SessionLimits } from '../../proto/grpc/limits.ts'
+import { replicaLimits } from '../../proto/grpc/limits.ts'
 import {
   type Handler,
   type ServerSession,
@@ -44,15 +44,6 @@ const maxStrangers = 64
 /** for a stranger to become a member. ms */
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
-
-/** The peers are authenticated: a burst of cancelled calls must not end the connection that carries all others. */
-const limits: SessionLimits = {
-  ...defaultLimits,
-  maxConcurrentStreams: 100_000,
-  streamResetBurst: 1_000_000,
-  streamResetRate: 100_000,
-  maxRejectedStreams: 100_000,
-}
 
 /** 8155: other replicas hand calls over, and call this one itself (design 4 and 6). */
 export class ReplicasServer implements Service {
@@ -135,7 +126,7 @@ export class ReplicasServer implements Service {
       return
     }
     const { events, isKnown } = this.#components
-    const options = { limits, ...(events ? { events } : {}) }
+    const options = { limits: replicaLimits, ...(events ? { events } : {}) }
     const session = serveSession(socket, (method) => this.#handlerFor(method, key), options)
     this.#sessions.add(session)
     void session.closed.then(() => this.#sessions.delete(session))

@@ -1,7 +1,6 @@
-import { toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../lib/errors.ts'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../proto/call.ts'
-import { type Status, StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
+import type { AgentStatus } from '../../proto/from-agent.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { KnownMessages } from '../../proto/known-messages.ts'
 import { MessageOrder, type OrderTable } from '../../proto/message-order.ts'
@@ -199,9 +198,8 @@ export class TunnelCall {
   }
 }
 
-function toError(status: Status): KasError {
-  const details = status.details.length > 0 ? { details: toBinary(StatusSchema, status) } : {}
-  return new KasError({ code: 'STATUS', grpc: status.code, message: status.message, ...details })
+function toError({ code, message, details }: AgentStatus): KasError {
+  return new KasError({ code: 'STATUS', grpc: code, message, ...(details ? { details } : {}) })
 }
 
 function unreadable(cause: unknown): KasError {

@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
+import { isSendableValue } from './sendable.ts'
 
 /**
  * Trailers as the last frame of the body, as gRPC-Web has them: they leave with the last message, in one write, where
@@ -15,17 +16,18 @@ export const bodyTrailersValue = 'body'
 export const trailersFlag = 0x80
 
 const nameForm = /^[0-9a-z_.-]+$/
-/** What HTTP takes: a line end in a value would make the rest of it another trailer, which an agent must not say. */
-const valueForm = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** A line for each value, names in lower case; what HTTP/2 would not take is left out. */
+/**
+ * A line for each value, names in lower case; what HTTP/2 would not take is left out: a line end in a value would make
+ * the rest of it another trailer, which an agent must not say.
+ */
 export function encodeTrailers(trailers: OutgoingHttpHeaders): Buffer {
   let text = ''
   for (const name in trailers) {
     const value = trailers[name]
     if (value === undefined || !nameForm.test(name)) continue
     for (const one of Array.isArray(value) ? value : [value]) {
-      if (valueForm.test(String(one))) text += `${name}: ${one}\r\n`
+      if (isSendableValue(String(one))) text += `${name}: ${one}\r\n`
     }
   }
   return Buffer.from(text, 'latin1')

@@ -8,6 +8,7 @@ import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { StreamWindow } from './stream-window.ts'
+import { Unpacker } from './unpacker.ts'
 import { whenClosed } from './when-closed.ts'
 
 export type { ClientStream } from './client-stream.ts'
@@ -46,6 +47,7 @@ export class ClientSession {
   readonly #base: OutgoingHttpHeaders
   readonly #bodyTrailers: boolean
   readonly #window: StreamWindow
+  readonly #unpacker: Unpacker
   readonly #streams = new Set<ClientStream>()
   readonly #onDraining: (() => void)[] = []
   #draining = false
@@ -74,11 +76,13 @@ export class ClientSession {
       settings: http2Settings(this.limits),
       maxSessionMemory: maxSessionMemoryMb,
       maxSessionRejectedStreams: this.limits.maxRejectedStreams,
+      maxSessionInvalidFrames: this.limits.maxInvalidFrames,
       // the peer's own limit stands in its SETTINGS
       peerMaxConcurrentStreams: this.limits.maxConcurrentStreams,
     } as object)
     const session = this.#session
     this.#window = new StreamWindow(session, this.limits)
+    this.#unpacker = new Unpacker(this.limits)
     this.closed = whenClosed(session, duplex)
     session.on('error', (error) => options.onError?.(error))
     session.on('goaway', () => this.#drain())
@@ -122,6 +126,7 @@ export class ClientSession {
     const http2 = this.#session.request(headers, { endStream: false })
     const stream = new ClientStream(http2, this.limits, {
       window: this.#window,
+      unpacker: this.#unpacker,
       bodyTrailers: this.#bodyTrailers,
       isLost: () => this.#session.destroyed,
       onClosed: () => this.#streams.delete(stream),

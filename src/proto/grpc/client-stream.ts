@@ -9,12 +9,14 @@ import { Inbox } from './inbox.ts'
 import type { SessionLimits } from './limits.ts'
 import { Outbox } from './outbox.ts'
 import type { StreamWindow } from './stream-window.ts'
+import type { Unpacker } from './unpacker.ts'
 
 const refusedCode = 7
 
 /** What a stream asks of its session. */
 interface Connection {
   readonly window: StreamWindow
+  readonly unpacker: Unpacker
   /** trailers may come in the body */
   readonly bodyTrailers: boolean
   isLost(): boolean
@@ -50,10 +52,11 @@ export class ClientStream {
       connection.bodyTrailers ? (bytes) => this.#onBodyTrailers(bytes) : undefined,
     )
     this.#inbox = new Inbox(
-      { stream: http2, deframer, window: connection.window },
+      { stream: http2, deframer, window: connection.window, unpacker: connection.unpacker },
       (error) => this.cancel(error),
       () => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })),
     )
+    this.#inbox.begin() // also where nobody reads: the end of the call comes behind its messages
     http2.on('response', (headers, _flags, raw: readonly string[]) => this.#onResponse(headers, raw))
     http2.on('trailers', (parsed, _flags, raw: readonly string[]) => {
       this.#trailers = { parsed, raw }

@@ -1,4 +1,3 @@
-import { gunzipSync } from 'node:zlib'
 import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
 
@@ -47,9 +46,10 @@ export class Deframer {
   }
 
   /**
+   * @param onMessage - `isPacked`: by gzip, as it came
    * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE
    */
-  push(chunk: Buffer, onMessage: (message: Uint8Array) => void): void {
+  push(chunk: Buffer, onMessage: (message: Buffer, isPacked: boolean) => void): void {
     let rest = chunk
     while (this.#held + rest.length >= this.#wanted) {
       const frame = this.#take(rest)
@@ -70,7 +70,7 @@ export class Deframer {
       if (frame.bytes[0] === trailersFlag && this.#onTrailers) {
         this.#hasTrailers = true
         this.#onTrailers(frame.bytes.subarray(prefixBytes))
-      } else onMessage(this.#decode(frame.bytes))
+      } else onMessage(frame.bytes.subarray(prefixBytes), this.#isPacked(frame.bytes[0] as number))
     }
     if (rest.length > 0) this.#hold(rest)
   }
@@ -108,21 +108,11 @@ export class Deframer {
     return { bytes, used }
   }
 
-  #decode(frame: Buffer): Uint8Array {
-    const message = frame.subarray(prefixBytes)
-    if (frame[0] === 0) return message
-    if (frame[0] !== 1 || this.#encoding() !== 'gzip') {
-      const detail = frame[0] === 1 ? 'compressed flag set without grpc-encoding gzip' : `frame flag ${frame[0]}`
-      throw new KasError({ code: 'INVALID_MESSAGE', detail })
-    }
-    try {
-      return gunzipSync(message, { maxOutputLength: this.#maxMessageBytes })
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
-        const bytes = this.#maxMessageBytes + 1
-        throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes: this.#maxMessageBytes }, { cause })
-      }
-      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'gzip data cannot be read' }, { cause })
-    }
+  /** @throws KasError INVALID_MESSAGE */
+  #isPacked(flag: number): boolean {
+    if (flag === 0) return false
+    if (flag === 1 && this.#encoding() === 'gzip') return true
+    const detail = flag === 1 ? 'compressed flag set without grpc-encoding gzip' : `frame flag ${flag}`
+    throw new KasError({ code: 'INVALID_MESSAGE', detail })
   }
 }

@@ -2,11 +2,19 @@ import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
 import { bodyTrailersKey } from './body-trailers.ts'
+import {
+  encodeStatusText,
+  isSendableName,
+  MetadataBudget,
+  maxStatusDetailsBytes,
+  metadataCut,
+  metadataCutKey,
+  sendableValues,
+} from './sendable.ts'
 
 /** Metadata, status and time-outs in HTTP/2 headers. */
 
 const unread = new Set(['content-type', 'te', 'date', bodyTrailersKey])
-const reserved = new Set([...unread, 'user-agent', 'connection', 'host'])
 
 /**
  * Metadata out of raw headers, names and values in turn: repeated keys stay apart, which the parsed form drops.
@@ -28,23 +36,26 @@ export function readMetadata(raw: readonly string[]): Metadata {
   return metadata
 }
 
-/** Adds metadata to headers; reserved names are left out. */
+/** Adds metadata to headers: what HTTP/2 does not take, or is beyond the bounds, is left out. */
 export function writeMetadata(into: OutgoingHttpHeaders, metadata: Metadata): void {
+  const budget = new MetadataBudget()
   for (const key in metadata) {
-    if (key.charCodeAt(0) === 58 || reserved.has(key)) continue
-    if (key.startsWith('grpc-') && key !== 'grpc-status-details-bin') continue
-    const values = metadata[key] as string[]
-    if (values.length === 1) into[key] = values[0]
-    else if (values.length > 1) into[key] = key.endsWith('-bin') ? values.join(',') : [...values]
+    if (key === bodyTrailersKey || !isSendableName(key)) continue
+    const values = sendableValues(key, metadata[key] as readonly string[])
+    const fitting = values.filter((value) => budget.take(key, value.length))
+    if (fitting.length < values.length) into[metadataCutKey] = metadataCut
+    if (fitting.length === 1) into[key] = fitting[0]
+    else if (fitting.length > 1) into[key] = key.endsWith('-bin') ? fitting.join(',') : fitting
   }
 }
 
 export function writeStatus(into: OutgoingHttpHeaders, error: KasError | undefined): void {
   into['grpc-status'] = String(error?.grpcCode ?? Code.OK)
   if (!error) return
-  if (error.message) into['grpc-message'] = encodeMessage(error.message)
-  if (error.spec.code === 'STATUS' && error.spec.details) {
-    into['grpc-status-details-bin'] = Buffer.from(error.spec.details).toString('base64')
+  if (error.message) into['grpc-message'] = encodeStatusText(error.message)
+  const details = error.spec.code === 'STATUS' ? error.spec.details : undefined
+  if (details && details.length <= maxStatusDetailsBytes) {
+    into['grpc-status-details-bin'] = Buffer.from(details).toString('base64')
   }
 }
 
@@ -77,13 +88,6 @@ export function readTimeout(value: string | string[] | undefined): number | unde
 export function writeTimeout(ms: number): string {
   const rounded = Math.max(0, Math.ceil(ms))
   return rounded < 1e8 ? `${rounded}m` : `${Math.ceil(rounded / 1000)}S`
-}
-
-/** Percent-encodes what is not printable ASCII, and the percent sign. */
-function encodeMessage(message: string): string {
-  return message.replace(/[^\x20-\x24\x26-\x7e]+/gu, (run) =>
-    Array.from(Buffer.from(run), (byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
-  )
 }
 
 function decodeMessage(text: string): string {

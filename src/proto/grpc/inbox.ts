@@ -3,17 +3,28 @@ import { KasError } from '../../lib/errors.ts'
 import type { Deframer } from './frames.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
 import type { StreamWindow } from './stream-window.ts'
+import type { Unpacker } from './unpacker.ts'
 
 export interface InboxComponents {
   readonly stream: Http2Stream
   readonly deframer: Deframer
   /** of the stream's connection */
   readonly window: StreamWindow
+  /** of the stream's connection */
+  readonly unpacker: Unpacker
 }
+
+/** A message as it came. */
+interface Unread {
+  readonly bytes: Buffer
+  readonly isPacked: boolean
+}
+
+const over: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /**
  * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
- * `maxUnreadBytes`, and the sender's window fills.
+ * `maxUnreadBytes`, and the sender's window fills. What is packed stays so until it is read.
  */
 export class Inbox implements AsyncIterableIterator<Uint8Array> {
   /** messages so far, read or not */
@@ -21,47 +32,66 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   readonly #stream: Http2Stream
   readonly #deframer: Deframer
   readonly #window: StreamWindow
+  readonly #unpacker: Unpacker
+  readonly #onFault: (error: KasError) => void
   readonly #onUnwanted: () => void
-  readonly #messages: Uint8Array[] = []
+  readonly #messages: Unread[] = []
   #unreadBytes = 0
+  #begun = false
   #paused = false
   #ended = false
   #failure: KasError | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
+  /** the first message is being unpacked */
+  #unpacking = false
+  /** of the last message, if it was unpacked beside the event loop */
+  #unpackedBytes = 0
 
   /**
    * @param onFault - a frame that cannot be: the call ends with it
    * @param onUnwanted - the reader left before the end
    */
   constructor(
-    { stream, deframer, window }: InboxComponents,
+    { stream, deframer, window, unpacker }: InboxComponents,
     onFault: (error: KasError) => void,
     onUnwanted: () => void,
   ) {
     this.#stream = stream
     this.#deframer = deframer
     this.#window = window
+    this.#unpacker = unpacker
+    this.#onFault = onFault
     this.#onUnwanted = onUnwanted
-    const add = (message: Uint8Array) => this.#add(message)
-    // node keeps what comes while the stream is paused: a view would keep all that was read with it
+    // node keeps what comes while nobody reads: a view would keep all that was read with it
     const push = stream.push
     stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) =>
-      push.call(stream, this.#paused && chunk ? ownCopy(chunk) : chunk, encoding)
-    stream.on('data', (chunk: Buffer) => {
+      push.call(stream, (this.#paused || !this.#begun) && chunk ? ownCopy(chunk) : chunk, encoding)
+    stream.on('close', () => {
+      this.#go()
+      this.#release()
+      unpacker.leave(this)
+    })
+  }
+
+  /** Takes what comes, ahead of the reader; without it, from the first read on. */
+  begin(): void {
+    if (this.#begun) return
+    this.#begun = true
+    const add = (message: Buffer, isPacked: boolean) => this.#add(message, isPacked)
+    this.#stream.on('data', (chunk: Buffer) => {
       if (this.#failure) return
       try {
         this.#deframer.push(chunk, add)
       } catch (error) {
-        onFault(KasError.from(error))
+        this.#onFault(KasError.from(error))
         return
       }
       if (this.#unreadBytes > maxUnreadBytes && !this.#paused) {
         this.#paused = true
-        stream.pause()
-        window.stopped()
+        this.#stream.pause()
+        this.#window.stopped()
       }
     })
-    stream.on('close', () => this.#go())
   }
 
   /** The other side has half-closed. */
@@ -72,7 +102,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
       return
     }
     this.#ended = true
-    this.#waiting?.resolve({ value: undefined, done: true })
+    if (this.#unpacking) return // who waits gets that first
+    this.#waiting?.resolve(over)
     this.#waiting = undefined
   }
 
@@ -93,33 +124,43 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this.#failure !== undefined
   }
 
-  /** A message that is here already. */
+  /** A message that is here already, and is no work. */
   take(): Uint8Array | undefined {
-    const message = this.#messages.shift()
-    if (!message) return undefined
-    this.#unreadBytes -= message.length + unreadMessageBytes
-    if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) this.#stream.resume()
+    this.begin()
+    this.#release()
+    const [first] = this.#messages
+    if (!first || this.#unpacking) return undefined
+    const message = first.isPacked ? this.#unpackSmall(first.bytes) : first.bytes
+    if (message) this.#shift()
     return message
   }
 
   next(): Promise<IteratorResult<Uint8Array>> {
     const message = this.take()
     if (message) return Promise.resolve({ value: message, done: false })
-    if (this.#failure) return Promise.reject(this.#failure)
-    if (this.#ended) return Promise.resolve({ value: undefined, done: true })
     if (this.#waiting) return Promise.reject(new Error('messages are read by one reader, one at a time'))
+    if (this.#messages.length > 0 && !this.#unpacking) void this.#unpackFirst()
+    else if (this.#failure) return Promise.reject(this.#failure)
+    else if (this.#ended && !this.#unpacking) return Promise.resolve(over)
     this.#waiting = Promise.withResolvers()
     return this.#waiting.promise
   }
 
   return(): Promise<IteratorResult<Uint8Array>> {
     this.#messages.length = 0
+    this.#release()
     if (!this.#ended && !this.#failure) this.#onUnwanted()
-    return Promise.resolve({ value: undefined, done: true })
+    return Promise.resolve(over)
   }
 
   [Symbol.asyncIterator](): this {
     return this
+  }
+
+  #shift(): void {
+    const { bytes } = this.#messages.shift() as Unread
+    this.#unreadBytes -= bytes.length + unreadMessageBytes
+    if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) this.#stream.resume()
   }
 
   /** @returns whether it was paused */
@@ -130,16 +171,70 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return true
   }
 
-  #add(message: Uint8Array): void {
+  #add(bytes: Buffer, isPacked: boolean): void {
     this.received++
     const waiting = this.#waiting
-    if (waiting) {
+    if (waiting && !isPacked && !this.#unpacking) {
       this.#waiting = undefined
-      waiting.resolve({ value: message, done: false })
+      waiting.resolve({ value: bytes, done: false })
       return
     }
-    this.#messages.push(message)
-    this.#unreadBytes += message.length + unreadMessageBytes
+    this.#messages.push({ bytes, isPacked })
+    this.#unreadBytes += bytes.length + unreadMessageBytes
+    if (waiting && !this.#unpacking) this.#serve(waiting)
+  }
+
+  /** Gives the first message to who waits for it. */
+  #serve(waiting: PromiseWithResolvers<IteratorResult<Uint8Array>>): void {
+    const message = this.take()
+    if (message) {
+      this.#waiting = undefined
+      waiting.resolve({ value: message, done: false })
+    } else if (!this.#failure) void this.#unpackFirst()
+  }
+
+  /** @returns undefined: it is not small, or it is none, and the call ends */
+  #unpackSmall(packed: Buffer): Buffer | undefined {
+    try {
+      return this.#unpacker.unpackSmall(packed)
+    } catch (error) {
+      this.#refuse(error)
+      return undefined
+    }
+  }
+
+  async #unpackFirst(): Promise<void> {
+    const { bytes } = this.#messages[0] as Unread
+    this.#unpacking = true
+    try {
+      const message = await this.#unpacker.unpack(bytes, this)
+      this.#unpacking = false
+      this.#unpackedBytes = message.length
+      const waiting = this.#waiting
+      if (!waiting || this.#stream.destroyed) this.#release()
+      if (!waiting || this.#messages.length === 0) return // its reader has left, or the call has failed
+      this.#shift()
+      this.#waiting = undefined
+      waiting.resolve({ value: message, done: false })
+    } catch (error) {
+      this.#unpacking = false
+      this.#refuse(error)
+    }
+  }
+
+  #refuse(error: unknown): void {
+    this.#messages.length = 0
+    const failure = KasError.from(error)
+    this.#ended = false // what it sent was not whole
+    this.#onFault(failure)
+    this.fail(failure)
+  }
+
+  /** What the reader had last, it has handed on. */
+  #release(): void {
+    if (this.#unpackedBytes === 0) return
+    this.#unpacker.release(this.#unpackedBytes)
+    this.#unpackedBytes = 0
   }
 }
 

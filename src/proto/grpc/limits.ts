@@ -15,6 +15,10 @@ export interface SessionLimits {
   readonly streamResetRate: number
   /** refused streams that a session survives */
   readonly maxRejectedStreams: number
+  /** frames with a head or trailers that HTTP/2 forbids, each of which ends its own stream; beyond it, the session */
+  readonly maxInvalidFrames: number
+  /** streams are read before their handler asks: only where the peer is authenticated already */
+  readonly readAhead: boolean
 }
 
 export const defaultLimits: SessionLimits = {
@@ -26,6 +30,22 @@ export const defaultLimits: SessionLimits = {
   streamResetBurst: 1000,
   streamResetRate: 33,
   maxRejectedStreams: 100,
+  maxInvalidFrames: 1000,
+  readAhead: false,
+}
+
+/**
+ * Between replicas, which are authenticated: what one tenant does there, even in a burst, must not end the connection
+ * that carries the calls of all.
+ */
+export const replicaLimits: SessionLimits = {
+  ...defaultLimits,
+  maxConcurrentStreams: 100_000,
+  streamResetBurst: 1_000_000,
+  streamResetRate: 100_000,
+  maxRejectedStreams: 100_000,
+  maxInvalidFrames: 1_000_000,
+  readAhead: true,
 }
 
 /** The window of each stream while more readers of a connection than `manyStopped` have stopped, to `fewStopped`. */
@@ -38,6 +58,12 @@ export const maxSessionMemoryMb = 4096
 
 /** Received messages that wait for their reader: beyond it the stream is paused, and its window fills. */
 export const maxUnreadBytes = 64 * 1024
+
+/** A packed message is unpacked at once up to here, which takes a tenth of a millisecond; else beside the event loop. */
+export const unpackedAtOnceBytes = 64 * 1024
+
+/** Messages of one connection that were larger, and that their readers have not handed on. */
+export const maxUnpackedBytes = 16 * 1024 * 1024
 
 /** What a received message costs beside its bytes while it waits: empty ones are not free. */
 export const unreadMessageBytes = 128

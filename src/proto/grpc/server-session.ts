@@ -11,6 +11,7 @@ import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } 
 import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
 import { StreamWindow } from './stream-window.ts'
+import { Unpacker } from './unpacker.ts'
 import { whenClosed } from './when-closed.ts'
 
 export type { ServerStream } from './server-stream.ts'
@@ -59,6 +60,7 @@ const pingFrameBytes = 17
 export class ServerSession {
   readonly limits: SessionLimits
   readonly window: StreamWindow
+  readonly unpacker: Unpacker
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
@@ -76,11 +78,13 @@ export class ServerSession {
       settings: http2Settings(this.limits),
       maxSessionMemory: maxSessionMemoryMb,
       maxSessionRejectedStreams: this.limits.maxRejectedStreams,
+      maxSessionInvalidFrames: this.limits.maxInvalidFrames,
       streamResetBurst: this.limits.streamResetBurst,
       streamResetRate: this.limits.streamResetRate,
     } as object)
     const session = this.#session
     this.window = new StreamWindow(session, this.limits)
+    this.unpacker = new Unpacker(this.limits)
     this.closed = whenClosed(session, duplex)
     session.on('error', (error) => this.#events.sessionError?.(error))
     session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))

@@ -45,13 +45,14 @@ export class ServerStream {
     this.#trailersInBody = headers[bodyTrailersKey] === bodyTrailersValue
     const deframer = new Deframer(maxBytes, () => headers['grpc-encoding'] as string | undefined)
     this.messages = new Inbox(
-      { stream: http2, deframer, window: session.window },
+      { stream: http2, deframer, window: session.window, unpacker: session.unpacker },
       (error) => {
         this.#fail(error)
         this.#finish(error)
       },
       () => undefined, // a server that reads no further ends the call by its status
     )
+    if (session.limits.readAhead) this.messages.begin()
     http2.on('end', () => {
       // a lost connection ends its streams too
       if (!http2.aborted && !http2.destroyed) this.messages.end()

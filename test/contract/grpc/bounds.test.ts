@@ -1,16 +1,19 @@
 import { once } from 'node:events'
+import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2'
+import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
 import {
   defaultLimits,
   manyStopped,
+  maxUnpackedBytes,
   maxUnreadBytes,
   maxUnsentBytes,
   narrowWindowBytes,
 } from '../../../src/proto/grpc/limits.ts'
 import { grpcJs } from './grpc-js.ts'
 import { ours, serveOurs } from './ours.ts'
-import { rawClient } from './raw-peers.ts'
+import { framed, rawCall, rawClient } from './raw-peers.ts'
 import {
   bytes,
   type Client,
@@ -312,14 +315,13 @@ t.test('a raw client that never reads is sent its window and no more', async (t)
 
 t.test('empty messages that nobody reads fill a window too', async (t) => {
   const reading = Promise.withResolvers<void>()
-  const server = await serveOurs({
-    '/test.Contract/Idle': async ({ messages }) => {
-      await reading.promise
-      let count = 0
-      for await (const _ of messages) count++
-      return { count: [String(count)] }
-    },
-  })
+  const idle: TestHandler = async ({ messages }) => {
+    await reading.promise
+    let count = 0
+    for await (const _ of messages) count++
+    return { count: [String(count)] }
+  }
+  const server = await serveOurs({ '/test.Contract/Idle': idle }, { readAhead: true })
   t.teardown(() => server.close())
   const session = await rawClient(t, server.port)
   const stream = session.request(
@@ -341,4 +343,143 @@ t.test('empty messages that nobody reads fill a window too', async (t) => {
   const answered = once(stream, 'response') // a reply without messages is trailers alone
   reading.resolve()
   t.match((await answered)[0], { 'grpc-status': '0', count: String(total) })
+})
+
+/** Calls as grpc-encoding gzip, each with these messages, and no end. */
+function sendPacked(session: ClientHttp2Session, calls: number, messages: readonly Uint8Array[]) {
+  const body = Buffer.concat(messages.map((message) => framed(1, message)))
+  const headers = { ':path': '/test.Contract/Read', 'grpc-encoding': 'gzip', 'content-type': 'application/grpc' }
+  return Array.from({ length: calls }, () => {
+    const stream = session.request({ ':method': 'POST', ...headers }, { endStream: false })
+    stream.on('error', () => undefined)
+    stream.write(body)
+    return stream
+  })
+}
+
+/** What has been sent on the session before has been read from its connection. */
+async function sent(session: ClientHttp2Session): Promise<void> {
+  for (let i = 0; i < 5; i++) await new Promise((resolve) => session.ping(resolve))
+}
+
+const megabytes = (count: number) => gzipSync(Buffer.alloc(count << 20), { level: 9 })
+const heldBytes = () => process.memoryUsage().arrayBuffers + process.memoryUsage().external
+
+t.test('what is packed costs what was sent, until a handler takes it', async (t) => {
+  const admitted = Promise.withResolvers<void>()
+  const received = new Map<number, number>()
+  const read: TestHandler = async ({ messages }) => {
+    await admitted.promise
+    for await (const { length } of messages) received.set(length, (received.get(length) ?? 0) + 1)
+    return {}
+  }
+  const server = await serveOurs({ '/test.Contract/Read': read })
+  t.teardown(() => server.close())
+  const session = await rawClient(t, server.port)
+  const calls = 50
+  const bombs = Array.from({ length: 10 }, () => megabytes(4))
+  const before = heldBytes()
+  const streams = sendPacked(session, calls, bombs)
+  await sent(session)
+  const [serving] = server.sessions
+  t.equal(serving?.streams.size, calls)
+  t.ok(heldBytes() - before < 16 << 20, 'of 2,000 MiB nothing is there')
+  for (const { counts } of serving?.streams ?? []) t.equal(counts.received, 0)
+  admitted.resolve()
+  for (const stream of streams) stream.end()
+  await Promise.all(streams.map((stream) => once(stream, 'response')))
+  t.same([...received], [[4 << 20, calls * bombs.length]])
+})
+
+t.test(
+  'large packed messages whose readers wait are bounded over their connection, and hold up no other',
+  async (t) => {
+    const done = Promise.withResolvers<void>()
+    let taken = 0
+    const hold: TestHandler = async ({ messages }) => {
+      const { value } = await messages[Symbol.asyncIterator]().next()
+      taken += value?.length ?? 0
+      await done.promise
+      return {}
+    }
+    const server = await serveOurs({ '/test.Contract/Read': hold, '/test.Contract/Echo': echo })
+    t.teardown(() => server.close())
+    const evil = await rawClient(t, server.port)
+    const streams = sendPacked(evil, 40, [megabytes(4)])
+    const client = await grpcJs.connect(server.port, { gzip: true })
+    t.teardown(() => client.close())
+    const large = Buffer.alloc(1 << 20, 'large ')
+    for (let i = 0; i < 20; i++) t.ok(large.equals((await roundTrip(client, large))[0] ?? new Uint8Array(0)))
+    t.ok(taken > 0 && taken <= maxUnpackedBytes, `${taken} bytes`)
+    for (const stream of streams.slice(0, 20)) stream.close(8)
+    await Promise.all(streams.slice(0, 20).map((stream) => once(stream, 'close')))
+    done.resolve()
+    for (const stream of streams.slice(20)) stream.end()
+    await Promise.all(streams.slice(20).map((stream) => once(stream, 'response')))
+    t.ok(taken >= 20 * (4 << 20), 'each that stayed had its turn')
+  },
+)
+
+t.test('a packed message that says it is small, and is not, is as large as it is', async (t) => {
+  const lengths: number[] = []
+  const read: TestHandler = async ({ messages }) => {
+    for await (const { length } of messages) lengths.push(length)
+    return {}
+  }
+  const server = await serveOurs({ '/test.Contract/Read': read })
+  t.teardown(() => server.close())
+  const session = await rawClient(t, server.port)
+  const twoMembers = Buffer.concat([megabytes(1), gzipSync(Buffer.alloc(10))])
+  const [stream] = sendPacked(session, 1, [twoMembers, gzipSync(''), gzipSync('x'), twoMembers])
+  stream?.end()
+  await once(stream as ClientHttp2Stream, 'response')
+  t.same(lengths, [(1 << 20) + 10, 0, 1, (1 << 20) + 10])
+})
+
+t.test('packed messages come in their order, with those that are not', async (t) => {
+  const seen: string[] = []
+  const read: TestHandler = async ({ messages }) => {
+    for await (const message of messages) seen.push(`${text(message.subarray(0, 1))}${message.length}`)
+    return {}
+  }
+  const server = await serveOurs({ '/test.Contract/Read': read })
+  t.teardown(() => server.close())
+  const session = await rawClient(t, server.port)
+  const letters = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  const sizes = [200_000, 1, 100_000, 3, 65_536, 65_537, 1000, 300_000]
+  const headers = { ':path': '/test.Contract/Read', 'grpc-encoding': 'gzip' }
+  const frames = letters.map((letter, i) => {
+    const message = Buffer.alloc(sizes[i] as number, letter)
+    return i % 3 === 1 ? framed(0, message) : framed(1, gzipSync(message))
+  })
+  const answer = await rawCall(session, headers, Buffer.concat(frames))
+  t.equal(answer.headers['grpc-status'], '0')
+  t.same(
+    seen,
+    letters.map((letter, i) => `${letter}${sizes[i]}`),
+  )
+})
+
+t.test('packed data that cannot be read ends its call, behind what came before it', async (t) => {
+  const seen: number[] = []
+  const read: TestHandler = async ({ messages }) => {
+    for await (const { length } of messages) seen.push(length)
+    return {}
+  }
+  const server = await serveOurs({ '/test.Contract/Read': read })
+  t.teardown(() => server.close())
+  const session = await rawClient(t, server.port)
+  const headers = { ':path': '/test.Contract/Read', 'grpc-encoding': 'gzip' }
+  const large = gzipSync(Buffer.alloc(100_000, 'x'))
+  for (const [name, bad] of Object.entries({
+    'no gzip': bytes('no gzip at all, but long enough'),
+    nothing: new Uint8Array(0),
+    cut: large.subarray(0, large.length - 9),
+  })) {
+    seen.length = 0
+    const { headers: answer } = await rawCall(session, headers, Buffer.concat([framed(1, large), framed(1, bad)]))
+    t.equal(answer['grpc-status'], String(Code.INVALID_ARGUMENT), name)
+    t.same(seen, [100_000], name)
+  }
+  t.equal((await rawCall(session, headers, framed(1, large))).headers['grpc-status'], '0', 'the connection lives')
 })

@@ -66,8 +66,12 @@ export function rawCall(
 }
 
 /** A server whose answer to each stream is `onStream`. */
-export async function rawServer(t: Test, onStream: (stream: ServerHttp2Stream) => void): Promise<number> {
-  const server: Http2Server = createServer()
+export async function rawServer(
+  t: Test,
+  onStream: (stream: ServerHttp2Stream) => void,
+  options: object = {},
+): Promise<number> {
+  const server: Http2Server = createServer(options)
   const sessions = new Set<{ destroy(): void }>()
   server.on('session', (session) => {
     sessions.add(session)

@@ -55,6 +55,8 @@ const someStatus = (seeded: Seeded) =>
 function someRequests(seeded: Seeded) {
   const [descriptor, status, data] = [someDescriptor(seeded), someStatus(seeded), seeded.bytes(300)]
   const [header, trailer] = [someMeta(seeded), someMeta(seeded)]
+  const details = status.details.length > 0 ? { details: toBinary(StatusSchema, status) } : {}
+  const readStatus = { code: status.code, message: status.message, ...details }
   const pair = (own: Uint8Array, read: ConnectRequest, msg: Parameters<typeof request>[0]) => ({
     own,
     read,
@@ -81,7 +83,11 @@ function someRequests(seeded: Seeded) {
       { kind: 'trailer', meta: trailer },
       { case: 'trailer', value: { meta: metaOf(trailer) } },
     ),
-    pair(encodeConnectRequest.error(status), { kind: 'error', status }, { case: 'error', value: { status } }),
+    pair(
+      encodeConnectRequest.error(status),
+      { kind: 'error', status: readStatus },
+      { case: 'error', value: { status } },
+    ),
   ]
 }
 
@@ -117,6 +123,7 @@ const plain = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, inner) => {
       if (key === '$unknown' || key === '$typeName') return undefined
+      if (key === 'details' && inner?.buffer) return fromBinary(StatusSchema, inner).details
       if (inner?.type === 'Buffer') return Buffer.from(inner.data).toString('hex')
       if (inner instanceof Uint8Array) return Buffer.from(inner).toString('hex')
       if (key === 'meta') return Object.fromEntries(Object.entries(inner).sort())

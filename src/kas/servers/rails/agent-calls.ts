@@ -1,5 +1,6 @@
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome } from '../../../proto/call.ts'
+import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
 import type { RpcSpan } from '../../../proto/rpc-span.ts'
 import type { RailsCall } from './rails-call.ts'
 
@@ -37,6 +38,7 @@ export class AgentCalls {
       const agentId = agentIdOf(call)
       span?.calls(agentId)
       const metadata = forAgent(call.metadata)
+      if (!fitsBounds(metadata)) throw tooMuchMetadata()
       const reply = await this.#forward({
         agentId,
         method: call.method,
@@ -78,6 +80,11 @@ function agentIdOf({ method, metadata }: RailsCall): AgentId {
   const id = values.length === 1 && /^\d{1,19}$/.test(value) ? BigInt(value) : 0n
   if (id > 0n && id <= maxAgentId) return id as AgentId
   throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} must be one agent id` })
+}
+
+function tooMuchMetadata(): KasError {
+  const detail = `metadata for an agent has at most ${maxMetadataBytes} bytes in ${maxMetadataValues} values`
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
 }
 
 function forAgent(metadata: Metadata): Metadata {

@@ -1,7 +1,11 @@
 import * as grpc from '@grpc/grpc-js'
 import type { Metadata } from '../../../proto/call.ts'
+import { isSendableName, sendableValues } from '../../../proto/grpc/sendable.ts'
 
 /** Metadata between grpc-js' form and ours. */
+
+/** All that grpc-js takes in a value. */
+const isPrintableAscii = /^[ -~]*$/
 
 export function fromGrpc(metadata: grpc.Metadata): Metadata {
   const result: Record<string, string[]> = Object.create(null) // a caller may name a key `constructor`
@@ -18,64 +22,12 @@ export function fromGrpc(metadata: grpc.Metadata): Metadata {
 export function toGrpc(metadata: Metadata): grpc.Metadata {
   const result = new grpc.Metadata()
   for (const [key, values] of Object.entries(metadata)) {
-    if (!validKey.test(key) || notSent.has(key) || key.startsWith('grpc-')) continue
+    if (!isSendableName(key) || key.startsWith('grpc-')) continue
     const binary = key.endsWith('-bin')
-    for (const value of singleValued.has(key) ? values.slice(0, 1) : values) {
+    for (const value of sendableValues(key, values)) {
       if (binary) result.add(key, Buffer.from(value, 'base64'))
-      else if (validValue.test(value)) result.add(key, value)
+      else if (isPrintableAscii.test(value)) result.add(key, value)
     }
   }
   return result
 }
-
-const validKey = /^[0-9a-z_.-]+$/
-const validValue = /^[ -~]*$/
-
-/** HTTP/2 forbids these, or they are gRPC's own. */
-const notSent = new Set([
-  'connection',
-  'content-length',
-  'content-type',
-  'date',
-  'host',
-  'http2-settings',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'transfer-encoding',
-  'upgrade',
-  'user-agent',
-])
-
-/** node:http2 refuses a second value of these. */
-const singleValued = new Set([
-  'access-control-allow-credentials',
-  'access-control-max-age',
-  'access-control-request-method',
-  'age',
-  'authorization',
-  'content-encoding',
-  'content-language',
-  'content-location',
-  'content-md5',
-  'content-range',
-  'dnt',
-  'etag',
-  'expires',
-  'from',
-  'if-match',
-  'if-modified-since',
-  'if-none-match',
-  'if-range',
-  'if-unmodified-since',
-  'last-modified',
-  'location',
-  'max-forwards',
-  'proxy-authorization',
-  'range',
-  'referer',
-  'retry-after',
-  'tk',
-  'upgrade-insecure-requests',
-  'x-content-type-options',
-])

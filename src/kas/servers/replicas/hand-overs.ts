@@ -138,8 +138,8 @@ async function carry(stream: ServerStream, reply: Reply, eager: boolean): Promis
     if (full) await full
   }
   const { error, trailers } = await reply.done
-  stream.addTrailers(withoutOwnKeys(trailers))
-  if (!error) return noMetadata
-  stream.addTrailers(writeError(error))
-  throw error
+  // our own first: the agent's may fill what there is room for
+  stream.addTrailers({ ...(error ? writeError(error) : {}), ...withoutOwnKeys(trailers) })
+  if (error) throw error
+  return noMetadata
 }

@@ -1,0 +1,90 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf'
+import { KasError } from '../lib/errors.ts'
+import type { Metadata } from './call.ts'
+import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
+import {
+  boundedText,
+  boundedUtf8,
+  MetadataBudget,
+  maxMetadataBytes,
+  maxStatusDetailsBytes,
+  maxStatusTextBytes,
+  metadataCut,
+  metadataCutKey,
+} from './grpc/sendable.ts'
+import { readEntry } from './values.ts'
+import { Reader } from './wire.ts'
+
+/** What an agent says of a call's reply in metadata and in its status: cut to its bounds as it is read, with a mark. */
+
+/** google.rpc.Status */
+export interface AgentStatus {
+  readonly code: number
+  readonly message: string
+  /** the whole message, where it has details; absent also where they are over `maxStatusDetailsBytes` */
+  readonly details?: Uint8Array
+}
+
+/** Entries as they are encoded: what is beyond is not even read. bytes */
+const maxEncodedMetadataBytes = 2 * maxMetadataBytes
+/** A status is decoded as a whole up to here: text and details together. bytes */
+const maxWholeStatusBytes = maxStatusTextBytes + maxStatusDetailsBytes
+/** Fields of a larger one that are read: its code and text come first. */
+const maxLargeStatusFields = 16
+
+/** @param field - of the map's entries */
+export function readAgentMetadata(reader: Reader, field: number): Metadata {
+  const metadata: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
+  const budget = new MetadataBudget()
+  let left = maxEncodedMetadataBytes
+  let isCut = false
+  while (reader.next()) {
+    if (reader.field !== field) continue
+    left -= reader.bytes.length
+    if (left < 0) {
+      isCut = true
+      break
+    }
+    const [key, values] = readEntry(reader, 'latin1')
+    const texts = key.endsWith('-bin') ? values.map((v) => Buffer.from(v, 'latin1').toString('base64')) : values
+    const fitting = texts.filter((text) => budget.take(key, text.length))
+    if (fitting.length < texts.length) isCut = true
+    const known = metadata[key]
+    if (known) known.push(...fitting)
+    else if (fitting.length === texts.length || fitting.length > 0) metadata[key] = fitting
+  }
+  if (isCut) metadata[metadataCutKey] = metadataCut
+  return metadata
+}
+
+/**
+ * @param bytes - of a google.rpc.Status
+ * @throws KasError INVALID_MESSAGE
+ */
+export function readAgentStatus(bytes: Buffer): AgentStatus {
+  if (bytes.length > maxWholeStatusBytes) return readLargeStatus(bytes)
+  let status: Status
+  try {
+    status = fromBinary(StatusSchema, bytes)
+  } catch (cause) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${StatusSchema.typeName}` }, { cause })
+  }
+  const details = status.details.length > 0 ? toBinary(StatusSchema, status) : undefined
+  return {
+    code: status.code,
+    message: boundedText(status.message),
+    ...(details && details.length <= maxStatusDetailsBytes ? { details } : {}),
+  }
+}
+
+/** Its code and the beginning of its text. */
+function readLargeStatus(bytes: Buffer): AgentStatus {
+  const status = new Reader(bytes)
+  let code = 0
+  let message = ''
+  for (let fields = 0; fields < maxLargeStatusFields && status.next(); fields++) {
+    if (status.field === 1) code = status.int
+    else if (status.field === 2) message = boundedUtf8(status.bytes)
+  }
+  return { code, message }
+}

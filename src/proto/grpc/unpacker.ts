@@ -1,0 +1,106 @@
+import { gunzip, gunzipSync } from 'node:zlib'
+import { KasError } from '../../lib/errors.ts'
+import { maxUnpackedBytes, unpackedAtOnceBytes } from './limits.ts'
+
+/** The shortest gzip: a head, nothing, a check sum and a length. */
+const minGzipBytes = 18
+
+/**
+ * Unpacks the messages of one connection, each when its reader takes it: a few bytes may stand for megabytes. Small
+ * ones are unpacked where they stand; large ones beside the event loop, one at a time, and only as long as those that
+ * their readers have not handed on are within `maxUnpackedBytes`: a connection that sends many waits for itself.
+ */
+export class Unpacker {
+  readonly #maxMessageBytes: number
+  /** large ones that their readers have */
+  #heldBytes = 0
+  #running = false
+  /** first in, first out, by who reads */
+  readonly #waiting = new Map<object, PromiseWithResolvers<void>>()
+
+  constructor(options: { maxMessageBytes: number }) {
+    this.#maxMessageBytes = options.maxMessageBytes
+  }
+
+  /**
+   * @returns undefined for one that is not small: see `unpack`
+   * @throws KasError INVALID_MESSAGE
+   */
+  unpackSmall(packed: Buffer): Buffer | undefined {
+    // the sender's own word, which is checked by the bound
+    if (packed.length >= minGzipBytes && packed.readUInt32LE(packed.length - 4) > unpackedAtOnceBytes) return undefined
+    try {
+      return gunzipSync(packed, { maxOutputLength: unpackedAtOnceBytes })
+    } catch (cause) {
+      if (isTooLarge(cause)) return undefined
+      throw unreadable(cause)
+    }
+  }
+
+  /**
+   * The caller gives back, by `release`, what the message takes.
+   *
+   * @param reader - who waits for one at a time, and may `leave`
+   * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE; CANCELLED once the reader has left
+   */
+  async unpack(packed: Buffer, reader: object): Promise<Buffer> {
+    if (this.#running || this.#isFull) {
+      const turn = Promise.withResolvers<void>()
+      this.#waiting.set(reader, turn)
+      await turn.promise
+    }
+    this.#running = true
+    try {
+      const message = await gunzipWithin(packed, this.#maxMessageBytes)
+      this.#heldBytes += message.length
+      return message
+    } finally {
+      this.#running = false
+      this.#next()
+    }
+  }
+
+  /** What the reader waits for is not wanted any more. */
+  leave(reader: object): void {
+    const turn = this.#waiting.get(reader)
+    this.#waiting.delete(reader)
+    turn?.reject(new KasError({ code: 'CANCELLED' }))
+  }
+
+  release(bytes: number): void {
+    this.#heldBytes -= bytes
+    this.#next()
+  }
+
+  get #isFull(): boolean {
+    return this.#heldBytes > 0 && this.#heldBytes + this.#maxMessageBytes > maxUnpackedBytes
+  }
+
+  #next(): void {
+    if (this.#running || this.#isFull) return
+    const [first] = this.#waiting
+    if (!first) return
+    const [reader, turn] = first
+    this.#waiting.delete(reader)
+    this.#running = true // its turn, also before it goes on
+    turn.resolve()
+  }
+}
+
+function gunzipWithin(packed: Buffer, maxBytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    gunzip(packed, { maxOutputLength: maxBytes }, (cause, message) => {
+      if (!cause) resolve(message)
+      else if (!isTooLarge(cause)) reject(unreadable(cause))
+      else reject(new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBytes + 1, maxBytes }, { cause }))
+    })
+  })
+}
+
+function isTooLarge(cause: unknown): boolean {
+  return (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
+}
+
+function unreadable(cause: unknown): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail: 'gzip data cannot be read' }, { cause })
+}
