@@ -7,8 +7,9 @@ import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { RpcSpan } from '../../proto/rpc-span.ts'
 import type { HandOver } from './hand-over.ts'
 import { HandOverStream } from './hand-over-stream.ts'
+import { LinkSession } from './link-session.ts'
 import type { Offer } from './offer.ts'
-import { defaultReachability, Reachability, type ReachabilityOptions } from './reachability.ts'
+import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
 
 export interface ReplicaLinkComponents {
   /** a connection to the replica, which has proven that it is the one; throws a KasError */
@@ -52,24 +53,23 @@ export interface AskOptions {
   readonly signal: AbortSignal
 }
 
-/** The one HTTP/2 connection from this replica to another: calls are handed over on it, PINGs tell if it lives. */
+/**
+ * The way from this replica to another: one HTTP/2 connection, on which calls are handed over. One that drains is
+ * replaced at once, and lives on until its calls have ended.
+ */
 export class ReplicaLink {
   readonly #components: ReplicaLinkComponents
   readonly #options: ReplicaLinkOptions
   readonly #closing = new AbortController()
-  #reachability: Reachability
-  #session: ClientSession | undefined
-  /** safe calls, handed over, of whose replies nothing has come; may each go another way? */
-  readonly #unanswered = new Map<HandOverStream, AskOptions['tryElsewhere']>()
-  #bytesRead = 0
+  #current: LinkSession | undefined
+  /** all that live, `#current` too */
+  readonly #sessions = new Set<LinkSession>()
   #calls = 0
-  #look: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined
   #failure: unknown
 
   constructor(components: ReplicaLinkComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
     this.#components = components
     this.#options = options
-    this.#reachability = new Reachability(options.reachability)
   }
 
   /** Of ours, in flight. */
@@ -78,14 +78,19 @@ export class ReplicaLink {
   }
 
   get session(): ClientSession | undefined {
-    const session = this.#session
-    return session && !session.draining ? session : undefined
+    return this.#usable?.session
   }
 
   get reach(): Reach {
-    if (!this.session) return 'down'
-    if (this.#reachability.isUnreachable) return 'unreachable'
-    return this.#reachability.isSuspect(this.#components.now()) ? 'suspect' : 'reachable'
+    const usable = this.#usable
+    if (!usable) return 'down'
+    if (usable.isUnreachable) return 'unreachable'
+    return usable.isSuspect ? 'suspect' : 'reachable'
+  }
+
+  get #usable(): LinkSession | undefined {
+    const current = this.#current
+    return current && !current.session.draining ? current : undefined
   }
 
   /** Why the last try to connect has failed; undefined if it has not. */
@@ -96,24 +101,21 @@ export class ReplicaLink {
   /** Connects, and again whenever the connection ends, until `close`. */
   open(): void {
     void this.#run()
-    this.#lookIn(this.#options.reachability.roundMs)
   }
 
   /** Hands nothing over any more, and is not dialled again. Resolves when the calls of before have ended. */
   async retire(): Promise<void> {
     this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
-    const session = this.#session
-    session?.close()
-    await session?.closed
+    const sessions = Array.from(this.#sessions, ({ session }) => session)
+    for (const session of sessions) session.close()
+    await Promise.all(sessions.map(({ closed }) => closed))
     this.close()
   }
 
-  /** Ends the connection and the calls on it. */
+  /** Ends its connections and the calls on them. */
   close(): void {
-    clearTimeout(this.#look?.timer)
-    this.#look = undefined
     this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
-    this.#session?.destroy()
+    for (const session of this.#sessions) session.destroy()
   }
 
   /**
@@ -122,9 +124,9 @@ export class ReplicaLink {
    * @returns undefined: it has none, or cannot be asked; never rejects
    */
   async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
-    const { session } = this
-    if (!session || signal.aborted) return undefined
-    const { stream, span } = this.#open(session, call, { agentId: call.agentId, waitMs, eager })
+    const usable = this.#usable
+    if (!usable || signal.aborted) return undefined
+    const { stream, span } = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager })
     this.#calls++
     void stream.done.then(({ error }) => {
       this.#calls--
@@ -141,7 +143,7 @@ export class ReplicaLink {
     return {
       forward: (theCall) => {
         if (!eager) void stream.send(theCall)
-        if (theCall.safety === 'safe') this.#untilAnswered(stream, tryElsewhere)
+        if (theCall.safety === 'safe') usable.untilAnswered(stream, tryElsewhere)
         return stream.reply(theCall)
       },
       giveBack: () => stream.cancel(),
@@ -164,22 +166,20 @@ export class ReplicaLink {
   }
 
   async #run(): Promise<void> {
-    const { dial, log, onChange, random } = this.#components
+    const { dial, log, now, random } = this.#components
     const { signal } = this.#closing
     const [firstMs, lastMs] = this.#options.redialMs
     let pauseMs = firstMs
     while (!signal.aborted) {
       try {
-        this.#session = await dial(signal)
-        if (signal.aborted) return this.#session.destroy()
+        const session = await dial(signal)
+        if (signal.aborted) return session.destroy()
         this.#failure = undefined
-        this.#reachability = new Reachability(this.#options.reachability)
-        this.#bytesRead = 0
         pauseMs = firstMs
-        onChange()
-        await this.#session.closed
-        this.#session = undefined
-        onChange()
+        const begun = now()
+        await this.#use(session)
+        // calls wait for another one; but what ends at once, again and again, is no cure
+        if (!session.destroyed && now() - begun >= lastMs) continue
       } catch (error) {
         this.#failure = error
         if (!signal.aborted) log.debug({ error }, 'A replica could not be reached')
@@ -189,58 +189,16 @@ export class ReplicaLink {
     }
   }
 
-  #lookIn(ms: number): void {
-    clearTimeout(this.#look?.timer)
-    const dueAt = this.#components.now() + ms
-    const timer = setTimeout(() => {
-      this.#lookNow(dueAt)
-      const { hurryMs, roundMs } = this.#options.reachability
-      if (this.#look?.timer === timer) this.#lookIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
-    }, ms)
-    this.#look = { timer, dueAt }
-  }
-
-  #lookNow(dueAt: number): void {
-    const session = this.#session
-    if (!session) return
+  /** Resolves when nothing can be handed over on it any more; what runs on it goes on. */
+  async #use(session: ClientSession): Promise<void> {
     const { log, now, onChange } = this.#components
-    if (session.bytesRead !== this.#bytesRead) this.#heard()
-    this.#bytesRead = session.bytesRead
-    const reachability = this.#reachability
-    const was = reachability.isUnreachable
-    if (reachability.look(now(), dueAt)) {
-      session.ping().then(
-        () => this.#heard(),
-        () => undefined, // the connection ended, which `#run` sees
-      )
-    }
-    if (reachability.isLost) {
-      log.info('A replica is silent: its connection is given up, and with it the calls that wait for it')
-      this.#session = undefined
-      session.destroy()
-    } else if (reachability.isUnreachable) {
-      this.#loseUnanswered(() => true)
-      if (!was) onChange()
-    } else if (reachability.isSuspect(now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
-  }
-
-  #untilAnswered(stream: HandOverStream, tryElsewhere: AskOptions['tryElsewhere']): void {
-    this.#unanswered.set(stream, tryElsewhere)
-    void stream.metadata.then(() => this.#unanswered.delete(stream))
-    const { hurryMs } = this.#options.reachability
-    if (this.#look && this.#look.dueAt > this.#components.now() + hurryMs) this.#lookIn(hurryMs)
-  }
-
-  /** Safe calls need not wait until a silent replica speaks again, or its connection ends: they go another way. */
-  #loseUnanswered(isLost: (tryElsewhere: () => boolean) => boolean): void {
-    for (const [stream, tryElsewhere] of this.#unanswered) {
-      if (isLost(tryElsewhere)) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
-    }
-  }
-
-  #heard(): void {
-    const was = this.#reachability.isUnreachable
-    this.#reachability.heard()
-    if (was) this.#components.onChange()
+    const current = new LinkSession({ session, log, now, onChange }, this.#options.reachability)
+    this.#sessions.add(current)
+    void session.closed.then(() => this.#sessions.delete(current))
+    this.#current = current
+    onChange()
+    await current.drained
+    this.#current = undefined
+    onChange()
   }
 }

@@ -12,6 +12,7 @@ const lost = (error: KasError): Outcome => ({ error, trailers: {} })
 function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
   const opened: { sent: string[]; answer(): void; end(outcome: Outcome): void }[] = []
   const closed = Promise.withResolvers<void>()
+  const draining = Promise.withResolvers<void>()
   const open: ClientSession['open'] = ({ onInterim }) => {
     const metadata = Promise.withResolvers<Metadata>()
     const done = Promise.withResolvers<Outcome>()
@@ -33,24 +34,42 @@ function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) 
   const session = {
     open,
     draining: false,
+    destroyed: false,
     bytesRead: 0,
     closed: closed.promise,
+    onDraining: (listener: () => void) => void draining.promise.then(listener),
     ping: () => (pongs() ? Promise.resolve(1) : new Promise<number>(() => undefined)),
-    destroy: () => closed.resolve(),
+    close: () => undefined,
+    drain: () => {
+      session.draining = true
+      draining.resolve()
+    },
+    destroy: () => {
+      session.destroyed = true
+      session.drain()
+      closed.resolve()
+    },
   }
-  return { opened, closed: closed.promise, session: session as unknown as ClientSession }
+  const { drain } = session
+  return { opened, closed: closed.promise, drain, session: session as unknown as ClientSession }
 }
 
 const reachability = { roundMs: 20, hurryMs: 5, suspectMs: 30, unreachableMs: 60, lostMs: 200 }
 
-async function linkTo(t: Test, session: ClientSession, timers: Partial<typeof reachability> = {}) {
+async function linkTo(
+  t: Test,
+  sessions: ClientSession | ClientSession[],
+  timers: Partial<typeof reachability> = {},
+  redialMs: readonly [number, number] = [5, 50],
+) {
+  const rest = [sessions].flat()
   const changed = new EventTarget()
   const { log, lines } = capturedLog()
-  let dials = 0
   const link = new ReplicaLink(
     {
       dial: async () => {
-        if (dials++ > 0) throw new Error('there is one connection alone')
+        const session = rest.shift()
+        if (!session) throw new Error('there is no other connection')
         return session
       },
       now: () => performance.now(),
@@ -59,7 +78,7 @@ async function linkTo(t: Test, session: ClientSession, timers: Partial<typeof re
       onChange: () => void changed.dispatchEvent(new Event('change')),
       onUnknown: () => undefined,
     },
-    { reachability: { ...reachability, ...timers }, redialMs: [5, 50] },
+    { reachability: { ...reachability, ...timers }, redialMs },
   )
   t.teardown(() => link.close())
   const until = (reach: ReplicaLink['reach']) =>
@@ -155,4 +174,52 @@ t.test('a call of which nothing was sent was not delivered, however its connecti
   opened[1]?.end(gone)
   t.match(await specOf(reply.done), { code: 'TUNNEL_LOST', delivery: 'maybe' })
   t.same(opened[1]?.sent, ['', 'a'], 'the sign that the tunnel is used, and the message')
+})
+
+t.test('a connection that drains is replaced at once, and its calls go on', async (t) => {
+  const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
+  // no pause would end within the test
+  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const reply = await forward(link, 'unsafe')
+  const down = until('down')
+  const again = until('reachable')
+  first.drain()
+  await down
+  await again
+  await forward(link, 'unsafe')
+  t.equal(second.opened.length, 1, 'new calls go over the new one')
+  const ended: string[] = []
+  void reply.done.then(() => ended.push('first'))
+  await new Promise(setImmediate)
+  t.same(ended, [])
+  first.opened[0]?.end({ trailers: {} })
+  t.same(await reply.done, { trailers: {} })
+})
+
+t.test('one that drains is watched to its end: calls on a silent one are lost', async (t) => {
+  const [first, second] = [silentSession(), silentSession({ pongs: () => true })]
+  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const reply = await forward(link, 'safe')
+  const again = until('reachable')
+  first.drain()
+  await again
+  t.match((await reply.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  await first.closed
+  t.equal(link.reach, 'reachable')
+})
+
+t.test('retired, it waits for all of its connections', async (t) => {
+  const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
+  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const again = until('reachable')
+  first.drain()
+  await again
+  const ended: string[] = []
+  const retired = link.retire().then(() => ended.push('retired'))
+  second.session.destroy()
+  await second.closed
+  await new Promise(setImmediate)
+  t.same(ended, [])
+  first.session.destroy()
+  await retired
 })
