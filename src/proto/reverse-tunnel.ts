@@ -1,5 +1,6 @@
-import { fromBinary, toBinary } from '@bufbuild/protobuf'
+import { toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../lib/errors.ts'
+import { type Descriptor, decodeDescriptor } from './agent-descriptor.ts'
 import type { Metadata } from './call.ts'
 import { type AgentStatus, readAgentMetadata, readAgentStatus } from './from-agent.ts'
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
@@ -13,7 +14,7 @@ import { BackwardWriter, payloadHead, Reader } from './wire.ts'
 export const connectMethod = '/gitlab.agent.reverse_tunnel.rpc.ReverseTunnel/Connect'
 
 export type ConnectRequest =
-  | { readonly kind: 'descriptor'; readonly descriptor: AgentDescriptor }
+  | { readonly kind: 'descriptor'; readonly descriptor: Descriptor }
   | { readonly kind: 'header'; readonly meta: Metadata }
   | { readonly kind: 'message'; readonly data: Uint8Array }
   | { readonly kind: 'trailer'; readonly meta: Metadata }
@@ -95,19 +96,31 @@ export const encodeConnectResponse = {
   closeSend: () => closeSend,
 }
 
-/** @throws KasError INVALID_MESSAGE */
+/** Fields of the oneof in one message: a sender that is sound writes one. */
+const maxFields = 16
+
+/** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE */
 export function decodeConnectRequest(bytes: Uint8Array): ConnectRequest {
-  let message: ConnectRequest | undefined
+  // of a oneof the last field counts: only that one is built, however many there are
+  let kind: Exclude<(typeof requestFields)[number], ''> | undefined
+  let content: Buffer | undefined
+  let fields = 0
   const reader = new Reader(bytes)
   while (reader.next()) {
-    const kind = requestFields[reader.field]
-    if (kind === 'message') message = { kind, data: readPayload(reader.message) }
-    else if (kind === 'header' || kind === 'trailer') message = { kind, meta: readAgentMetadata(reader.message, 1) }
-    else if (kind === 'descriptor') message = { kind, descriptor: readRequired(reader, AgentDescriptorSchema) }
-    else if (kind === 'error') message = { kind, status: readStatus(reader) }
+    const known = requestFields[reader.field]
+    if (!known) continue
+    if (++fields > maxFields) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: `more than ${maxFields} fields of ConnectRequest.msg` })
+    }
+    kind = known
+    content = reader.bytes
   }
-  if (!message) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no field of ConnectRequest.msg is set' })
-  return message
+  if (!kind || !content)
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no field of ConnectRequest.msg is set' })
+  if (kind === 'message') return { kind, data: readPayload(new Reader(content)) }
+  if (kind === 'descriptor') return { kind, descriptor: decodeDescriptor(readRequired(content, 'AgentDescriptor')) }
+  if (kind === 'error') return { kind, status: readAgentStatus(readRequired(content, StatusSchema.typeName)) }
+  return { kind, meta: readAgentMetadata(new Reader(content), 1) }
 }
 
 /** @throws KasError INVALID_MESSAGE */
@@ -165,25 +178,9 @@ export function readPayload(reader: Reader): Uint8Array {
   return payload
 }
 
-function readRequired(reader: Reader, schema: typeof AgentDescriptorSchema): AgentDescriptor {
-  const inner = reader.message
-  while (inner.next()) {
-    if (inner.field !== 1) continue
-    try {
-      return fromBinary(schema, inner.bytes)
-    } catch (cause) {
-      throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${schema.typeName}` }, { cause })
-    }
-  }
-  throw required(schema.typeName)
-}
-
-function readStatus(reader: Reader): AgentStatus {
-  const inner = reader.message
-  while (inner.next()) if (inner.field === 1) return readAgentStatus(inner.bytes)
-  throw required(StatusSchema.typeName)
-}
-
-function required(typeName: string): KasError {
-  return new KasError({ code: 'INVALID_MESSAGE', detail: `${typeName} is required` })
+/** Field 1, which must be there. */
+function readRequired(content: Buffer, name: string): Buffer {
+  const reader = new Reader(content)
+  while (reader.next()) if (reader.field === 1) return reader.bytes
+  throw new KasError({ code: 'INVALID_MESSAGE', detail: `${name} is required` })
 }

@@ -7,6 +7,7 @@ import { Router } from '../../src/kas/router/router.ts'
 import { HandOvers } from '../../src/kas/servers/replicas/hand-overs.ts'
 import { AgentConnection } from '../../src/kas/tunnels/agent-connection.ts'
 import { serveConnect } from '../../src/kas/tunnels/connect.ts'
+import { Descriptions } from '../../src/kas/tunnels/descriptions.ts'
 import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -84,6 +85,7 @@ export class SimulatedReplica {
   readonly #links: Replicas
   readonly #router: Router
   readonly #handOvers: HandOvers
+  readonly #descriptions = new Descriptions()
   readonly #held: HeldConnections
   readonly #agents = new Set<AgentConnection>()
   readonly #checkedVersions = new Map<InstanceId, number>()
@@ -257,7 +259,7 @@ export class SimulatedReplica {
 
   #acceptAgent(wire: WireEnd, { session: client, agentId, pod }: AgentHello): void {
     const agent = { id: agentId, name: pod, project: { id: 1n, path: 'platform/clusters' } }
-    const components = { tunnels: this.tunnels, held: this.#held }
+    const components = { tunnels: this.tunnels, descriptions: this.#descriptions, held: this.#held }
     const session = new SimulatedServerSession(
       wire,
       client,

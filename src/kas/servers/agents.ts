@@ -20,6 +20,7 @@ import { type RpcSpan, traceAdmitted } from '../../proto/rpc-span.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../tunnels/connect.ts'
+import { Descriptions } from '../tunnels/descriptions.ts'
 import type { HeldConnections } from '../tunnels/held-connections.ts'
 import type { Placement } from '../tunnels/placement.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
@@ -120,7 +121,7 @@ export class AgentsServer implements Service {
         { spreadMs: Math.max(0, options.listenGraceMs - dialMs), dialMs, moveMs },
       )
     }
-    this.#connectComponents = { ...components, hints: this.#hints }
+    this.#connectComponents = { ...components, descriptions: new Descriptions(), hints: this.#hints }
     this.#authenticator = new Authenticator(
       { directory: components.directory, counts: counts ?? new CallCounts(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
@@ -274,20 +275,30 @@ export class AgentsServer implements Service {
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
     const agent = await this.#authenticate(stream, { patient: true, counted: !connection.spendReplacement() })
-    await serveConnect(this.#connectComponents, { agent, connection, stream })
+    try {
+      await serveConnect(this.#connectComponents, { agent, connection, stream })
+    } catch (error) {
+      // else the tunnel's call has ended it
+      if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
+      throw error
+    }
   }
 
   async #authenticate(stream: ServerStream, how: { patient: boolean; counted: boolean }): Promise<Agent> {
     try {
       return await this.#authenticator.authenticate(stream.metadata, how, stream.signal)
     } catch (error) {
-      const { code, message } = KasError.from(error)
-      const reason = refusalReason(code)
-      if (reason) this.#refused(reason)
-      const fields = { grpc_method: stream.method, code, reason: message }
-      this.#components.log.debug(fields, 'A call of an agent was refused')
+      this.#countRefusal(stream, error)
       throw error
     }
+  }
+
+  #countRefusal(stream: ServerStream, error: unknown): void {
+    const { code, message } = KasError.from(error)
+    const reason = refusalReason(code)
+    if (reason) this.#refused(reason)
+    const fields = { grpc_method: stream.method, code, reason: message }
+    this.#components.log.debug(fields, 'A call of an agent was refused')
   }
 }
 

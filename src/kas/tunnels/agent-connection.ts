@@ -22,9 +22,6 @@ export const defaultLiveness: LivenessOptions = {
   idlePingTimeoutMs: 20_000,
 }
 
-/** Different descriptors on one connection: an agent has one, but a proxy may put many agents on one connection. */
-export const maxDescriptions = 64
-
 /** One for all: an error that was made here would keep the whole session, as long as its stack is not read. */
 const retirement = new KasError({ code: 'CANCELLED', detail: 'the connection retires' })
 
@@ -45,9 +42,6 @@ export class AgentConnection {
   readonly #options: LivenessOptions
   #running = 0
   #replacements = 0
-  /** by the descriptor's bytes */
-  readonly #descriptions = new Map<string, ReadonlySet<string>>()
-  #described: { bytes: Uint8Array; methods: ReadonlySet<string> } | undefined
   #bytesRead = 0
   #heardAt: number
   #ping: { sentAt: number; timeoutMs: number } | undefined
@@ -72,31 +66,6 @@ export class AgentConnection {
   callEnded(usedUp: boolean): void {
     this.#running--
     if (usedUp) this.#replacements++
-  }
-
-  /**
-   * What a descriptor names: all tunnels of a connection bring the same one, which is read once.
-   *
-   * @throws KasError INVALID_MESSAGE beyond `maxDescriptions`, and what `read` throws
-   */
-  describe(bytes: Uint8Array, read: (bytes: Uint8Array) => ReadonlySet<string>): ReadonlySet<string> {
-    if (!this.#described || Buffer.compare(this.#described.bytes, bytes) !== 0) {
-      // a copy of its own: one in node's pool would keep 8 KiB for each agent
-      this.#described = { bytes: Uint8Array.from(bytes), methods: this.#description(bytes, read) }
-    }
-    return this.#described.methods
-  }
-
-  #description(bytes: Uint8Array, read: (bytes: Uint8Array) => ReadonlySet<string>): ReadonlySet<string> {
-    const key = Buffer.from(bytes).toString('latin1')
-    const known = this.#descriptions.get(key)
-    if (known) return known
-    if (this.#descriptions.size >= maxDescriptions) {
-      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'too many different descriptors on one connection' })
-    }
-    const methods = read(bytes)
-    this.#descriptions.set(key, methods)
-    return methods
   }
 
   /** A used-up tunnel may be replaced without counting against the token's rate. */

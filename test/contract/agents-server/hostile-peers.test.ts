@@ -3,9 +3,9 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import WebSocket from 'ws'
 import { Listener } from '../../../src/kas/servers/agents/listener.ts'
-import { maxDescriptions } from '../../../src/kas/tunnels/agent-connection.ts'
-import { maxDescriptorBytes, maxDescriptorMethods } from '../../../src/kas/tunnels/connect.ts'
+import { maxDescriptionsPerAgent } from '../../../src/kas/tunnels/descriptions.ts'
 import { Code } from '../../../src/lib/errors.ts'
+import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
 import { callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
@@ -105,12 +105,13 @@ t.test('descriptors have bounds', async (t) => {
   const { port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
   t.teardown(() => agent.close())
-  const many = Array.from({ length: maxDescriptorMethods + 1 }, (_, i) => `/test.Echo/${i}`)
+  const many = Array.from({ length: descriptorBounds.methods + 1 }, (_, i) => `/test.Echo/${i}`)
   t.equal((await agent.open(many).done).error?.grpcCode, Code.INVALID_ARGUMENT, 'too many methods')
-  const long = [`/test.Echo/${'x'.repeat(maxDescriptorBytes)}`]
+  const long = [`/test.Echo/${'x'.repeat(descriptorBounds.bytes)}`]
   t.equal((await agent.open(long).done).error?.grpcCode, Code.RESOURCE_EXHAUSTED, 'too many bytes')
-  const different = Array.from({ length: maxDescriptions + 1 }, (_, i) => agent.open([`/test.Echo/${i}`]))
-  t.equal((await (different.at(-1) as (typeof different)[0]).done).error?.grpcCode, Code.INVALID_ARGUMENT, 'too many')
+  const different = Array.from({ length: maxDescriptionsPerAgent + 1 }, (_, i) => agent.open([`/test.Echo/${i}`]))
+  const { error } = await (different.at(-1) as (typeof different)[0]).done
+  t.match(error, { grpcCode: Code.INVALID_ARGUMENT, message: /more than 8 different descriptors, allowed: 8/ })
   const again = agent.open(['/test.Echo/0'])
   const method = await Promise.race([again.done.then(() => 'ended'), agent.session.ping().then(() => 'open')])
   t.equal(method, 'open', 'a known one is good')

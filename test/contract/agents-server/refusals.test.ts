@@ -5,10 +5,10 @@ import WebSocket from 'ws'
 import { Authority } from '../../../dev/certificates.ts'
 import { createRefusalMetrics, type RefusalReason, refusalReasons } from '../../../src/kas/servers/agents/refusals.ts'
 import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
-import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
+import { Code, type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
-import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
+import { connectMethod, encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
@@ -72,6 +72,22 @@ t.test('calls: a directory that is away, a rate, a method that is not served', a
   await callWith(t, port, 'x', '/test.Unary/Call')
   await callWith(t, port, 'x', '/made.up/Name')
   t.strictSame(await refused(), { directory_unavailable: 1, rate_exceeded: 1, unknown_method: 1 })
+})
+
+t.test('tunnels: a descriptor beyond its bounds, or none', async (t) => {
+  const { port, refused } = await counting(t)
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  const long = 's'.repeat(29_000)
+  const { error } = await agent.open([`/${long}/1`, `/${long}/2`]).done
+  t.match(error, { grpcCode: Code.INVALID_ARGUMENT, message: /a method of 29003 bytes, allowed: 512/ })
+  const header = agent.openSilently()
+  header.send(encodeConnectRequest.header({}))
+  await header.done
+  t.strictSame(await refused(), { invalid_message: 2 })
+  agent.open().stream.cancel()
+  await agent.session.ping()
+  t.strictSame(await refused(), { invalid_message: 2 }, 'one that leaves is not refused')
 })
 
 t.test('connections: bytes that are no protocol, HTTP that is no upgrade', async (t) => {

@@ -21,6 +21,8 @@ export const refusalReasons = [
   'agent_not_found',
   'rate_exceeded',
   'directory_unavailable',
+  /** what a tunnel says of itself, or of its call, is malformed, out of order or beyond its bounds */
+  'invalid_message',
 ] as const
 export type RefusalReason = (typeof refusalReasons)[number]
 
@@ -30,6 +32,8 @@ const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
   AGENT_NOT_FOUND: 'agent_not_found',
   RATE_EXCEEDED: 'rate_exceeded',
   DIRECTORY_UNAVAILABLE: 'directory_unavailable',
+  INVALID_MESSAGE: 'invalid_message',
+  MESSAGE_TOO_LARGE: 'invalid_message',
 }
 
 /** Undefined: no refusal; the caller left, or kas is at fault. */
