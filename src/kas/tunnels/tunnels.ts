@@ -10,16 +10,19 @@ export interface TunnelsOptions {
 export const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 10_000 }
 
 interface Waiter {
-  readonly method: string
+  /** of all that have waited for the agent: the lowest came first */
+  readonly place: number
   readonly resolve: (tunnel: Tunnel) => void
 }
 
 /** What this replica has of one agent. */
 interface AgentTunnels {
   /** oldest first, so that calls spread over the agent's pods */
-  readonly idle: Tunnel[]
-  /** first in, first out */
-  readonly waiters: Set<Waiter>
+  readonly idle: Set<Tunnel>
+  /** by method, first in, first out: a tunnel that serves none of them looks at no more than their names */
+  readonly waiters: Map<string, Set<Waiter>>
+  waiting: number
+  lastPlace: number
   /** all that live, idle or not */
   count: number
 }
@@ -55,8 +58,10 @@ export class Tunnels {
   /** What a call of `method` would find here now, for people to look at. */
   look(agentId: AgentId, method: string): { idle: number; waiting: number; living: number } {
     const agent = this.#agents.get(agentId)
-    const idle = agent?.idle.filter(({ state, methods }) => state === 'idle' && methods.has(method)).length ?? 0
-    return { idle, waiting: agent?.waiters.size ?? 0, living: agent?.count ?? 0 }
+    if (!agent) return { idle: 0, waiting: 0, living: 0 }
+    let idle = 0
+    for (const { state, methods } of agent.idle) if (state === 'idle' && methods.has(method)) idle++
+    return { idle, waiting: agent.waiting, living: agent.count }
   }
 
   /** A new tunnel: it goes to the oldest waiter whose method it serves, else it is idle. */
@@ -66,8 +71,7 @@ export class Tunnels {
     this.#offer(agent, tunnel)
     const gone = () => {
       agent.count--
-      const at = agent.idle.indexOf(tunnel)
-      if (at >= 0) agent.idle.splice(at, 1)
+      agent.idle.delete(tunnel)
       this.#forget(agentId, agent)
     }
     tunnel.ended.then(gone, gone)
@@ -81,19 +85,17 @@ export class Tunnels {
     const idle = this.#agents.get(agentId)?.idle
     if (!idle) return undefined
     const now = this.#now()
-    let choice = -1
-    for (let i = 0; i < idle.length; i++) {
-      const tunnel = idle[i] as Tunnel
+    let choice: Tunnel | undefined
+    for (const tunnel of idle) {
       if (tunnel.state !== 'idle' || !tunnel.methods.has(method)) continue
-      if (choice < 0) choice = i
-      if (tunnel.connection.isSuspect(now)) continue
-      choice = i
-      break
+      const isSuspect = tunnel.connection.isSuspect(now)
+      if (!isSuspect || !choice) choice = tunnel
+      if (!isSuspect) break
     }
-    if (choice < 0) return undefined
-    const [tunnel] = idle.splice(choice, 1) as [Tunnel]
-    tunnel.take()
-    return tunnel
+    if (!choice) return undefined
+    idle.delete(choice)
+    choice.take()
+    return choice
   }
 
   /** Puts back a tunnel that was taken and not used. */
@@ -120,46 +122,70 @@ export class Tunnels {
     if (signal.aborted) return Promise.reject(signal.reason)
     const agent = this.#of(agentId)
     const limit = this.#options.maxWaitingPerAgent
-    if (agent.waiters.size >= limit) throw new KasError({ code: 'TOO_MANY_WAITING', limit })
+    if (agent.waiting >= limit) throw new KasError({ code: 'TOO_MANY_WAITING', limit })
     return new Promise((resolve, reject) => {
       const leave = () => {
-        agent.waiters.delete(waiter)
+        remove(agent, method, waiter)
         this.#forget(agentId, agent)
         reject(signal.reason)
       }
       const waiter: Waiter = {
-        method,
+        place: ++agent.lastPlace,
         resolve: (tunnel) => {
           signal.removeEventListener('abort', leave)
           resolve(tunnel)
         },
       }
-      agent.waiters.add(waiter)
+      const queue = agent.waiters.get(method)
+      if (queue) queue.add(waiter)
+      else agent.waiters.set(method, new Set([waiter]))
+      agent.waiting++
       signal.addEventListener('abort', leave, { once: true })
     })
   }
 
   #offer(agent: AgentTunnels, tunnel: Tunnel): void {
-    for (const waiter of agent.waiters) {
-      if (!tunnel.methods.has(waiter.method)) continue
-      agent.waiters.delete(waiter)
-      tunnel.take()
-      waiter.resolve(tunnel)
+    const longest = longestWaiting(agent, tunnel)
+    if (!longest) {
+      agent.idle.add(tunnel)
       return
     }
-    agent.idle.push(tunnel)
+    remove(agent, longest.method, longest.waiter)
+    tunnel.take()
+    longest.waiter.resolve(tunnel)
   }
 
   #of(agentId: AgentId): AgentTunnels {
     let agent = this.#agents.get(agentId)
     if (!agent) {
-      agent = { idle: [], waiters: new Set(), count: 0 }
+      agent = { idle: new Set(), waiters: new Map(), waiting: 0, lastPlace: 0, count: 0 }
       this.#agents.set(agentId, agent)
     }
     return agent
   }
 
   #forget(agentId: AgentId, agent: AgentTunnels): void {
-    if (agent.count === 0 && agent.waiters.size === 0) this.#agents.delete(agentId)
+    if (agent.count === 0 && agent.waiting === 0) this.#agents.delete(agentId)
   }
+}
+
+/** Of those whose method the tunnel serves. */
+function longestWaiting(
+  { waiters }: AgentTunnels,
+  { methods }: Tunnel,
+): { method: string; waiter: Waiter } | undefined {
+  let longest: { method: string; waiter: Waiter } | undefined
+  for (const [method, queue] of waiters) {
+    if (!methods.has(method)) continue
+    const [waiter] = queue
+    if (waiter && (!longest || waiter.place < longest.waiter.place)) longest = { method, waiter }
+  }
+  return longest
+}
+
+function remove(agent: AgentTunnels, method: string, waiter: Waiter): void {
+  const queue = agent.waiters.get(method)
+  if (!queue?.delete(waiter)) return
+  if (queue.size === 0) agent.waiters.delete(method)
+  agent.waiting--
 }
