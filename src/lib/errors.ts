@@ -72,6 +72,11 @@ const table = {
     429,
     'New connection rate limit for this agent is exhausted. Please try again later',
   ),
+  TOO_MANY_STREAMS: row<{ limit: number; what: string }>(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    (d) => `Too many ${d.what}, allowed: ${d.limit}. Please try again later`,
+  ),
   // what GitLab says of them, or why it says nothing
   /** `told`: GitLab's own message, for the log */
   GITLAB_STATUS: row<{ status: number; path: string; retryAfterMs?: number; told?: string }>(

@@ -2,36 +2,29 @@ import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { CertificateFiles } from '../../lib/certificate-files.ts'
 import { systemClock } from '../../lib/clock.ts'
-import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Metadata } from '../../proto/call.ts'
 import type { SessionLimits } from '../../proto/grpc/limits.ts'
-import {
-  type Handler,
-  type ServerSessionEvents,
-  type ServerStream,
-  serveSession,
-} from '../../proto/grpc/server-session.ts'
-import { connectMethod } from '../../proto/reverse-tunnel.ts'
-import { type RpcSpan, traceAdmitted } from '../../proto/rpc-span.ts'
+import { type ServerSessionEvents, type ServerStream, serveSession } from '../../proto/grpc/server-session.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
-import { type ConnectComponents, serveConnect } from '../tunnels/connect.ts'
 import { Descriptions } from '../tunnels/descriptions.ts'
 import type { HeldConnections } from '../tunnels/held-connections.ts'
 import type { Placement } from '../tunnels/placement.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
+import { AgentCalls } from './agents/agent-calls.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './agents/authenticator.ts'
 import { CallCounts } from './agents/call-counts.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-age.ts'
 import { Departure } from './agents/departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './agents/home-hints.ts'
 import { Listener } from './agents/listener.ts'
+import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './agents/open-streams.ts'
 import { PingPolicy } from './agents/ping-policy.ts'
-import { type RefusalReason, refusalReason } from './agents/refusals.ts'
+import type { RefusalReason } from './agents/refusals.ts'
 
 /** Serves one call of an agent, who is known. `retired` aborts when polling streams should end with OK. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
@@ -76,6 +69,7 @@ export interface AgentsServerOptions {
   readonly authenticator?: Partial<AuthenticatorOptions>
   readonly liveness?: Partial<LivenessOptions>
   readonly limits?: Partial<SessionLimits>
+  readonly openStreams?: Partial<OpenStreamsOptions>
   readonly hints?: Partial<HomeHintsOptions>
 }
 
@@ -86,16 +80,23 @@ const dialMs = 1000
 /** Our agents dial first and then leave by themselves. ms */
 const moveMs = 2000
 const checkIntervalMs = 250
+/**
+ * Of one connection. An agentk pod opens 500 tunnels and a few other streams; a proxy that carries several agents opens
+ * another connection. Credentials and what proxies add fit into a head many times.
+ */
+const sessionLimits = {
+  maxConcurrentStreams: 1000,
+  maxHeaderBytes: 16 * 1024,
+} as const satisfies Partial<SessionLimits>
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
 export class AgentsServer implements Service {
   readonly #components: AgentsServerComponents
   readonly #options: AgentsServerOptions
   #listener: Listener | undefined
-  readonly #authenticator: Authenticator
+  readonly #calls: AgentCalls
   readonly #liveness: LivenessOptions
   readonly #hints: HomeHints
-  readonly #connectComponents: ConnectComponents
   readonly #connections = new Set<AgentConnection>()
   /** absent: this replica is alone */
   readonly #departure: Departure | undefined
@@ -121,11 +122,17 @@ export class AgentsServer implements Service {
         { spreadMs: Math.max(0, options.listenGraceMs - dialMs), dialMs, moveMs },
       )
     }
-    this.#connectComponents = { ...components, descriptions: new Descriptions(), hints: this.#hints }
-    this.#authenticator = new Authenticator(
+    const authenticator = new Authenticator(
       { directory: components.directory, counts: counts ?? new CallCounts(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
+    this.#calls = new AgentCalls({
+      ...components,
+      authenticator,
+      openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
+      connect: { ...components, descriptions: new Descriptions(), hints: this.#hints },
+      refused: this.#refused,
+    })
   }
 
   /** Where it listens, once started. */
@@ -221,8 +228,8 @@ export class AgentsServer implements Service {
 
   #serve(duplex: Duplex, remoteAddress: string): void {
     const { log, events } = this.#components
-    const session = serveSession(duplex, (method) => this.#handlerFor(method, connection), {
-      ...(this.#options.limits ? { limits: this.#options.limits } : {}),
+    const session = serveSession(duplex, (method) => this.#calls.handlerFor(method, connection), {
+      limits: { ...sessionLimits, ...this.#options.limits },
       events: {
         ...events,
         handlerError: (method, error) => log.error({ error, grpc_method: method }, 'A call of an agent failed inside'),
@@ -250,55 +257,6 @@ export class AgentsServer implements Service {
     if (!this.#left) return
     if (this.#departure) this.#departure.arrived(connection)
     else connection.retire()
-  }
-
-  #handlerFor(method: string, connection: AgentConnection): Handler | undefined {
-    if (method === connectMethod) return (stream) => this.#connect(stream, connection)
-    const { methods, tracer } = this.#components
-    const served = Object.hasOwn(methods, method) ? methods[method] : undefined
-    if (!served) {
-      this.#refused('unknown_method')
-      return undefined
-    }
-    const how = { patient: served.streaming, counted: true }
-    const serve = async (stream: ServerStream, agent: Agent, span?: RpcSpan) => {
-      span?.calls(agent.id)
-      return served.serve(agent, stream, connection.retired)
-    }
-    if (!tracer) return async (stream) => serve(stream, await this.#authenticate(stream, how))
-    return (stream) =>
-      traceAdmitted(tracer, stream, {
-        admit: () => this.#authenticate(stream, how),
-        serve: (agent, span) => serve(stream, agent, span),
-      })
-  }
-
-  async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
-    const agent = await this.#authenticate(stream, { patient: true, counted: !connection.spendReplacement() })
-    try {
-      await serveConnect(this.#connectComponents, { agent, connection, stream })
-    } catch (error) {
-      // else the tunnel's call has ended it
-      if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
-      throw error
-    }
-  }
-
-  async #authenticate(stream: ServerStream, how: { patient: boolean; counted: boolean }): Promise<Agent> {
-    try {
-      return await this.#authenticator.authenticate(stream.metadata, how, stream.signal)
-    } catch (error) {
-      this.#countRefusal(stream, error)
-      throw error
-    }
-  }
-
-  #countRefusal(stream: ServerStream, error: unknown): void {
-    const { code, message } = KasError.from(error)
-    const reason = refusalReason(code)
-    if (reason) this.#refused(reason)
-    const fields = { grpc_method: stream.method, code, reason: message }
-    this.#components.log.debug(fields, 'A call of an agent was refused')
   }
 }
 

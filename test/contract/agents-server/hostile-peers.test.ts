@@ -2,11 +2,13 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import WebSocket from 'ws'
+import type { Directory } from '../../../src/kas/directory/directory.ts'
 import { Listener } from '../../../src/kas/servers/agents/listener.ts'
 import { maxDescriptionsPerAgent } from '../../../src/kas/tunnels/descriptions.ts'
-import { Code } from '../../../src/lib/errors.ts'
+import { Code, KasError } from '../../../src/lib/errors.ts'
 import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
-import { callThrough, startAgentsServer } from '../../support/agents-server.ts'
+import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
+import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
 /** Peers on 8150, with a token or without, that mean harm: they fail alone. */
@@ -115,4 +117,63 @@ t.test('descriptors have bounds', async (t) => {
   const again = agent.open(['/test.Echo/0'])
   const method = await Promise.race([again.done.then(() => 'ended'), agent.session.ping().then(() => 'open')])
   t.equal(method, 'open', 'a known one is good')
+})
+
+t.test('an agent that has as many streams as it may: one more is refused, those that it has serve', async (t) => {
+  const endless = async (_agent: unknown, { signal }: ServerStream) => once(signal, 'abort').then(() => undefined)
+  const methods = { '/test.Poll/Wait': { streaming: true, serve: endless } }
+  const refused: string[] = []
+  const server = await startAgentsServer(t, {
+    components: { methods, onRefused: (reason) => refused.push(reason) },
+    options: { openStreams: { maxTunnels: 3, maxOthers: 2 } },
+  })
+  const [agent, again] = [await FakeAgent.dial(server.port), await FakeAgent.dial(server.port)]
+  for (const { session } of [agent, again]) t.teardown(() => session.destroy())
+  const tunnels = [agent.open(), again.open(), agent.open()]
+  const metadata = { authorization: ['Bearer good'] }
+  const polls = [agent, again].map(({ session }) => session.open({ method: '/test.Poll/Wait', metadata }))
+  await Promise.all([agent, again].map(({ session }) => session.ping()))
+  for (const { session } of [agent, again]) {
+    const { error } = await session.open({ method: '/test.Poll/Wait', metadata }).done
+    t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /Too many calls of this agent.*allowed: 2/ })
+  }
+  const { error } = await again.open().done
+  t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /Too many tunnels of this agent.*allowed: 3/ })
+  t.same(refused, ['too_many_streams', 'too_many_streams', 'too_many_streams'])
+  for (const tunnel of tunnels) void tunnel.serveEcho()
+  const calls = tunnels.map(() => callThrough(server.forward, ['x']))
+  for (const { messages } of await Promise.all(calls)) t.same(messages, ['x'])
+  for (const poll of polls) poll.cancel()
+  await agent.session.ping()
+  await lives(t, server)
+})
+
+t.test('made-up tokens wait to be checked only up to a bound, on their connection alone', async (t) => {
+  const asked = Promise.withResolvers<never>()
+  t.teardown(() => asked.promise.catch(() => undefined))
+  const known = oneAgent()
+  const directory: Directory = {
+    ...known,
+    agentByToken: (token, signal) => (token === 'good' ? known.agentByToken(token, signal) : asked.promise),
+  }
+  const refused: string[] = []
+  const server = await startAgentsServer(t, { components: { directory, onRefused: (reason) => refused.push(reason) } })
+  const agent = await FakeAgent.dial(server.port, `made-up-${'x'.repeat(10_000)}`)
+  t.teardown(() => agent.close())
+  const tunnels = Array.from({ length: 110 }, () => agent.open())
+  const { error } = await (tunnels.at(-1) as (typeof tunnels)[0]).done
+  t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /tokens are yet to be checked, allowed: 1048576/ })
+  t.ok(refused.length < 20, 'about a hundred wait')
+  await lives(t, server)
+  asked.reject(new KasError({ code: 'UNAUTHENTICATED' }))
+  t.equal((await (tunnels[0] as (typeof tunnels)[0]).done).error?.grpcCode, Code.UNAUTHENTICATED)
+})
+
+t.test('heads beyond what credentials need end their stream alone', async (t) => {
+  const server = await startAgentsServer(t)
+  const agent = await FakeAgent.dial(server.port, 'x'.repeat(20_000))
+  t.teardown(() => agent.close())
+  t.ok((await agent.open().done).error)
+  t.equal(agent.session.destroyed, false)
+  await lives(t, server)
 })

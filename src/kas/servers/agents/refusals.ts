@@ -23,6 +23,8 @@ export const refusalReasons = [
   'directory_unavailable',
   /** what a tunnel says of itself, or of its call, is malformed, out of order or beyond its bounds */
   'invalid_message',
+  /** the agent has as many open as it may, or a connection has too much that waits to be authenticated */
+  'too_many_streams',
 ] as const
 export type RefusalReason = (typeof refusalReasons)[number]
 
@@ -34,6 +36,7 @@ const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
   DIRECTORY_UNAVAILABLE: 'directory_unavailable',
   INVALID_MESSAGE: 'invalid_message',
   MESSAGE_TOO_LARGE: 'invalid_message',
+  TOO_MANY_STREAMS: 'too_many_streams',
 }
 
 /** Undefined: no refusal; the caller left, or kas is at fault. */

@@ -1,0 +1,131 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
+import { connectMethod } from '../../../proto/reverse-tunnel.ts'
+import { type RpcSpan, traceAdmitted } from '../../../proto/rpc-span.ts'
+import type { Agent } from '../../directory/directory.ts'
+import type { AgentConnection } from '../../tunnels/agent-connection.ts'
+import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
+import type { AgentMethod } from '../agents.ts'
+import type { Authenticator } from './authenticator.ts'
+import { headBytes, type OpenStreams } from './open-streams.ts'
+import { type RefusalReason, refusalReason } from './refusals.ts'
+
+export interface AgentCallsComponents {
+  readonly authenticator: Authenticator
+  readonly openStreams: OpenStreams
+  readonly connect: ConnectComponents
+  /** by `/package.Service/Method`; Connect is served here */
+  readonly methods: Readonly<Record<string, AgentMethod>>
+  readonly refused: (reason: RefusalReason) => void
+  readonly log: Logger
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
+}
+
+/** An agent whose stream is served. */
+interface Admitted {
+  readonly agent: Agent
+  /** at the end of the stream */
+  readonly leave: () => void
+}
+
+/**
+ * Heads of streams on one connection of which it is not known yet who makes them: 500 tunnels that are opened at once
+ * bring half as much.
+ */
+const maxUndecidedHeadBytes = 1024 * 1024
+
+/** Lets the calls of agents in, each by its own token and into the agent's own room, and serves them. */
+export class AgentCalls {
+  readonly #components: AgentCallsComponents
+  readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
+
+  constructor(components: AgentCallsComponents) {
+    this.#components = components
+  }
+
+  /** @returns undefined for a method that is not served */
+  handlerFor(method: string, connection: AgentConnection): Handler | undefined {
+    if (method === connectMethod) return (stream) => this.#connect(stream, connection)
+    const { methods, tracer, refused } = this.#components
+    const served = Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (!served) {
+      refused('unknown_method')
+      return undefined
+    }
+    const how = { patient: served.streaming, counted: true, kind: 'others' } as const
+    const admit = (stream: ServerStream) => this.#admit(stream, connection, how)
+    const serve = async (stream: ServerStream, { agent, leave }: Admitted, span?: RpcSpan) => {
+      span?.calls(agent.id)
+      try {
+        return await served.serve(agent, stream, connection.retired)
+      } finally {
+        leave()
+      }
+    }
+    if (!tracer) return async (stream) => serve(stream, await admit(stream))
+    return (stream) =>
+      traceAdmitted(tracer, stream, {
+        admit: () => admit(stream),
+        serve: (admitted, span) => serve(stream, admitted, span),
+      })
+  }
+
+  async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
+    const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels' } as const
+    const { agent, leave } = await this.#admit(stream, connection, how)
+    try {
+      await serveConnect(this.#components.connect, { agent, connection, stream })
+    } catch (error) {
+      // else the tunnel's call has ended it
+      if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
+      throw error
+    } finally {
+      leave()
+    }
+  }
+
+  async #admit(
+    stream: ServerStream,
+    connection: AgentConnection,
+    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'others' },
+  ): Promise<Admitted> {
+    const bytes = headBytes(stream.metadata)
+    try {
+      const agent = await this.#authenticate(stream, connection, { ...how, bytes })
+      return { agent, leave: this.#components.openStreams.enter(agent.id, how.kind, bytes) }
+    } catch (error) {
+      this.#countRefusal(stream, error)
+      throw error
+    }
+  }
+
+  async #authenticate(
+    { metadata, signal }: ServerStream,
+    connection: AgentConnection,
+    { bytes, ...how }: { patient: boolean; counted: boolean; bytes: number },
+  ): Promise<Agent> {
+    const undecided = this.#undecidedHeadBytes
+    const before = undecided.get(connection) ?? 0
+    if (before + bytes > maxUndecidedHeadBytes) {
+      const what = 'bytes of headers on this connection whose tokens are yet to be checked'
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
+    }
+    undecided.set(connection, before + bytes)
+    try {
+      return await this.#components.authenticator.authenticate(metadata, how, signal)
+    } finally {
+      undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
+    }
+  }
+
+  #countRefusal(stream: ServerStream, error: unknown): void {
+    const { refused, log } = this.#components
+    const { code, message } = KasError.from(error)
+    const reason = refusalReason(code)
+    if (reason) refused(reason)
+    log.debug({ grpc_method: stream.method, code, reason: message }, 'A call of an agent was refused')
+  }
+}

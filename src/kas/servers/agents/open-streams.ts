@@ -1,0 +1,80 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { AgentId, Metadata } from '../../../proto/call.ts'
+
+/** What one agent may have open at one replica, on all its connections together. */
+export interface OpenStreamsOptions {
+  /**
+   * Connect streams, idle or not. A pod of agentk opens 500 at the most: three such pods, each on two connections while
+   * it goes from one to the other. Each costs about 13 KB
+   */
+  readonly maxTunnels: number
+  /** of all other methods. A pod keeps two open: a hundred pods, on two connections each, and their short calls */
+  readonly maxOthers: number
+  /** of the heads of all these; an agent sends about half a KiB with each */
+  readonly maxHeadBytes: number
+}
+
+export const defaultOpenStreams: OpenStreamsOptions = {
+  maxTunnels: 3000,
+  maxOthers: 500,
+  maxHeadBytes: 8 * 1024 * 1024,
+}
+
+interface OpenOfAgent {
+  tunnels: number
+  others: number
+  headBytes: number
+}
+
+const words = { tunnels: 'tunnels', others: 'calls' } as const
+
+/** What stays of an entry of a head beside its texts. Bytes. */
+const entryBytes = 32
+
+/** Counts the streams of each agent: one more than it may have is refused, those that it has go on. */
+export class OpenStreams {
+  readonly #options: OpenStreamsOptions
+  readonly #agents = new Map<AgentId, OpenOfAgent>()
+
+  constructor(options: OpenStreamsOptions = defaultOpenStreams) {
+    this.#options = options
+  }
+
+  /**
+   * @param kind - `tunnels`: a Connect
+   * @returns to be called once at the stream's end
+   * @throws KasError TOO_MANY_STREAMS
+   */
+  enter(agentId: AgentId, kind: 'tunnels' | 'others', headBytes: number): () => void {
+    const { maxTunnels, maxOthers, maxHeadBytes } = this.#options
+    const open = this.#agents.get(agentId) ?? { tunnels: 0, others: 0, headBytes: 0 }
+    const limit = kind === 'tunnels' ? maxTunnels : maxOthers
+    if (open[kind] >= limit) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${words[kind]} of this agent at this replica` })
+    }
+    if (open.headBytes + headBytes > maxHeadBytes) {
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        limit: maxHeadBytes,
+        what: 'bytes of headers of this agent at this replica',
+      })
+    }
+    this.#agents.set(agentId, open)
+    open[kind]++
+    open.headBytes += headBytes
+    return () => {
+      open[kind]--
+      open.headBytes -= headBytes
+      if (open.tunnels === 0 && open.others === 0) this.#agents.delete(agentId)
+    }
+  }
+}
+
+/** About what a stream keeps of its head. */
+export function headBytes(metadata: Metadata): number {
+  let bytes = 0
+  for (const key in metadata) {
+    for (const value of metadata[key] as readonly string[]) bytes += key.length + value.length + entryBytes
+  }
+  return bytes
+}

@@ -1,0 +1,39 @@
+import t from 'tap'
+import { headBytes, OpenStreams } from '../../../../../src/kas/servers/agents/open-streams.ts'
+import type { AgentId } from '../../../../../src/proto/call.ts'
+
+const [one, other] = [1n, 2n] as [AgentId, AgentId]
+const options = { maxTunnels: 3, maxOthers: 2, maxHeadBytes: 1000 }
+
+t.test('each agent has its own room, for tunnels and for other calls', async (t) => {
+  const open = new OpenStreams(options)
+  const leaves = [1, 2, 3].map(() => open.enter(one, 'tunnels', 10))
+  t.throws(() => open.enter(one, 'tunnels', 10), {
+    code: 'TOO_MANY_STREAMS',
+    message: 'Too many tunnels of this agent at this replica, allowed: 3. Please try again later',
+  })
+  for (let i = 0; i < 2; i++) open.enter(one, 'others', 10)
+  t.throws(() => open.enter(one, 'others', 10), { code: 'TOO_MANY_STREAMS', message: /many calls of .*allowed: 2/ })
+  open.enter(other, 'tunnels', 10)
+  leaves[0]?.()
+  open.enter(one, 'tunnels', 10)
+  t.throws(() => open.enter(one, 'tunnels', 10), { code: 'TOO_MANY_STREAMS' }, 'one left, one came')
+})
+
+t.test('what the heads of its streams take is bounded', async (t) => {
+  const open = new OpenStreams(options)
+  const leave = open.enter(one, 'tunnels', 600)
+  t.throws(() => open.enter(one, 'others', 401), { code: 'TOO_MANY_STREAMS', message: /bytes of headers.*1000/ })
+  open.enter(one, 'others', 400)
+  t.throws(() => open.enter(one, 'others', 1), { code: 'TOO_MANY_STREAMS' })
+  leave()
+  open.enter(one, 'others', 600)
+})
+
+t.test('a head costs its names and values, each time that one comes', async (t) => {
+  t.equal(headBytes({}), 0)
+  const small = headBytes({ a: ['x'] })
+  t.equal(headBytes({ a: ['xyz'] }), small + 2)
+  t.equal(headBytes({ a: ['x', 'x'] }), 2 * small)
+  t.ok(small > 2, 'an empty one is not free')
+})
