@@ -7,6 +7,7 @@ import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
+import { maxRequestMetadataBytes } from './sendable.ts'
 import { StreamWindow } from './stream-window.ts'
 import { Unpacker } from './unpacker.ts'
 import { whenClosed } from './when-closed.ts'
@@ -122,7 +123,7 @@ export class ClientSession {
     options.signal?.throwIfAborted()
     const headers: OutgoingHttpHeaders = { ...this.#base, ':path': options.method }
     if (options.timeoutMs !== undefined) headers['grpc-timeout'] = writeTimeout(options.timeoutMs)
-    if (options.metadata) writeMetadata(headers, options.metadata)
+    if (options.metadata) writeMetadata(headers, options.metadata, maxRequestMetadataBytes)
     const http2 = this.#session.request(headers, { endStream: false })
     const stream = new ClientStream(http2, this.limits, {
       window: this.#window,

@@ -37,8 +37,8 @@ export function readMetadata(raw: readonly string[]): Metadata {
 }
 
 /** Adds metadata to headers: what HTTP/2 does not take, or is beyond the bounds, is left out. */
-export function writeMetadata(into: OutgoingHttpHeaders, metadata: Metadata): void {
-  const budget = new MetadataBudget()
+export function writeMetadata(into: OutgoingHttpHeaders, metadata: Metadata, maxBytes?: number): void {
+  const budget = new MetadataBudget(maxBytes)
   for (const key in metadata) {
     if (key === bodyTrailersKey || !isSendableName(key)) continue
     const values = sendableValues(key, metadata[key] as readonly string[])

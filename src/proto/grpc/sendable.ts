@@ -6,8 +6,10 @@ import type { Metadata } from '../call.ts'
  * side finds invalid.
  */
 
-/** Names and values of one head or of trailers; gRPC's own default. bytes */
+/** Names and values of a reply's head or of trailers; gRPC's own default. bytes */
 export const maxMetadataBytes = 8 * 1024
+/** As much, of a request: its sender's own credentials and headers go along. A head has to fit 64 KiB. */
+export const maxRequestMetadataBytes = 32 * 1024
 /** node resets a stream whose head has more than 128 lines, of which some are HTTP/2's and gRPC's. */
 export const maxMetadataValues = 100
 /** `grpc-message`, as it is encoded. bytes */
@@ -88,13 +90,18 @@ export function sendableValues(name: string, values: readonly string[]): readonl
 
 /** Counts metadata against its bounds, value by value. */
 export class MetadataBudget {
+  readonly #maxBytes: number
   #bytes = 0
   #values = 0
+
+  constructor(maxBytes = maxMetadataBytes) {
+    this.#maxBytes = maxBytes
+  }
 
   /** @returns whether there was room for it; nothing is taken otherwise */
   take(name: string, valueBytes: number): boolean {
     const bytes = this.#bytes + name.length + valueBytes
-    if (bytes > maxMetadataBytes || this.#values >= maxMetadataValues) return false
+    if (bytes > this.#maxBytes || this.#values >= maxMetadataValues) return false
     this.#bytes = bytes
     this.#values++
     return true
