@@ -25,6 +25,12 @@ export interface AgentStatus {
   readonly details?: Uint8Array
 }
 
+export interface AgentMetadata {
+  readonly meta: Metadata
+  /** there was more */
+  readonly isCut: boolean
+}
+
 /** Entries as they are encoded: what is beyond is not even read. bytes */
 const maxEncodedMetadataBytes = 2 * maxMetadataBytes
 /** A status is decoded as a whole up to here: text and details together. bytes */
@@ -33,8 +39,8 @@ const maxWholeStatusBytes = maxStatusTextBytes + maxStatusDetailsBytes
 const maxLargeStatusFields = 16
 
 /** @param field - of the map's entries */
-export function readAgentMetadata(reader: Reader, field: number): Metadata {
-  const metadata: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
+export function readAgentMetadata(reader: Reader, field: number): AgentMetadata {
+  const meta: Record<string, string[]> = Object.create(null) // a peer may call a key `constructor`
   const budget = new MetadataBudget()
   let left = maxEncodedMetadataBytes
   let isCut = false
@@ -49,20 +55,20 @@ export function readAgentMetadata(reader: Reader, field: number): Metadata {
     const texts = key.endsWith('-bin') ? values.map((v) => Buffer.from(v, 'latin1').toString('base64')) : values
     const fitting = texts.filter((text) => budget.take(key, text.length))
     if (fitting.length < texts.length) isCut = true
-    const known = metadata[key]
+    const known = meta[key]
     if (known) known.push(...fitting)
-    else if (fitting.length === texts.length || fitting.length > 0) metadata[key] = fitting
+    else if (fitting.length === texts.length || fitting.length > 0) meta[key] = fitting
   }
-  if (isCut) metadata[metadataCutKey] = metadataCut
-  return metadata
+  if (isCut) meta[metadataCutKey] = metadataCut
+  return { meta, isCut }
 }
 
 /**
  * @param bytes - of a google.rpc.Status
  * @throws KasError INVALID_MESSAGE
  */
-export function readAgentStatus(bytes: Buffer): AgentStatus {
-  if (bytes.length > maxWholeStatusBytes) return readLargeStatus(bytes)
+export function readAgentStatus(bytes: Buffer): { readonly status: AgentStatus; readonly isCut: boolean } {
+  if (bytes.length > maxWholeStatusBytes) return { status: readLargeStatus(bytes), isCut: true }
   let status: Status
   try {
     status = fromBinary(StatusSchema, bytes)
@@ -70,10 +76,11 @@ export function readAgentStatus(bytes: Buffer): AgentStatus {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${StatusSchema.typeName}` }, { cause })
   }
   const details = status.details.length > 0 ? toBinary(StatusSchema, status) : undefined
+  const message = boundedText(status.message)
+  const isWhole = !details || details.length <= maxStatusDetailsBytes
   return {
-    code: status.code,
-    message: boundedText(status.message),
-    ...(details && details.length <= maxStatusDetailsBytes ? { details } : {}),
+    status: { code: status.code, message, ...(details && isWhole ? { details } : {}) },
+    isCut: !isWhole || message !== status.message,
   }
 }
 

@@ -2,7 +2,7 @@ import { toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../lib/errors.ts'
 import { type Descriptor, decodeDescriptor } from './agent-descriptor.ts'
 import type { Metadata } from './call.ts'
-import { type AgentStatus, readAgentMetadata, readAgentStatus } from './from-agent.ts'
+import { type AgentMetadata, type AgentStatus, readAgentMetadata, readAgentStatus } from './from-agent.ts'
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
 import { type AgentDescriptor, AgentDescriptorSchema } from './gen/info_pb.ts'
 import type { OrderTable } from './message-order.ts'
@@ -15,10 +15,10 @@ export const connectMethod = '/gitlab.agent.reverse_tunnel.rpc.ReverseTunnel/Con
 
 export type ConnectRequest =
   | { readonly kind: 'descriptor'; readonly descriptor: Descriptor }
-  | { readonly kind: 'header'; readonly meta: Metadata }
+  | ({ readonly kind: 'header' } & AgentMetadata)
   | { readonly kind: 'message'; readonly data: Uint8Array }
-  | { readonly kind: 'trailer'; readonly meta: Metadata }
-  | { readonly kind: 'error'; readonly status: AgentStatus }
+  | ({ readonly kind: 'trailer' } & AgentMetadata)
+  | { readonly kind: 'error'; readonly status: AgentStatus; readonly isCut: boolean }
 
 export type ConnectResponse =
   | { readonly kind: 'requestInfo'; readonly methodName: string; readonly meta: Metadata }
@@ -119,8 +119,8 @@ export function decodeConnectRequest(bytes: Uint8Array): ConnectRequest {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no field of ConnectRequest.msg is set' })
   if (kind === 'message') return { kind, data: readPayload(new Reader(content)) }
   if (kind === 'descriptor') return { kind, descriptor: decodeDescriptor(readRequired(content, 'AgentDescriptor')) }
-  if (kind === 'error') return { kind, status: readAgentStatus(readRequired(content, StatusSchema.typeName)) }
-  return { kind, meta: readAgentMetadata(new Reader(content), 1) }
+  if (kind === 'error') return { kind, ...readAgentStatus(readRequired(content, StatusSchema.typeName)) }
+  return { kind, ...readAgentMetadata(new Reader(content), 1) }
 }
 
 /** @throws KasError INVALID_MESSAGE */

@@ -87,6 +87,7 @@ const checkIntervalMs = 250
 const sessionLimits = {
   maxConcurrentStreams: 1000,
   maxHeaderBytes: 16 * 1024,
+  strangerWindowBytes: 64 * 1024,
 } as const satisfies Partial<SessionLimits>
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
@@ -130,7 +131,12 @@ export class AgentsServer implements Service {
       ...components,
       authenticator,
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
-      connect: { ...components, descriptions: new Descriptions(), hints: this.#hints },
+      connect: {
+        ...components,
+        descriptions: new Descriptions(),
+        hints: this.#hints,
+        onCut: () => this.#refused('reply_cut'),
+      },
       refused: this.#refused,
     })
   }

@@ -20,6 +20,8 @@ export interface ConnectComponents {
   readonly descriptions: Descriptions
   readonly held?: HeldConnections
   readonly hints?: ConnectHints
+  /** an agent said more of a reply than is passed on */
+  readonly onCut?: () => void
   /** absent: nothing is traced */
   readonly tracer?: Tracer
 }
@@ -32,7 +34,7 @@ interface ConnectCall {
 
 /** Serves one Connect stream (wire-protocol 3.1): reads its descriptor, registers it, and ends as the tunnel ends. */
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
-  const { tunnels, descriptions, held, tracer } = components
+  const { tunnels, descriptions, held, onCut, tracer } = components
   const { agent, connection, stream } = call
   const first = await stream.messages.next()
   if (first.done) return
@@ -46,6 +48,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   const tunnel = new Tunnel(stream, connection, {
     methods,
     ...(reusesTunnels(stream.metadata) ? { onIdle } : {}),
+    ...(onCut ? { onCut } : {}),
     ...(tracer ? { tracer } : {}),
   })
   const end = () => {

@@ -16,6 +16,8 @@ export interface TunnelCallComponents {
   readonly order: OrderTable
   /** the tunnel is not the call's any more */
   readonly onEnd: (end: TunnelCallEnd) => void
+  /** what the agent said was beyond its bounds */
+  readonly onCut: () => void
 }
 
 const ready = Promise.resolve()
@@ -167,10 +169,13 @@ export class TunnelCall {
     const message = decodeConnectRequest(result.value)
     this.#order.accept(message.kind)
     if (message.kind === 'message') return message.data
-    if (message.kind === 'header') this.#metadata.resolve(message.meta)
-    else if (message.kind === 'trailer') this.#trailers = message.meta
-    else if (message.kind === 'error') this.#status = toError(message.status)
-    else this.#again()
+    if (message.kind === 'descriptor') this.#again()
+    else {
+      if (message.isCut) this.#components.onCut()
+      if (message.kind === 'header') this.#metadata.resolve(message.meta)
+      else if (message.kind === 'trailer') this.#trailers = message.meta
+      else this.#status = toError(message.status)
+    }
     return undefined
   }
 

@@ -27,6 +27,8 @@ export interface TunnelOptions {
   readonly methods: ReadonlySet<string>
   /** the agent may use it for one call after another (doc/decisions/0011): called when it is idle again */
   readonly onIdle?: () => void
+  /** what the agent said of a reply was beyond its bounds, and is passed on in part */
+  readonly onCut?: () => void
   /** absent: nothing is traced */
   readonly tracer?: Tracer
 }
@@ -39,6 +41,7 @@ export class Tunnel {
   readonly ended: Promise<void>
   readonly #stream: ServerStream
   readonly #onIdle: (() => void) | undefined
+  readonly #onCut: (() => void) | undefined
   readonly #tracer: Tracer | undefined
   readonly #end = Promise.withResolvers<void>()
   #state: TunnelState = 'idle'
@@ -46,12 +49,13 @@ export class Tunnel {
   #first: Promise<IteratorResult<Uint8Array>>
 
   /** @param stream - its descriptor has been read */
-  constructor(stream: ServerStream, connection: AgentConnection, { methods, onIdle, tracer }: TunnelOptions) {
+  constructor(stream: ServerStream, connection: AgentConnection, { methods, onIdle, onCut, tracer }: TunnelOptions) {
     this.connection = connection
     this.methods = methods
     this.ended = this.#end.promise
     this.#stream = stream
     this.#onIdle = onIdle
+    this.#onCut = onCut
     this.#tracer = tracer
     this.#first = this.#listen()
   }
@@ -85,7 +89,8 @@ export class Tunnel {
   #carry(call: Call): Reply {
     const order = this.#onIdle ? reusedConnectRequestOrder : connectRequestOrder
     const onEnd = (end: TunnelCallEnd) => this.#onCallEnd(end)
-    return new TunnelCall({ stream: this.#stream, first: this.#first, order, onEnd }, call).run()
+    const onCut = () => this.#onCut?.()
+    return new TunnelCall({ stream: this.#stream, first: this.#first, order, onEnd, onCut }, call).run()
   }
 
   #carryTraced(call: Call, tracer: Tracer): Reply {

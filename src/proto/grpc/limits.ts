@@ -5,6 +5,8 @@ export interface SessionLimits {
   readonly maxMessageBytes: number
   /** what a reader that stopped holds at the most, at this hop */
   readonly streamWindowBytes: number
+  /** the same, until `StreamWindow.widen`: of a peer that has not shown yet who it is */
+  readonly strangerWindowBytes: number
   readonly connectionWindowBytes: number
   readonly maxConcurrentStreams: number
   /** head of a call, as HPACK decodes it */
@@ -24,6 +26,7 @@ export interface SessionLimits {
 export const defaultLimits: SessionLimits = {
   maxMessageBytes: 4 * 1024 * 1024,
   streamWindowBytes: 1024 * 1024,
+  strangerWindowBytes: 1024 * 1024,
   connectionWindowBytes: 16 * 1024 * 1024,
   maxConcurrentStreams: 20_000,
   maxHeaderBytes: 64 * 1024,
@@ -79,7 +82,7 @@ export const webSocketMessageBytes = 64 * 1024
 
 export function http2Settings(limits: SessionLimits) {
   return {
-    initialWindowSize: limits.streamWindowBytes,
+    initialWindowSize: Math.min(limits.streamWindowBytes, limits.strangerWindowBytes),
     maxConcurrentStreams: limits.maxConcurrentStreams,
     maxHeaderListSize: limits.maxHeaderBytes,
     enablePush: false,

@@ -8,18 +8,30 @@ import { fewStopped, manyStopped, narrowWindowBytes, type SessionLimits } from '
 export class StreamWindow {
   readonly #session: Http2Session
   readonly #wideBytes: number
+  #bytes: number
+  #isStranger: boolean
   #stopped = 0
-  #narrow = false
+  #isNarrow = false
   /** SETTINGS are not acknowledged yet */
   #changing = false
 
-  constructor(session: Http2Session, { streamWindowBytes }: Pick<SessionLimits, 'streamWindowBytes'>) {
+  constructor(session: Http2Session, limits: Pick<SessionLimits, 'streamWindowBytes' | 'strangerWindowBytes'>) {
+    const { streamWindowBytes, strangerWindowBytes } = limits
     this.#session = session
     this.#wideBytes = streamWindowBytes
+    this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
+    this.#isStranger = this.#bytes < streamWindowBytes
     session.on('localSettings', () => {
       this.#changing = false
       this.#adapt()
     })
+  }
+
+  /** The peer has shown who it is: what it sends from now on is counted as its own. */
+  widen(): void {
+    if (!this.#isStranger) return
+    this.#isStranger = false
+    this.#adapt()
   }
 
   /** The reader of a stream takes no more for now. */
@@ -35,11 +47,13 @@ export class StreamWindow {
   }
 
   #adapt(): void {
-    const narrow = this.#narrow ? this.#stopped > fewStopped : this.#stopped > manyStopped
     const session = this.#session
-    if (narrow === this.#narrow || this.#changing || session.closed || session.destroyed) return
-    this.#narrow = narrow
+    if (this.#isStranger || this.#changing || session.closed || session.destroyed) return
+    this.#isNarrow = this.#isNarrow ? this.#stopped > fewStopped : this.#stopped > manyStopped
+    const bytes = this.#isNarrow ? Math.min(narrowWindowBytes, this.#wideBytes) : this.#wideBytes
+    if (bytes === this.#bytes) return
+    this.#bytes = bytes
     this.#changing = true
-    session.settings({ initialWindowSize: narrow ? Math.min(narrowWindowBytes, this.#wideBytes) : this.#wideBytes })
+    session.settings({ initialWindowSize: bytes })
   }
 }

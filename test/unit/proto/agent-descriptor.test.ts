@@ -85,7 +85,7 @@ t.test('a service whose name follows its methods is bounded too', async (t) => {
 
 t.test('one message is read once, however many fields of its oneof it has', async (t) => {
   const header = encodeConnectRequest.header({})
-  t.same(decodeConnectRequest(Buffer.concat([header, header])), { kind: 'header', meta: {} })
+  t.same(decodeConnectRequest(Buffer.concat([header, header])), { kind: 'header', meta: {}, isCut: false })
   t.throws(() => decodeConnectRequest(Buffer.concat(Array(10_000).fill(header))), {
     code: 'INVALID_MESSAGE',
     message: 'more than 16 fields of ConnectRequest.msg',

@@ -15,13 +15,14 @@ type Meta = Record<string, string[]>
 function readMeta(kind: 'header' | 'trailer', meta: Meta): Meta {
   const message = decodeConnectRequest(encodeConnectRequest[kind](meta))
   if (message.kind !== 'header' && message.kind !== 'trailer') throw new Error(message.kind)
+  if (message.isCut !== 'metadata-cut' in message.meta) throw new Error('a cut is told, and marked')
   return { ...message.meta } as Meta
 }
 
 function readStatus(status: Status) {
   const message = decodeConnectRequest(encodeConnectRequest.error(status))
   if (message.kind !== 'error') throw new Error(message.kind)
-  return message.status
+  return { isCut: message.isCut, ...message.status }
 }
 
 const bytesOf = (meta: Meta) =>
@@ -57,7 +58,7 @@ t.test('the text of an error is cut, with its length, and no character in two', 
   for (const letter of ['x', 'é', '漢', '🙂']) {
     const message = letter.repeat(70_000)
     const read = readStatus(create(StatusSchema, { code: 5, message }))
-    t.equal(read.code, 5)
+    t.match(read, { code: 5, isCut: true })
     t.ok(Buffer.byteLength(read.message) <= maxStatusTextBytes + 4, letter)
     t.match(read.message, new RegExp(`^(${letter})+ \\.\\.\\. \\(cut, of ${Buffer.byteLength(message)} bytes\\)$`, 'u'))
   }
@@ -67,5 +68,5 @@ t.test('details are whole, or left out', async (t) => {
   const withDetails = (bytes: number) =>
     create(StatusSchema, { code: 3, message: 'm', details: [{ typeUrl: 't', value: new Uint8Array(bytes) }] })
   t.same(readStatus(withDetails(100)).details, toBinary(StatusSchema, withDetails(100)))
-  t.same(readStatus(withDetails(maxStatusDetailsBytes)), { code: 3, message: 'm' })
+  t.same(readStatus(withDetails(maxStatusDetailsBytes)), { code: 3, message: 'm', isCut: true })
 })

@@ -70,7 +70,7 @@ function someRequests(seeded: Seeded) {
     ),
     pair(
       encodeConnectRequest.header(header),
-      { kind: 'header', meta: header },
+      { kind: 'header', meta: header, isCut: false },
       { case: 'header', value: { meta: metaOf(header) } },
     ),
     pair(
@@ -80,12 +80,12 @@ function someRequests(seeded: Seeded) {
     ),
     pair(
       encodeConnectRequest.trailer(trailer),
-      { kind: 'trailer', meta: trailer },
+      { kind: 'trailer', meta: trailer, isCut: false },
       { case: 'trailer', value: { meta: metaOf(trailer) } },
     ),
     pair(
       encodeConnectRequest.error(status),
-      { kind: 'error', status: readStatus },
+      { kind: 'error', status: readStatus, isCut: false },
       { case: 'error', value: { status } },
     ),
   ]
@@ -192,7 +192,11 @@ t.test('of several fields of a oneof the last one counts', async (t) => {
     encodeConnectRequest.error(create(StatusSchema)),
   ]
   t.equal(decodeConnectRequest(Buffer.concat([trailer, error])).kind, 'error')
-  t.same(plain(decodeConnectRequest(Buffer.concat([error, trailer]))), { kind: 'trailer', meta: { k: ['v'] } })
+  t.same(plain(decodeConnectRequest(Buffer.concat([error, trailer]))), {
+    kind: 'trailer',
+    meta: { k: ['v'] },
+    isCut: false,
+  })
 })
 
 // wire: error.agent.invalid
@@ -204,7 +208,7 @@ t.test('what the wire says is required is required', async (t) => {
     })
   }
   t.same(plain(decodeConnectRequest(encoded([field(3, new Uint8Array())]))), { kind: 'message', data: '' })
-  t.same(decodeConnectRequest(encoded([field(2, new Uint8Array())])), { kind: 'header', meta: {} })
+  t.same(decodeConnectRequest(encoded([field(2, new Uint8Array())])), { kind: 'header', meta: {}, isCut: false })
 })
 
 t.test('a malformed descriptor or status is refused, with what is wrong', async (t) => {
@@ -222,7 +226,11 @@ t.test('keys that come twice are one list; keys may be named as what objects hav
     encodeConnectRequest.header({ constructor: [value], toString: [] }).subarray(2),
   )
   const bytes = encoded([field(2, Buffer.concat([one as Uint8Array, two as Uint8Array]))])
-  t.same(plain(decodeConnectRequest(bytes)), { kind: 'header', meta: { constructor: ['1', '2'], toString: [] } })
+  t.same(plain(decodeConnectRequest(bytes)), {
+    kind: 'header',
+    meta: { constructor: ['1', '2'], toString: [] },
+    isCut: false,
+  })
 })
 
 t.test('which message may follow which', async (t) => {

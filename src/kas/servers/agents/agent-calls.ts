@@ -95,7 +95,9 @@ export class AgentCalls {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
-      return { agent, leave: this.#components.openStreams.enter(agent.id, how.kind, bytes) }
+      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
+      stream.session.window.widen()
+      return { agent, leave }
     } catch (error) {
       this.#countRefusal(stream, error)
       throw error

@@ -25,6 +25,8 @@ export const refusalReasons = [
   'invalid_message',
   /** the agent has as many open as it may, or a connection has too much that waits to be authenticated */
   'too_many_streams',
+  /** metadata or an error of a reply is beyond its bounds: it is passed on in part, with a mark */
+  'reply_cut',
 ] as const
 export type RefusalReason = (typeof refusalReasons)[number]
 

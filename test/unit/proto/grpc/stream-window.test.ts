@@ -1,0 +1,53 @@
+import { EventEmitter } from 'node:events'
+import type { Http2Session } from 'node:http2'
+import t from 'tap'
+import { manyStopped, narrowWindowBytes } from '../../../../src/proto/grpc/limits.ts'
+import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
+
+const wide = 1024 * 1024
+
+/** A session that acknowledges its SETTINGS when it is told to. */
+function window(strangerWindowBytes: number) {
+  const set: number[] = []
+  const session = Object.assign(new EventEmitter(), {
+    closed: false,
+    destroyed: false,
+    settings: ({ initialWindowSize }: { initialWindowSize: number }) => set.push(initialWindowSize),
+  })
+  const limits = { streamWindowBytes: wide, strangerWindowBytes }
+  const acknowledge = () => session.emit('localSettings')
+  return { set, acknowledge, streams: new StreamWindow(session as unknown as Http2Session, limits) }
+}
+
+t.test('a stranger has a small window until he is known, whatever his streams do', async (t) => {
+  const { set, acknowledge, streams } = window(64 * 1024)
+  acknowledge()
+  for (let i = 0; i < 2 * manyStopped; i++) streams.stopped()
+  for (let i = 0; i < 2 * manyStopped; i++) streams.resumed()
+  t.same(set, [])
+  streams.widen()
+  t.same(set, [wide])
+  streams.widen()
+  acknowledge()
+  t.same(set, [wide])
+})
+
+t.test('who is known while many have stopped gets the narrow one', async (t) => {
+  const { set, acknowledge, streams } = window(64 * 1024)
+  for (let i = 0; i < 2 * manyStopped; i++) streams.stopped()
+  streams.widen()
+  acknowledge()
+  t.same(set, [narrowWindowBytes])
+  for (let i = 0; i < 2 * manyStopped; i++) streams.resumed()
+  acknowledge()
+  t.same(set, [narrowWindowBytes, wide])
+})
+
+t.test('one change is on its way at a time', async (t) => {
+  const { set, acknowledge, streams } = window(wide)
+  for (let i = 0; i <= manyStopped; i++) streams.stopped()
+  for (let i = 0; i <= manyStopped; i++) streams.resumed()
+  t.same(set, [narrowWindowBytes])
+  acknowledge()
+  t.same(set, [narrowWindowBytes, wide])
+})
