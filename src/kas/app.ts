@@ -193,7 +193,7 @@ export class App implements Service {
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(this.#register),
-        ...(held ? { held, placement: new MemberPlacement({ membership: cluster.membership, held }) } : {}),
+        ...(held ? { held, placement: new MemberPlacement({ membership: cluster.membership }) } : {}),
         events: grpcObserver(metrics, methodTypes(methods)),
         ...certificate,
         ...this.#traced,

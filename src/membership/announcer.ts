@@ -4,13 +4,19 @@ import type { OwnRow } from './own-row.ts'
 import { encodeNews, type News } from './row-codec.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** A larger delta is published as a beat, and fetched as a row. gossipsub drops what is over 4 MiB without a word. */
+/** More is refused. gossipsub drops what is over 4 MiB without a word. */
 export const maxNewsBytes = 256 * 1024
+/** of entries in one delta: the rest of the news, with the longest head, takes less than what is left */
+const maxDeltaBytes = maxNewsBytes - 8 * 1024
+/** What is left waits for the next batch: 20 of them a second stay below `maxNewsPerLook`. */
+const maxDeltasPerBatch = 8
 
 export interface AnnouncerComponents {
   readonly clock: Clock
   readonly own: OwnRow
   readonly metrics: MembershipMetrics
+  /** brings into the own row what should be published with it */
+  gather(): void
   publish(news: Uint8Array): void
 }
 
@@ -42,11 +48,15 @@ export class Announcer {
     this.#batch?.()
     this.#batch = undefined
     if (!this.#running) return
-    const { own } = this.#components
-    const delta = own.takeDelta()
-    const bytes = delta && encodeNews(own.instance, { kind: 'delta', delta })
-    if (bytes && bytes.length <= maxNewsBytes) this.#publish('delta', bytes)
-    else this.#tell({ kind: 'beat', version: own.version })
+    const { own, gather } = this.#components
+    gather()
+    if (!own.changed) this.#tell({ kind: 'beat', version: own.version })
+    for (let deltas = 0; deltas < maxDeltasPerBatch; deltas++) {
+      const delta = own.takeDelta(maxDeltaBytes)
+      if (!delta) return
+      this.#tell({ kind: 'delta', delta })
+    }
+    if (own.changed) this.soon()
   }
 
   /** Says that this instance is gone, and then nothing more. */
@@ -59,12 +69,9 @@ export class Announcer {
   }
 
   #tell(news: News): void {
-    this.#publish(news.kind, encodeNews(this.#components.own.instance, news))
-  }
-
-  #publish(kind: News['kind'], bytes: Uint8Array): void {
-    this.#components.metrics.published(kind)
-    this.#components.publish(bytes)
+    const { metrics, own, publish } = this.#components
+    metrics.published(news.kind)
+    publish(encodeNews(own.instance, news))
     if (this.#running) this.#beatAfterSilence()
   }
 

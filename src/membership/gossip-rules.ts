@@ -30,6 +30,8 @@ export interface GossipRulesComponents {
   readonly own: OwnRow
   readonly table: Table
   readonly metrics: MembershipMetrics
+  /** brings into the own row what should be published with it; absent: it is there already */
+  gather?(): void
   changed(change: TableChange): void
   /** a pull failed; it is tried again */
   pullFailed(owner: InstanceId, error: unknown): void
@@ -52,7 +54,8 @@ export class GossipRules {
     const { clock, network, own, metrics } = components
     this.#components = components
     this.#timers = timers
-    this.#announcer = new Announcer({ clock, own, metrics, publish: (news) => network.publish(news) }, timers)
+    const publish = (news: Uint8Array) => network.publish(news)
+    this.#announcer = new Announcer({ clock, own, metrics, gather: () => components.gather?.(), publish }, timers)
     this.#repair = new Repair(
       {
         clock,

@@ -1,9 +1,12 @@
+import type { Clock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import { formatHostPort, isLoopbackHost } from '../lib/host-port.ts'
 import type { Logger } from '../lib/log.ts'
+import type { AgentId } from '../proto/call.ts'
+import { type HeldBack, shareBounds } from './agent-share.ts'
 import type { MembershipMetrics } from './metrics.ts'
 import type { DialResult } from './reconciler.ts'
-import type { InstanceId, RowHead } from './row.ts'
+import { bounds, type InstanceId, type RowHead } from './row.ts'
 
 const loopbackText =
   'Other replicas cannot hand calls to this one: its private API listens on loopback. Set private_api.listen.address, for instance to ":8155"'
@@ -11,17 +14,32 @@ const loopbackText =
 /** dials in a row: one that starts, or is busy, may miss the first */
 const failuresUntilTold = 3
 
+/** An agent that is held back is named again after this. ms */
+const heldBackAgainMs = 600_000
+/** Agents that are named within that time: the counter tells of more. */
+const maxHeldBackNamed = 100
+
+const heldBackTexts: Record<HeldBack, string> = {
+  share: `An agent has more here than other replicas are told of one, ${bounds.connectionsOfAgent} connections or ${bounds.agentBytes / 1024} KiB: the rest serves calls that come in here alone`,
+  row: 'Agents have more here than other replicas are told in all: what this one has beyond that serves calls that come in here alone',
+  rate: `The connections of an agent change faster than other replicas are told, ${shareBounds.bytesPerSecond / 1024} KiB a second: they hear of it late`,
+}
+
 /** What an operator should know of the other replicas, said once each time that it begins. */
 export class MembershipWarnings {
   readonly #log: Logger
   readonly #metrics: MembershipMetrics
+  readonly #clock: Clock
+  readonly #heldBack = new Set<string>()
+  #heldBackSince = Number.NEGATIVE_INFINITY
   readonly #names = new Set<string>()
   /** listed addresses that do not answer: how often in a row */
   readonly #failures = new Map<string, number>()
   #loopbackTold = false
 
-  constructor(components: { log: Logger; metrics: MembershipMetrics }) {
+  constructor(components: { log: Logger; metrics: MembershipMetrics; clock: Clock }) {
     this.#log = components.log
+    this.#clock = components.clock
     this.#metrics = components.metrics
   }
 
@@ -61,6 +79,19 @@ export class MembershipWarnings {
   pullFailed(instance: InstanceId, error: unknown): void {
     if (KasError.from(error).code === 'INVALID_MESSAGE') this.#metrics.refused('row')
     this.#log.debug({ instance, error }, 'The row of a replica could not be fetched')
+  }
+
+  heldBack(agentId: AgentId, reason: HeldBack): void {
+    this.#metrics.heldBack(reason)
+    const now = this.#clock.now()
+    if (now - this.#heldBackSince >= heldBackAgainMs) {
+      this.#heldBack.clear()
+      this.#heldBackSince = now
+    }
+    const key = `${reason} ${agentId}`
+    if (this.#heldBack.has(key) || this.#heldBack.size >= maxHeldBackNamed) return
+    this.#heldBack.add(key)
+    this.#log.warn({ agent_id: String(agentId) }, heldBackTexts[reason])
   }
 
   twins(twins: readonly { readonly name: string; readonly instances: number }[]): void {

@@ -1,6 +1,7 @@
 import type { Service } from '../lib/service.ts'
 import type { AgentId } from '../proto/call.ts'
 import { Ring } from '../ring/ring.ts'
+import { AgentShares } from './agent-shares.ts'
 import { firstHead } from './first-head.ts'
 import { Gossip, type GossipNetwork } from './gossip.ts'
 import { isOwnAddress } from './gossip-address.ts'
@@ -36,6 +37,7 @@ export class Membership implements Service {
   readonly name: string
   readonly #components: MembershipComponents
   readonly #own: OwnRow
+  readonly #shares: AgentShares
   readonly #table = new Table()
   readonly #gossip: GossipNetwork
   readonly #rules: GossipRules
@@ -45,6 +47,7 @@ export class Membership implements Service {
   readonly #warnings: MembershipWarnings
   readonly #listed: ListedAddresses
   readonly #listeners = new Set<(change: MembershipChange) => void>()
+  readonly #ownListeners = new Set<(agentId: AgentId) => void>()
   #ring = Ring.of([])
 
   constructor(components: MembershipComponents, options: MembershipOptions) {
@@ -52,7 +55,7 @@ export class Membership implements Service {
     const timers = { ...defaultTimers, ...options.timers }
     const random = () => components.random?.() ?? Math.random()
     const metrics = this.#createMetrics(components)
-    const warnings = new MembershipWarnings({ log, metrics })
+    const warnings = new MembershipWarnings({ log, metrics, clock })
     const table = this.#table
     this.#components = components
     this.#warnings = warnings
@@ -73,8 +76,16 @@ export class Membership implements Service {
     })
     const changed = (change: TableChange) => this.#changed(change)
     const pullFailed = (owner: InstanceId, error: unknown) => warnings.pullFailed(owner, error)
-    const parts = { clock, random, network: gossip, own, table, metrics, changed, pullFailed }
+    const gather = () => this.#shares.gather()
+    const parts = { clock, random, network: gossip, own, table, metrics, gather, changed, pullFailed }
     this.#rules = new GossipRules(parts, timers)
+    this.#shares = new AgentShares({
+      clock,
+      own,
+      due: () => this.#rules.ownChanged(),
+      podsChanged: (agentId) => this.#emitOwnPods(agentId),
+      heldBack: (agentId, reason) => warnings.heldBack(agentId, reason),
+    })
     this.#reconciler = new Reconciler(
       {
         clock,
@@ -152,6 +163,7 @@ export class Membership implements Service {
     this.#listed.stop()
     this.#reconciler.stop()
     this.#rules.stop()
+    this.#shares.stop()
     await Promise.all([this.#gossip.stop(), ...this.#components.sources.map((source) => source.stop())])
   }
 
@@ -167,14 +179,24 @@ export class Membership implements Service {
 
   // the own row
 
-  /** @throws KasError INVALID_MESSAGE if the entry is beyond `bounds`: the others do not hear of it then */
-  addConnection(entry: ConnectionEntry): void {
-    this.#own.add(entry)
-    this.#rules.ownChanged()
+  /**
+   * The others hear of the entry with the next batch, as far as the share of its agent allows: else once others of the
+   * agent have gone.
+   *
+   * @returns false if the agent has too many: it is not kept, and may be offered again
+   * @throws KasError INVALID_MESSAGE if the entry is beyond `bounds`
+   */
+  addConnection(entry: ConnectionEntry): boolean {
+    return this.#shares.put(entry)
   }
 
   removeConnection(id: string): void {
-    if (this.#own.remove(id) !== undefined) this.#rules.ownChanged()
+    this.#shares.remove(id)
+  }
+
+  /** Names of the agent's pods that the others hear, or are about to hear, from here. */
+  ownPods(agentId: AgentId): Iterable<string> {
+    return this.#shares.pods(agentId)
   }
 
   /** The others hear it at once. */
@@ -236,6 +258,12 @@ export class Membership implements Service {
     return () => this.#listeners.delete(listener)
   }
 
+  /** Calls `listener` when `ownPods` may have changed, until the returned function is called. */
+  onOwnPods(listener: (agentId: AgentId) => void): () => void {
+    this.#ownListeners.add(listener)
+    return () => this.#ownListeners.delete(listener)
+  }
+
   // what happens
 
   #connected(instance: InstanceId): void {
@@ -273,6 +301,10 @@ export class Membership implements Service {
 
   #emit(change: MembershipChange): void {
     for (const listener of [...this.#listeners]) listener(change)
+  }
+
+  #emitOwnPods(agentId: AgentId): void {
+    for (const listener of [...this.#ownListeners]) listener(agentId)
   }
 
   #discovered(): void {

@@ -1,5 +1,6 @@
 import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../lib/metrics.ts'
+import type { HeldBack } from './agent-share.ts'
 
 /**
  * Why something of a peer was not taken. `author`: news about another's row; `malformed`: out of bounds, or no news at
@@ -10,6 +11,12 @@ import type { Registry } from '../lib/metrics.ts'
 export const refusals = ['author', 'malformed', 'oversized', 'rate', 'row', 'pending', 'handshake', 'banned'] as const
 export type Refusal = (typeof refusals)[number]
 
+/**
+ * Why something of an agent is not told to other replicas, at least for now. `share`: the agent has more here than it
+ * may; `row`: too many agents have; `rate`: the agent changes more than it may.
+ */
+export const holdBacks: readonly HeldBack[] = ['share', 'row', 'rate']
+
 export type NewsKind = 'delta' | 'beat' | 'farewell' | 'unknown'
 
 export interface MembershipMetrics {
@@ -17,6 +24,7 @@ export interface MembershipMetrics {
   published(kind: NewsKind): void
   received(kind: NewsKind): void
   pulled(result: 'ok' | 'failed'): void
+  heldBack(reason: HeldBack): void
 }
 
 /** Asked at each scrape. */
@@ -55,12 +63,15 @@ export function createMembershipMetrics(register: Registry, counts: MembershipCo
   const published = counter('kas_gossip_published_total', 'News about the own row', 'kind')
   const received = counter('kas_gossip_received_total', 'News about the rows of others', 'kind')
   const pulls = counter('kas_row_pulls_total', 'Rows that were asked of their owners', 'result')
+  const heldBack = counter('kas_row_held_back_total', 'Changes of agents that other replicas are not told', 'reason')
   for (const reason of refusals) refused.inc({ reason }, 0)
+  for (const reason of holdBacks) heldBack.inc({ reason }, 0)
   return {
     refused: (reason) => refused.inc({ reason }),
     published: (kind) => published.inc({ kind }),
     received: (kind) => received.inc({ kind }),
     pulled: (result) => pulls.inc({ result }),
+    heldBack: (reason) => heldBack.inc({ reason }),
   }
 }
 
@@ -70,4 +81,5 @@ export const noMetrics: MembershipMetrics = {
   published: () => undefined,
   received: () => undefined,
   pulled: () => undefined,
+  heldBack: () => undefined,
 }

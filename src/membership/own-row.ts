@@ -15,6 +15,9 @@ import {
   type RowState,
 } from './row.ts'
 
+/** what an id takes on the wire beside its text */
+const idOverheadBytes = 3
+
 /** The row that this instance alone writes: each change is one version more. */
 export class OwnRow implements Row {
   readonly instance: InstanceId
@@ -25,8 +28,10 @@ export class OwnRow implements Row {
   #bytes = 0
   // since the last delta
   #from = 1
-  readonly #touched = new Set<string>()
-  #headChanged = false
+  /** ids, and the version that each change made; the oldest first */
+  readonly #touched = new Map<string, number>()
+  /** the change that made the head, if it has not been taken with all that was before it */
+  #headVersion: number | undefined
 
   constructor(instance: InstanceId, head: RowHead) {
     checkHead(head)
@@ -40,6 +45,11 @@ export class OwnRow implements Row {
 
   get head(): RowHead {
     return this.#head
+  }
+
+  /** Of its entries, by `entryBytes`. */
+  get bytes(): number {
+    return this.#bytes
   }
 
   get changed(): boolean {
@@ -83,8 +93,7 @@ export class OwnRow implements Row {
     checkHead(head)
     if (isDeepStrictEqual(head, this.#head)) return false
     this.#head = head
-    this.#headChanged = true
-    this.#version++
+    this.#headVersion = ++this.#version
     return true
   }
 
@@ -97,34 +106,35 @@ export class OwnRow implements Row {
   }
 
   #touch(id: string): void {
-    this.#touched.add(id)
-    this.#version++
+    this.#touched.delete(id)
+    this.#touched.set(id, ++this.#version)
   }
 
   /**
-   * What changed since the last call; undefined if nothing has. Every id that was touched counts as removed before the
-   * entries that are there now are added: so the delta is also right for a row that was read in between.
+   * What changed since the last call, undefined if nothing has: the oldest changes, up to `maxBytes`, or one that is
+   * larger; while there are more, `changed` says so. Every id that was touched counts as removed before the entries
+   * that are there now are added, and ids that changed again later come with a later delta: so a delta is also right for
+   * a row that was read in between.
    */
-  takeDelta(): RowDelta | undefined {
+  takeDelta(maxBytes = Number.POSITIVE_INFINITY): RowDelta | undefined {
     if (!this.changed) return undefined
+    const from = this.#from
+    const head = this.#headVersion !== undefined && { head: this.#head }
     const added: ConnectionEntry[] = []
     const removed: string[] = []
-    for (const id of this.#touched) {
+    let bytes = 0
+    for (const [id, version] of this.#touched) {
       const entry = this.connections.get(id)
+      bytes += entry ? entryBytes(entry) : Buffer.byteLength(id) + idOverheadBytes
+      if (bytes > maxBytes && added.length + removed.length > 0) break
+      this.#touched.delete(id)
+      this.#from = version
       if (entry) added.push(entry)
       else removed.push(id)
     }
-    const delta: RowDelta = {
-      from: this.#from,
-      to: this.#version,
-      removed,
-      added,
-      ...(this.#headChanged && { head: this.#head }),
-    }
-    this.#from = this.#version
-    this.#touched.clear()
-    this.#headChanged = false
-    return delta
+    if (this.#touched.size === 0) this.#from = this.#version
+    if (this.#headVersion !== undefined && this.#headVersion <= this.#from) this.#headVersion = undefined
+    return { from, to: this.#from, removed, added, ...head }
   }
 
   snapshot(): RowSnapshot {

@@ -91,12 +91,15 @@ export const bounds = {
   /** a DNS name's */
   nameLength: 253,
   connectionsOfAgent: 1000,
+  /** of what one agent has in a row, as its owner keeps it: an older version knows no such bound */
+  agentBytes: 256 * 1024,
   rowBytes: 64 * 1024 * 1024,
   instances: 256,
 } as const
 
-/** what an entry costs beside its texts, in `rowBytes` */
-const entryOverheadBytes = 64
+/** what an entry, and each method, takes on the wire at most beside its texts */
+const entryOverheadBytes = 96
+const methodOverheadBytes = 3
 
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 const hashPattern = /^[0-9a-f]{64}$/
@@ -106,10 +109,11 @@ export function connectionsOf({ connections }: Row): ConnectionEntry[] {
   return [...connections.values()].filter(({ registration }) => registration === undefined)
 }
 
-/** About what the entry takes on the wire, for `rowBytes`. */
-export function entryBytes(entry: ConnectionEntry): number {
-  const methods = entry.methods.reduce((sum, method) => sum + method.length + 2, 0)
-  return entryOverheadBytes + entry.id.length + entry.pod.length + entry.agentMeta.length + methods
+/** What the entry takes on the wire, or some bytes more. */
+export function entryBytes({ id, pod, agentMeta, methods }: ConnectionEntry): number {
+  let bytes = entryOverheadBytes + Buffer.byteLength(id) + Buffer.byteLength(pod) + agentMeta.length
+  for (const method of methods) bytes += Buffer.byteLength(method) + methodOverheadBytes
+  return bytes
 }
 
 /** @throws KasError INVALID_MESSAGE if the entry is beyond its bounds */

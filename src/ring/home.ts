@@ -11,14 +11,26 @@ export interface Home {
  * replica says the same.
  *
  * @param rank - of the agent, best first
- * @param pods - of the agent, in any order; `pod` counts as one of them
+ * @param pods - of the agent, sorted, each once; `pod` counts as one of them
  * @returns undefined while no replica serves
  * @see design 7
  */
-export function homeOf(rank: readonly string[], pods: Iterable<string>, pod: string): Home | undefined {
-  const place = [...new Set([...pods, pod])].sort().indexOf(pod)
+export function homeOf(rank: readonly string[], pods: readonly string[], pod: string): Home | undefined {
+  const place = countBefore(pods, pod)
   const home = rank[place % rank.length]
   if (home === undefined) return undefined
   const standby = rank[(place + 1) % rank.length]
   return standby === undefined || standby === home ? { home } : { home, standby }
+}
+
+/** Those of `pods`, which is sorted, that come before `pod`. */
+function countBefore(pods: readonly string[], pod: string): number {
+  let low = 0
+  let high = pods.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((pods[middle] as string) < pod) low = middle + 1
+    else high = middle
+  }
+  return low
 }

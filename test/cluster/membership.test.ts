@@ -42,7 +42,7 @@ t.test('replicas find one another, say who holds what, and agree on ranks', asyn
 
 t.test('a joiner knows all rows when its start resolves', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
-  for (let i = 0; i < 300; i++) a.membership.addConnection(entry(`${i}`, 42, { agentMeta: new Uint8Array(4096) }))
+  for (let i = 0; i < 300; i++) a.membership.addConnection(entry(`${i}`, 42 + i, { agentMeta: new Uint8Array(4096) }))
   const c = createReplica(t, 'kas-2', { listed: [a.address, b.address] })
   t.match(c.membership.readiness(), /joining/)
   await c.membership.start()

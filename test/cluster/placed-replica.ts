@@ -32,7 +32,7 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
   const log = createLogger({ level: 'silent' })
   const tunnels = new Tunnels({ now: () => performance.now() })
   const held = new HeldConnections({ row: membership, log })
-  const placement = new MemberPlacement({ membership, held })
+  const placement = new MemberPlacement({ membership })
   const agents = new AgentsServer(
     { directory: oneAgent(), tunnels, methods: {}, log, onRateExceeded: () => undefined, held, placement },
     {

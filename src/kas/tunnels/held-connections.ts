@@ -5,9 +5,12 @@ import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import type { AgentPod } from './agent-pod.ts'
 
+/** Methods of an agent on one connection that others are told, if it tells several descriptors. */
+const maxMethods = 256
+
 export interface HeldConnectionsComponents {
-  /** the own row of the table */
-  readonly row: { addConnection(entry: ConnectionEntry): void; removeConnection(id: string): void }
+  /** the own row of the table; what it does not keep is offered again at the next Connect */
+  readonly row: { addConnection(entry: ConnectionEntry): boolean; removeConnection(id: string): void }
   readonly log: Logger
 }
 
@@ -22,9 +25,6 @@ interface Held {
 export class HeldConnections {
   readonly #components: HeldConnectionsComponents
   readonly #entries = new Map<AgentConnection, Map<AgentId, Held>>()
-  /** how many connections each pod has here */
-  readonly #pods = new Map<AgentId, Map<string, number>>()
-  readonly #listeners = new Set<(agentId: AgentId) => void>()
   #count = 0
 
   constructor(components: HeldConnectionsComponents) {
@@ -44,27 +44,11 @@ export class HeldConnections {
     if (known) known.methods = methods
     if (entry === known?.entry) return
     try {
-      this.#components.row.addConnection(entry)
+      if (this.#components.row.addConnection(entry)) entries.set(agent.id, { entry, methods })
     } catch (error) {
       const { log } = this.#components
       log.warn({ error, agent_id: String(agent.id) }, 'A connection of an agent is served here, but not told to others')
-      return
     }
-    if (known) this.#countPod(known.entry, -1)
-    this.#countPod(entry, 1)
-    entries.set(agent.id, { entry, methods })
-    if (known?.entry.pod !== entry.pod) this.#emit(agent.id)
-  }
-
-  /** Pods of the agent that are connected here and tell their names. */
-  podsOf(agentId: AgentId): Iterable<string> {
-    return this.#pods.get(agentId)?.keys() ?? []
-  }
-
-  /** Calls `listener` when `podsOf` may have changed, until the returned function is called. */
-  onChange(listener: (agentId: AgentId) => void): () => void {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
   }
 
   #create(agent: Agent, methods: ReadonlySet<string>, pod: AgentPod | undefined): ConnectionEntry {
@@ -88,11 +72,7 @@ export class HeldConnections {
     connection.retired.addEventListener('abort', () => this.#retired(entries), { once: true })
     void connection.session.closed.then(() => {
       this.#entries.delete(connection)
-      for (const { entry } of entries.values()) {
-        this.#components.row.removeConnection(entry.id)
-        this.#countPod(entry, -1)
-        if (entry.pod !== '') this.#emit(entry.agentId)
-      }
+      for (const { entry } of entries.values()) this.#components.row.removeConnection(entry.id)
     })
     return entries
   }
@@ -104,20 +84,6 @@ export class HeldConnections {
       this.#components.row.addConnection(held.entry)
     }
   }
-
-  #countPod({ agentId, pod }: ConnectionEntry, change: 1 | -1): void {
-    if (pod === '') return
-    const pods = this.#pods.get(agentId) ?? new Map<string, number>()
-    const count = (pods.get(pod) ?? 0) + change
-    if (count > 0) pods.set(pod, count)
-    else pods.delete(pod)
-    if (pods.size > 0) this.#pods.set(agentId, pods)
-    else this.#pods.delete(agentId)
-  }
-
-  #emit(agentId: AgentId): void {
-    for (const listener of [...this.#listeners]) listener(agentId)
-  }
 }
 
 function sameAs(entry: ConnectionEntry, pod: AgentPod | undefined): boolean {
@@ -126,7 +92,9 @@ function sameAs(entry: ConnectionEntry, pod: AgentPod | undefined): boolean {
 
 /** @returns `entry` itself if it says all that already */
 function changed(entry: ConnectionEntry, methods: ReadonlySet<string>, pod: AgentPod | undefined): ConnectionEntry {
-  const missing = [...methods].filter((method) => !entry.methods.includes(method))
+  const known = new Set(entry.methods)
+  const room = Math.max(0, maxMethods - known.size)
+  const missing = [...methods].filter((method) => !known.has(method)).slice(0, room)
   if (missing.length === 0 && sameAs(entry, pod)) return entry
   return {
     ...entry,

@@ -28,22 +28,30 @@ export interface Placement {
 }
 
 export interface MemberPlacementComponents {
-  readonly membership: Pick<Membership, 'name' | 'rank' | 'holders' | 'members' | 'row' | 'onChange'>
-  /** what this replica holds itself */
-  readonly held: {
-    podsOf(agentId: AgentId): Iterable<string>
-    onChange(listener: (agentId: AgentId) => void): () => void
-  }
+  readonly membership: Pick<
+    Membership,
+    'name' | 'rank' | 'holders' | 'members' | 'row' | 'onChange' | 'ownPods' | 'onOwnPods'
+  >
 }
+
+/** Agents whose pods are kept sorted; all are dropped when there are more. */
+const maxSorted = 100
 
 /** By the ring of the serving replicas and the pods of the agent that the table names: the same at every replica. */
 export class MemberPlacement implements Placement {
   readonly here: string
   readonly #components: MemberPlacementComponents
+  /** an agent may have thousands of pods, and each of their connections asks after each change */
+  readonly #sorted = new Map<AgentId, readonly string[]>()
+  readonly #places = new Map<string, Place>()
 
   constructor(components: MemberPlacementComponents) {
     this.here = components.membership.name
     this.#components = components
+    this.onChange((agentIds) => {
+      if (agentIds === 'all') this.#places.clear()
+      else for (const agentId of agentIds) this.#sorted.delete(agentId)
+    })
   }
 
   get othersServe(): boolean {
@@ -52,32 +60,44 @@ export class MemberPlacement implements Placement {
   }
 
   homeOf(agentId: AgentId, pod: string): Placed | undefined {
-    const { membership, held } = this.#components
-    const pods = new Set(held.podsOf(agentId))
-    for (const { connections } of membership.holders(agentId)) {
-      for (const { pod: name } of connections) if (name !== '') pods.add(name)
-    }
-    const found = homeOf(membership.rank(String(agentId)), pods, pod)
+    const found = homeOf(this.#components.membership.rank(String(agentId)), this.#podsOf(agentId), pod)
     if (!found) return undefined
     const { home, standby } = found
     return { home: this.#place(home), ...(standby === undefined ? {} : { standby: this.#place(standby) }) }
   }
 
   onChange(listener: (agentIds: ReadonlySet<AgentId> | 'all') => void): () => void {
-    const { membership, held } = this.#components
+    const { membership } = this.#components
     const undo = [
       membership.onChange(({ agentIds }: MembershipChange) => listener(agentIds === 'members' ? 'all' : agentIds)),
-      held.onChange((agentId) => listener(new Set([agentId]))),
+      membership.onOwnPods((agentId) => listener(new Set([agentId]))),
     ]
     return () => {
       for (const each of undo) each()
     }
   }
 
+  #podsOf(agentId: AgentId): readonly string[] {
+    const known = this.#sorted.get(agentId)
+    if (known) return known
+    const { membership } = this.#components
+    const pods = new Set(membership.ownPods(agentId))
+    for (const { connections } of membership.holders(agentId)) for (const { pod } of connections) pods.add(pod)
+    pods.delete('')
+    const sorted = [...pods].sort()
+    if (this.#sorted.size >= maxSorted) this.#sorted.clear()
+    this.#sorted.set(agentId, sorted)
+    return sorted
+  }
+
   #place(name: string): Place {
+    const known = this.#places.get(name)
+    if (known) return known
     const { membership } = this.#components
     const member = membership.members().find((each) => each.name === name)
     const address = member && membership.row(member.instance)?.head.agentAddress
-    return address === undefined ? { name } : { name, address }
+    const place = address === undefined ? { name } : { name, address }
+    this.#places.set(name, place)
+    return place
   }
 }

@@ -16,7 +16,7 @@ async function start(t: Test, { listenGraceMs, others = true }: { listenGraceMs:
   placement.othersServe = others
   const row = new Map<string, ConnectionEntry>()
   const own = {
-    addConnection: (entry: ConnectionEntry) => void row.set(entry.id, entry),
+    addConnection: (entry: ConnectionEntry) => row.set(entry.id, entry).has(entry.id),
     removeConnection: (id: string) => void row.delete(id),
   }
   const held = new HeldConnections({ row: own, log: createLogger({ level: 'silent' }) })

@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap'
+import { shareBounds } from '../../../src/membership/agent-share.ts'
 import { maxNewsBytes } from '../../../src/membership/announcer.ts'
 import { floodNewsPerLook, maxNewsPerLook } from '../../../src/membership/attendance.ts'
-import { bounds } from '../../../src/membership/row.ts'
+import { bounds, entryBytes } from '../../../src/membership/row.ts'
 import { decodeNews, encodeNews } from '../../../src/membership/row-codec.ts'
 import { FakeNetwork, FakeReplica, settled } from './fake-network.ts'
 import { entry, head, instance } from './rows.ts'
@@ -176,17 +177,38 @@ t.test('a pull that does not come back is given up', async (t) => {
   t.equal(aborted.length, 1)
 })
 
-t.test('a delta over 256 KiB becomes a beat, and the row is fetched', async (t) => {
+t.test('changes over 256 KiB come in several deltas, a batch of 2 MiB at most, and no row is fetched', async (t) => {
   const {
     network: net,
     replicas: [a, b],
   } = await network(t, 'a', 'b')
   const meta = new Uint8Array(bounds.agentMetaBytes)
-  for (let i = 0; i < 80; i++) a.own.add(entry(String(i), 42, { agentMeta: meta }))
+  for (let i = 0; i < 700; i++) a.own.add(entry(String(i), 42 + i, { agentMeta: meta }))
   a.rules.ownChanged()
-  await net.advance(160)
-  t.strictSame(kinds(a), ['beat'])
-  t.equal(ids(b, a).length, 80)
+  await net.advance(50)
+  t.strictSame(kinds(a), Array(8).fill('delta'))
+  t.ok(ids(b, a).length < 700)
+  await net.advance(50)
+  t.strictSame(kinds(a), Array(12).fill('delta'))
+  t.equal(ids(b, a).length, 700)
+  t.ok(a.published.every((bytes) => bytes.length <= maxNewsBytes))
+  t.strictSame(b.pulls, [a.instance], 'the one for the connection')
+})
+
+t.test('the largest entry fits in a delta', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const methods = Array.from({ length: 256 }, (_, i) => `/€${i}`.padEnd(160, '€'))
+  const largest = entry('1', 42, { methods, agentMeta: new Uint8Array(bounds.agentMetaBytes) })
+  t.ok(entryBytes(largest) > shareBounds.entryBytes * 0.9)
+  a.own.add(largest)
+  a.own.setHead({ ...head, name: 'n'.repeat(253), kasVersion: '€'.repeat(512), agentAddress: '€'.repeat(512) })
+  a.rules.ownChanged()
+  await net.advance(50)
+  t.strictSame(ids(b, a), ['1'])
+  t.strictSame(b.refused, [])
 })
 
 t.test('a row goes 10 s after its connection, or once nobody is at its address, or with its farewell', async (t) => {

@@ -1,12 +1,14 @@
 import t from 'tap'
 import { MembershipWarnings } from '../../../src/membership/membership-warnings.ts'
 import { noMetrics } from '../../../src/membership/metrics.ts'
+import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { head } from './rows.ts'
 
 t.test('a private API on loopback is told once, if there are replicas elsewhere', (t) => {
   const { log, lines } = capturedLog()
-  const warnings = new MembershipWarnings({ log, metrics: noMetrics })
+  const warnings = new MembershipWarnings({ log, metrics: noMetrics, clock: new ManualClock() })
   const onLoopback = { ...head, replicaHost: '127.0.0.1', replicaPort: 8155 }
   warnings.reachedFrom('127.0.0.1', onLoopback)
   warnings.reachedFrom('::1', onLoopback)
@@ -22,7 +24,10 @@ t.test('a private API on loopback is told once, if there are replicas elsewhere'
   t.equal(lines.length, 1)
   for (const replicaHost of ['localhost', '::1', '127.8.8.8']) {
     const other = capturedLog()
-    new MembershipWarnings({ log: other.log, metrics: noMetrics }).reachedFrom('fd00::7', { ...head, replicaHost })
+    new MembershipWarnings({ log: other.log, metrics: noMetrics, clock: new ManualClock() }).reachedFrom('fd00::7', {
+      ...head,
+      replicaHost,
+    })
     t.equal(other.lines.length, 1, replicaHost)
   }
   t.end()
@@ -30,7 +35,7 @@ t.test('a private API on loopback is told once, if there are replicas elsewhere'
 
 t.test('a listed address that does not answer is told once, after three dials in a row', (t) => {
   const { log, lines } = capturedLog()
-  const warnings = new MembershipWarnings({ log, metrics: noMetrics })
+  const warnings = new MembershipWarnings({ log, metrics: noMetrics, clock: new ManualClock() })
   const fails = () => warnings.dialled('10.0.0.7:8156', { kind: 'failed', error: new Error('no answer in time') })
   fails()
   fails()
@@ -45,4 +50,24 @@ t.test('a listed address that does not answer is told once, after three dials in
   for (let i = 0; i < 3; i++) fails()
   t.equal(lines.length, 2, 'listed anew')
   t.end()
+})
+
+t.test('an agent that is held back is named once in ten minutes, and a hundred agents at most', async (t) => {
+  const { log, lines } = capturedLog()
+  const clock = new ManualClock()
+  const counted: string[] = []
+  const metrics = { ...noMetrics, heldBack: (reason: string) => void counted.push(reason) }
+  const warnings = new MembershipWarnings({ log, metrics, clock })
+  for (let i = 0; i < 3; i++) warnings.heldBack(42n as AgentId, 'share')
+  warnings.heldBack(42n as AgentId, 'rate')
+  t.match(lines, [
+    { level: 'warn', agent_id: '42', msg: /1000 connections or 256 KiB/ },
+    { agent_id: '42', msg: /16 KiB a second/ },
+  ])
+  t.equal(counted.length, 4)
+  for (let i = 0; i < 500; i++) warnings.heldBack(BigInt(i) as AgentId, 'row')
+  t.equal(lines.length, 100)
+  clock.advance(600_000)
+  warnings.heldBack(42n as AgentId, 'share')
+  t.equal(lines.length, 101)
 })

@@ -174,3 +174,33 @@ t.test('each version has one content, whether it came by a snapshot or by deltas
     }
   }
 })
+
+t.test('deltas in parts, with a row read anywhere in between, end in the same row: 300 seeds', async (t) => {
+  for (let seed = 1; seed <= 300; seed++) {
+    const random = seeded(seed)
+    const own = new OwnRow(a, head)
+    const table = new Table()
+    table.put(own.snapshot())
+    for (let step = 0; step < 60; step++) {
+      const id = String(Math.floor(random() * 8))
+      const act = random()
+      if (act < 0.5) own.add(entry(id, 40 + Math.floor(random() * 3), { connectedAt: step }))
+      else if (act < 0.7) own.remove(id)
+      else if (act < 0.75) own.setState(random() < 0.5 ? 'leaving' : 'serving')
+      else if (act < 0.85) table.put(own.snapshot())
+      else {
+        const delta = own.takeDelta(250)
+        if (delta && typeof table.apply(a, delta) === 'string') t.ok(delta.to <= (table.row(a)?.version ?? 0))
+      }
+    }
+    while (own.changed) {
+      const delta = own.takeDelta(250) as RowDelta
+      if (!t.ok(delta.to > delta.from && delta.added.length <= 2)) return
+      table.apply(a, delta)
+    }
+    const expected = new Table()
+    expected.put(own.snapshot())
+    if (!t.strictSame(content(table), content(expected), `seed ${seed}`)) return
+    if (!holdersAgree(table, [40, 41, 42])) t.fail(`seed ${seed}: holders`)
+  }
+})

@@ -70,6 +70,7 @@ class World {
       addConnection: (entry: ConnectionEntry) => {
         row()?.connections.set(entry.id, entry)
         changed(new Set([entry.agentId]))
+        return true
       },
       removeConnection: (entryId: string) => {
         const entry = row()?.connections.get(entryId)

@@ -1,0 +1,241 @@
+import { createHash } from 'node:crypto'
+import type { OwnRow } from './own-row.ts'
+import { bounds, type ConnectionEntry, entryBytes } from './row.ts'
+
+/** Of what one agent has in the own row. A tenant may be anyone: what he fills is his own share, and nobody else's. */
+export const shareBounds = {
+  /** beyond this, all shares are `tightBytes`: who comes then still finds room for its first connections */
+  roomyRowBytes: bounds.rowBytes / 2,
+  tightBytes: 16 * 1024,
+  /** of one entry: a message of 256 KiB takes it */
+  entryBytes: 128 * 1024,
+  /** connections and registrations that are kept, told or not */
+  entries: 2 * bounds.connectionsOfAgent,
+  /** of changes that are told at once, after a silence; a replica's 1,000 connections of one agent are twice that */
+  burstBytes: 64 * 1024,
+  /** of changes that are told each second from then on: 100 connections that come and go */
+  bytesPerSecond: 16 * 1024,
+} as const
+
+/** Why something is not told to others: over the share, the whole row is full, or too much changed lately. */
+export type HeldBack = 'share' | 'row' | 'rate'
+
+/** Methods that connections of the same role serve alike: one of them says so in the row, for all. */
+interface MethodSet {
+  readonly key: string
+  readonly methods: readonly string[]
+  /** id of the entry in the row that names the methods */
+  carrier: string | undefined
+  /** items that want it or are told by it */
+  uses: number
+}
+
+interface Item {
+  /** undefined: it is gone, and only has to leave the row */
+  wanted: ConnectionEntry | undefined
+  set: MethodSet | undefined
+  /** the set by which it stands in the row */
+  toldSet: MethodSet | undefined
+}
+
+export interface Settled {
+  /** something that was blocked is not any more, or the other way round */
+  readonly otherBlocked: boolean
+  readonly heldBack: ReadonlySet<HeldBack>
+}
+
+const noMethods: readonly string[] = []
+
+/**
+ * What one agent should have in the own row, and brings there as far as its share allows. What came first is told
+ * first, and stays. Of connections that serve the same methods one names them: who reads the row asks what the agent
+ * serves at this replica, not which connection does.
+ */
+export class AgentShare {
+  readonly #own: OwnRow
+  readonly #items = new Map<string, Item>()
+  /** not in the row as they should be */
+  readonly #pending = new Set<string>()
+  /** did not fit: tried again when something has left */
+  readonly #blocked = new Set<string>()
+  readonly #sets = new Map<string, MethodSet>()
+  #told = 0
+  #bytes = 0
+  #spent = 0
+  #freed = false
+  /** bytes of the row when it was too full for what is blocked */
+  #fullAt: number | undefined
+
+  constructor(own: OwnRow) {
+    this.#own = own
+  }
+
+  get isEmpty(): boolean {
+    return this.#items.size === 0 && this.#spent === 0
+  }
+
+  /** Something has changed lately, or waits for time to pass. */
+  get isBusy(): boolean {
+    return this.#spent > 0 || this.#fullAt !== undefined
+  }
+
+  /** Something could be told now. */
+  get isDue(): boolean {
+    const mayFit = this.#freed && this.#blocked.size > 0
+    return (this.#pending.size > 0 || mayFit) && this.#spent <= shareBounds.burstBytes
+  }
+
+  /** Names of pods that others hear, or are about to hear. */
+  pods(): ReadonlySet<string> {
+    const pods = new Set<string>()
+    for (const [id, { wanted }] of this.#items) if (wanted && !this.#blocked.has(id)) pods.add(wanted.pod)
+    pods.delete('')
+    return pods
+  }
+
+  /** `pods` would say it, once it is told. */
+  podOf(id: string): string {
+    return this.#items.get(id)?.wanted?.pod ?? ''
+  }
+
+  /** @returns false if it is not kept: there are too many */
+  put(entry: ConnectionEntry): boolean {
+    const item = this.#items.get(entry.id) ?? { wanted: undefined, set: undefined, toldSet: undefined }
+    if (!this.#items.has(entry.id) && this.#items.size >= shareBounds.entries) return false
+    this.#items.set(entry.id, item)
+    const set = this.#setOf(entry)
+    const methods = set?.methods ?? noMethods
+    this.#want(item, methods === entry.methods ? entry : { ...entry, methods }, set)
+    this.#blocked.delete(entry.id)
+    this.#pending.add(entry.id)
+    return true
+  }
+
+  remove(id: string): void {
+    const item = this.#items.get(id)
+    if (!item) return
+    this.#want(item, undefined, undefined)
+    this.#blocked.delete(id)
+    this.#pending.add(id)
+  }
+
+  /** A second has passed. */
+  tick(): void {
+    this.#spent = Math.max(0, this.#spent - shareBounds.bytesPerSecond)
+    if (this.#fullAt === undefined || this.#own.bytes >= this.#fullAt) return
+    this.#fullAt = undefined
+    this.#freed = true
+  }
+
+  /** Brings into the row what it takes. */
+  settle(): Settled {
+    const heldBack = new Set<HeldBack>()
+    let otherBlocked = false
+    const leaving = [...this.#pending].filter((id) => !this.#items.get(id)?.wanted)
+    for (const id of [...leaving, ...this.#pending]) {
+      if (!this.#pending.has(id)) continue
+      const reason = this.#bring(id)
+      if (reason) heldBack.add(reason)
+      if (reason === 'rate') break
+      this.#pending.delete(id)
+      if (!reason) continue
+      this.#blocked.add(id)
+      otherBlocked = true
+    }
+    if (this.#freed && !heldBack.has('rate')) {
+      this.#freed = false
+      for (const id of this.#blocked) {
+        const reason = this.#bring(id)
+        if (reason === 'rate') this.#freed = true
+        if (reason) break
+        this.#blocked.delete(id)
+        otherBlocked = true
+      }
+    }
+    return { otherBlocked, heldBack }
+  }
+
+  /** @returns why the row has it not as it should be; nothing has changed then */
+  #bring(id: string): HeldBack | undefined {
+    const item = this.#items.get(id)
+    if (!item) return undefined
+    const { wanted, set, toldSet } = item
+    const told = this.#own.connections.get(id)
+    const heir = toldSet?.carrier === id && toldSet !== set ? this.#heirOf(toldSet) : undefined
+    const named = set?.carrier !== undefined && set.carrier !== id
+    const entry = wanted && (named ? { ...wanted, methods: noMethods } : wanted)
+    const heirTold = heir === undefined ? undefined : this.#own.connections.get(heir)
+    const heirEntry = heirTold && { ...heirTold, methods: toldSet?.methods ?? noMethods }
+    const cost = bytesOf(entry) + bytesOf(heirEntry)
+    const growth = cost - bytesOf(told) - bytesOf(heirTold)
+    if (cost > 0 && this.#spent > shareBounds.burstBytes) return 'rate'
+    const reason = this.#misfit(bytesOf(entry), growth, told ? 0 : 1)
+    if (entry && reason) return reason
+    if (toldSet?.carrier === id && toldSet !== set) toldSet.carrier = heir
+    if (entry) this.#own.add(entry)
+    else this.#own.remove(id)
+    if (entry && set && !named) set.carrier = id
+    if (heirEntry) this.#own.add(heirEntry)
+    this.#tell(item, entry ? set : undefined)
+    if (!entry) this.#items.delete(id)
+    this.#told += (entry ? 1 : 0) - (told ? 1 : 0)
+    this.#bytes += growth
+    this.#spent += told || entry ? cost + id.length : 0
+    if (growth < 0) this.#freed = true
+    return undefined
+  }
+
+  #misfit(entry: number, growth: number, more: number): HeldBack | undefined {
+    const { roomyRowBytes, tightBytes } = shareBounds
+    if (entry > shareBounds.entryBytes || this.#told + more > bounds.connectionsOfAgent) return 'share'
+    if (growth <= 0) return undefined
+    const limit = this.#own.bytes > roomyRowBytes ? tightBytes : bounds.agentBytes
+    if (this.#bytes + growth > bounds.agentBytes) return 'share'
+    if (this.#bytes + growth <= limit && this.#own.bytes + growth <= bounds.rowBytes) return undefined
+    this.#fullAt = this.#own.bytes
+    return 'row'
+  }
+
+  /** The newest: it is likely to stay for the longest. */
+  #heirOf(set: MethodSet): string | undefined {
+    let heir: string | undefined
+    for (const [id, item] of this.#items) {
+      if (id !== set.carrier && item.set === set && item.toldSet === set) heir = id
+    }
+    return heir
+  }
+
+  #setOf({ role, methods }: ConnectionEntry): MethodSet | undefined {
+    if (methods.length === 0) return undefined
+    const digest = createHash('sha256')
+      .update([...methods].sort().join(' '))
+      .digest('base64')
+    const key = `${role} ${digest}`
+    const known = this.#sets.get(key)
+    if (known) return known
+    const set = { key, methods, carrier: undefined, uses: 0 }
+    this.#sets.set(key, set)
+    return set
+  }
+
+  #want(item: Item, wanted: ConnectionEntry | undefined, set: MethodSet | undefined): void {
+    if (set) set.uses++
+    this.#unuse(item.set)
+    item.wanted = wanted
+    item.set = set
+  }
+
+  #tell(item: Item, set: MethodSet | undefined): void {
+    if (set) set.uses++
+    this.#unuse(item.toldSet)
+    item.toldSet = set
+  }
+
+  #unuse(set: MethodSet | undefined): void {
+    if (set && --set.uses === 0) this.#sets.delete(set.key)
+  }
+}
+
+function bytesOf(entry: ConnectionEntry | undefined): number {
+  return entry ? entryBytes(entry) : 0
+}
