@@ -21,16 +21,29 @@ export interface HomeHintsOptions {
 
 export const defaultHomeHints: HomeHintsOptions = { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200 }
 
+/** Connections that are looked at in one turn: an agent may have thousands. */
+const maxLooks = 100
+
 /** What one pod was told on one connection. */
 interface Told {
-  readonly agentId: AgentId
+  readonly agent: Hinted
   readonly pod: string
   /** the last hints, as text */
   text: string
-  /** something has changed since */
-  stale: boolean
+  /** changes that its hints take into account: a number as `changedAt` */
+  heardOf: number
+  /** changes after which it was asked to hear its hints, or needed not to be */
+  askedFor: number
   /** each ends an idle tunnel with OK, and says whether it did */
   readonly idle: Set<() => boolean>
+}
+
+/** An agent with connections that are told. */
+interface Hinted {
+  readonly id: AgentId
+  readonly told: Set<Told>
+  /** number of the last change that may concern it */
+  changedAt: number
 }
 
 /**
@@ -42,8 +55,10 @@ export class HomeHints implements Service {
   readonly #components: HomeHintsComponents
   readonly #options: HomeHintsOptions
   readonly #told = new Map<AgentConnection, Map<AgentId, Told>>()
-  readonly #byAgent = new Map<AgentId, Set<Told>>()
-  readonly #waiting = new Set<Told>()
+  readonly #agents = new Map<AgentId, Hinted>()
+  /** with connections that may have something to hear */
+  readonly #waiting = new Set<Hinted>()
+  #changes = 0
   #cancel: (() => void) | undefined
   #hurried = false
   #unsubscribe: (() => void) | undefined
@@ -75,9 +90,9 @@ export class HomeHints implements Service {
   /** What to say on a Connect that has just been opened; undefined if the connection has heard it. */
   hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined {
     const told = this.#of(connection, agentId, pod)
-    if (!told.stale) return undefined
-    told.stale = false
-    this.#waiting.delete(told)
+    if (told.heardOf >= told.agent.changedAt) return undefined
+    told.heardOf = this.#changes
+    told.askedFor = this.#changes
     const hints = this.#compute(told)
     const text = JSON.stringify(hints)
     if (text === told.text) return undefined
@@ -92,7 +107,7 @@ export class HomeHints implements Service {
     return () => void told?.idle.delete(end)
   }
 
-  #compute({ agentId, pod }: Told): Metadata {
+  #compute({ agent, pod }: Told): Metadata {
     const { placement } = this.#components
     const hints: Record<string, string[]> = {
       'kas-ping-interval-ms': [String(this.#options.pingIntervalMs)],
@@ -100,7 +115,7 @@ export class HomeHints implements Service {
     }
     if (!placement) return hints
     hints['kas-replica'] = [placement.here]
-    const placed = placement.homeOf(agentId, pod)
+    const placed = placement.homeOf(agent.id, pod)
     if (!placed) return hints
     const { home, standby } = placed
     hints['kas-home'] = [home.name]
@@ -121,27 +136,29 @@ export class HomeHints implements Service {
     }
     const known = ofConnection.get(agentId)
     if (known) return known
-    const told: Told = { agentId, pod, text: '', stale: true, idle: new Set() }
+    const agent = this.#agents.get(agentId) ?? { id: agentId, told: new Set(), changedAt: this.#changes }
+    const told: Told = { agent, pod, text: '', heardOf: -1, askedFor: this.#changes, idle: new Set() }
     ofConnection.set(agentId, told)
-    const ofAgent = this.#byAgent.get(agentId)
-    if (ofAgent) ofAgent.add(told)
-    else this.#byAgent.set(agentId, new Set([told]))
+    agent.told.add(told)
+    this.#agents.set(agentId, agent)
     return told
   }
 
   #forget(told: Told): void {
-    this.#waiting.delete(told)
-    const ofAgent = this.#byAgent.get(told.agentId)
-    ofAgent?.delete(told)
-    if (ofAgent?.size === 0) this.#byAgent.delete(told.agentId)
+    const { agent } = told
+    agent.told.delete(told)
+    if (agent.told.size > 0) return
+    this.#agents.delete(agent.id)
+    this.#waiting.delete(agent)
   }
 
   #changed(agentIds: ReadonlySet<AgentId> | 'all'): void {
-    for (const agentId of agentIds === 'all' ? this.#byAgent.keys() : agentIds) {
-      for (const told of this.#byAgent.get(agentId) ?? []) {
-        told.stale = true
-        this.#waiting.add(told)
-      }
+    this.#changes++
+    for (const agentId of agentIds === 'all' ? this.#agents.keys() : agentIds) {
+      const agent = this.#agents.get(agentId)
+      if (!agent) continue
+      agent.changedAt = this.#changes
+      this.#waiting.add(agent)
     }
     if (this.#waiting.size === 0) return
     if (this.#hurried) this.#askNext()
@@ -151,19 +168,26 @@ export class HomeHints implements Service {
   /** Asks the first that has something to hear; when leaving, all. */
   #askNext(): void {
     this.#cancel = undefined
-    for (const told of this.#waiting) {
-      this.#waiting.delete(told)
-      if (JSON.stringify(this.#compute(told)) === told.text) {
-        told.stale = false
-        continue
-      }
-      // without an idle tunnel, the next one that it opens will hear it
-      const ended = [...told.idle].some((end) => end())
-      if (!ended || this.#hurried) continue
-      if (this.#waiting.size > 0) {
+    let looks = 0
+    for (const agent of this.#waiting) {
+      for (const told of agent.told) {
+        if (told.askedFor >= agent.changedAt) continue
+        const ended = this.#ask(told)
+        if (this.#hurried || (!ended && ++looks < maxLooks)) continue
         this.#cancel = this.#components.clock.after(this.#options.spreadMs, () => this.#askNext())
+        return
       }
-      return
+      this.#waiting.delete(agent)
     }
+  }
+
+  /** @returns whether an idle tunnel ended; without one, the next that it opens will hear it */
+  #ask(told: Told): boolean {
+    told.askedFor = this.#changes
+    if (JSON.stringify(this.#compute(told)) === told.text) {
+      told.heardOf = this.#changes
+      return false
+    }
+    return [...told.idle].some((end) => end())
   }
 }
