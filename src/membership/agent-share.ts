@@ -9,6 +9,8 @@ export const shareBounds = {
   tightBytes: 16 * 1024,
   /** of one entry: a message of 256 KiB takes it */
   entryBytes: 128 * 1024,
+  /** pods whose names are told: each change of one has the homes of all computed anew, from sorted names */
+  podNames: 100,
   /** connections and registrations that are kept, told or not */
   entries: 2 * bounds.connectionsOfAgent,
   /** of changes that are told at once, after a silence; a replica's 1,000 connections of one agent are twice that */
@@ -59,6 +61,8 @@ export class AgentShare {
   /** did not fit: tried again when something has left */
   readonly #blocked = new Set<string>()
   readonly #sets = new Map<string, MethodSet>()
+  /** names of pods, and how many connections each has */
+  readonly #names = new Map<string, number>()
   #told = 0
   #bytes = 0
   #spent = 0
@@ -104,8 +108,8 @@ export class AgentShare {
     if (!this.#items.has(entry.id) && this.#items.size >= shareBounds.entries) return false
     this.#items.set(entry.id, item)
     const set = this.#setOf(entry)
-    const methods = set?.methods ?? noMethods
-    this.#want(item, methods === entry.methods ? entry : { ...entry, methods }, set)
+    const isNamed = this.#names.has(entry.pod) || this.#names.size < shareBounds.podNames
+    this.#want(item, { ...entry, methods: set?.methods ?? noMethods, pod: isNamed ? entry.pod : '' }, set)
     this.#blocked.delete(entry.id)
     this.#pending.add(entry.id)
     return true
@@ -221,8 +225,17 @@ export class AgentShare {
   #want(item: Item, wanted: ConnectionEntry | undefined, set: MethodSet | undefined): void {
     if (set) set.uses++
     this.#unuse(item.set)
+    this.#countName(wanted?.pod, 1)
+    this.#countName(item.wanted?.pod, -1)
     item.wanted = wanted
     item.set = set
+  }
+
+  #countName(pod = '', change: 1 | -1): void {
+    if (pod === '') return
+    const count = (this.#names.get(pod) ?? 0) + change
+    if (count > 0) this.#names.set(pod, count)
+    else this.#names.delete(pod)
   }
 
   #tell(item: Item, set: MethodSet | undefined): void {

@@ -58,7 +58,7 @@ export class AgentShares {
     this.#shares.set(agentId, share)
     this.#agentIds.set(id, agentId)
     this.#isDue(agentId)
-    if (entry.pod !== pod) this.#components.podsChanged(agentId)
+    if (share.podOf(id) !== pod) this.#components.podsChanged(agentId)
     return true
   }
 

@@ -218,6 +218,21 @@ t.test('pods are those that others hear, or are about to', async (t) => {
   t.ok(world.podChanges.length > 0)
 })
 
+t.test('a hundred pods of an agent are told by name', async (t) => {
+  const world = new World()
+  const { podNames } = shareBounds
+  for (let i = 0; i < podNames * 3; i++) world.shares.put(entry(`e${i}`, evil, { pod: `pod-${Math.floor(i / 2)}` }))
+  world.settle()
+  t.equal(world.heard(evil).length, podNames * 3)
+  t.equal(world.heard(evil).filter(({ pod }) => pod !== '').length, podNames * 2)
+  t.equal([...world.shares.pods(BigInt(evil) as AgentId)].length, podNames)
+  world.shares.remove('e0')
+  world.shares.remove('e1')
+  world.shares.put(entry('late', evil, { pod: 'late' }))
+  world.settle()
+  t.equal(world.heard(evil).find(({ id }) => id === 'late')?.pod, 'late')
+})
+
 t.test('others hear all that agents within their shares serve, whatever comes and goes: 200 seeds', async (t) => {
   for (let seed = 1; seed <= 200; seed++) {
     const world = new World()
