@@ -1,4 +1,5 @@
 import type { Clock } from '../lib/clock.ts'
+import { KasError } from '../lib/errors.ts'
 import { Announcer, maxNewsBytes } from './announcer.ts'
 import { Attendance } from './attendance.ts'
 import type { MembershipMetrics } from './metrics.ts'
@@ -33,6 +34,8 @@ export interface GossipRulesComponents {
   /** brings into the own row what should be published with it; absent: it is there already */
   gather?(): void
   changed(change: TableChange): void
+  /** `changed` threw: a fault of this program, and of no peer */
+  changedFailed(error: unknown): void
   /** a pull failed; it is tried again */
   pullFailed(owner: InstanceId, error: unknown): void
 }
@@ -153,51 +156,63 @@ export class GossipRules {
       metrics.refused('oversized')
       return false
     }
-    try {
-      const { instance, news } = decodeNews(bytes)
-      if (instance !== author) {
-        metrics.refused('author')
-        return false
-      }
-      metrics.received(news?.kind ?? 'unknown')
-      this.#attendance.heard(author)
-      if (news && !this.#farewells.has(author)) this.#take(author, news, bytes.length)
-      return true
-    } catch {
+    const decoded = decode(bytes)
+    if (!decoded) {
       metrics.refused('malformed')
       return false
     }
+    const { instance, news } = decoded
+    if (instance !== author) {
+      metrics.refused('author')
+      return false
+    }
+    metrics.received(news?.kind ?? 'unknown')
+    this.#attendance.heard(author)
+    if (!news || this.#farewells.has(author)) return true
+    return this.#take(author, news, bytes.length)
   }
 
-  #take(author: InstanceId, news: News, bytes: number): void {
+  /** @returns false if it is out of bounds */
+  #take(author: InstanceId, news: News, bytes: number): boolean {
     const { table } = this.#components
+    if (news.kind === 'delta') return this.#takeDelta(author, news.delta, bytes)
     if (news.kind === 'farewell') {
       const [oldest] = this.#farewells
       if (oldest !== undefined && this.#farewells.size >= maxFarewells) this.#farewells.delete(oldest)
       this.#farewells.add(author)
       this.#repair.drop(author)
       this.#forget(author)
-    } else if (news.kind === 'beat') {
+    } else {
       const known = table.row(author)?.version
       if (known === undefined || known < news.version) this.#need(author, news.version)
-    } else this.#takeDelta(author, news.delta, bytes)
+    }
+    return true
   }
 
-  #takeDelta(author: InstanceId, delta: RowDelta, bytes: number): void {
+  #takeDelta(author: InstanceId, delta: RowDelta, bytes: number): boolean {
     const applied = this.#apply(author, delta)
     if (applied === 'gap' || applied === 'unknown') {
       this.#need(author, delta.to)
       this.#repair.hold(author, delta, bytes)
-    } else if (applied !== 'old') {
+    } else if (typeof applied === 'object') {
       this.#repair.advanced(author, delta.to, (held) => {
         this.#apply(author, held)
         return this.#components.table.row(author)?.version ?? 0
       })
     }
+    return applied !== 'refused'
   }
 
-  #apply(author: InstanceId, delta: RowDelta): Applied {
-    const applied = this.#components.table.apply(author, delta)
+  #apply(author: InstanceId, delta: RowDelta): Applied | 'refused' {
+    const { table, metrics } = this.#components
+    let applied: Applied
+    try {
+      applied = table.apply(author, delta)
+    } catch (error) {
+      if (KasError.from(error).code !== 'INVALID_MESSAGE') throw error
+      metrics.refused('malformed')
+      return 'refused'
+    }
     this.#tell(applied)
     return applied
   }
@@ -224,6 +239,20 @@ export class GossipRules {
   }
 
   #tell(applied: Applied): void {
-    if (typeof applied !== 'string') this.#components.changed(applied)
+    if (typeof applied === 'string') return
+    try {
+      this.#components.changed(applied)
+    } catch (error) {
+      this.#components.changedFailed(error)
+    }
+  }
+}
+
+/** @returns undefined if they are malformed or out of bounds */
+function decode(bytes: Uint8Array): ReturnType<typeof decodeNews> | undefined {
+  try {
+    return decodeNews(bytes)
+  } catch {
+    return undefined
   }
 }

@@ -81,6 +81,11 @@ export class MembershipWarnings {
     this.#log.debug({ instance, error }, 'The row of a replica could not be fetched')
   }
 
+  /** A fault of this program, and of no replica. */
+  listenerFailed(error: unknown): void {
+    this.#log.error({ error }, 'What follows from a change of the replicas or of their agents has failed here')
+  }
+
   heldBack(agentId: AgentId, reason: HeldBack): void {
     this.#metrics.heldBack(reason)
     const now = this.#clock.now()

@@ -77,7 +77,8 @@ export class Membership implements Service {
     const changed = (change: TableChange) => this.#changed(change)
     const pullFailed = (owner: InstanceId, error: unknown) => warnings.pullFailed(owner, error)
     const gather = () => this.#shares.gather()
-    const parts = { clock, random, network: gossip, own, table, metrics, gather, changed, pullFailed }
+    const changedFailed = (error: unknown) => warnings.listenerFailed(error)
+    const parts = { clock, random, network: gossip, own, table, metrics, gather, changed, changedFailed, pullFailed }
     this.#rules = new GossipRules(parts, timers)
     this.#shares = new AgentShares({
       clock,
@@ -300,11 +301,22 @@ export class Membership implements Service {
   }
 
   #emit(change: MembershipChange): void {
-    for (const listener of [...this.#listeners]) listener(change)
+    this.#tell(this.#listeners, change)
   }
 
   #emitOwnPods(agentId: AgentId): void {
-    for (const listener of [...this.#ownListeners]) listener(agentId)
+    this.#tell(this.#ownListeners, agentId)
+  }
+
+  /** One that fails keeps nobody else from hearing. */
+  #tell<Told>(listeners: ReadonlySet<(told: Told) => void>, told: Told): void {
+    for (const listener of [...listeners]) {
+      try {
+        listener(told)
+      } catch (error) {
+        this.#warnings.listenerFailed(error)
+      }
+    }
   }
 
   #discovered(): void {

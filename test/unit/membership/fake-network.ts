@@ -19,6 +19,9 @@ export class FakeReplica {
   readonly pulls: InstanceId[] = []
   readonly published: Uint8Array[] = []
   readonly refused: string[] = []
+  /** of those that hear of changes */
+  readonly failures: unknown[] = []
+  onChange: (change: TableChange) => void = () => undefined
 
   constructor(network: FakeNetwork, name: string) {
     this.instance = instance(name)
@@ -43,7 +46,11 @@ export class FakeReplica {
         own: this.own,
         table: this.table,
         metrics,
-        changed: (change) => void this.changes.push(change),
+        changed: (change) => {
+          this.changes.push(change)
+          this.onChange(change)
+        },
+        changedFailed: (error) => void this.failures.push(error),
         pullFailed: () => undefined,
       },
       defaultTimers,

@@ -355,3 +355,30 @@ t.test('nothing runs after the stop', async (t) => {
   await settled()
   t.equal(net.clock.pending, 0)
 })
+
+t.test(
+  'a fault of ours in who hears of a change is told as that: the news are taken, and nobody is refused',
+  async (t) => {
+    const {
+      network: net,
+      replicas: [a, b],
+    } = await network(t, 'a', 'b')
+    const fault = new Error('a listener fails')
+    b.onChange = () => {
+      throw fault
+    }
+    const delta = { from: 1, to: 2, removed: [], added: [entry('1')] }
+    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta })))
+    t.strictSame(ids(b, a), ['1'])
+    t.strictSame(b.failures, [fault])
+    a.own.add(entry('1'))
+    a.own.add(entry('2'))
+    b.rules.refresh(a.instance)
+    await net.advance(100)
+    t.strictSame(ids(b, a), ['1', '2'])
+    t.strictSame(b.failures, [fault, fault])
+    t.equal(b.pulls.length, 2, 'and no pull is tried again for it')
+    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'farewell' })))
+    t.strictSame(b.refused, [])
+  },
+)
