@@ -7,6 +7,7 @@ import type { Service } from '../lib/service.ts'
 import type { Tracer } from '../lib/tracing/tracer.ts'
 import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
 import type { Handler, ServerSessionEvents } from '../proto/grpc/server-session.ts'
+import { unreachableGossip } from './config/gossip-listen.ts'
 import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
 import { readPrivateApiSecret } from './config/secret-file.ts'
 import type { KasConfig } from './config.ts'
@@ -65,6 +66,8 @@ export class Cluster implements Service {
     const { identity } = options
     const log = components.log.child({ mod_name: 'cluster' })
     this.#place = placeOf(options, log)
+    const unreachable = unreachableGossip(options.config.cluster)
+    if (unreachable !== undefined) log.warn(unreachable)
     this.membership = createMembership({ ...components, log }, { ...options, place: this.#place })
     const { tracer } = components
     this.replicas = new Replicas({ membership: this.membership, identity, log, ...(tracer ? { tracer } : {}) })

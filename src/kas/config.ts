@@ -13,6 +13,7 @@ import { KasError } from '../lib/errors.ts'
 import { clusterName, clusterTexts } from './config/cluster-texts.ts'
 import { discoverySchema } from './config/discovery.ts'
 import { type EnvironmentSettings, environmentSettings } from './config/environment.ts'
+import { type GossipListen, gossipListen, gossipListenSchema } from './config/gossip-listen.ts'
 import { addressForms, isSocketPath, networks, parseListenAddress, socketPathForm } from './config/listen-address.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { unusedKeys } from './config/unused-keys.ts'
@@ -148,7 +149,7 @@ export const kasConfigSchema = blockSchema({
   cluster: blockSchema({
     name: clusterName,
     discovery: discoverySchema,
-    listen: listenSchema(':8156', { network: z.enum(['tcp', 'tcp4', 'tcp6']).prefault('tcp') }),
+    listen: gossipListenSchema,
     ...clusterTexts,
   }),
 })
@@ -156,7 +157,12 @@ export const kasConfigSchema = blockSchema({
 /** What GitLab is told where `cluster.advertised_version` does not say. */
 export const defaultAdvertisedVersion = 'v18.5.0'
 
-export type KasConfig = z.output<typeof kasConfigSchema>
+type KasFile = z.output<typeof kasConfigSchema>
+
+/** What the file says, and what follows from it. */
+export type KasConfig = Omit<KasFile, 'cluster'> & {
+  readonly cluster: Omit<KasFile['cluster'], 'listen'> & { readonly listen: GossipListen }
+}
 
 export interface LoadedKasConfig {
   readonly config: KasConfig
@@ -180,12 +186,12 @@ export function parseKasConfig(file: string, content: string, env: Environment =
   return complete(file, parseConfig(file, content, kasConfigSchema, unusedKeys), env)
 }
 
-function complete(file: string, loaded: LoadedConfig<KasConfig>, env: Environment): LoadedKasConfig {
+function complete(file: string, loaded: LoadedConfig<KasFile>, env: Environment): LoadedKasConfig {
   const settings = environmentSettings(env)
   if (settings.problems.length > 0) {
     throw new KasError({ code: 'SETTINGS_INVALID', file: 'environment', problems: settings.problems })
   }
-  const cluster = clusterOf(loaded.value.cluster, settings.cluster)
+  const cluster = clusterOf(loaded.value, settings.cluster)
   const socket = loaded.value.ops.socket ?? settings.opsSocket
   const config = { ...loaded.value, cluster, ops: { ...(socket === undefined ? {} : { socket }) } }
   const problems = [...missing(config), ...unreachable(config)]
@@ -197,13 +203,13 @@ function complete(file: string, loaded: LoadedConfig<KasConfig>, env: Environmen
 }
 
 /** Discovery is taken from one place as a whole: sources of the file and of the environment do not mix. */
-function clusterOf(file: KasConfig['cluster'], env: EnvironmentSettings['cluster']): KasConfig['cluster'] {
+function clusterOf({ cluster: file, private_api }: KasFile, env: EnvironmentSettings['cluster']): KasConfig['cluster'] {
   return {
     ...file,
     ...(file.name === undefined && env.name !== undefined ? { name: env.name } : {}),
     ...(env.discovery ? { discovery: { static: [], ...env.discovery } as KasConfig['cluster']['discovery'] } : {}),
-    ...(env.listen ? { listen: { ...file.listen, ...env.listen } } : {}),
     ...env.texts,
+    listen: gossipListen({ ...file.listen, ...env.listen }, private_api.listen),
   }
 }
 

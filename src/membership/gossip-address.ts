@@ -6,7 +6,7 @@ import { parseHostPort, plainAddress } from '../lib/host-port.ts'
 /** Addresses as the rest of kas writes them, and as libp2p does. */
 
 export interface ListenAddress {
-  /** an IP address */
+  /** an IP address, or a name that leads to one; without it, all interfaces */
   readonly host?: string
   /** 0: any that is free */
   readonly port: number

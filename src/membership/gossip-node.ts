@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
 import { privateKeyFromRaw } from '@libp2p/crypto/keys'
 import { type GossipSub, gossipsub, StrictSign } from '@libp2p/gossipsub'
 import { type Identify, identify } from '@libp2p/identify'
@@ -45,11 +47,12 @@ export async function createGossipNode(
   { privateKey, admit, admitMember, isBanned }: GossipNodeComponents,
   { secret, previousSecret, listen, handshakeMs }: GossipNodeOptions,
 ): Promise<GossipNode> {
+  const address = listenMultiaddr({ ...listen, ...(await addressOf(listen)) })
   return await createLibp2p({
     start: false,
     privateKey,
     nodeInfo: { name: 'kas', version: '1', userAgent: 'kas' },
-    addresses: { listen: [listenMultiaddr(listen)] },
+    addresses: { listen: [address] },
     transports: [tcp({ listenOpts: bothFamilies })],
     connectionEncrypters: noiseOf(secret, previousSecret),
     streamMuxers: [yamux()],
@@ -72,6 +75,11 @@ export async function createGossipNode(
     connectionMonitor: { enabled: false },
     services: { identify: identify(), pubsub: gossipsub(pubsubOptions) },
   })
+}
+
+/** libp2p takes no name. */
+async function addressOf({ host = '' }: ListenAddress): Promise<{ host: string }> {
+  return { host: host === '' || isIP(host) !== 0 ? host : (await lookup(host)).address }
 }
 
 /** libp2p hands them on to node:net, which would listen on IPv6 alone */

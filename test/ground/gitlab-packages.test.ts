@@ -75,7 +75,7 @@ t.test("what is said of the Linux package makes a cluster of its nodes' replicas
   for (const [way, env] of Object.entries(ways)) {
     const { cluster } = parseKasConfig('gitlab-kas-config.yml', text, env).config
     const discovery = { static: ['10.0.0.10:8156', '10.0.0.11:8156', '10.0.0.12:8156'] }
-    t.match(cluster, { name: 'kas-0', discovery, listen: { address: ':8156' } }, way)
+    t.match(cluster, { name: 'kas-0', discovery, listen: { address: '0.0.0.0:8156' } }, way)
   }
   t.ok(page.includes("gitlab_kas['private_api_listen_address'] = '0.0.0.0:8155'"))
 })
