@@ -17,6 +17,8 @@ export const shareBounds = {
   burstBytes: 64 * 1024,
   /** of changes that are told each second from then on: 100 connections that come and go */
   bytesPerSecond: 16 * 1024,
+  /** what a batch with changes of the agent counts beside its bytes: all that wait for the agent hear of it */
+  batchBytes: 4 * 1024,
 } as const
 
 /** Why something is not told to others: over the share, the whole row is full, or too much changed lately. */
@@ -134,6 +136,7 @@ export class AgentShare {
   /** Brings into the row what it takes. */
   settle(): Settled {
     const heldBack = new Set<HeldBack>()
+    const version = this.#own.version
     let otherBlocked = false
     const leaving = [...this.#pending].filter((id) => !this.#items.get(id)?.wanted)
     for (const id of [...leaving, ...this.#pending]) {
@@ -156,6 +159,7 @@ export class AgentShare {
         otherBlocked = true
       }
     }
+    if (this.#own.version > version) this.#spent += shareBounds.batchBytes
     return { otherBlocked, heldBack }
   }
 

@@ -9,6 +9,8 @@ export interface Holder {
   readonly address: string | undefined
   /** of the agent, at least one */
   readonly connections: readonly ConnectionEntry[]
+  /** of all of them */
+  readonly methods: ReadonlySet<string>
 }
 
 /** One name, with the instance that counts for it. */
@@ -85,8 +87,8 @@ export class Members {
     return named.map(({ row, instances }) => ({ name: row.head.name, instances }))
   }
 
-  holder({ row, connections }: Held): Holder {
-    return { row, connections, address: this.addressOf(row) }
+  holder({ row, connections, methods }: Held): Holder {
+    return { row, connections, methods, address: this.addressOf(row) }
   }
 
   /** The connected instance that listens at `address` as it tells, and comes from its host. */

@@ -3,7 +3,7 @@ import { KasError } from '../lib/errors.ts'
 import { formatHostPort, isLoopbackHost } from '../lib/host-port.ts'
 import type { Logger } from '../lib/log.ts'
 import type { AgentId } from '../proto/call.ts'
-import { type HeldBack, shareBounds } from './agent-share.ts'
+import type { HeldBack } from './agent-share.ts'
 import type { MembershipMetrics } from './metrics.ts'
 import type { DialResult } from './reconciler.ts'
 import { bounds, type InstanceId, type RowHead } from './row.ts'
@@ -22,7 +22,7 @@ const maxHeldBackNamed = 100
 const heldBackTexts: Record<HeldBack, string> = {
   share: `An agent has more here than other replicas are told of one, ${bounds.connectionsOfAgent} connections or ${bounds.agentBytes / 1024} KiB: the rest serves calls that come in here alone`,
   row: 'Agents have more here than other replicas are told in all: what this one has beyond that serves calls that come in here alone',
-  rate: `The connections of an agent change faster than other replicas are told, ${shareBounds.bytesPerSecond / 1024} KiB a second: they hear of it late`,
+  rate: 'The connections of an agent change often: other replicas are told some seconds late',
 }
 
 /** What an operator should know of the other replicas, said once each time that it begins. */
@@ -96,7 +96,7 @@ export class MembershipWarnings {
     const key = `${reason} ${agentId}`
     if (this.#heldBack.has(key) || this.#heldBack.size >= maxHeldBackNamed) return
     this.#heldBack.add(key)
-    this.#log.warn({ agent_id: String(agentId) }, heldBackTexts[reason])
+    this.#log[reason === 'rate' ? 'info' : 'warn']({ agent_id: String(agentId) }, heldBackTexts[reason])
   }
 
   twins(twins: readonly { readonly name: string; readonly instances: number }[]): void {

@@ -24,10 +24,48 @@ export interface TableChange {
  */
 export type Applied = TableChange | 'old' | 'gap' | 'unknown'
 
-/** Connections of one agent at one replica. */
+/** Connections of one agent at one replica. Each call that waits for the agent asks for them after each change. */
 export interface Held {
   readonly row: Row
   readonly connections: readonly ConnectionEntry[]
+  /** of all its connections */
+  readonly methods: ReadonlySet<string>
+}
+
+class AgentEntries implements Held {
+  readonly row: Row
+  readonly byId = new Map<string, ConnectionEntry>()
+  #connections: readonly ConnectionEntry[] | undefined
+  #methods: ReadonlySet<string> | undefined
+
+  constructor(row: Row) {
+    this.row = row
+  }
+
+  get connections(): readonly ConnectionEntry[] {
+    this.#connections ??= [...this.byId.values()]
+    return this.#connections
+  }
+
+  get methods(): ReadonlySet<string> {
+    this.#methods ??= new Set(this.connections.flatMap(({ methods }) => methods))
+    return this.#methods
+  }
+
+  set(entry: ConnectionEntry): void {
+    this.byId.set(entry.id, entry)
+    this.#changed()
+  }
+
+  delete(id: string): void {
+    this.byId.delete(id)
+    this.#changed()
+  }
+
+  #changed(): void {
+    this.#connections = undefined
+    this.#methods = undefined
+  }
 }
 
 /** One row, indexed by agent. */
@@ -36,7 +74,7 @@ class TableRow implements Row {
   version: number
   head: RowHead
   readonly connections = new Map<string, ConnectionEntry>()
-  readonly byAgent = new Map<AgentId, Map<string, ConnectionEntry>>()
+  readonly byAgent = new Map<AgentId, AgentEntries>()
   #bytes = 0
 
   constructor({ instance, version, head, connections }: RowSnapshot) {
@@ -50,9 +88,9 @@ class TableRow implements Row {
     this.remove(entry.id)
     this.connections.set(entry.id, entry)
     this.#bytes += entryBytes(entry)
-    const ofAgent = this.byAgent.get(entry.agentId)
-    if (ofAgent) ofAgent.set(entry.id, entry)
-    else this.byAgent.set(entry.agentId, new Map([[entry.id, entry]]))
+    const ofAgent = this.byAgent.get(entry.agentId) ?? new AgentEntries(this)
+    ofAgent.set(entry)
+    this.byAgent.set(entry.agentId, ofAgent)
   }
 
   remove(id: string): void {
@@ -62,14 +100,14 @@ class TableRow implements Row {
     this.#bytes -= entryBytes(entry)
     const ofAgent = this.byAgent.get(entry.agentId)
     ofAgent?.delete(id)
-    if (ofAgent?.size === 0) this.byAgent.delete(entry.agentId)
+    if (ofAgent?.byId.size === 0) this.byAgent.delete(entry.agentId)
   }
 
   /** @throws KasError INVALID_MESSAGE */
   checkBounds(agentIds: Iterable<AgentId>): void {
     if (this.#bytes > bounds.rowBytes) throw outOfBounds('the size of a row')
     for (const agentId of agentIds) {
-      const count = this.byAgent.get(agentId)?.size ?? 0
+      const count = this.byAgent.get(agentId)?.byId.size ?? 0
       if (count > bounds.connectionsOfAgent) throw outOfBounds('the number of connections of an agent')
     }
   }
@@ -97,10 +135,7 @@ export class Table {
 
   /** Who has connections of the agent, in the order in which they came. */
   holders(agentId: AgentId): readonly Held[] {
-    return Array.from(this.#holders.get(agentId)?.values() ?? [], (row) => ({
-      row,
-      connections: [...(row.byAgent.get(agentId)?.values() ?? [])],
-    }))
+    return Array.from(this.#holders.get(agentId)?.values() ?? []).flatMap((row) => row.byAgent.get(agentId) ?? [])
   }
 
   /**

@@ -4,7 +4,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
-import type { Holder, InstanceId, Membership } from '../../membership/membership.ts'
+import type { InstanceId, Membership } from '../../membership/membership.ts'
 import type { AgentId } from '../../proto/call.ts'
 import { dialReplica } from './dial-replica.ts'
 import { LinkWarnings } from './link-warnings.ts'
@@ -102,7 +102,7 @@ export class Replicas implements Service {
   /** Other replicas that hold a connection of the agent. */
   holds(agentId: AgentId): boolean {
     const { membership } = this.#components
-    return membership.holders(agentId).some(({ connections }) => connections.some(({ methods }) => methods.length > 0))
+    return membership.holders(agentId).some(({ methods }) => methods.size > 0)
   }
 
   /**
@@ -111,7 +111,7 @@ export class Replicas implements Service {
    */
   ways(agentId: AgentId, method: string): Way[] {
     const { membership } = this.#components
-    const holders = membership.holders(agentId).filter(({ connections }) => serves(connections, method))
+    const holders = membership.holders(agentId).filter(({ methods }) => methods.has(method))
     if (holders.length === 0) return []
     const names = membership.rank(String(agentId))
     const rank = (name: string) => (names.includes(name) ? names.indexOf(name) : names.length)
@@ -199,10 +199,6 @@ export class Replicas implements Service {
   #tell(agentId: AgentId): void {
     for (const listener of [...(this.#listeners.get(agentId) ?? [])]) listener()
   }
-}
-
-function serves(connections: Holder['connections'], method: string): boolean {
-  return connections.some(({ methods }) => methods.includes(method))
 }
 
 function compare(left: readonly number[], right: readonly number[]): number {

@@ -161,6 +161,17 @@ t.test('changes without end cost the others little, and end with what is', async
   t.equal(world.clock.pending, 0)
 })
 
+t.test('an agent that changes a little all the time is in four batches a second', async (t) => {
+  const world = new World()
+  for (let batch = 0; batch < 30 * 20; batch++) {
+    world.shares.put(entry('e', evil, { pod: `pod-${batch}` }))
+    world.pass(50)
+  }
+  const { burstBytes, bytesPerSecond, batchBytes } = shareBounds
+  const most = burstBytes / batchBytes + (30 * bytesPerSecond) / batchBytes
+  t.ok(world.deltas.length <= most + 1 && world.deltas.length > 30, `${world.deltas.length} in 30 s`)
+})
+
 t.test('what comes and goes between two batches costs nothing', async (t) => {
   const world = new World()
   for (let i = 0; i < 1000; i++) {
@@ -251,9 +262,9 @@ t.test('others hear all that agents within their shares serve, whatever comes an
         wanted.delete(id)
         world.shares.remove(id)
       }
-      if (random() < 0.5) world.publish()
+      if (random() < 0.5) world.pass(200)
     }
-    world.publish()
+    world.settle()
     for (const agentId of [40, 41]) {
       const here = [...wanted.values()].filter((one) => one.agentId === BigInt(agentId))
       const served = (list: readonly ConnectionEntry[]) =>

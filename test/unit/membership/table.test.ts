@@ -204,3 +204,20 @@ t.test('deltas in parts, with a row read anywhere in between, end in the same ro
     if (!holdersAgree(table, [40, 41, 42])) t.fail(`seed ${seed}: holders`)
   }
 })
+
+t.test('what an agent serves at a replica is put together once for all who ask, until it changes', async (t) => {
+  const table = new Table()
+  const connections = [entry('1'), entry('2', 42, { methods: ['/a.B/C', '/a.B/D'] }), entry('3', 43, { methods: [] })]
+  table.put({ instance: a, version: 1, head, connections })
+  const held = () => table.holders(agent(42))[0]
+  t.strictSame(held()?.methods, new Set(['/a.B/C', '/a.B/D']))
+  t.strictSame(table.holders(agent(43))[0]?.methods, new Set())
+  t.equal(held()?.methods, held()?.methods)
+  t.equal(held()?.connections, held()?.connections)
+  const before = held()?.connections
+  table.apply(a, { from: 1, to: 2, removed: ['2'], added: [] })
+  t.strictSame(held()?.methods, new Set(['/a.B/C']))
+  t.equal(before?.length, 2, 'who had asked keeps what was')
+  table.apply(a, { from: 2, to: 3, removed: [], added: [entry('1', 42, { methods: ['/x.Y/Z'] })] })
+  t.strictSame(held()?.methods, new Set(['/x.Y/Z']))
+})

@@ -105,12 +105,7 @@ function waysOf(
   const holding = rest.filter(({ connections }) => connections.some(({ registration }) => !registration))
   return [
     ...served.map((instance) => report(instance, true)),
-    ...holding.map(({ row, connections }) =>
-      report(
-        row.instance,
-        connections.some(({ methods }) => methods.includes(method)),
-      ),
-    ),
+    ...holding.map(({ row, methods }) => report(row.instance, methods.has(method))),
   ]
 }
 

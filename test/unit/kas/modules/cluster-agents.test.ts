@@ -55,7 +55,8 @@ class World {
       holders: (agentId: AgentId) =>
         [...this.rows.values()].flatMap((one) => {
           const connections = [...one.connections.values()].filter((entry) => entry.agentId === agentId)
-          return one.instance === id || connections.length === 0 ? [] : [{ row: one, address: undefined, connections }]
+          const held = { row: one, address: undefined, connections, methods: new Set<string>() }
+          return one.instance === id || connections.length === 0 ? [] : [held]
         }),
       members: () =>
         [...this.rows.values()].map((one): Member => {
