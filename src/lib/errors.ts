@@ -140,6 +140,12 @@ const table = {
     413,
     (d) => `received message larger than max (${d.bytes} vs. ${d.maxBytes})`,
   ),
+  /** of a request or an answer that is carried inside a call */
+  HTTP_HEAD_TOO_LARGE: row<{ limit: number; unit: string }>(
+    Code.RESOURCE_EXHAUSTED,
+    502,
+    (d) => `The head of the HTTP message has more than ${d.limit} ${d.unit}`,
+  ),
   CONFIGURATION_INVALID: row<{ detail: string }>(Code.FAILED_PRECONDITION, 422, (d) => `Config: ${d.detail}`),
   REPOSITORY_FAILED: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => `Repository: ${d.detail}`),
   PUSH_EVENT_UNTOLD: row(Code.UNAVAILABLE, 503, 'Failed to publish the push event'),

@@ -1,7 +1,8 @@
 import { KasError } from '../lib/errors.ts'
+import { headerExtraName, readModuleRequestHeader, readRequestHeader, readResponseHeader } from './http-head.ts'
 import type { OrderTable } from './message-order.ts'
 import { readPayload } from './reverse-tunnel.ts'
-import { readEntry, writeByteValue, writeEntries, writeUtf8Value } from './values.ts'
+import { writeByteValue, writeEntries, writeUtf8Value } from './values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire.ts'
 
 /**
@@ -55,8 +56,6 @@ export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesA
 export const gitlabAccessMethod = '/gitlab.agent.gitlab_access.rpc.GitlabAccess/MakeRequest'
 
 const kinds = ['', 'header', 'data', 'trailer', 'upgradeData'] as const
-const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'
-const moduleExtraName = 'gitlab.agent.gitlab_access.rpc.HeaderExtra'
 const headerExtraType = `type.googleapis.com/${headerExtraName}`
 const trailer = Uint8Array.of(0x1a, 0)
 const writer = new BackwardWriter()
@@ -98,17 +97,17 @@ export const encodeHttpResponse = {
   },
 }
 
-/** @throws KasError INVALID_MESSAGE */
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
 export function decodeHttpRequest(bytes: Uint8Array): HttpRequestMessage {
   return decode(bytes, 'HttpRequest', readRequestHeader)
 }
 
-/** @throws KasError INVALID_MESSAGE */
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
 export function decodeModuleRequest(bytes: Uint8Array): HttpMessage<ModuleRequestHeader> {
   return decode(bytes, 'HttpRequest', readModuleRequestHeader)
 }
 
-/** @throws KasError INVALID_MESSAGE */
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
 export function decodeHttpResponse(bytes: Uint8Array): HttpResponseMessage {
   return decode(bytes, 'HttpResponse', readResponseHeader)
 }
@@ -122,6 +121,9 @@ export const httpMessageOrder = {
   upgradeData: ['upgradeData', 'EOF'],
 } as const satisfies OrderTable
 
+/** Fields of the oneof in one message, of which the last counts: encoders write one, and two million would fit. */
+const maxSettings = 16
+
 const canonicalNames = new Map<string, string>()
 const maxCanonicalNames = 1000
 /** longer names are not kept: they come from callers and agents */
@@ -132,7 +134,11 @@ export function canonicalHeaderName(name: string): string {
   const known = canonicalNames.get(name)
   if (known !== undefined) return known
   const canonical = name.toLowerCase().replace(/(^|-)[a-z]/g, (start) => start.toUpperCase())
-  if (name.length <= maxKeptNameLength && canonicalNames.size < maxCanonicalNames) canonicalNames.set(name, canonical)
+  if (name.length <= maxKeptNameLength) {
+    // made-up names push out the usual ones, but not for ever
+    if (canonicalNames.size >= maxCanonicalNames) canonicalNames.clear()
+    canonicalNames.set(name, canonical)
+  }
   return canonical
 }
 
@@ -177,123 +183,19 @@ function writeImpersonation(impersonation: Impersonation): void {
 
 function decode<Header>(bytes: Uint8Array, type: string, readHeader: (reader: Reader) => Header): HttpMessage<Header> {
   let message: HttpMessage<Header> | undefined
+  let settings = 0
   const reader = new Reader(bytes)
   while (reader.next()) {
     const kind = kinds[reader.field]
+    if (!kind) continue
+    settings += 1
+    if (settings > maxSettings) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: `${type}.message is set more than ${maxSettings} times` })
+    }
     if (kind === 'data' || kind === 'upgradeData') message = { kind, data: readPayload(reader.message) }
     else if (kind === 'trailer') message = { kind }
-    else if (kind === 'header') message = { kind, header: readHeader(reader.message) }
+    else message = { kind, header: readHeader(reader.message) }
   }
   if (!message) throw new KasError({ code: 'INVALID_MESSAGE', detail: `no field of ${type}.message is set` })
   return message
-}
-
-function readRequestHeader(reader: Reader): HttpRequestHeader {
-  const { extra: impersonation, ...header } = readHeader(reader, readImpersonationExtra)
-  return impersonation ? { ...header, impersonation } : header
-}
-
-function readModuleRequestHeader(reader: Reader): ModuleRequestHeader {
-  const { extra: moduleName, ...header } = readHeader(reader, readModuleExtra)
-  if (!moduleName) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra needs module_name' })
-  }
-  return { ...header, moduleName }
-}
-
-function readHeader<Extra>(reader: Reader, readExtra: (any: Reader) => Extra | undefined) {
-  let request: ReturnType<typeof readRequest> | undefined
-  let contentLength: number | undefined
-  let extra: Extra | undefined
-  while (reader.next()) {
-    if (reader.field === 1) request = readRequest(reader.message)
-    else if (reader.field === 2) extra = readExtra(reader.message)
-    else if (reader.field === 3) contentLength = reader.int
-  }
-  if (!request?.method || !request.urlPath) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header needs request, method and url_path' })
-  }
-  if (contentLength !== undefined && contentLength < -1) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: `content_length ${contentLength} is under -1` })
-  }
-  return { ...request, ...(contentLength === undefined ? {} : { contentLength }), extra }
-}
-
-function readRequest(reader: Reader) {
-  const request = { method: '', urlPath: '', query: [] as [string, string[]][], header: [] as Headers }
-  while (reader.next()) {
-    if (reader.field === 1) request.method = reader.utf8
-    else if (reader.field === 2) request.header.push(readEntry(reader, 'latin1'))
-    else if (reader.field === 3) request.urlPath = reader.utf8
-    else if (reader.field === 4) request.query.push(readEntry(reader, 'utf8'))
-  }
-  return request
-}
-
-function readResponseHeader(reader: Reader): HttpResponseHeader {
-  const header = { statusCode: 0, status: '', header: [] as Headers }
-  let found = false
-  while (reader.next()) {
-    if (reader.field !== 1) continue
-    found = true
-    const response = reader.message
-    while (response.next()) {
-      if (response.field === 1) header.statusCode = response.int
-      else if (response.field === 2) header.status = response.utf8
-      else if (response.field === 3) header.header.push(readEntry(response, 'latin1'))
-    }
-  }
-  if (!found) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpResponse.Header needs response' })
-  return header
-}
-
-function readImpersonationExtra(any: Reader): Impersonation | undefined {
-  const value = readAny(any, headerExtraName)
-  while (value?.next()) if (value.field === 1) return readImpersonation(value.message)
-  return undefined
-}
-
-function readModuleExtra(any: Reader): string | undefined {
-  const value = readAny(any, moduleExtraName)
-  while (value?.next()) if (value.field === 1) return value.utf8
-  return undefined
-}
-
-/**
- * What an Any of type `name` holds. Another type is refused: it may say whom the request acts as, and without that it
- * would act as the agent.
- */
-function readAny(any: Reader, name: string): Reader | undefined {
-  let type = ''
-  let value: Reader | undefined
-  while (any.next()) {
-    if (any.field === 1) type = any.utf8
-    else if (any.field === 2) value = any.message
-  }
-  if (type.slice(type.lastIndexOf('/') + 1) !== name) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra is of an unknown type' })
-  }
-  return value
-}
-
-function readImpersonation(reader: Reader): Impersonation {
-  const groups: string[] = []
-  const extra: { key: string; val: string[] }[] = []
-  let username = ''
-  let uid = ''
-  while (reader.next()) {
-    if (reader.field === 1) username = reader.utf8
-    else if (reader.field === 2) groups.push(reader.utf8)
-    else if (reader.field === 3) uid = reader.utf8
-    else if (reader.field === 4) {
-      const pair = { key: '', val: [] as string[] }
-      const fields = reader.message
-      while (fields.next()) {
-        if (fields.field === 1) pair.key = fields.utf8
-        else if (fields.field === 2) pair.val.push(fields.utf8)
-      }
-      extra.push(pair)
-    }
-  }
-  return { username, groups, uid, extra }
 }

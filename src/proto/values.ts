@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import type { ValueBudget } from './value-budget.ts'
 import type { BackwardWriter, Reader } from './wire.ts'
 
 /** `map<string, prototool.Values>` (wire-protocol 1.1), by hand: the maps of metadata, HTTP headers and queries. */
@@ -39,8 +40,17 @@ export function writeEntry(
   writer.close(field, entry)
 }
 
-/** Reads one entry. Newer agents send repeated pairs in place of maps: keys may come twice, and lists may be empty. */
-export function readEntry(reader: Reader, encoding: 'latin1' | 'utf8'): [key: string, values: string[]] {
+/**
+ * Reads one entry. Newer agents send repeated pairs in place of maps: keys may come twice, and lists may be empty.
+ *
+ * @param budget - pays for each value, and for the key of an entry without any
+ * @throws KasError INVALID_MESSAGE, or what the budget throws
+ */
+export function readEntry(
+  reader: Reader,
+  encoding: 'latin1' | 'utf8',
+  budget?: ValueBudget,
+): [key: string, values: string[]] {
   let key = ''
   const values: string[] = []
   const entry = reader.message
@@ -48,9 +58,14 @@ export function readEntry(reader: Reader, encoding: 'latin1' | 'utf8'): [key: st
     if (entry.field === 1) key = entry.utf8
     else if (entry.field === 2) {
       const list = entry.message
-      while (list.next()) if (list.field === 1) values.push(list[encoding])
+      while (list.next()) {
+        if (list.field !== 1) continue
+        budget?.take()
+        values.push(list[encoding])
+      }
     }
   }
+  if (values.length === 0) budget?.take()
   return [key, values]
 }
 

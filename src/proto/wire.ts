@@ -131,6 +131,11 @@ export class Reader {
     this.#end = this.#buffer.length
   }
 
+  /** bytes of the message */
+  get length(): number {
+    return this.#end
+  }
+
   next(): boolean {
     if (this.#at >= this.#end) return false
     const tag = this.#readVarint()

@@ -152,6 +152,7 @@ t.test('an agent that ends with an error, or answers what is no answer', async (
       if (header.urlPath === '/value') yield head(200, [['X-Split', ['a\r\nSet-Cookie: b']]])
       if (header.urlPath === '/length') yield head(200, [['Content-Length', ['1', '2']]])
       if (header.urlPath === '/code') yield head(42)
+      if (header.urlPath === '/lines') yield head(200, [['X', Array.from({ length: 60_000 }, () => 'v')]])
     }),
   )
   const status = await ask('GET /k8s-proxy/status', good)
@@ -162,8 +163,11 @@ t.test('an agent that ends with an error, or answers what is no answer', async (
     t.equal(answer[0], 'HTTP/1.1 502 Bad Gateway', path)
     t.notMatch(answer.join(), /Set-Cookie/)
   }
+  const lines = (await ask('GET /k8s-proxy/lines', good)).at(-1)
+  t.match(lines, 'code = ResourceExhausted desc = The head of the HTTP message has more than 1000 header lines')
+  t.equal(await count('HTTP_HEAD_TOO_LARGE'), 1)
   t.equal(client.ended, undefined, 'the connection goes on')
-  t.equal(await count('failed'), 10)
+  t.equal(await count('failed'), 11)
 })
 
 // wire: answer.cut

@@ -43,6 +43,8 @@ const removed = new Set([
   'Kas-Delivery',
 ])
 const removedPrefixes = /^(?:X-Accel-|X-Reproxy-|Gitlab-Kas-|Gitlab-Workhorse-)/
+/** characters of a status text that is passed on: node's own have 31 at the most */
+const maxStatusText = 256
 /** what a status text may hold */
 const text = /^[\t\x20-\x7e\x80-\xff]*$/
 
@@ -79,14 +81,17 @@ export function readResponseHead(
   if (warning !== undefined) headers.push('Warning', warning)
   const space = status.indexOf(' ')
   const statusText = space < 0 ? '' : status.slice(space + 1)
-  return { statusText: statusText !== '' && text.test(statusText) ? statusText : undefined, headers, contentLength }
+  const passes = statusText !== '' && statusText.length <= maxStatusText && text.test(statusText)
+  return { statusText: passes ? statusText : undefined, headers, contentLength }
 }
 
+/** A name may come twice, also in another spelling. */
 function namedByConnectionHeader(header: Headers): Set<string> | undefined {
+  let all: string[] | undefined
   for (const [name, values] of header) {
-    if (canonicalHeaderName(name) === 'Connection') return namedByConnection(values)
+    if (canonicalHeaderName(name) === 'Connection') all = all ? [...all, ...values] : values
   }
-  return undefined
+  return all && namedByConnection(all)
 }
 
 function sameLength(value: string, before: number | undefined): number {

@@ -50,6 +50,17 @@ t.test('Via is appended, Vary merged', async (t) => {
   ])
 })
 
+t.test('what several Connection headers list is for one hop, a million names are not read', async (t) => {
+  const header: Headers = [
+    ['Connection', ['X-A']],
+    ['connection', ['x-b', 'a,'.repeat(500_000)]],
+    ['X-A', ['1']],
+    ['X-B', ['1']],
+    ['X-C', ['1']],
+  ]
+  t.same(read(header).headers, ['X-C', '1', 'Via', 'gRPC/1.0 kas'])
+})
+
 t.test('the length', async (t) => {
   t.equal(read([['Content-Length', ['3', '3']]]).contentLength, 3)
   t.same(read([['Content-Length', ['3', '3']]]).headers.slice(0, 2), ['Content-Length', '3'])
@@ -68,7 +79,7 @@ t.test('the length', async (t) => {
 
 t.test('status texts', async (t) => {
   t.equal(read([], { status: '418 I am a teapot' }).statusText, 'I am a teapot')
-  for (const status of ['', '200', '200 ', '200 a\r\nb', '200 ☃']) {
+  for (const status of ['', '200', '200 ', '200 a\r\nb', '200 ☃', `200 ${'a'.repeat(257)}`]) {
     t.equal(read([], { status }).statusText, undefined, JSON.stringify(status))
   }
 })
