@@ -1,8 +1,10 @@
 import { createSecureContext } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { KasError } from '../../lib/errors.ts'
+import { maxAnswerHeadBytes } from './answer-head.ts'
 import { ApiExchange } from './api-exchange.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
+import { GuardedClient } from './guarded-client.ts'
 
 /** Time for TCP and TLS to the API server (upstream's dialer has the same). */
 export const dialTimeoutMs = 30_000
@@ -10,8 +12,6 @@ export const dialTimeoutMs = 30_000
 const keepAliveMs = 60_000
 /** More than the tunnels (500), each of which carries one request, and the few requests of our own. */
 const maxConnections = 600
-/** As much as Go reads. */
-const maxHeaderBytes = 1024 * 1024
 /** Answers to our own requests about one thing (a lease, a version, what was made) are small; lists say their own. */
 const maxJsonBytes = 1024 * 1024
 
@@ -167,7 +167,8 @@ export class ApiClient {
       bodyTimeout: 0,
       keepAliveTimeout: keepAliveMs,
       keepAliveMaxTimeout: keepAliveMs,
-      maxHeaderSize: maxHeaderBytes,
+      maxHeaderSize: maxAnswerHeadBytes, // of trailers, too
+      factory: (origin, options) => new GuardedClient(origin, options as never),
     })
     this.#current = { tls, pool }
     return pool

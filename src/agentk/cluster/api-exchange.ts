@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { KasError } from '../../lib/errors.ts'
 import type { ApiClient, ApiRequest, ApiResponseHandler } from './api-client.ts'
 import { DialPatience } from './dial-patience.ts'
 
@@ -104,7 +105,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
     if (this.#state === 'over') return
     if (this.#state === 'dialling') this.#dialFailed(error)
-    else if (this.#state !== 'answered' && this.#mayRepeat()) {
+    else if (this.#state !== 'answered' && !(error instanceof KasError) && this.#mayRepeat()) {
       this.#repeats += 1
       this.dispatch()
     } else this.#fail(error)

@@ -2,6 +2,14 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { delay } from '../../lib/signals.ts'
+import {
+  maxAnswerHeadBytes,
+  maxAnswerLines,
+  maxInformationalAnswers,
+  tooManyBytes,
+  tooManyInformational,
+  tooManyLines,
+} from './answer-head.ts'
 import type { ApiClient, ApiRequest } from './api-client.ts'
 import { dialTimeoutMs } from './api-client.ts'
 import { DialPatience } from './dial-patience.ts'
@@ -68,6 +76,7 @@ function attempt(
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
     const outgoing = dial(client, request)
+    outgoing.maxHeadersCount = maxAnswerLines + 1 // one more than we take: node drops the rest without a word
     const onAbort = () => outgoing.destroy(signal.reason)
     const onTimeout = () => outgoing.destroy(new Error(`no connection to the API server in ${dialTimeoutMs / 1000} s`))
     const timer = setTimeout(onTimeout, dialTimeoutMs)
@@ -83,17 +92,26 @@ function attempt(
         onReached()
       })
     })
-    outgoing.on('upgrade', (response, socket, head) => {
-      settle()
-      resolve({ kind: 'upgraded', response, socket, head })
+    let informational = 0
+    outgoing.on('information', () => {
+      informational += 1
+      if (informational > maxInformationalAnswers) outgoing.destroy(tooManyInformational())
     })
-    outgoing.on('response', (response) => {
+    const answered = (answer: UpgradeAnswer) => {
+      if (outgoing.destroyed) return // and yet parsed on
+      if (answer.response.rawHeaders.length > 2 * maxAnswerLines) {
+        outgoing.destroy(tooManyLines())
+        return
+      }
       settle()
-      resolve({ kind: 'refused', response })
-    })
-    outgoing.on('error', (error) => {
+      resolve(answer)
+    }
+    outgoing.on('upgrade', (response, socket, head) => answered({ kind: 'upgraded', response, socket, head }))
+    outgoing.on('response', (response) => answered({ kind: 'refused', response }))
+    outgoing.on('error', (error: NodeJS.ErrnoException) => {
       settle()
-      reject(signal.aborted ? signal.reason : error)
+      if (signal.aborted) reject(signal.reason)
+      else reject(error.code === 'HPE_HEADER_OVERFLOW' ? tooManyBytes(error) : error)
     })
     outgoing.end()
   })
@@ -110,7 +128,7 @@ function dial(client: ApiClient, request: ApiRequest): ClientRequest {
     path: client.fullPath(request.path),
     headers,
     agent: false,
-    maxHeaderSize: 1024 * 1024,
+    maxHeaderSize: maxAnswerHeadBytes,
   } as const
   if (server.protocol === 'http:') return httpRequest(options)
   const tls: TlsRequestOptions = { ...options, ...client.access.tls(), ALPNProtocols: ['http/1.1'] }

@@ -5,7 +5,7 @@ import { Code, KasError } from '../../../lib/errors.ts'
  * all else is Unavailable with the prefix that says which hop broke (wire-protocol 1.4).
  */
 export function apiError(error: unknown): KasError {
-  if (error instanceof KasError) return error
+  if (error instanceof KasError && error.code !== 'UNREACHABLE') return error
   const { name, message } = error instanceof Error ? error : new Error(String(error))
   const grpc =
     name === 'AbortError' ? Code.CANCELLED : name === 'TimeoutError' ? Code.DEADLINE_EXCEEDED : Code.UNAVAILABLE

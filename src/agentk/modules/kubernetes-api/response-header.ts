@@ -1,7 +1,8 @@
-import { hopByHopHeaders } from '../../../proto/hop-by-hop.ts'
-import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
+import { canonicalHeaderName, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
 
 const notPassed = new Set(hopByHopHeaders)
+const none: ReadonlySet<string> = new Set()
 
 /** A header as it came: name, value, name, value. */
 type RawHeaders = readonly (Buffer | string)[]
@@ -18,30 +19,29 @@ export function responseHeader(
   rawHeaders: RawHeaders,
   via: string,
 ): HttpResponseHeader {
-  const header: Headers = []
+  const byName = new Map<string, string[]>()
+  const connection: string[] = []
   const upgraded = statusCode === 101
-  let named: string[] | undefined
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = canonicalHeaderName(latin1(rawHeaders[i] as Buffer | string))
     const value = latin1(rawHeaders[i + 1] as Buffer | string)
-    if (name === 'Connection')
-      named = [...(named ?? []), ...value.split(',').map((each) => canonicalHeaderName(each.trim()))]
-    if (notPassed.has(name) && !(upgraded && name === 'Upgrade')) continue
-    add(header, name, value)
+    if (name === 'Connection') connection.push(value)
+    if (!notPassed.has(name) || (upgraded && name === 'Upgrade')) add(byName, name, value)
   }
-  if (upgraded) add(header, 'Connection', 'upgrade')
-  add(header, 'Via', via)
+  if (upgraded) add(byName, 'Connection', 'upgrade')
+  else for (const name of namedByConnection(connection) ?? none) byName.delete(name)
+  add(byName, 'Via', via)
   return {
     statusCode,
     status: statusText ? `${statusCode} ${statusText}` : String(statusCode),
-    header: named && !upgraded ? header.filter(([name]) => !named.includes(name)) : header,
+    header: [...byName],
   }
 }
 
-function add(header: Headers, name: string, value: string): void {
-  const known = header.find((entry) => entry[0] === name)
-  if (known) known[1].push(value)
-  else header.push([name, [value]])
+function add(byName: Map<string, string[]>, name: string, value: string): void {
+  const values = byName.get(name)
+  if (values) values.push(value)
+  else byName.set(name, [value])
 }
 
 function latin1(text: Buffer | string): string {

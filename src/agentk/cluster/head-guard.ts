@@ -1,0 +1,94 @@
+import type { Duplex } from 'node:stream'
+import type { KasError } from '../../lib/errors.ts'
+import {
+  maxAnswerHeadBytes,
+  maxAnswerLines,
+  maxInformationalAnswers,
+  tooManyBytes,
+  tooManyInformational,
+  tooManyLines,
+} from './answer-head.ts'
+
+const lineFeed = 10
+const carriageReturn = 13
+/** in `HTTP/1.1 200 OK` */
+const statusAt = 9
+const one = 0x31
+
+/**
+ * Counts the lines of heads as they come from a socket, before undici parses them: that costs it, and what is built of
+ * them, up to 160 ms for a head that it refuses for its bytes, and it does not count lines. Bodies are not looked at.
+ */
+export class HeadGuard {
+  #inHead = true
+  #informational = 0
+  /** of this head */
+  #lines = 0
+  #bytes = 0
+  #isInformational = false
+  /** of this line: something other than its end has come */
+  #hasText = false
+
+  /** The next that comes is the head of an answer. */
+  expect(): void {
+    this.#inHead = true
+    this.#informational = 0
+    this.#begin()
+  }
+
+  /** From now on what is read of `socket` is counted; beyond a limit it is destroyed, with a KasError UNREACHABLE. */
+  watch(socket: Pick<Duplex, 'read' | 'destroy'>): void {
+    this.expect()
+    const read = socket.read.bind(socket)
+    socket.read = (size) => {
+      const chunk: Buffer | null = read(size)
+      const fault = chunk && this.#inHead ? this.accept(chunk) : undefined
+      if (!fault) return chunk
+      socket.destroy(fault)
+      return null
+    }
+  }
+
+  /** @internal @returns why no more is to be read */
+  accept(chunk: Buffer): KasError | undefined {
+    let at = 0
+    while (this.#inHead && at < chunk.length) {
+      const found = chunk.indexOf(lineFeed, at)
+      const end = found < 0 ? chunk.length : found
+      const fault = this.#take(chunk.subarray(at, end)) ?? (found < 0 ? undefined : this.#endLine())
+      if (fault) return fault
+      at = end + 1
+    }
+    return undefined
+  }
+
+  #take(part: Buffer): KasError | undefined {
+    const status = part[statusAt - this.#bytes]
+    if (status !== undefined) this.#isInformational = status === one
+    this.#bytes += part.length
+    this.#hasText ||= part.length > 1 || (part.length === 1 && part[0] !== carriageReturn)
+    return this.#bytes > maxAnswerHeadBytes ? tooManyBytes() : undefined
+  }
+
+  #endLine(): KasError | undefined {
+    if (this.#hasText) {
+      this.#lines += 1
+      this.#bytes += 1
+      this.#hasText = false
+      return this.#lines > 1 + maxAnswerLines ? tooManyLines() : undefined // the first is the status line
+    }
+    if (this.#lines > 0) {
+      this.#inHead = this.#isInformational
+      if (this.#isInformational) this.#informational += 1
+    }
+    this.#begin()
+    return this.#informational > maxInformationalAnswers ? tooManyInformational() : undefined
+  }
+
+  #begin(): void {
+    this.#lines = 0
+    this.#bytes = 0
+    this.#isInformational = false
+    this.#hasText = false
+  }
+}
