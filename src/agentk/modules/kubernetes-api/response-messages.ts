@@ -6,6 +6,8 @@ import { SplitMessage } from '../../serve.ts'
 
 /** Bytes that wait for their reader: from here on the API server's connection is not read. */
 const maxWaitingBytes = 64 * 1024
+/** What a piece counts for beside its bytes: a server may write one byte at a time. */
+const pieceBytes = 128
 /** Up to this size what waits is copied into one message; so are pieces that are smaller on average. */
 const copiedBytes = 4096
 /** From here on more is likely to follow at once: it leaves together at the end of this turn of the event loop. */
@@ -68,7 +70,7 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
   data(chunk: Uint8Array): void {
     if (this.#outcome || chunk.length === 0) return
     this.#chunks.push(chunk)
-    this.#waitingBytes += chunk.length
+    this.#waitingBytes += chunk.length + pieceBytes
     if (this.#waitingBytes >= maxWaitingBytes && !this.#paused) {
       this.#paused = true
       this.#source.pause()
@@ -143,7 +145,10 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
     for (let next = this.#chunks[0]; next && size < maxPayloadBytes; next = this.#chunks[0]) {
       const room = maxPayloadBytes - size
       if (next.length > room) this.#chunks[0] = next.subarray(room)
-      else this.#chunks.shift()
+      else {
+        this.#chunks.shift()
+        this.#waitingBytes -= pieceBytes
+      }
       pieces.push(next.length > room ? next.subarray(0, room) : next)
       size += Math.min(next.length, room)
     }
