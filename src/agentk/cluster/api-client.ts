@@ -1,9 +1,12 @@
 import { createSecureContext } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
+import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Absence } from './absence.ts'
 import { maxAnswerHeadBytes } from './answer-head.ts'
 import { ApiExchange } from './api-exchange.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
+import { dialOnce } from './dial-once.ts'
 import { GuardedClient } from './guarded-client.ts'
 
 /** Time for TCP and TLS to the API server (upstream's dialer has the same). */
@@ -44,8 +47,9 @@ export interface ApiResponseHandler {
 const defaultDialPatienceMs = 15_000
 
 export interface ApiClientOptions {
-  /** how long a request that could not be sent waits for a server that does not listen */
+  /** how long requests that could not be sent wait for a server that does not listen */
   readonly dialPatienceMs?: number
+  readonly clock?: Clock
 }
 
 /**
@@ -57,7 +61,10 @@ export interface ApiClientOptions {
  */
 export class ApiClient {
   readonly access: ClusterAccess
-  readonly dialPatienceMs: number
+  readonly clock: Clock
+  /** of the server, as all requests together have found */
+  readonly absence: Absence
+  readonly #closing = new AbortController()
   readonly #basePath: string
   #current: { tls: ClusterTls; pool: Pool } | undefined
   /** with older certificates: each ends with its last request */
@@ -66,13 +73,16 @@ export class ApiClient {
 
   constructor(access: ClusterAccess, options: ApiClientOptions = {}) {
     this.access = access
-    this.dialPatienceMs = options.dialPatienceMs ?? defaultDialPatienceMs
+    this.clock = options.clock ?? systemClock
+    const dial = (signal: AbortSignal) => dialOnce(access, AbortSignal.any([signal, this.#closing.signal]))
+    const patienceMs = options.dialPatienceMs ?? defaultDialPatienceMs
+    this.absence = new Absence({ clock: this.clock, dial }, { patienceMs })
     this.#basePath = access.server.pathname.replace(/\/+$/, '')
   }
 
   send(request: ApiRequest, handler: ApiResponseHandler): ApiExchange {
     const exchange = new ApiExchange(this, request, handler)
-    exchange.dispatch()
+    exchange.start()
     return exchange
   }
 
@@ -144,6 +154,7 @@ export class ApiClient {
 
   /** Cuts what is still running. */
   async close(): Promise<void> {
+    this.#closing.abort()
     const pools = [...this.#leaving, ...(this.#current ? [this.#current.pool] : [])]
     await Promise.all(pools.map((pool) => pool.destroy()))
   }
@@ -159,7 +170,7 @@ export class ApiClient {
       this.#leave(this.#current.pool)
     }
     const pool = new Pool(this.access.server.origin, {
-      connect: buildConnector({ ...tls, timeout: dialTimeoutMs, allowH2: false }),
+      connect: this.#connector(tls),
       connections: maxConnections,
       pipelining: 1,
       allowH2: false,
@@ -172,6 +183,15 @@ export class ApiClient {
     })
     this.#current = { tls, pool }
     return pool
+  }
+
+  #connector(tls: ClusterTls): buildConnector.connector {
+    const connect = buildConnector({ ...tls, timeout: dialTimeoutMs, allowH2: false })
+    return (target, done) =>
+      connect(target, (...result) => {
+        if (result[1]) this.absence.reached()
+        done(...result)
+      })
   }
 
   /** Not while the key is of another certificate, in the middle of a rotation. */

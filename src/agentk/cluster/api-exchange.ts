@@ -30,7 +30,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   #version = 0
   /** while the server is not there */
   #patience: DialPatience | undefined
-  #timer: NodeJS.Timeout | undefined
+  #stopWaiting: (() => void) | undefined
   #abortReason: unknown
   #aborted = false
 
@@ -40,8 +40,15 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     this.#handler = handler
   }
 
-  /** @internal */
-  dispatch(): void {
+  /** @internal A server that is dead is asked first whether it is still. */
+  start(): void {
+    const { absence } = this.#client
+    if (!absence.isLong) this.#dispatch()
+    else absence.probe().then(this.#dispatch, (error: unknown) => this.#fail(error))
+  }
+
+  readonly #dispatch = (): void => {
+    if (this.#state === 'over') return
     this.#state = 'dialling'
     this.#controller = undefined
     try {
@@ -57,7 +64,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     if (this.#state === 'over' || this.#aborted) return
     this.#aborted = true
     this.#abortReason = reason
-    clearTimeout(this.#timer)
+    this.#stopWaiting?.()
     this.#controller?.abort(reason instanceof Error ? reason : new Error('aborted'))
     this.#fail(reason)
   }
@@ -80,6 +87,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, statusCode: number, _: unknown, statusText = ''): void {
+    this.#client.absence.reached()
     if (statusCode < 200 || this.#state === 'over') return
     if (statusCode === 401 && !this.#request.body && !this.#refused && this.#hasNewerCredentials()) {
       this.#refused = true
@@ -95,7 +103,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    if (this.#state === 'discarding') this.dispatch()
+    if (this.#state === 'discarding') this.#dispatch()
     else if (this.#state === 'answered') {
       this.#state = 'over'
       this.#handler.onEnd()
@@ -107,7 +115,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     if (this.#state === 'dialling') this.#dialFailed(error)
     else if (this.#state !== 'answered' && !(error instanceof KasError) && this.#mayRepeat()) {
       this.#repeats += 1
-      this.dispatch()
+      this.#dispatch()
     } else this.#fail(error)
   }
 
@@ -124,10 +132,11 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   #dialFailed(error: Error): void {
-    this.#patience ??= new DialPatience(this.#client.dialPatienceMs)
+    const { absence, clock } = this.#client
+    this.#patience ??= new DialPatience(absence)
     const waitMs = this.#patience.next(error)
-    if (waitMs === undefined) this.#fail(error)
-    else this.#timer = setTimeout(() => this.dispatch(), waitMs)
+    if (waitMs === undefined) this.#fail(absence.explain(error))
+    else this.#stopWaiting = clock.after(waitMs, this.#dispatch)
   }
 
   #fail(error: unknown): void {

@@ -1,7 +1,8 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
-import { delay } from '../../lib/signals.ts'
+import { pause } from '../../lib/pause.ts'
+import { abortable } from '../../lib/signals.ts'
 import {
   maxAnswerHeadBytes,
   maxAnswerLines,
@@ -48,20 +49,25 @@ async function reach(
   request: ApiRequest,
   signal: AbortSignal,
 ): Promise<{ answer: UpgradeAnswer; version: number }> {
-  const patience = new DialPatience(client.dialPatienceMs)
+  const { absence, clock } = client
+  if (absence.isLong) await abortable(absence.probe(), signal)
+  const patience = new DialPatience(absence)
   for (;;) {
     let reached = false
     const onReached = () => {
       reached = true
+      absence.reached()
     }
     try {
       const attempted = attempt(client, request, signal, onReached)
       const { version } = client.access
       return { answer: await attempted, version }
     } catch (error) {
-      const waitMs = reached || signal.aborted ? undefined : patience.next(error)
-      if (waitMs === undefined) throw error
-      await delay(waitMs, signal)
+      if (reached || signal.aborted) throw error
+      const waitMs = patience.next(error)
+      if (waitMs === undefined) throw absence.explain(error)
+      await pause(waitMs, clock, signal)
+      signal.throwIfAborted()
     }
   }
 }

@@ -3,6 +3,8 @@ import t, { type Test } from 'tap'
 import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { upgradeToApi } from '../../../src/agentk/cluster/api-upgrade.ts'
 import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
+import type { Clock } from '../../../src/lib/clock.ts'
+import { MovingClock } from '../../unit/agentk/moving-clock.ts'
 import { listen } from './api-server.ts'
 
 /** An API server that does not listen for a while: what was never sent waits, for a bounded time. */
@@ -44,9 +46,10 @@ t.test('the wait ends, with its bound or its caller', async (t) => {
   const { client } = await absent(t, { patienceMs: 100 })
   let attempts = 0
   countAttempts(client, () => attempts++)
-  await t.rejects(upgradeToApi(client, upgrade, signal), { code: 'ECONNREFUSED' })
+  const told = { code: 'UNREACHABLE', message: /^the API server has not answered since 2.*Z: connect ECONNREFUSED 127/ }
+  await t.rejects(upgradeToApi(client, upgrade, signal), told)
   t.ok(attempts > 1)
-  await t.rejects(client.json('GET', '/'), { code: 'ECONNREFUSED' })
+  await t.rejects(client.json('GET', '/'), told)
 
   const patient = await absent(t, { patienceMs: 60_000 })
   const caller = new AbortController()
@@ -55,13 +58,99 @@ t.test('the wait ends, with its bound or its caller', async (t) => {
   await t.rejects(upgradeToApi(patient.client, upgrade, caller.signal), reason)
 })
 
+t.test('a dead server: calls fail at once, also upgrades, until it answers again', async (t) => {
+  const clock = new MovingClock()
+  const { client, port } = await absent(t, { patienceMs: 15_000, clock })
+  let attempts = 0
+  countAttempts(client, () => attempts++)
+  const first = client.json('GET', '/').catch((error) => error)
+  const second = upgradeToApi(client, upgrade, signal).catch((error) => error)
+  let isOver = false
+  void Promise.all([first, second]).then(() => {
+    isOver = true
+  })
+  const ends = await movedUntil(clock, () => isOver)
+  t.ok(ends >= 15_000 && ends < 17_000, 'a restart would have been waited for')
+  const since = /^the API server has not answered since 1970-01-01T00:16:40.000Z: connect ECONNREFUSED/
+  t.match([await first, await second], [{ message: since }, { message: since }], 'both since the same dial')
+
+  attempts = 0
+  for (let i = 0; i < 10; i++) {
+    await t.rejects(client.json('GET', '/'), { message: since }, 'the clock stands still')
+    await t.rejects(upgradeToApi(client, upgrade, signal), { message: since })
+  }
+  t.equal(attempts, 0, 'no request is made')
+
+  const server = createServer((_, response) => response.end('"here"'))
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const answers = await Promise.all([client.json('GET', '/'), client.json('GET', '/'), client.json('POST', '/', {})])
+  t.same(
+    answers.map(({ body }) => body),
+    ['here', 'here', 'here'],
+    'the first ones after it is back',
+  )
+})
+
+t.test('a caller that leaves while a dead server is asked is gone at once', async (t) => {
+  const { client } = await absent(t, { patienceMs: 0 })
+  await t.rejects(client.json('GET', '/'))
+  const reason = new Error('the caller left')
+  const caller = new AbortController()
+  const call = client.json('GET', '/', undefined, caller.signal)
+  const upgraded = upgradeToApi(client, upgrade, caller.signal)
+  caller.abort(reason)
+  await t.rejects(call, reason)
+  await t.rejects(upgraded, reason)
+})
+
+t.test('how long calls take, with a patience of 200 ms', async (t) => {
+  const { client, port } = await absent(t, { patienceMs: 200 })
+  const told: string[] = []
+  const timed = async (what: string, call: () => Promise<unknown>) => {
+    const startedAt = performance.now()
+    const outcome = await call().then(
+      () => 'answered',
+      () => 'failed',
+    )
+    told.push(outcome)
+    t.comment(`${what}: ${outcome} after ${(performance.now() - startedAt).toFixed(1)} ms`)
+  }
+  for (const what of ['first call after it died', '2nd', '3rd', '4th', '5th', '6th', '7th', '8th', '9th', '10th'])
+    await timed(what, () => client.json('GET', '/'))
+  const server = createServer((_, response) => response.end('{}'))
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  await timed('first call after it is back', () => client.json('GET', '/'))
+  t.same(told, [...Array.from({ length: 10 }, () => 'failed'), 'answered'])
+})
+
+/** Moves the clock until `isDone`. @returns by how many ms */
+async function movedUntil(clock: MovingClock, isDone: () => boolean): Promise<number> {
+  const from = clock.now()
+  while (!isDone()) {
+    // a dial that is refused takes turns of the event loop; then its caller waits
+    await clock.advance(clock.pending.length === 2 ? Math.max(1, clock.pending[0] as number) : 0)
+  }
+  return clock.now() - from
+}
+
 /** A client of a port where nothing listens. */
-async function absent(t: Test, { patienceMs }: { patienceMs: number }): Promise<{ client: ApiClient; port: number }> {
+async function absent(
+  t: Test,
+  { patienceMs, ...options }: { patienceMs: number; clock?: Clock },
+): Promise<{ client: ApiClient; port: number }> {
   const probe = createServer()
   const port = await listen(probe)
   await new Promise((resolve) => probe.close(resolve))
   const access = new ClusterAccess({ server: `http://127.0.0.1:${port}` })
-  const client = new ApiClient(access, { dialPatienceMs: patienceMs })
+  const client = new ApiClient(access, { dialPatienceMs: patienceMs, ...options })
   t.teardown(() => client.close())
   return { client, port }
 }

@@ -2,7 +2,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Test } from 'tap'
-import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import { ApiClient, type ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
 import { KubernetesApi } from '../../../src/agentk/modules/kubernetes-api/kubernetes-api.ts'
 
@@ -33,9 +33,14 @@ export async function startSide(
   return { server, port, ...startModule(t, port, settings) }
 }
 
-export function startModule(t: Test, port: number, settings: Partial<ClusterSettings> = {}) {
+export function startModule(
+  t: Test,
+  port: number,
+  settings: Partial<ClusterSettings> = {},
+  options: ApiClientOptions = { dialPatienceMs: 5000 },
+) {
   const access = new ClusterAccess({ server: `http://127.0.0.1:${port}`, ...settings })
-  const client = new ApiClient(access, { dialPatienceMs: 5000 })
+  const client = new ApiClient(access, options)
   t.teardown(() => client.close())
   return { client, api: new KubernetesApi({ client }, { product: 'gitlab-agent/v0.0.0/test' }) }
 }
