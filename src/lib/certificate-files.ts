@@ -1,8 +1,8 @@
-import { type FSWatcher, watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { createSecureContext } from 'node:tls'
+import { type Clock, systemClock } from './clock.ts'
 import { KasError } from './errors.ts'
+import { FolderWatch } from './folder-watch.ts'
 import type { Logger } from './log.ts'
 import type { Service } from './service.ts'
 
@@ -19,6 +19,8 @@ export interface CertificateFilesOptions {
 }
 
 const defaultSettleMs = 250
+/** The files are read this often whatever the watch says: what a link of another folder points to is not watched. ms */
+export const certificatePollMs = 10_000
 
 /**
  * A certificate and its key, read again when their folders change (a mounted Secret swaps symlinks there).
@@ -27,14 +29,25 @@ const defaultSettleMs = 250
 export class CertificateFiles implements Service {
   readonly #log: Logger
   readonly #options: CertificateFilesOptions
+  readonly #watch: FolderWatch
   readonly #listeners = new Set<(certificate: Certificate) => void>()
   #current: Certificate | undefined
-  #watchers: FSWatcher[] = []
-  #settling: NodeJS.Timeout | undefined
+  #reading: Promise<void> | undefined
+  #readAgain = false
+  /** why what is on the disk cannot be used: told once */
+  #problem: string | undefined
+  #stopped = false
 
-  constructor(components: { log: Logger }, options: CertificateFilesOptions) {
-    this.#log = components.log
+  constructor({ log, clock = systemClock }: { log: Logger; clock?: Clock }, options: CertificateFilesOptions) {
+    this.#log = log
     this.#options = options
+    const { certificateFile, keyFile, settleMs = defaultSettleMs } = options
+    const onChange = () => void this.#read()
+    this.#watch = new FolderWatch(
+      [certificateFile, keyFile],
+      { clock, log, onChange },
+      { debounceMs: settleMs, safetyPollMs: certificatePollMs },
+    )
   }
 
   /** The pair in force; only after `start`. */
@@ -52,46 +65,60 @@ export class CertificateFiles implements Service {
   async start(): Promise<void> {
     const { certificateFile, keyFile } = this.#options
     try {
-      this.#current = await this.#read()
+      this.#current = await this.#pair()
     } catch (error) {
       const problem = `cannot be used with key ${keyFile}: ${(error as Error).message}`
       throw new KasError({ code: 'SETTINGS_INVALID', file: certificateFile, problems: [problem] }, { cause: error })
     }
-    const folders = new Set([certificateFile, keyFile].map(dirname))
-    this.#watchers = [...folders].map((folder) => watch(folder, { persistent: false }, () => this.#changed()))
-    for (const watcher of this.#watchers)
-      watcher.on('error', (error) => this.#log.warn({ error }, 'Certificate folder is no longer watched'))
+    this.#watch.start()
+    await this.#read() // what changed between
   }
 
   async stop(): Promise<void> {
-    clearTimeout(this.#settling)
-    for (const watcher of this.#watchers.splice(0)) watcher.close()
+    this.#stopped = true
+    this.#watch.stop()
     this.#listeners.clear()
+    await this.#reading
   }
 
-  #changed(): void {
-    clearTimeout(this.#settling)
-    this.#settling = setTimeout(() => void this.#readAgain(), this.#options.settleMs ?? defaultSettleMs).unref()
+  /** One at a time, and once more if asked for meanwhile: an older pair never comes after a newer one. */
+  #read(): Promise<void> {
+    if (this.#reading) this.#readAgain = true
+    this.#reading ??= this.#readUntilCurrent().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
   }
 
-  async #readAgain(): Promise<void> {
+  async #readUntilCurrent(): Promise<void> {
+    do {
+      this.#readAgain = false
+      await this.#readOnce()
+    } while (this.#readAgain && !this.#stopped)
+  }
+
+  async #readOnce(): Promise<void> {
+    const { certificateFile } = this.#options
     try {
-      const next = await this.#read()
-      if (this.#current?.cert.equals(next.cert) && this.#current.key.equals(next.key)) return
+      const next = await this.#pair()
+      this.#problem = undefined
+      if (next === this.#current || this.#stopped) return
       this.#current = next
       for (const listener of this.#listeners) listener(next)
-      this.#log.info({ certificate_file: this.#options.certificateFile }, 'Certificate was read again')
+      this.#log.info({ certificate_file: certificateFile }, 'Certificate was read again')
     } catch (error) {
-      this.#log.error(
-        { error, certificate_file: this.#options.certificateFile },
-        'Certificate is not usable, the last one stays',
-      )
+      const { message } = error as Error
+      if (message === this.#problem) return
+      this.#problem = message
+      this.#log.error({ error, certificate_file: certificateFile }, 'Certificate is not usable, the last one stays')
     }
   }
 
-  async #read(): Promise<Certificate> {
+  /** @throws what reading threw, or that they do not fit together */
+  async #pair(): Promise<Certificate> {
     const [cert, key] = await Promise.all([readFile(this.#options.certificateFile), readFile(this.#options.keyFile)])
-    createSecureContext({ cert, key }) // throws when they do not fit together
+    if (this.#current?.cert.equals(cert) && this.#current.key.equals(key)) return this.#current
+    createSecureContext({ cert, key })
     return { cert, key }
   }
 }

@@ -2,12 +2,12 @@ import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { FolderWatch, type FolderWatchOptions } from '../../lib/folder-watch.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import type { RepositoryAddress } from '../repositories/repository-url.ts'
 import { type DirectoryContents, parseDirectory } from './directory-contents.ts'
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
-import { FolderWatch, type FolderWatchOptions } from './folder-watch.ts'
 import { tokenHash } from './token-hash.ts'
 
 export interface DirectoryFileComponents {
@@ -64,7 +64,11 @@ export class DirectoryFile implements Service {
     this.#clock = components.clock ?? systemClock
     this.#metrics = components.metrics ?? noDirectoryMetrics
     const onChange = () => void this.read()
-    this.#watch = new FolderWatch(this.#file, { clock: this.#clock, onChange }, { debounceMs, safetyPollMs })
+    this.#watch = new FolderWatch(
+      [this.#file],
+      { clock: this.#clock, log: this.#log, onChange },
+      { debounceMs, safetyPollMs },
+    )
   }
 
   /** What is in force; `undefined` as long as no read succeeded. */
@@ -90,7 +94,7 @@ export class DirectoryFile implements Service {
 
   /** Resolves also if the file cannot be read: then nobody has access until it can. */
   async start(): Promise<void> {
-    await this.#watch.start() // before the read, so that no change falls between
+    this.#watch.start() // before the read, so that no change falls between
     await this.read()
   }
 

@@ -1,22 +1,24 @@
-import { mkdir, rename, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
-import { type Certificate, CertificateFiles } from '../../../src/lib/certificate-files.ts'
+import { type Certificate, CertificateFiles, certificatePollMs } from '../../../src/lib/certificate-files.ts'
+import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 
 t.setTimeout(30_000)
 const settleMs = 20
 
-async function ground(t: Test) {
+async function ground(t: Test, clock: Clock = systemClock) {
   const authority = await Authority.create('test')
   const make = () => authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
-  const folder = t.testdir({})
+  const folder = join(t.testdir({}), 'tls')
   await mkdir(folder, { recursive: true })
   const lines: string[] = []
   const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
   const options = { certificateFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key'), settleMs }
-  const files = new CertificateFiles({ log }, options)
+  const files = new CertificateFiles({ log, clock }, options)
   t.teardown(() => files.stop())
   const alive = setInterval(() => undefined, 60_000) // its watchers keep no process alive
   t.teardown(() => clearInterval(alive))
@@ -24,6 +26,17 @@ async function ground(t: Test) {
 }
 
 const changed = (files: CertificateFiles) => new Promise<Certificate>((resolve) => files.onChange(resolve))
+
+/** Resolves with the next line that has `words`. */
+function once(lines: string[], words: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const push = lines.push.bind(lines)
+  lines.push = (line: string) => {
+    if (line.includes(words)) resolve()
+    return push(line)
+  }
+  return promise
+}
 
 t.test('a pair is read at start, and again when both files have changed', async (t) => {
   const { files, make, certificateFile, keyFile, lines } = await ground(t)
@@ -59,20 +72,65 @@ t.test('a mounted Secret that swaps its symlink is noticed', async (t) => {
   t.equal((await next).cert.toString(), second.certificate)
 })
 
+t.test('a folder that is removed and made anew is watched again', async (t) => {
+  const { folder, files, make, certificateFile, keyFile } = await ground(t)
+  const write = async (pair: Awaited<ReturnType<typeof make>>) => {
+    await writeFile(certificateFile, pair.certificate)
+    await writeFile(keyFile, pair.key)
+  }
+  await write(await make())
+  await files.start()
+  for (let round = 0; round < 2; round++) {
+    const pair = await make()
+    const next = changed(files)
+    await rm(folder, { recursive: true })
+    await mkdir(folder)
+    await write(pair)
+    t.equal((await next).cert.toString(), pair.certificate)
+  }
+  const pair = await make()
+  const next = changed(files)
+  await write(pair)
+  t.equal((await next).cert.toString(), pair.certificate, 'and its later changes are seen')
+})
+
+t.test('what no watch tells of is found by the poll', async (t) => {
+  const clock = new ManualClock()
+  const { folder, files, make, certificateFile, keyFile, lines } = await ground(t, clock)
+  const [first, second] = [await make(), await make()]
+  for (const [name, pair] of Object.entries({ one: first, two: second })) {
+    await mkdir(join(folder, '..', `${name}-archive`), { recursive: true })
+    await writeFile(join(folder, '..', `${name}-archive`, 'tls.crt'), pair.certificate)
+    await writeFile(join(folder, '..', `${name}-archive`, 'tls.key'), pair.key)
+  }
+  await symlink('one-archive', join(folder, '..', 'archive'))
+  await symlink('../archive/tls.crt', certificateFile)
+  await symlink('../archive/tls.key', keyFile)
+  await files.start()
+  t.equal(files.current.cert.toString(), first.certificate)
+  await symlink('two-archive', join(folder, '..', 'next'))
+  await rename(join(folder, '..', 'next'), join(folder, '..', 'archive'))
+  const next = changed(files)
+  clock.advance(certificatePollMs)
+  t.equal((await next).cert.toString(), second.certificate)
+  const told = once(lines, 'not usable')
+  await rm(keyFile)
+  clock.advance(certificatePollMs)
+  await told
+  clock.advance(certificatePollMs)
+  await files.stop()
+  t.equal(lines.filter((line) => line.includes('not usable')).length, 1, 'a poll does not repeat it')
+})
+
 t.test('files that do not fit together leave the last pair in force, and are told', async (t) => {
   const { files, make, certificateFile, keyFile, lines } = await ground(t)
   const [first, second, third] = [await make(), await make(), await make()]
   await writeFile(certificateFile, first.certificate)
   await writeFile(keyFile, first.key)
   await files.start()
-  const told = Promise.withResolvers<void>()
-  const push = lines.push.bind(lines)
-  lines.push = (line: string) => {
-    if (line.includes('not usable')) told.resolve()
-    return push(line)
-  }
+  const told = once(lines, 'not usable')
   await writeFile(certificateFile, second.certificate)
-  await told.promise
+  await told
   t.equal(files.current.cert.toString(), first.certificate)
   const next = changed(files)
   await writeFile(certificateFile, third.certificate)
