@@ -1,3 +1,5 @@
+import { dirname } from 'node:path'
+
 /** What node:net's `listen` takes. Without `host` it listens on all interfaces of both families, as Go does. */
 export type ListenOptions = { host?: string; port: number; ipv6Only?: boolean } | { path: string }
 
@@ -25,11 +27,14 @@ export function parseListenAddress(network: Network, address: string): ListenOpt
 
 /** What fits in a socket's address, with its end. */
 const maxSocketPathBytes = 107
+/** What fits beside the socket while its place is claimed: `/.kas.12345678/12345678` (claimSocket). */
+export const maxSocketFolderBytes = maxSocketPathBytes - 23
 
 /** What `isSocketPath` takes, for error texts. */
-export const socketPathForm = `a path that begins with /, of ${maxSocketPathBytes} bytes at most`
+export const socketPathForm = `a path that begins with /, of ${maxSocketPathBytes} bytes at most, its folder of ${maxSocketFolderBytes}`
 
 /** A place for a Unix socket that does not depend on the working folder. */
 export function isSocketPath(path: string): boolean {
-  return path.startsWith('/') && Buffer.byteLength(path) <= maxSocketPathBytes
+  const fits = Buffer.byteLength(path) <= maxSocketPathBytes && Buffer.byteLength(dirname(path)) <= maxSocketFolderBytes
+  return path.startsWith('/') && fits
 }

@@ -3,7 +3,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { type ListenOptions, type Network, parseListenAddress } from '../config/listen-address.ts'
 import type { Readiness } from './readiness.ts'
-import { removeStaleSocket } from './stale-socket.ts'
+import { claimSocket } from './stale-socket.ts'
 
 /** What the blocks `listen` of the configuration have in common, and what every server does with them. */
 export interface Listen {
@@ -32,20 +32,27 @@ export function announced(
   server: Service & { address: unknown },
   { name, listen, ...fields }: { name: string; listen: Listen; [field: string]: unknown },
 ): Service {
-  const prepare = async () => {
-    if (listen.network === 'unix') await removeStaleSocket(listen.address)
-  }
   const tell = () => {
     const told = { net_network: listen.network, net_address: addressText(server.address), ...fields }
     log.info(told, `${name} endpoint is up`)
   }
-  return around(server, tell, prepare)
+  const start = listen.network === 'unix' ? () => startOnSocket(server, listen.address) : () => server.start()
+  return around(server, start, tell)
+}
+
+async function startOnSocket(server: Service, path: string): Promise<void> {
+  const release = await claimSocket(path)
+  await server.start().finally(release)
 }
 
 /** The replica is ready for calls once this, and all else that counts, has started. */
 export function whenReady(readiness: Readiness, name: string, service: Service): Service {
   const set = readiness.toggle(name)
-  return around(service, () => set(undefined))
+  return around(
+    service,
+    () => service.start(),
+    () => set(undefined),
+  )
 }
 
 /** Last to start, first to leave: balancers hear that this replica leaves before anything of it does. */
@@ -58,11 +65,10 @@ export function leaving(readiness: Readiness): Service {
   }
 }
 
-function around(service: Service, started: () => void, prepare?: () => Promise<void>): Service {
+function around(service: Service, start: () => Promise<void>, started: () => void): Service {
   return {
     start: async () => {
-      await prepare?.()
-      await service.start()
+      await start()
       started()
     },
     leave: async (patience) => service.leave?.(patience),

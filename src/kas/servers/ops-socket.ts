@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { removeStaleSocket } from './stale-socket.ts'
+import { claimSocket } from './stale-socket.ts'
 
 export interface OpsSocketComponents {
   /** by path; what they give is told as JSON. @throws KasError, whose text is told */
@@ -35,7 +35,14 @@ export class OpsSocket implements Service {
   /** @throws Error when another process listens there, or the path cannot be made */
   async start(): Promise<void> {
     const { path } = this.#options
-    await removeStaleSocket(path)
+    const release = await claimSocket(path)
+    const server = await this.#listen(path).finally(release)
+    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
+    this.#server = server
+    this.#components.log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')
+  }
+
+  async #listen(path: string): Promise<Server> {
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
     const server = createServer(options, (request, response) => this.#answer(request, response))
     const before = process.umask(privateUmask)
@@ -45,9 +52,7 @@ export class OpsSocket implements Service {
       process.umask(before)
     }
     await once(server, 'listening')
-    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
-    this.#server = server
-    this.#components.log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')
+    return server
   }
 
   async stop(): Promise<void> {

@@ -211,4 +211,5 @@ t.test('the environment goes over the cluster block', async (t) => {
     message: /KAS_OPS_SOCKET: .* a path that begins with \//,
   })
   await t.rejects(socketOf({ KAS_OPS_SOCKET: `/${'x'.repeat(107)}` }), { message: /107 bytes/ })
+  await t.rejects(socketOf({ KAS_OPS_SOCKET: `/${'x'.repeat(84)}/kas.sock` }), { message: /its folder of 84/ })
 })
