@@ -32,7 +32,16 @@ import { grpcObserver } from './servers/grpc-observer.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens-file.ts'
 import { KubernetesServer } from './servers/kubernetes.ts'
-import { announced, certificateOf, leaving, listenOptions, whenReady } from './servers/listening.ts'
+import type { ListenPlace } from './servers/listen-failure.ts'
+import {
+  announced,
+  certificateOf,
+  explained,
+  type Listen,
+  leaving,
+  listenOptions,
+  whenReady,
+} from './servers/listening.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket.ts'
 import { RailsServer } from './servers/rails.ts'
@@ -117,12 +126,12 @@ export class App implements Service {
 
   /** Without a secret that replicas share, or an address that they can call, this one is alone. */
   async #cluster(tunnels: Tunnels, methods: ReturnType<typeof replicaMethods>): Promise<Cluster | undefined> {
-    const { config, version, env, ownPrivateApi = {} } = this.#options
+    const { config, configurationFile, version, env, ownPrivateApi = {} } = this.#options
     const { authentication_secret_file: secretFile, network } = config.private_api.listen
     if (secretFile === undefined || network === 'unix') return undefined
     return Cluster.create(
       { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods, ...this.#traced },
-      { config, ownPrivateApi, secretFile, kasVersion: version.version, env },
+      { config, configurationFile, ownPrivateApi, secretFile, kasVersion: version.version, env },
     )
   }
 
@@ -151,7 +160,10 @@ export class App implements Service {
         product: this.#product,
       },
     )
-    return [...Object.values(certificate), announced(this.#log, server, { name: 'Observability', listen })]
+    return [
+      ...Object.values(certificate),
+      announced(this.#log, server, { name: 'Observability', ...this.#place('observability.listen.address', listen) }),
+    ]
   }
 
   #opsSocket(tunnels: Tunnels, cluster: Cluster | undefined): Service[] {
@@ -167,7 +179,8 @@ export class App implements Service {
       ...(cluster ? { cluster } : {}),
     }
     const log = this.#log.child({ mod_name: 'observability' })
-    return [new OpsSocket({ answers: opsAnswers(known), log }, { path: socket })]
+    const server = new OpsSocket({ answers: opsAnswers(known), log }, { path: socket })
+    return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
   }
 
   #agents(
@@ -208,7 +221,11 @@ export class App implements Service {
         authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
       },
     )
-    const told = announced(this.#log, server, { name: 'Agentk API', listen, is_websocket: listen.websocket })
+    const told = announced(this.#log, server, {
+      name: 'Agentk API',
+      ...this.#place('agent.listen.address', listen),
+      is_websocket: listen.websocket,
+    })
     return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
   }
 
@@ -242,7 +259,11 @@ export class App implements Service {
       },
     )
     const { url_path_prefix } = block
-    const service = announced(this.#log, server, { name: 'Kubernetes API', listen, url_path_prefix })
+    const service = announced(this.#log, server, {
+      name: 'Kubernetes API',
+      ...this.#place('agent.kubernetes_api.listen.address', listen),
+      url_path_prefix,
+    })
     return [...Object.values(certificate), service]
   }
 
@@ -268,8 +289,12 @@ export class App implements Service {
         maxAgeMs: listen.max_connection_age,
       },
     )
-    const told = announced(this.#log, server, { name: 'API', listen })
+    const told = announced(this.#log, server, { name: 'API', ...this.#place('api.listen.address', listen) })
     return [...Object.values(certificate), whenReady(this.#readiness, 'apiServer', told)]
+  }
+
+  #place(key: string, listen: Listen): ListenPlace {
+    return { file: this.#options.configurationFile, key, listen }
   }
 
   get #product(): string {

@@ -14,7 +14,7 @@ import type { KasConfig } from './config.ts'
 import { createLinkMetrics } from './router/link-metrics.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './router/replica-identity.ts'
 import { Replicas } from './router/replicas.ts'
-import { announced, listenOptions } from './servers/listening.ts'
+import { announced, explained, listenOptions } from './servers/listening.ts'
 import { createStrangersMetric } from './servers/replicas/strangers.ts'
 import { ReplicasServer } from './servers/replicas.ts'
 import type { Tunnels } from './tunnels/tunnels.ts'
@@ -33,6 +33,8 @@ export interface ClusterComponents {
 
 export interface ClusterOptions {
   readonly config: Pick<KasConfig, 'cluster' | 'private_api'>
+  /** where `config` was read, for errors */
+  readonly configurationFile: string
   readonly ownPrivateApi: OwnPrivateApi
   readonly secretFile: string
   readonly kasVersion: string
@@ -51,6 +53,7 @@ export class Cluster implements Service {
   readonly replicas: Replicas
   readonly #server: ReplicasServer
   readonly #announced: Service
+  readonly #joining: Service
   readonly #knownKeys = new Set<string>()
   readonly #place: ReplicaPlace
 
@@ -72,13 +75,24 @@ export class Cluster implements Service {
     const { tracer } = components
     this.replicas = new Replicas({ membership: this.membership, identity, log, ...(tracer ? { tracer } : {}) })
     createLinkMetrics(components.register, this.replicas)
+    const { configurationFile: file } = options
     const { listen } = options.config.private_api
     const onStranger = createStrangersMetric(components.register)
     this.#server = new ReplicasServer(
       { ...components, identity, log, isKnown: (hash) => this.#knownKeys.has(hash), onStranger },
       { listen: listenOptions(listen), listenGraceMs: listen.listen_grace_period },
     )
-    this.#announced = announced(log, this.#server, { name: 'Private API', listen })
+    this.#announced = announced(log, this.#server, {
+      name: 'Private API',
+      file,
+      key: 'private_api.listen.address',
+      listen,
+    })
+    this.#joining = explained(this.membership, {
+      file,
+      key: 'cluster.listen.address',
+      listen: options.config.cluster.listen,
+    })
   }
 
   /** Resolves once this replica knows the others: the servers that need it can start. */
@@ -88,7 +102,7 @@ export class Cluster implements Service {
     })
     await this.#announced.start()
     this.membership.setReplicaPort(this.#place.port ?? this.#server.address.port)
-    await this.membership.start()
+    await this.#joining.start()
     this.#learnKeys()
     await this.replicas.start()
   }

@@ -2,6 +2,7 @@ import { CertificateFiles } from '../../lib/certificate-files.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { type ListenOptions, type Network, parseListenAddress } from '../config/listen-address.ts'
+import { type ListenPlace, listenFailure } from './listen-failure.ts'
 import type { Readiness } from './readiness.ts'
 import { claimSocket } from './stale-socket.ts'
 
@@ -26,23 +27,38 @@ export function certificateOf(log: Logger, listen: Listen): { certificate?: Cert
   return { certificate: new CertificateFiles({ log }, { certificateFile: certificate_file, keyFile: key_file }) }
 }
 
-/** Makes room for a server on a Unix socket, and says where each listens, in the words that operators look for (wire-protocol 8.4). */
+/**
+ * Makes room for a server on a Unix socket, and says where each listens, in the words that operators look for
+ * (wire-protocol 8.4). Its start fails as that of `explained`.
+ */
 export function announced(
   log: Logger,
   server: Service & { address: unknown },
-  { name, listen, ...fields }: { name: string; listen: Listen; [field: string]: unknown },
+  { name, file, key, listen, ...fields }: ListenPlace & { name: string; [field: string]: unknown },
 ): Service {
   const tell = () => {
     const told = { net_network: listen.network, net_address: addressText(server.address), ...fields }
     log.info(told, `${name} endpoint is up`)
   }
   const start = listen.network === 'unix' ? () => startOnSocket(server, listen.address) : () => server.start()
-  return around(server, start, tell)
+  return explained(around(server, start, tell), { file, key, listen })
 }
 
 async function startOnSocket(server: Service, path: string): Promise<void> {
   const release = await claimSocket(path)
   await server.start().finally(release)
+}
+
+/** Says what to do if it cannot listen. */
+export function explained(service: Service, place: ListenPlace): Service {
+  const start = async () => {
+    try {
+      await service.start()
+    } catch (error) {
+      throw listenFailure(error, place)
+    }
+  }
+  return around(service, start, () => undefined)
 }
 
 /** The replica is ready for calls once this, and all else that counts, has started. */

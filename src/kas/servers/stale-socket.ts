@@ -87,8 +87,9 @@ async function removeDead(folder: string, path: string): Promise<void> {
 }
 
 async function removeStaleSocket(path: string): Promise<void> {
-  const stats = (await lstat(path).catch(unless('ENOENT'))) || undefined
-  if (!stats?.isSocket()) return // listening tells what is wrong
+  const stats = await lstat(path).catch(unless('ENOENT'))
+  if (!stats) return
+  if (!stats.isSocket()) throw failure('EADDRINUSE', `${path} is there, and no socket`)
   if (await answers(path)) throw taken(path)
   await unlink(path)
 }

@@ -98,7 +98,7 @@ t.test('a port that is taken is named', async (t) => {
   t.equal(code, 1)
   t.match(
     stderr.trim().split('\n').at(-1),
-    new RegExp(`^kas: listen EADDRINUSE: address already in use 127.0.0.1:${port}$`),
+    new RegExp(`^kas: kas\\.yaml: agent\\.listen\\.address: port ${port} is taken: end who listens there`),
   )
   t.strictSame((await readdir(folder)).toSorted(), ['directory.yaml', 'kas.yaml'], 'nothing is left behind')
 })

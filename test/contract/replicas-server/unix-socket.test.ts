@@ -55,9 +55,17 @@ t.test('a socket that a killed process left makes room; one that answers does no
         return server.address()
       },
     }
-    await announced(log, service, { name: 'Observability', listen }).start()
+    await announced(log, service, {
+      name: 'Observability',
+      file: 'kas.yaml',
+      key: 'observability.listen.address',
+      listen,
+    }).start()
   }
   await start()
   t.match(lines, [{ net_network: 'unix', net_address: path, msg: 'Observability endpoint is up' }])
-  await t.rejects(start(), { code: 'EADDRINUSE' })
+  await t.rejects(start(), {
+    code: 'SETTINGS_INVALID',
+    message: /^kas\.yaml: observability\.listen\.address: another kas listens on observability\.socket: end it/,
+  })
 })
