@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import * as tls from 'node:tls'
 import { KasError } from '../lib/errors.ts'
+import { fileProblem } from '../lib/file-problem.ts'
 
 /**
  * Trusts what Node and the system trust (packages name theirs by SSL_CERT_DIR), and the file's. It takes a while: to be
@@ -28,7 +29,7 @@ async function readAuthorities(file: string, key: string): Promise<string> {
   try {
     pem = await readFile(file, 'utf8')
   } catch (error) {
-    throw invalid(`cannot be read: ${(error as Error).message}`, error)
+    throw invalid(`cannot be read: ${fileProblem(error)}`, error)
   }
   const certificates = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g)
   if (!certificates) throw invalid('found no certificate, allowed: PEM')

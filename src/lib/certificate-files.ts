@@ -1,7 +1,9 @@
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { type Clock, systemClock } from './clock.ts'
 import { KasError } from './errors.ts'
+import { fileProblem } from './file-problem.ts'
 import { FolderWatch } from './folder-watch.ts'
 import type { Logger } from './log.ts'
 import type { Service } from './service.ts'
@@ -28,6 +30,7 @@ export const certificatePollMs = 10_000
  */
 export class CertificateFiles implements Service {
   readonly #log: Logger
+  readonly #clock: Clock
   readonly #options: CertificateFilesOptions
   readonly #watch: FolderWatch
   readonly #listeners = new Set<(certificate: Certificate) => void>()
@@ -40,6 +43,7 @@ export class CertificateFiles implements Service {
 
   constructor({ log, clock = systemClock }: { log: Logger; clock?: Clock }, options: CertificateFilesOptions) {
     this.#log = log
+    this.#clock = clock
     this.#options = options
     const { certificateFile, keyFile, settleMs = defaultSettleMs } = options
     const onChange = () => void this.#read()
@@ -67,9 +71,10 @@ export class CertificateFiles implements Service {
     try {
       this.#current = await this.#pair()
     } catch (error) {
-      const problem = `cannot be used with key ${keyFile}: ${(error as Error).message}`
+      const problem = `cannot be used with key ${keyFile}: ${problemOf(error)}`
       throw new KasError({ code: 'SETTINGS_INVALID', file: certificateFile, problems: [problem] }, { cause: error })
     }
+    this.#warnOfDates(this.#current)
     this.#watch.start()
     await this.#read() // what changed between
   }
@@ -106,12 +111,21 @@ export class CertificateFiles implements Service {
       this.#current = next
       for (const listener of this.#listeners) listener(next)
       this.#log.info({ certificate_file: certificateFile }, 'Certificate was read again')
+      this.#warnOfDates(next)
     } catch (error) {
       const { message } = error as Error
       if (message === this.#problem) return
       this.#problem = message
       this.#log.error({ error, certificate_file: certificateFile }, 'Certificate is not usable, the last one stays')
     }
+  }
+
+  #warnOfDates({ cert }: Certificate): void {
+    const { validFrom, validTo } = new X509Certificate(cert)
+    const now = this.#clock.now()
+    if (now >= Date.parse(validFrom) && now <= Date.parse(validTo)) return
+    const fields = { certificate_file: this.#options.certificateFile, valid_from: validFrom, valid_to: validTo }
+    this.#log.warn(fields, 'Certificate is not valid at this time: renew it, or set the clock of this machine')
   }
 
   /** @throws what reading threw, or that they do not fit together */
@@ -121,4 +135,10 @@ export class CertificateFiles implements Service {
     createSecureContext({ cert, key })
     return { cert, key }
   }
+}
+
+function problemOf(error: unknown): string {
+  const { code } = error as { code?: unknown }
+  if (code === 'ERR_OSSL_X509_KEY_VALUES_MISMATCH') return 'it is the key of another certificate: name the pair'
+  return fileProblem(error)
 }

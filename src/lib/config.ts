@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { type Document, isNode, LineCounter } from 'yaml'
 import { z } from 'zod'
 import { KasError } from './errors.ts'
+import { fileProblem } from './file-problem.ts'
 import { nearestName } from './nearest-name.ts'
 import { parseYamlDocument } from './yaml-document.ts'
 
@@ -84,7 +85,7 @@ export async function loadConfig<S extends z.ZodType>(
   try {
     text = await readFile(file, 'utf8')
   } catch (error) {
-    const problem = `cannot be read: ${(error as Error).message}`
+    const problem = `cannot be read: ${fileProblem(error)}`
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] }, { cause: error })
   }
   return parseConfig(file, text, schema, unused)

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { KasError } from '../../lib/errors.ts'
+import { fileProblem } from '../../lib/file-problem.ts'
 
 interface SecretRule {
   /** the configuration key that names the file, for errors */
@@ -56,7 +57,7 @@ async function readSecret(file: string, rule: SecretRule): Promise<Uint8Array> {
   try {
     text = (await readFile(file, 'utf8')).replaceAll(/\s/g, '')
   } catch (error) {
-    throw invalid(`cannot be read: ${(error as Error).message}`, error)
+    throw invalid(`cannot be read: ${fileProblem(error)}`, error)
   }
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text) || text.length % 4 !== 0)
     throw invalid('found no base64, allowed: standard base64')
@@ -64,7 +65,13 @@ async function readSecret(file: string, rule: SecretRule): Promise<Uint8Array> {
   const max = rule.maxBytes ?? Number.POSITIVE_INFINITY
   if (secret.length >= rule.minBytes && secret.length <= max) return secret
   const range = rule.minBytes === max ? `exactly ${max}` : `${rule.minBytes} to ${max}`
-  throw invalid(
-    `found ${secret.length} bytes, allowed: ${rule.maxBytes ? range : `at least ${rule.minBytes}`} bytes in base64`,
-  )
+  const allowed = `${rule.maxBytes ? range : `at least ${rule.minBytes}`} bytes in base64`
+  throw invalid(`found ${secret.length} bytes, allowed: ${allowed}${isEncodedTwice(secret) ? twice : ''}`)
+}
+
+const twice = ': it is encoded twice, decode it once'
+
+/** Whoever fills a Secret of Kubernetes by hand may encode what was encoded. */
+function isEncodedTwice(secret: Buffer): boolean {
+  return secret.length > 0 && secret.length % 4 === 0 && /^[A-Za-z0-9+/]+={0,2}\n?$/.test(secret.toString('latin1'))
 }

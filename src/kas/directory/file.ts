@@ -2,12 +2,16 @@ import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { AgentId } from '../../proto/call.ts'
-import type { AgentConfigurationFile } from '../repositories/agent-configuration.ts'
-import type { AgentConfigurations } from '../repositories/agent-configurations.ts'
+import {
+  type AgentConfiguration,
+  type AgentConfigurations,
+  configurationPath,
+} from '../repositories/agent-configurations.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Agent, Directory, JobGrant, UserCredential, UserGrant } from './directory.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
+import { RefusalLog } from './refusal-log.ts'
 import { sameHash, tokenHash } from './token-hash.ts'
 import { decideUserAccess } from './user-access.ts'
 
@@ -25,12 +29,12 @@ export interface FileDirectoryComponents {
 export class FileDirectory implements Directory {
   readonly #components: FileDirectoryComponents
   readonly #clock: Clock
-  readonly #log: Logger
+  readonly #refusals: RefusalLog
 
   constructor(components: FileDirectoryComponents) {
     this.#components = components
     this.#clock = components.clock ?? systemClock
-    this.#log = components.log.child({ mod_name: 'directory' })
+    this.#refusals = new RefusalLog({ clock: this.#clock, log: components.log.child({ mod_name: 'directory' }) })
   }
 
   async agentByToken(token: string, _signal: AbortSignal): Promise<Agent> {
@@ -48,11 +52,12 @@ export class FileDirectory implements Directory {
     if (!job) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
     const agent = contents.agents.get(agentId)
     if (!agent) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
-    const configuration = await this.#configuration(agent, signal, 'JOB_AGENTS_FAILED')
-    const decision = decideCiAccess(agent, job, configuration)
+    const found = await this.#configuration(agent, signal, 'JOB_AGENTS_FAILED')
+    const decision = decideCiAccess(agent, job, found?.configuration)
     if (!decision.allowed) {
-      const fields = { agent_id: String(agent.id), project_id: String(job.project.id), reason: decision.reason }
-      this.#log[decision.loud ? 'warn' : 'debug'](fields, 'CI job refused by the agent configuration')
+      const { id, path } = job.project
+      const fields = { project_id: String(id), job_project: path, ...whyRefused(agent, found, decision) }
+      this.#refusals.tell(decision.loud ? 'warn' : 'info', fields, 'CI job refused by the agent configuration')
       throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
     }
     const { accessAs } = decision
@@ -68,9 +73,13 @@ export class FileDirectory implements Directory {
     const user = this.#owner(contents.userTokens, credential.key)
     const agent = contents.agents.get(agentId)
     if (!user || !agent) throw unauthorized()
-    const configuration = await this.#configuration(agent, signal, 'USER_FAILED')
-    const decision = decideUserAccess(user, configuration?.userAccess, contents)
-    if (!decision.allowed) throw unauthorized()
+    const found = await this.#configuration(agent, signal, 'USER_FAILED')
+    const decision = decideUserAccess(user, found?.configuration.userAccess, contents)
+    if (!decision.allowed) {
+      const fields = { username: user.username, ...whyRefused(agent, found, decision) }
+      this.#refusals.tell('info', fields, 'User refused by the agent configuration')
+      throw unauthorized()
+    }
     if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })
     return userGrant(agent, user, decision)
   }
@@ -98,14 +107,23 @@ export class FileDirectory implements Directory {
     agent: Agent,
     signal: AbortSignal,
     code: 'JOB_AGENTS_FAILED' | 'USER_FAILED',
-  ): Promise<AgentConfigurationFile | undefined> {
+  ): Promise<AgentConfiguration | undefined> {
     try {
-      return (await this.#components.configurations.current(agent, signal))?.configuration
+      return await this.#components.configurations.current(agent, signal)
     } catch (cause) {
       signal.throwIfAborted()
       throw new KasError({ code }, { cause })
     }
   }
+}
+
+/** What the operator, or who keeps the agent's project, looks at next. */
+function whyRefused(agent: Agent, found: AgentConfiguration | undefined, { reason }: { reason: string }) {
+  const fields = { agent_id: String(agent.id), agent_project: agent.project.path, file: configurationPath(agent) }
+  if (!found)
+    return { ...fields, reason: 'the repository of the project is empty: commit the file to its default branch' }
+  if (!found.isAbsent) return { ...fields, commit_id: found.commit, reason }
+  return { ...fields, commit_id: found.commit, reason: 'the default branch does not have the file: commit it there' }
 }
 
 function jobGrant(

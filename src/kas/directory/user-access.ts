@@ -8,7 +8,8 @@ interface Held {
 }
 
 export type UserAccessDecision =
-  | { readonly allowed: false }
+  /** `reason`: for the log, what is missing and where */
+  | { readonly allowed: false; readonly reason: string }
   | { readonly allowed: true; readonly as: 'agent' }
   | {
       readonly allowed: true
@@ -28,17 +29,36 @@ export function decideUserAccess(
   access: UserAccess | undefined,
   contents: DirectoryContents,
 ): UserAccessDecision {
-  if (!access || access.accessAs.as === 'none') return { allowed: false }
+  if (!access || access.accessAs.as === 'none')
+    return { allowed: false, reason: 'it has no user_access with an access_as' }
   const projects = access.projects.flatMap((path) =>
     held(contents.projectsByPath.get(path), (one) => roleInProject(user, one)),
   )
   const groups = access.groups.flatMap((path) =>
     held(contents.groupsByPath.get(path), (one) => roleInGroup(user, one, contents)),
   )
-  if (projects.length + groups.length === 0) return { allowed: false }
+  if (projects.length + groups.length === 0) return { allowed: false, reason: missingRole(access, contents) }
   if (access.accessAs.as === 'unknown') return { allowed: true, as: 'unknown', found: access.accessAs.found }
   if (access.accessAs.as === 'agent') return { allowed: true, as: 'agent' }
   return { allowed: true, as: 'user', projects, groups }
+}
+
+/** Of the places that `user_access` names; and of each path, in characters. */
+const maxTold = { places: 5, characters: 100 }
+
+function missingRole({ projects, groups }: UserAccess, { projectsByPath, groupsByPath }: DirectoryContents): string {
+  const places = [
+    ...projects.map((path) => placeText('project', path, projectsByPath.has(path))),
+    ...groups.map((path) => placeText('group', path, groupsByPath.has(path))),
+  ]
+  if (places.length === 0) return 'its user_access names no project and no group'
+  const more = places.length > maxTold.places ? ` and ${places.length - maxTold.places} more` : ''
+  const told = places.slice(0, maxTold.places).join(', ')
+  return `the directory file gives the user no role of ${leastUserAccessRole} or above in any of its user_access: ${told}${more}`
+}
+
+function placeText(kind: 'project' | 'group', path: string, isKnown: boolean): string {
+  return `${kind} ${path.slice(0, maxTold.characters)}${isKnown ? '' : ' (which the directory file does not have)'}`
 }
 
 function held<Place extends { readonly id: bigint }>(

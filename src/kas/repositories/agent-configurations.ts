@@ -12,6 +12,8 @@ import type { CommitId, Repositories } from './repositories.ts'
 export interface AgentConfiguration {
   readonly commit: CommitId
   readonly configuration: AgentConfigurationFile
+  /** there is no such file at that commit */
+  readonly isAbsent?: boolean
   /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
 }
@@ -229,7 +231,7 @@ export class AgentConfigurations implements Service {
     const commit = await repositories.head(agent, signal)
     if (!commit) return undefined
     const seenAt = repositories.seenAt(agent) ?? this.#clock.now()
-    const path = `.gitlab/agents/${agent.name}/config.yaml`
+    const path = configurationPath(agent)
     const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
     const configuration = parseAgentConfiguration(path, bytes ?? new Uint8Array())
     const { warnings } = configuration
@@ -241,7 +243,7 @@ export class AgentConfigurations implements Service {
     }
     const count = warnings.length - maxToldWarnings
     if (count > 0) this.#log.error({ agent_id: String(agent.id), commit_id: commit, count }, 'And more keys like these')
-    return { commit, configuration, seenAt }
+    return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
   }
 
   #makeRoom(newest: Entry): void {
@@ -269,6 +271,11 @@ export class AgentConfigurations implements Service {
     entry.cancelRetry()
     this.#entries.delete(key)
   }
+}
+
+/** Where the configuration of an agent stands in its project. */
+export function configurationPath({ name }: Pick<Agent, 'name'>): string {
+  return `.gitlab/agents/${name}/config.yaml`
 }
 
 function resultOf({ newest }: Entry): AgentConfiguration | undefined {

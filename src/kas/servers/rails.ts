@@ -5,6 +5,7 @@ import * as grpc from '@grpc/grpc-js'
 import type { CertificateFiles } from '../../lib/certificate-files.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
+import { LimitedLog } from '../../lib/limited-log.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay, linkedController } from '../../lib/signals.ts'
@@ -54,6 +55,8 @@ const keepAliveTimeoutMs = 20_000
 const handshakeTimeoutMs = 10_000
 /** At the end: how long a client without calls may take to close its connection. ms */
 const lingerMs = 1000
+const strangerSentence =
+  'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
 /** GitLab makes a connection for each of its jobs, and ends it soon. */
 const maxConnections = 10_000
 
@@ -64,6 +67,7 @@ export class RailsServer implements Service {
   readonly #components: RailsServerComponents
   readonly #options: RailsServerOptions
   readonly #agentCalls: AgentCalls
+  readonly #strangers: LimitedLog
   #jwt: JwtVerifier | undefined
   #grpc: grpc.Server | undefined
   #listener: Server | undefined
@@ -79,6 +83,7 @@ export class RailsServer implements Service {
     this.#components = components
     this.#options = options
     this.#agentCalls = new AgentCalls(components)
+    this.#strangers = new LimitedLog(components, strangerSentence)
   }
 
   /** Where it listens, once started. */
@@ -232,6 +237,7 @@ export class RailsServer implements Service {
     if (!error) return outcome
     if (error.code !== 'INTERNAL') {
       const reason = error.cause instanceof Error ? error.cause.message : undefined
+      if (error.code === 'JWT_INVALID') this.#strangers.tell(reason ?? '')
       const traced = tracedAs === undefined ? {} : { trace_id: tracedAs }
       log.debug({ grpc_method: call.method, error_code: error.code, reason, ...traced }, 'A call of GitLab failed')
       return outcome

@@ -28,10 +28,10 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { Clock } from '../clock.ts'
+import { LimitedLog } from '../limited-log.ts'
 import type { Logger } from '../log.ts'
 import type { Service } from '../service.ts'
 import { abortable } from '../signals.ts'
-import { LimitedLog } from './limited-log.ts'
 import { readTraceContext, writeTraceContext } from './trace-context.ts'
 import type { Carrier, Span, SpanAttributes, SpanInit, TraceHeaders, Tracer } from './tracer.ts'
 

@@ -88,6 +88,10 @@ t.test('a call is let in by its JWT alone', async (t) => {
   }
   t.equal(served.length, Object.keys(good).length, 'no work is done for the others')
 
+  const told = log.map((line) => JSON.parse(line)).filter(({ level }) => level === 'warn')
+  t.match(told, [{ msg: /^A call was refused: if it is of GitLab, is api\.listen\.authentication_secret_file its/ }])
+  t.equal(told.length, 1, 'what to look at, once a minute')
+
   const text = await register.metrics()
   t.match(text, new RegExp(`^grpc_server_handled_total\\{.*"OK"\\} ${Object.keys(good).length}$`, 'm'))
   t.match(text, new RegExp(`^grpc_server_handled_total\\{.*"Unauthenticated"\\} ${Object.keys(bad).length}$`, 'm'))

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { type Certificate, CertificateFiles, certificatePollMs } from '../../../src/lib/certificate-files.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
+import { fileProblem } from '../../../src/lib/file-problem.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
@@ -14,7 +15,7 @@ async function ground(t: Test, clock: Clock = systemClock) {
   const authority = await Authority.create('test')
   const make = () => authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
   const folder = join(t.testdir({}), 'tls')
-  await mkdir(folder, { recursive: true })
+  await mkdir(folder)
   const lines: string[] = []
   const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
   const options = { certificateFile: join(folder, 'tls.crt'), keyFile: join(folder, 'tls.key'), settleMs }
@@ -148,4 +149,30 @@ t.test('a first pair that cannot be used stops the start', async (t) => {
   await writeFile(certificateFile, (await make()).certificate)
   await writeFile(keyFile, (await make()).key)
   await t.rejects(files.start(), { code: 'SETTINGS_INVALID' })
+})
+
+t.test('one that is not valid at this time is told at start, and serves', async (t) => {
+  for (const days of [-2, 60]) {
+    const clock = new ManualClock(Date.now() + days * 86_400_000)
+    const { files, make, certificateFile, keyFile, lines } = await ground(t, clock)
+    const { certificate, key } = await make()
+    await writeFile(certificateFile, certificate)
+    await writeFile(keyFile, key)
+    await files.start()
+    t.match(JSON.parse(lines[0] ?? '{}'), {
+      level: 'warn',
+      msg: /^Certificate is not valid at this time: renew it, or set the clock/,
+      valid_from: /20\d\d GMT/,
+      valid_to: /20\d\d GMT/,
+    })
+    t.equal(files.current.cert.toString(), certificate)
+  }
+})
+
+t.test('what to do about a file that may not be read', async (t) => {
+  t.match(
+    fileProblem(Object.assign(new Error("EACCES: permission denied, open '/k'"), { code: 'EACCES' })),
+    /^EACCES: permission denied, open '\/k': let the user of this process \(uid \d+\) read it$/,
+  )
+  t.equal(fileProblem(new Error('ENOENT: no such file')), 'ENOENT: no such file')
 })

@@ -1,8 +1,11 @@
 import type { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { gitlabAdvice, isElsewhere } from './gitlab-advice.ts'
 
 /** What GitLab says of kas' own JWT, beside a 401 (gitlab-contract 2.1). */
 const jwtRefusal = 'KAS JWT authentication invalid'
+const secretMessage =
+  'GitLab refuses kas: is gitlab.authentication_secret_file the secret that GitLab has, and are both clocks right?'
 
 /** Whether GitLab refused kas itself, not the token that it was asked about. */
 export function refusesKas({ spec }: KasError): boolean {
@@ -35,9 +38,8 @@ export class GitlabReach {
   failed(path: string, error: KasError): void {
     const { spec } = error
     if (refusesKas(error)) {
-      const message = 'GitLab refuses kas: is gitlab.authentication_secret_file the secret that GitLab has?'
-      this.#tell(path, 'secret', error, message)
-    } else if (spec.code === 'GITLAB_STATUS' && spec.status < 500 && spec.status !== 429) {
+      this.#tell(path, 'secret', error, secretMessage)
+    } else if (spec.code === 'GITLAB_STATUS' && spec.status < 500 && spec.status !== 429 && !isElsewhere(error)) {
       this.answered(path)
       if (!isRefusal(error)) this.#log.debug({ error, url_path: path }, 'GitLab did not take a call')
     } else if (spec.code !== 'GITLAB_BUSY') {
@@ -48,7 +50,11 @@ export class GitlabReach {
   #tell(path: string, why: 'away' | 'secret', error: KasError, message: string): void {
     const failing = this.#failing.get(path)
     this.#failing.set(path, { why, count: (failing?.count ?? 0) + 1 })
-    if (failing?.why === why) this.#log.debug({ error, url_path: path }, 'GitLab still cannot be asked')
-    else this.#log.error({ error, url_path: path }, message)
+    if (failing?.why === why) {
+      this.#log.debug({ error, url_path: path }, 'GitLab still cannot be asked')
+      return
+    }
+    const hint = gitlabAdvice(error)
+    this.#log.error({ error, url_path: path, ...(hint === undefined ? {} : { hint }) }, message)
   }
 }

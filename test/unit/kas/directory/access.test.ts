@@ -93,8 +93,12 @@ t.test('user_access: developer or more, own or inherited, with all roles up to t
     projects: [{ id: 2n, roles: upTo('maintainer', 'owner') }],
     groups: [],
   })
-  t.same(decide('low', byProject), { allowed: false })
-  t.same(decide('direct', byGroup), { allowed: false }, 'a role in a project is none in its group')
+  t.match(decide('low', byProject), { allowed: false, reason: /user_access/ })
+  t.match(
+    decide('direct', byGroup),
+    { allowed: false, reason: /user_access/ },
+    'a role in a project is none in its group',
+  )
   t.same(decide('above', byGroup), {
     allowed: true,
     as: 'user',
@@ -105,11 +109,18 @@ t.test('user_access: developer or more, own or inherited, with all roles up to t
     allowed: true,
     as: 'agent',
   })
-  t.same(decide('above', 'user_access: { groups: [{ id: platform }] }'), { allowed: false }, 'without access_as')
-  t.same(decide('low', 'user_access: { access_as: { robot: {} }, groups: [{ id: platform }] }'), { allowed: false })
-  t.same(
+  t.match(
+    decide('above', 'user_access: { groups: [{ id: platform }] }'),
+    { allowed: false, reason: /user_access/ },
+    'without access_as',
+  )
+  t.match(decide('low', 'user_access: { access_as: { robot: {} }, groups: [{ id: platform }] }'), {
+    allowed: false,
+    reason: /user_access/,
+  })
+  t.match(
     decide('above', 'user_access: { access_as: { user: {} }, groups: [{ id: platform, least_role: owner }] }'),
-    { allowed: false },
+    { allowed: false, reason: /user_access/ },
     'an entry with an unknown key',
   )
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LimitedLog } from '../../../../src/lib/tracing/limited-log.ts'
+import { LimitedLog } from '../../../../src/lib/limited-log.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts'
-import type { Logger } from '../log.ts'
+import type { Clock } from './clock.ts'
+import type { Logger } from './log.ts'
 
 /** Between two lines. ms */
 const pauseMs = 60_000
