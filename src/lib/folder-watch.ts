@@ -62,18 +62,22 @@ export class FolderWatch {
   }
 
   #schedulePoll(): void {
+    if (this.#stopped) return
     this.#cancelPoll = this.#components.clock.after(this.#options.safetyPollMs, () => {
       this.#attachAll()
-      this.#schedulePoll()
       this.#components.onChange()
+      queueMicrotask(() => this.#schedulePoll()) // however far the clock has jumped, it is one poll
     })
   }
 
   #scheduleRetry(): void {
     this.#cancelRetry ??= this.#components.clock.after(watchRetryMs, () => {
-      this.#cancelRetry = undefined
       const back = [...this.#unwatched].filter((folder) => this.#attach(folder))
       if (back.length > 0) this.#components.onChange()
+      queueMicrotask(() => {
+        this.#cancelRetry = undefined
+        if (this.#unwatched.size > 0 && !this.#stopped) this.#scheduleRetry()
+      })
     })
   }
 
