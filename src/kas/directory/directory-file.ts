@@ -8,6 +8,7 @@ import type { Service } from '../../lib/service.ts'
 import type { RepositoryAddress } from '../repositories/repository-url.ts'
 import { type DirectoryContents, parseDirectory } from './directory-contents.ts'
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
+import { TokenExpiry } from './token-expiry.ts'
 import { tokenHash } from './token-hash.ts'
 
 export interface DirectoryFileComponents {
@@ -47,6 +48,7 @@ export class DirectoryFile implements Service {
   readonly #clock: Clock
   readonly #metrics: DirectoryMetrics
   readonly #watch: FolderWatch
+  readonly #expiry: TokenExpiry
   readonly #listeners = new Set<() => void>()
   #contents: DirectoryContents | undefined
   #state: DirectoryFileState = { inForce: 'none' }
@@ -63,6 +65,7 @@ export class DirectoryFile implements Service {
     this.#log = components.log.child({ mod_name: 'directory' })
     this.#clock = components.clock ?? systemClock
     this.#metrics = components.metrics ?? noDirectoryMetrics
+    this.#expiry = new TokenExpiry({ clock: this.#clock, onExpired: () => this.#emit() })
     const onChange = () => void this.read()
     this.#watch = new FolderWatch(
       [this.#file],
@@ -85,7 +88,10 @@ export class DirectoryFile implements Service {
     return this.#contents?.projects.get(projectId)?.git
   }
 
-  /** Calls `listener` after other contents came into force, until the returned function is called. */
+  /**
+   * Calls `listener` after other contents came into force, and when the token of an agent has expired, until the
+   * returned function is called.
+   */
   onChange(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)
@@ -101,6 +107,7 @@ export class DirectoryFile implements Service {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#watch.stop()
+    this.#expiry.stop()
     await this.#reading
   }
 
@@ -156,6 +163,11 @@ export class DirectoryFile implements Service {
       user_tokens: contents.userTokens.size,
     }
     this.#log.info({ file: this.#file, ...counts }, 'Directory file is in force')
+    this.#expiry.watch(agentExpiries(contents))
+    this.#emit()
+  }
+
+  #emit(): void {
     for (const listener of this.#listeners) listener()
   }
 
@@ -168,6 +180,11 @@ export class DirectoryFile implements Service {
     const consequence = this.#contents ? 'the last good one stays in force' : 'nobody has access'
     this.#log.error({ file: this.#file, error: problem }, `Directory file cannot be used, ${consequence}`)
   }
+}
+
+/** Streams of agents stay open with the token that opened them; long requests of others are asked about time and again. */
+function agentExpiries({ agentTokens }: DirectoryContents): number[] {
+  return [...agentTokens.values()].flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [expiresAt]))
 }
 
 async function readBounded(file: string, maxBytes: number): Promise<string> {

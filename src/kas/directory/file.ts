@@ -90,7 +90,7 @@ export class FileDirectory implements Directory {
     return project.path.toLowerCase() === projectPath.toLowerCase()
   }
 
-  /** Calls `listener` after other contents came into force: who was known may be unknown now. */
+  /** Calls `listener` after other contents came into force or a token expired: who was known may be unknown now. */
   onChange(listener: () => void): () => void {
     return this.#components.directoryFile.onChange(listener)
   }
