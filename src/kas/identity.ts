@@ -89,8 +89,9 @@ function ofGitlab(
 ): Identity {
   const { gitlab, gitaly, agent, observability } = config
   const limit = rateOf(gitlab.api_rate_limit)
+  const metrics = createGitlabMetrics(register, limit)
   const client = new GitlabClient(
-    { log, metrics: createGitlabMetrics(register, limit), ...(tracer ? { tracer } : {}) },
+    { log, metrics, ...(tracer ? { tracer } : {}) },
     {
       ...limit,
       address: gitlab.address ?? '',
@@ -101,7 +102,7 @@ function ofGitlab(
     },
   )
   const directory = new GitlabDirectory(
-    { client, log },
+    { client, log, onUnchecked: metrics.unchecked },
     {
       infoTtlMs: agent.info_cache_ttl,
       infoErrorTtlMs: agent.info_cache_error_ttl,

@@ -77,6 +77,11 @@ const table = {
     429,
     (d) => `Too many ${d.what}, allowed: ${d.limit}. Please try again later`,
   ),
+  CREDENTIAL_NOT_CHECKED: row(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    'Too many unknown credentials are to be checked. Please try again later',
+  ),
   // what GitLab says of them, or why it says nothing
   /** `told`: GitLab's own message, for the log */
   GITLAB_STATUS: row<{ status: number; path: string; retryAfterMs?: number; told?: string }>(

@@ -47,8 +47,12 @@ export type UserCredential =
  * Both answer from caches where they can; tokens are kept as hashes only.
  */
 export interface Directory {
-  /** @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE (try again) */
-  agentByToken(token: string, signal: AbortSignal): Promise<Agent>
+  /**
+   * @param from - address of who shows the token, where it is not known yet
+   * @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE (try again),
+   * CREDENTIAL_NOT_CHECKED
+   */
+  agentByToken(token: string, signal: AbortSignal, from?: string): Promise<Agent>
   /**
    * The agent of this token is connected, until the returned function is called: the answer is asked for anew whenever
    * it is old, and `onChange` tells when it is a refusal. Absent: nobody has to ask.
@@ -56,11 +60,11 @@ export interface Directory {
   watchToken?(token: string): () => void
   /**
    * @throws KasError JOB_TOKEN_UNAUTHORIZED, JOB_TOKEN_FORBIDDEN, JOB_TOKEN_NOT_FOUND, JOB_AGENTS_FAILED,
-   * AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN
+   * AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED
    */
-  grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant>
-  /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN */
-  grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant>
+  grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, from?: string): Promise<JobGrant>
+  /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED */
+  grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, from?: string): Promise<UserGrant>
   /**
    * Whether the agent of this token may read a project: its notices of pushes depend on it (wire-protocol 5.3). Absent:
    * there are no such notices.

@@ -6,11 +6,13 @@ import type { AgentId } from '../../proto/call.ts'
 import type { Agent, Directory, JobGrant, UserCredential, UserGrant } from './directory.ts'
 import { AgentInfos } from './gitlab/agent-info.ts'
 import { AnswerCache } from './gitlab/answer-cache.ts'
+import type { Turn } from './gitlab/call-gate.ts'
 import { GitalyCoordinatesByProject } from './gitlab/gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab/gitlab-client.ts'
 import { isRefusal } from './gitlab/gitlab-reach.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './gitlab/job-agents.ts'
 import { TokenWatches } from './gitlab/token-watches.ts'
+import { UnknownCredentials } from './gitlab/unknown-credentials.ts'
 import { askUserAccess, type UserAccess, userGrantOf } from './gitlab/user-access.ts'
 import { tokenHash } from './token-hash.ts'
 
@@ -19,7 +21,12 @@ export interface GitlabDirectoryComponents {
   readonly log: Logger
   readonly clock?: Clock
   readonly random?: () => number
+  /** a credential that is not known was not checked: too many others are to be */
+  readonly onUnchecked?: (kind: CredentialKind) => void
 }
+
+/** Whose credential it is: of an agent on 8150, or of a job or user on 8154. */
+export type CredentialKind = 'agents' | 'users'
 
 export interface GitlabDirectoryOptions {
   /** upstream's agent.info_cache_ttl and info_cache_error_ttl, in ms */
@@ -57,6 +64,8 @@ export class GitlabDirectory implements Directory, Service {
   readonly #users: AnswerCache<UserAccess>
   readonly #clock: Clock
   readonly #watches: TokenWatches
+  readonly #unknown: UnknownCredentials
+  readonly #onUnchecked: (kind: CredentialKind) => void
   readonly #listeners = new Set<() => void>()
   #cancelTelling: (() => void) | undefined
 
@@ -66,8 +75,12 @@ export class GitlabDirectory implements Directory, Service {
     this.#clock = clock
     this.#client = components.client
     this.#infos = new AgentInfos({ ...components, log: components.log.child({ mod_name: 'directory' }), clock })
-    const pause = ({ spec }: KasError) =>
-      Math.min(maxPauseMs, Math.max(pauseMs, spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0))
+    this.#unknown = new UnknownCredentials({ clock })
+    this.#onUnchecked = components.onUnchecked ?? (() => undefined)
+    const pause = ({ spec }: KasError) => {
+      if (spec.code === 'CREDENTIAL_NOT_CHECKED') return 0 // nobody was asked
+      return Math.min(maxPauseMs, Math.max(pauseMs, spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0))
+    }
     const noPause = () => 0
     const info = { ttlMs: ttls.infoTtlMs, errorTtlMs: ttls.infoErrorTtlMs, isRefusal, pauseMs: pause }
     const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
@@ -109,10 +122,12 @@ export class GitlabDirectory implements Directory, Service {
     })
   }
 
-  async agentByToken(token: string, signal: AbortSignal): Promise<Agent> {
+  async agentByToken(token: string, signal: AbortSignal, from?: string): Promise<Agent> {
     if (!sendableToken.test(token)) throw new KasError({ code: 'UNAUTHENTICATED' })
-    const ask = async (asking: AbortSignal) => {
-      const { agent, coordinates } = await this.#infos.ask(token, asking)
+    const ask = async (asking: AbortSignal, isKnown: boolean) => {
+      const { agent, coordinates } = await this.#inTurn('agents', { secret: token, from, isKnown }, (turn) =>
+        this.#infos.ask({ token, turn }, asking),
+      )
       this.coordinates.learn(agent.project.id, coordinates)
       return agent
     }
@@ -129,18 +144,29 @@ export class GitlabDirectory implements Directory, Service {
     return this.#infos.headers(token)
   }
 
-  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant> {
+  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, from?: string): Promise<JobGrant> {
     if (!sendableToken.test(jobToken)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
-    const ask = (asking: AbortSignal) => askJobAgents(this.#client, jobToken, asking)
+    const ask = (asking: AbortSignal, isKnown: boolean) =>
+      this.#inTurn('users', { secret: jobToken, from, isKnown }, (turn) =>
+        askJobAgents(this.#client, { jobToken, turn }, asking),
+      )
     const agents = await translated(jobErrors, signal, () => this.#jobs.get(tokenHash(jobToken), ask, signal))
     return jobGrantOf(agents, agentId)
   }
 
-  async grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant> {
+  async grantUser(
+    agentId: AgentId,
+    credential: UserCredential,
+    signal: AbortSignal,
+    from?: string,
+  ): Promise<UserGrant> {
     const csrfToken = credential.type === 'session_cookie' ? credential.csrfToken : ''
     const key = hashOf(String(agentId), credential.type, credential.key, csrfToken)
     if (credential.key === '') throw new KasError({ code: 'USER_UNAUTHORIZED' })
-    const ask = (asking: AbortSignal) => askUserAccess(this.#client, { agentId, credential }, asking)
+    const ask = (asking: AbortSignal, isKnown: boolean) =>
+      this.#inTurn('users', { secret: credential.key, from, isKnown }, (turn) =>
+        askUserAccess(this.#client, { agentId, credential, turn }, asking),
+      )
     return userGrantOf(await translated(userErrors, signal, () => this.#users.get(key, ask, signal)))
   }
 
@@ -178,6 +204,21 @@ export class GitlabDirectory implements Directory, Service {
       throw unavailable(failure)
     }
   }
+
+  /** Who was known goes first, in a lane that nobody can fill with what he made up. */
+  async #inTurn<T>(
+    kind: CredentialKind,
+    { isKnown, ...credential }: { secret: string; from: string | undefined; isKnown: boolean },
+    ask: (turn: Turn) => Promise<T>,
+  ): Promise<T> {
+    if (isKnown) return await ask({ lane: kind })
+    try {
+      return await this.#unknown.check(credential, (mayWait) => ask({ lane: `new_${kind}`, mayWait }))
+    } catch (error) {
+      if (KasError.from(error).code === 'CREDENTIAL_NOT_CHECKED') this.#onUnchecked(kind)
+      throw error
+    }
+  }
 }
 
 /** What no one can guess from the hash, and no other parts give. */
@@ -194,7 +235,8 @@ async function translated<T>(
     return await action()
   } catch (error) {
     signal.throwIfAborted()
-    throw errorFor(KasError.from(error))
+    const failure = KasError.from(error)
+    throw failure.code === 'CREDENTIAL_NOT_CHECKED' ? failure : errorFor(failure)
   }
 }
 

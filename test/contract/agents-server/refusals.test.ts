@@ -52,12 +52,13 @@ t.test('calls: by what the directory says of their token', async (t) => {
     UNAUTHENTICATED: 'unauthenticated',
     FORBIDDEN: 'forbidden',
     AGENT_NOT_FOUND: 'agent_not_found',
+    CREDENTIAL_NOT_CHECKED: 'not_checked',
   }
   const directory = oneAgent((code) => new KasError({ code: code as 'FORBIDDEN' }))
   const { port, refused } = await counting(t, { components: { directory } })
   for (const code of Object.keys(codes)) await callWith(t, port, code)
   await callWith(t, port, 'good token')
-  t.strictSame(await refused(), { unauthenticated: 2, forbidden: 1, agent_not_found: 1 })
+  t.strictSame(await refused(), { unauthenticated: 2, forbidden: 1, agent_not_found: 1, not_checked: 1 })
 })
 
 // wire: 8150.unknown-method
@@ -134,4 +135,21 @@ t.test('all reasons stand in the metric from the start, and in the doc', async (
   const { register } = await counting(t)
   const text = await register.metrics()
   for (const reason of refusalReasons) t.match(text, `kas_agents_refused_total{reason="${reason}"} 0`)
+})
+
+t.test('the directory hears from which address a token comes, without the port', async (t) => {
+  const asked: (string | undefined)[] = []
+  const { agentByToken, ...others } = oneAgent()
+  const directory = {
+    ...others,
+    agentByToken: (token: string, signal: AbortSignal, from?: string) => {
+      asked.push(from)
+      return agentByToken(token, signal)
+    },
+  }
+  const methods = { '/a.B/C': { streaming: false, serve: async () => undefined } }
+  const { port } = await startAgentsServer(t, { components: { directory, methods } })
+  await callWith(t, port, 'unknown')
+  await callWith(t, port, 'unknown', '/a.B/C')
+  t.strictSame(asked, ['127.0.0.1', '127.0.0.1'])
 })

@@ -65,6 +65,28 @@ t.test('credentials', async (t) => {
   t.notMatch(log.join(''), /SECRET|good/, 'no token in the log')
 })
 
+t.test('credentials that were not checked: the caller is asked to come again', async (t) => {
+  const asked: unknown[] = []
+  const refuse = async (_: unknown, __: unknown, ___: unknown, from?: string) => {
+    asked.push(from)
+    throw new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
+  }
+  const directory = { grantJob: refuse, grantUser: refuse }
+  const forward = () => Promise.reject(new Error('must not be asked'))
+  const { server, port } = await startServer(forward, {}, undefined, { directory })
+  t.teardown(() => server.stop(AbortSignal.abort()))
+  for (const kind of ['ci', 'pat']) {
+    const headers = { authorization: `Bearer ${kind}:42:made-up` }
+    const answer = await fetch(`http://127.0.0.1:${port}/k8s-proxy/api`, { headers })
+    t.equal(answer.status, 429)
+    t.equal(answer.headers.get('retry-after'), '1')
+    t.equal(answer.headers.get('kas-delivery'), 'none')
+    const message = 'GitLab Agent Server: Too many unknown credentials are to be checked. Please try again later'
+    t.match(await answer.json(), { kind: 'Status', message, reason: 'TooManyRequests', code: 429 })
+  }
+  t.strictSame(asked, ['127.0.0.1', '127.0.0.1'], 'the directory hears whose they are')
+})
+
 // wire: 8154.origin.good
 t.test('a page of GitLab may read errors too; HEAD has no body', async (t) => {
   const { ask, client } = await setUp(t, clusterForward(echo))

@@ -4,7 +4,11 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { GitlabClient, type GitlabClientOptions } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
 import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
-import { GitlabDirectory, type GitlabDirectoryOptions } from '../../../src/kas/directory/gitlab.ts'
+import {
+  GitlabDirectory,
+  type GitlabDirectoryComponents,
+  type GitlabDirectoryOptions,
+} from '../../../src/kas/directory/gitlab.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import type { Tracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../captured-log.ts'
@@ -15,6 +19,7 @@ export interface GitlabSideOptions {
   readonly tracer?: Tracer
   readonly client?: Partial<GitlabClientOptions>
   readonly directory?: Partial<GitlabDirectoryOptions>
+  readonly onUnchecked?: GitlabDirectoryComponents['onUnchecked']
 }
 
 /** Times as upstream has them. */
@@ -32,7 +37,7 @@ export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: Gi
   t.teardown(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'secret'), `${gitlab.secret.toString('base64')}\n`)
   const clock = options.clock ? { clock: options.clock } : {}
-  const { tracer } = options
+  const { tracer, onUnchecked } = options
   const client = new GitlabClient(
     { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock, ...(tracer ? { tracer } : {}) },
     {
@@ -49,7 +54,7 @@ export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: Gi
   t.teardown(() => client.stop())
   await client.start()
   const directory = new GitlabDirectory(
-    { client, log, random: () => 0.5, ...clock },
+    { client, log, random: () => 0.5, ...clock, ...(onUnchecked ? { onUnchecked } : {}) },
     { ...upstreamTtls, pauseMs: 20, ...options.directory },
   )
   t.teardown(() => directory.stop())

@@ -5,6 +5,7 @@ import type { Logger } from '../../../lib/log.ts'
 import type { AgentId } from '../../../proto/call.ts'
 import type { Agent } from '../directory.ts'
 import { id } from './answer-schema.ts'
+import type { Turn } from './call-gate.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { refusesKas } from './gitlab-reach.ts'
@@ -13,6 +14,12 @@ import { refusesKas } from './gitlab-reach.ts'
 export interface AgentInfo {
   readonly agent: Agent
   readonly coordinates: GitalyCoordinates
+}
+
+/** Whose is this token? */
+interface AgentQuestion {
+  readonly token: string
+  readonly turn: Turn
 }
 
 /** GitLab 18.2 and later, and before; both for a time between (gitlab-contract 9.1 no. 4). */
@@ -71,15 +78,19 @@ export class AgentInfos {
   }
 
   /**
-   * @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY
+   * @throws KasError GITLAB_STATUS (404: neither path is there), GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY,
+   * CREDENTIAL_NOT_CHECKED
    */
-  async ask(token: string, signal: AbortSignal): Promise<AgentInfo> {
+  async ask({ token, turn }: AgentQuestion, signal: AbortSignal): Promise<AgentInfo> {
     const paths = this.#answering === oldPath ? [oldPath, newPath] : [newPath, oldPath]
     let absent: unknown
     for (const path of paths) {
       try {
+        const headers = plain(token)
         const info =
-          path === oldPath ? await this.#askOld(token, signal) : await this.#askAt(newPath, plain(token), signal)
+          path === oldPath
+            ? await this.#askOld({ token, turn }, signal)
+            : await this.#askAt(newPath, { headers, turn }, signal)
         this.#remember(path)
         return info
       } catch (error) {
@@ -99,23 +110,28 @@ export class AgentInfos {
   }
 
   /** A token that GitLab does not find is shown in the oldest way too, until one was found, and once in a while. */
-  async #askOld(token: string, signal: AbortSignal): Promise<AgentInfo> {
+  async #askOld({ token, turn }: AgentQuestion, signal: AbortSignal): Promise<AgentInfo> {
     const isDue = typeof this.#bearerUntil === 'number' && this.#bearerUntil <= this.#clock.now()
-    if (this.#bearerUntil !== 'unknown' && !isDue) return await this.#askAt(oldPath, this.headers(token), signal)
+    if (this.#bearerUntil !== 'unknown' && !isDue)
+      return await this.#askAt(oldPath, { headers: this.headers(token), turn }, signal)
     try {
-      const info = await this.#askAt(oldPath, plain(token), signal)
+      const info = await this.#askAt(oldPath, { headers: plain(token), turn }, signal)
       this.#bearerUntil = 'never'
       return info
     } catch (error) {
       if (!isStatus(error, 401) || refusesKas(error)) throw error
-      const info = await this.#askAt(oldPath, withBearer(token), signal)
+      const info = await this.#askAt(oldPath, { headers: withBearer(token), turn }, signal)
       this.#bearerUntil = this.#clock.now() + bearerMemoryMs
       return info
     }
   }
 
-  async #askAt(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<AgentInfo> {
-    const call = { method: 'GET', path, headers, lane: 'agents', repeatable: false } as const
+  async #askAt(
+    path: string,
+    { headers, turn }: { headers: Record<string, string>; turn: Turn },
+    signal: AbortSignal,
+  ): Promise<AgentInfo> {
+    const call = { method: 'GET', path, headers, ...turn, repeatable: false } as const
     return agentInfo(await this.#client.ask(call, schema, signal))
   }
 }

@@ -30,6 +30,9 @@ interface Life {
   readonly until: number
 }
 
+/** Asks for a value; `isKnown`: there was an answer for this key before, and no refusal since. */
+type Ask<T> = (signal: AbortSignal, isKnown: boolean) => Promise<T>
+
 interface Asking<T> {
   readonly promise: Promise<T>
   readonly controller: AbortController
@@ -43,6 +46,7 @@ interface Asking<T> {
 export class AnswerCache<T> {
   readonly #clock: Clock
   readonly #options: AnswerCacheOptions & typeof defaults
+  /** also when their life is over: who was known once is no stranger */
   readonly #answers = new Map<string, Life & { readonly value: T }>()
   readonly #refusals = new Map<string, Life & { readonly error: KasError }>()
   readonly #pauses = new Map<string, Life>()
@@ -58,7 +62,7 @@ export class AnswerCache<T> {
    *
    * @throws what is kept as a refusal, what `ask` threw, KasError GITLAB_BUSY, or the reason of `signal`
    */
-  async get(key: string, ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async get(key: string, ask: Ask<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted()
     const answer = this.#answers.get(key)
     if (answer && this.#leftMs(answer) > 0) {
@@ -82,7 +86,7 @@ export class AnswerCache<T> {
     return life && now >= life.from ? Math.max(0, life.until - now) : 0
   }
 
-  async #join(key: string, ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #join(key: string, ask: Ask<T>, signal: AbortSignal): Promise<T> {
     const asking = this.#asking.get(key) ?? this.#begin(key, ask)
     asking.callers += 1
     try {
@@ -96,7 +100,7 @@ export class AnswerCache<T> {
     }
   }
 
-  #begin(key: string, ask: (signal: AbortSignal) => Promise<T>): Asking<T> {
+  #begin(key: string, ask: Ask<T>): Asking<T> {
     if (this.#asking.size >= this.#options.maxAsking) throw new KasError({ code: 'GITLAB_BUSY', waitedMs: 0 })
     const controller = new AbortController()
     const asking = { promise: this.#ask(key, ask, controller.signal), controller, callers: 0 }
@@ -108,16 +112,16 @@ export class AnswerCache<T> {
     return asking
   }
 
-  async #ask(key: string, ask: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+  async #ask(key: string, ask: Ask<T>, signal: AbortSignal): Promise<T> {
     const pauseMs = this.#leftMs(this.#pauses.get(key))
     if (pauseMs > 0) await clockDelay(this.#clock, pauseMs, signal)
     this.#pauses.delete(key)
     const askedAt = this.#clock.now()
     try {
-      const value = await ask(signal)
+      const value = await ask(signal, this.#answers.has(key))
       this.#refusals.delete(key)
       const { ttlMs, maxAnswers } = this.#options
-      if (ttlMs > 0) keep(this.#answers, key, { value, from: askedAt, until: askedAt + ttlMs }, maxAnswers)
+      keep(this.#answers, key, { value, from: askedAt, until: askedAt + ttlMs }, maxAnswers)
       return value
     } catch (failure) {
       if (!signal.aborted) this.#failed(key, KasError.from(failure), askedAt)

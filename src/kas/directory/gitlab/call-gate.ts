@@ -1,12 +1,34 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 
-/** For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. */
-export const lanes = ['agents', 'users', 'reports', 'modules'] as const
+/**
+ * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of
+ * which nothing good is known have lanes of their own: anybody can make them up.
+ */
+export const lanes = ['agents', 'users', 'reports', 'modules', 'new_agents', 'new_users'] as const
 export type Lane = (typeof lanes)[number]
 
-/** Calls at once, where that is fewer than in the other lanes: agents' own requests last as long as agents like. */
-const laneLimits: Readonly<Partial<Record<Lane, number>>> = { modules: 15 }
+/**
+ * Calls at once, where that is fewer than in the other lanes: agents' own requests last as long as agents like. All of
+ * these together leave some of `maxRunning` to the others.
+ */
+const laneLimits: Readonly<Partial<Record<Lane, number>>> = { modules: 15, new_agents: 15, new_users: 15 }
+
+/** Calls that wait, where that is fewer than in the other lanes: all agents come at once after a restart. */
+const waitingLimits: Readonly<Partial<Record<Lane, number>>> = { new_users: 1000 }
+
+/** The part of the burst that is left to others by calls that may not wait. */
+const keptOfBurst = 0.75
+
+/** How a call waits for its turn. */
+export interface Turn {
+  readonly lane: Lane
+  /**
+   * asked before the call waits, and again when its turn has come: one that may not wait begins at once where there is
+   * plenty of room, or is refused; absent: it may
+   */
+  readonly mayWait?: () => boolean
+}
 
 export interface CallGateOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitlab.api_rate_limit */
@@ -29,9 +51,16 @@ export interface CallGateEvents {
   waited(allowed: boolean, ms: number): void
 }
 
+interface Waiting {
+  admit(): void
+  refuse(error: KasError): void
+  mayWait(): boolean
+}
+
 interface LaneState {
   readonly maxRunning: number
-  readonly waiting: Set<() => void>
+  readonly maxWaiting: number
+  readonly waiting: Set<Waiting>
   running: number
 }
 
@@ -52,9 +81,10 @@ export class CallGate {
     this.#clock = components.clock
     this.#events = components.events
     this.#options = { ...defaults, ...options }
-    const { maxRunningInLane } = this.#options
+    const { maxRunningInLane, maxWaitingInLane } = this.#options
     this.#lanes = lanes.map((lane) => ({
       maxRunning: Math.min(maxRunningInLane, laneLimits[lane] ?? maxRunningInLane),
+      maxWaiting: Math.min(maxWaitingInLane, waitingLimits[lane] ?? maxWaitingInLane),
       waiting: new Set(),
       running: 0,
     }))
@@ -73,29 +103,50 @@ export class CallGate {
   /**
    * Resolves when the call may begin, with the function to call once it ended.
    *
-   * @throws KasError GITLAB_BUSY after `maxWaitMs`, or at once if too many wait; or the signal's reason
+   * @throws KasError GITLAB_BUSY after `maxWaitMs`, or at once if too many wait; CREDENTIAL_NOT_CHECKED at once, or when
+   * its turn has come, if it may not wait; or the signal's reason
    */
-  async enter(lane: Lane, signal: AbortSignal): Promise<() => void> {
+  async enter({ lane, mayWait }: Turn, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     const state = this.#lanes[lanes.indexOf(lane)] as LaneState
+    if (mayWait && !mayWait()) return this.#beginAtOnce(state)
+    if (state.waiting.size >= state.maxWaiting) {
+      this.#events.waited(false, 0)
+      throw new KasError(mayWait ? { code: 'CREDENTIAL_NOT_CHECKED' } : { code: 'GITLAB_BUSY', waitedMs: 0 })
+    }
+    return await this.#wait(state, mayWait ?? always, signal)
+  }
+
+  /** @throws KasError CREDENTIAL_NOT_CHECKED unless there is plenty of room */
+  #beginAtOnce(state: LaneState): () => void {
+    this.#refill()
+    const { bucketSize, maxRunning } = this.#options
+    const isRoom = state.running < state.maxRunning && this.#running < maxRunning && state.waiting.size === 0
+    const begins = isRoom && this.#tokens >= Math.max(1, bucketSize * keptOfBurst)
+    this.#events.waited(begins, 0)
+    if (!begins) throw new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
+    return this.#begin(state)
+  }
+
+  async #wait(state: LaneState, mayWait: () => boolean, signal: AbortSignal): Promise<() => void> {
     const begin = this.#clock.now()
     const { promise, resolve, reject } = Promise.withResolvers<() => void>()
     const waited = (allowed: boolean) => this.#events.waited(allowed, this.#clock.now() - begin)
-    const admit = () => {
-      waited(true)
-      resolve(this.#begin(state))
+    const waiting: Waiting = {
+      mayWait,
+      admit: () => {
+        waited(true)
+        resolve(this.#begin(state))
+      },
+      refuse: (error) => drop(error),
     }
     const drop = (reason: unknown) => {
-      if (state.waiting.delete(admit)) waited(false) // now, so that no turn is given to who is gone
+      if (state.waiting.delete(waiting)) waited(false) // now, so that no turn is given to who is gone
       reject(reason)
     }
     const refuse = () => drop(new KasError({ code: 'GITLAB_BUSY', waitedMs: this.#clock.now() - begin }))
     const onAbort = () => drop(signal.reason)
-    if (state.waiting.size >= this.#options.maxWaitingInLane) {
-      waited(false)
-      throw new KasError({ code: 'GITLAB_BUSY', waitedMs: 0 })
-    }
-    state.waiting.add(admit)
+    state.waiting.add(waiting)
     const cancel = this.#clock.after(this.#options.maxWaitMs, refuse)
     signal.addEventListener('abort', onAbort, { once: true })
     try {
@@ -129,10 +180,14 @@ export class CallGate {
         this.#pumpLater()
         return
       }
-      const admit = state.waiting.values().next().value as () => void
-      state.waiting.delete(admit)
+      const waiting = state.waiting.values().next().value as Waiting
+      if (!waiting.mayWait()) {
+        waiting.refuse(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' }))
+        continue
+      }
+      state.waiting.delete(waiting)
       this.#turn = (this.#lanes.indexOf(state) + 1) % lanes.length
-      admit()
+      waiting.admit()
     }
   }
 
@@ -161,4 +216,8 @@ export class CallGate {
     this.#tokens = Math.min(this.#options.bucketSize, this.#tokens + Math.max(0, gained))
     this.#filledAt = now
   }
+}
+
+function always(): boolean {
+  return true
 }

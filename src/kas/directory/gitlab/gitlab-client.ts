@@ -7,7 +7,7 @@ import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import { readAnswer } from './answer-schema.ts'
-import { CallGate, type Lane } from './call-gate.ts'
+import { CallGate, type Turn } from './call-gate.ts'
 import { clockDelay } from './clock-delay.ts'
 import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
@@ -19,7 +19,7 @@ import { RequestSigner } from './request-signer.ts'
 import { statusError } from './status-error.ts'
 
 /** A call of GitLab's REST API. */
-export interface GitlabCall {
+export interface GitlabCall extends Turn {
   readonly method: 'GET' | 'POST'
   /** below `/api/v4` */
   readonly path: string
@@ -29,13 +29,12 @@ export interface GitlabCall {
   readonly body?: unknown
   /** false: kas does not say who it is; a job's token says all */
   readonly signed?: false
-  readonly lane: Lane
   /** tried again a few times when GitLab fails: only what does no harm twice */
   readonly repeatable: boolean
 }
 
 /** A call whose body and answer pass through. */
-export interface GitlabPassage {
+export interface GitlabPassage extends Turn {
   readonly method: string
   /** below `/api/v4`, one of a few: for metrics and the log */
   readonly path: string
@@ -44,7 +43,6 @@ export interface GitlabPassage {
   /** name, value, name, value; kas' own come with them */
   readonly headers: readonly string[]
   readonly body?: AsyncIterable<Uint8Array>
-  readonly lane: Lane
 }
 
 export interface GitlabClientComponents {
@@ -136,7 +134,8 @@ export class GitlabClient implements Service {
   /**
    * The answer, which must be JSON of the form of `schema`.
    *
-   * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, or the signal's reason
+   * @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED, or the
+   * signal's reason
    */
   async ask<S extends z.ZodType>(call: GitlabCall, schema: S, signal: AbortSignal): Promise<z.output<S>> {
     const answer = await this.#repeated(call, { Accept: 'application/json' }, signal)
@@ -162,7 +161,7 @@ export class GitlabClient implements Service {
    * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the body threw, or the signal's reason
    */
   async pass(call: GitlabPassage, take: (answer: PassedAnswer) => Promise<void>, signal: AbortSignal): Promise<void> {
-    const leave = await this.#gate.enter(call.lane, signal)
+    const leave = await this.#gate.enter(call, signal)
     try {
       const answer = await this.#openPassage(call, signal)
       try {
@@ -243,7 +242,7 @@ export class GitlabClient implements Service {
   }
 
   async #once(call: GitlabCall, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
-    const leave = await this.#gate.enter(call.lane, signal)
+    const leave = await this.#gate.enter(call, signal)
     const begin = performance.now()
     let status = 0
     try {

@@ -1,4 +1,4 @@
-import { Histogram } from 'prom-client'
+import { Counter, Histogram } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 import { createLimiterMetrics } from '../../limiter-metrics.ts'
 import type { CallGateEvents } from './call-gate.ts'
@@ -6,9 +6,15 @@ import type { CallGateEvents } from './call-gate.ts'
 export interface GitlabMetrics extends CallGateEvents {
   /** @param status - of HTTP; 0: none came */
   answered(path: string, status: number, seconds: number): void
+  /** a credential that is not known was refused, for too many others are to be checked */
+  unchecked(kind: 'agents' | 'users'): void
 }
 
-export const noGitlabMetrics: GitlabMetrics = { answered: () => undefined, waited: () => undefined }
+export const noGitlabMetrics: GitlabMetrics = {
+  answered: () => undefined,
+  waited: () => undefined,
+  unchecked: () => undefined,
+}
 
 const limiterName = 'gitlab_client'
 
@@ -23,7 +29,15 @@ export function createGitlabMetrics(register: Registry, limit: { refillPerSecond
     buckets: [0.01, 0.05, 0.2, 1, 5, 20],
     registers: [register],
   })
+  const unchecked = new Counter({
+    name: 'kas_gitlab_credentials_unchecked_total',
+    help: 'Unknown credentials that were refused without a question to GitLab, of agents or of users and jobs',
+    labelNames: ['kind'],
+    registers: [register],
+  })
+  for (const kind of ['agents', 'users']) unchecked.inc({ kind }, 0)
   return {
+    unchecked: (kind) => unchecked.inc({ kind }),
     waited: (allowed, ms) => limiters.waited(limiterName, allowed, ms),
     answered: (path, status, seconds) =>
       duration.observe({ path, status: status === 0 ? 'none' : String(status) }, seconds),

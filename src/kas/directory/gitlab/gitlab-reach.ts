@@ -42,7 +42,7 @@ export class GitlabReach {
     } else if (spec.code === 'GITLAB_STATUS' && spec.status < 500 && spec.status !== 429 && !isElsewhere(error)) {
       this.answered(path)
       if (!isRefusal(error)) this.#log.debug({ error, url_path: path }, 'GitLab did not take a call')
-    } else if (spec.code !== 'GITLAB_BUSY') {
+    } else if (spec.code !== 'GITLAB_BUSY' && spec.code !== 'CREDENTIAL_NOT_CHECKED') {
       this.#tell(path, 'away', error, 'GitLab cannot be asked, what it said before stays in force for its time')
     }
   }

@@ -3,6 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { AgentId } from '../../../proto/call.ts'
 import type { Impersonation, JobGrant } from '../directory.ts'
 import { id, withId } from './answer-schema.ts'
+import type { Turn } from './call-gate.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 
 const path = '/job/allowed_agents'
@@ -40,14 +41,14 @@ const impersonate = z.object({
   extra: z.array(z.object({ key: z.string().min(1), val: texts.min(1) })).nullish(),
 })
 
-/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY */
+/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
 export async function askJobAgents(
   client: Pick<GitlabClient, 'ask'>,
-  jobToken: string,
+  { jobToken, turn }: { jobToken: string; turn: Turn },
   signal: AbortSignal,
 ): Promise<JobAgents> {
   const headers = { 'Job-Token': jobToken }
-  const call = { method: 'GET', path, headers, signed: false, lane: 'users', repeatable: true } as const
+  const call = { method: 'GET', path, headers, signed: false, ...turn, repeatable: true } as const
   return await client.ask(call, schema, signal)
 }
 

@@ -3,6 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { AgentId } from '../../../proto/call.ts'
 import type { UserCredential, UserGrant } from '../directory.ts'
 import { id, withId } from './answer-schema.ts'
+import type { Turn } from './call-gate.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 
 const path = '/internal/kubernetes/authorize_proxy_user'
@@ -22,10 +23,10 @@ const holdings = z
   .transform((list) => list ?? [])
 const asUser = z.object({ projects: holdings, groups: holdings })
 
-/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY */
+/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
 export async function askUserAccess(
   client: Pick<GitlabClient, 'ask'>,
-  { agentId, credential }: { agentId: AgentId; credential: UserCredential },
+  { agentId, credential, turn }: { agentId: AgentId; credential: UserCredential; turn: Turn },
   signal: AbortSignal,
 ): Promise<UserAccess> {
   const body = {
@@ -34,7 +35,7 @@ export async function askUserAccess(
     access_key: credential.key,
     ...(credential.type === 'session_cookie' ? { csrf_token: credential.csrfToken } : {}),
   }
-  const call = { method: 'POST', path, body, lane: 'users', repeatable: true } as const
+  const call = { method: 'POST', path, body, ...turn, repeatable: true } as const
   const access = await client.ask(call, schema, signal)
   if (access.agent.id === agentId) return access
   throw new KasError({ code: 'GITLAB_ANSWER_INVALID', path, detail: 'it is about another agent' })

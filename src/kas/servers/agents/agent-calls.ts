@@ -117,7 +117,8 @@ export class AgentCalls {
     }
     undecided.set(connection, before + bytes)
     try {
-      return await this.#components.authenticator.authenticate(metadata, how, signal)
+      const from = hostOf(connection.remoteAddress)
+      return await this.#components.authenticator.authenticate(metadata, { ...how, from }, signal)
     } finally {
       undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
     }
@@ -130,4 +131,9 @@ export class AgentCalls {
     if (reason) refused(reason)
     log.debug({ grpc_method: stream.method, code, reason: message }, 'A call of an agent was refused')
   }
+}
+
+/** Of an address with its port. */
+function hostOf(remoteAddress: string): string {
+  return remoteAddress.slice(0, remoteAddress.lastIndexOf(':'))
 }

@@ -39,21 +39,23 @@ export class Authenticator {
   /**
    * @param patient - a stream that stays open while the directory is out of reach; else that is UNAVAILABLE
    * @param counted - false for a Connect that replaces a used-up tunnel
-   * @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE, RATE_EXCEEDED
+   * @param from - address of the connection
+   * @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE, RATE_EXCEEDED,
+   * CREDENTIAL_NOT_CHECKED
    */
   async authenticate(
     metadata: Metadata,
-    how: { patient: boolean; counted: boolean },
+    how: { patient: boolean; counted: boolean; from?: string },
     signal: AbortSignal,
   ): Promise<Agent> {
     const token = bearerToken(metadata)
     if (how.counted) this.#count(token)
     try {
-      return await this.#directory.agentByToken(token, signal)
+      return await this.#directory.agentByToken(token, signal, how.from)
     } catch (error) {
       if (!how.patient || !isAway(error)) throw error
     }
-    return this.#retry(token, signal)
+    return this.#retry(token, how.from, signal)
   }
 
   #count(token: string): void {
@@ -62,14 +64,14 @@ export class Authenticator {
     throw new KasError({ code: 'RATE_EXCEEDED' })
   }
 
-  async #retry(token: string, signal: AbortSignal): Promise<Agent> {
+  async #retry(token: string, from: string | undefined, signal: AbortSignal): Promise<Agent> {
     const hash = hashOf(token)
     const [firstMs, lastMs] = this.#options.retryMs
     for (let waitMs = firstMs; ; waitMs = Math.min(lastMs, waitMs * 2)) {
       await delay(waitMs, signal)
       let running = this.#retries.get(hash)
       if (!running) {
-        running = this.#directory.agentByToken(token, signal).finally(() => this.#retries.delete(hash))
+        running = this.#directory.agentByToken(token, signal, from).finally(() => this.#retries.delete(hash))
         this.#retries.set(hash, running)
       }
       try {

@@ -20,6 +20,8 @@ export const refusalReasons = [
   'forbidden',
   'agent_not_found',
   'rate_exceeded',
+  /** too many tokens that are not known are to be checked */
+  'not_checked',
   'directory_unavailable',
   /** what a tunnel says of itself, or of its call, is malformed, out of order or beyond its bounds */
   'invalid_message',
@@ -35,6 +37,7 @@ const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
   FORBIDDEN: 'forbidden',
   AGENT_NOT_FOUND: 'agent_not_found',
   RATE_EXCEEDED: 'rate_exceeded',
+  CREDENTIAL_NOT_CHECKED: 'not_checked',
   DIRECTORY_UNAVAILABLE: 'directory_unavailable',
   INVALID_MESSAGE: 'invalid_message',
   MESSAGE_TOO_LARGE: 'invalid_message',

@@ -13,20 +13,22 @@ export interface Authorized {
 /**
  * Asks the directory whether the caller may use the agent, and as whom.
  *
+ * @param from - the caller's address, where it is not known yet
  * @throws KasError of Directory.grantJob or grantUser
  */
 export async function authorize(
   directory: Pick<Directory, 'grantJob' | 'grantUser'>,
   credentials: Credentials,
   signal: AbortSignal,
+  from?: string,
 ): Promise<Authorized> {
   const { agentId } = credentials
   if (credentials.kind === 'job') {
-    const grant = await directory.grantJob(agentId, credentials.token, signal)
+    const grant = await directory.grantJob(agentId, credentials.token, signal, from)
     const access: Access = { via: 'ci', agentId, userId: grant.user.id, projectId: grant.project.id }
     return { impersonation: jobImpersonation(agentId, grant), access }
   }
-  const { grant, type } = await firstGrant(directory, credentials, signal)
+  const { grant, type } = await firstGrant(directory, credentials, signal, from)
   const via = type === 'session_cookie' ? 'user' : 'pat'
   const access: Access = { via, agentId, userId: grant.user.id, projectId: grant.configProjectId }
   return { impersonation: userImpersonation(agentId, grant, type), access }
@@ -37,11 +39,12 @@ async function firstGrant(
   directory: Pick<Directory, 'grantUser'>,
   { agentId, candidates }: Extract<Credentials, { kind: 'user' }>,
   signal: AbortSignal,
+  from?: string,
 ): Promise<{ grant: UserGrant; type: UserCredential['type'] }> {
   let refusal: unknown
   for (const credential of candidates) {
     try {
-      return { grant: await directory.grantUser(agentId, credential, signal), type: credential.type }
+      return { grant: await directory.grantUser(agentId, credential, signal, from), type: credential.type }
     } catch (error) {
       if (signal.aborted) throw error
       const refused = error instanceof KasError && error.code === 'USER_UNAUTHORIZED'

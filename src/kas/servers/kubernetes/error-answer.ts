@@ -60,7 +60,8 @@ export function errorAnswer(
   const headers = ['Kas-Delivery', reached]
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it
-  if (at === 'tunnel' && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
+  const mayRepeat = at === 'tunnel' || error.code === 'CREDENTIAL_NOT_CHECKED'
+  if (mayRepeat && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   const answer = { ...encode(code, message, accept, headers), delivery: reached }

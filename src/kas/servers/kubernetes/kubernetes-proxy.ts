@@ -139,7 +139,8 @@ export class KubernetesProxy {
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span?.calls(credentials.agentId)
-    const { impersonation, access } = await authorize(directory, credentials, exchange.signal)
+    const from = exchange.connection.socket.remoteAddress
+    const { impersonation, access } = await authorize(directory, credentials, exchange.signal, from)
     exchange.signal.throwIfAborted()
     if (own) return await this.#serveOwn(own, { exchange, progress, head, target, credentials, impersonation })
     const location = body ? undefined : this.#components.redirect?.locationFor(request, credentials.agentId)

@@ -150,3 +150,24 @@ t.test('a clock that was put back makes nothing live longer', async (t) => {
   await get('c')
   t.equal(asked(), 6)
 })
+
+t.test('a key is known while its last answer is remembered, however old that is', async (t) => {
+  for (const ttlMs of [1000, 0]) {
+    const { clock, cache, fail } = ground({ ttlMs, maxAnswers: 2 })
+    const isKnown = (key: string) => cache.get(key, async (_, known) => String(known), signal)
+    t.equal(await isKnown('a'), 'false')
+    clock.advance(3_600_000)
+    t.equal(await isKnown('a'), 'true')
+    clock.advance(1000)
+    await t.rejects(fail('a', away), away)
+    clock.advance(50)
+    t.equal(await isKnown('a'), 'true')
+    clock.advance(1000)
+    await t.rejects(fail('a', refused), refused)
+    clock.advance(100)
+    t.equal(await isKnown('a'), 'false')
+    for (const key of ['b', 'c']) await isKnown(key)
+    clock.advance(1000)
+    t.equal(await isKnown('a'), 'false', 'others made it forgotten')
+  }
+})

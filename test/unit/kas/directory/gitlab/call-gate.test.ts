@@ -13,12 +13,12 @@ function ground(options: Partial<CallGateOptions> = {}) {
   const begun: string[] = []
   const leaves = new Map<string, () => void>()
   const failed: unknown[] = []
-  const enter = (name: string, lane: Lane = 'agents', by: AbortSignal = signal) => {
+  const enter = (name: string, lane: Lane = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) => {
     const entered = (leave: () => void) => {
       begun.push(name)
       leaves.set(name, leave)
     }
-    gate.enter(lane, by).then(entered, (error: unknown) => failed.push(error))
+    gate.enter({ lane, ...(mayWait ? { mayWait } : {}) }, by).then(entered, (error: unknown) => failed.push(error))
   }
   /** lets promises settle */
   const settle = () => new Promise((resolve) => setImmediate(resolve))
@@ -117,7 +117,7 @@ t.test('who leaves takes no turn', async (t) => {
   await settle()
   t.equal(begun.at(-1), 'four', 'no turn was lost')
   t.equal(clock.pending, 0)
-  await t.rejects(ground().gate.enter('agents', leaving.signal), reason)
+  await t.rejects(ground().gate.enter({ lane: 'agents' }, leaving.signal), reason)
 })
 
 t.test('calm: half of the burst is left and nobody waits', async (t) => {
@@ -143,4 +143,49 @@ t.test("agents' own requests are fewer at once, and disturb nobody when they han
   leaves.get('module 0')?.()
   await settle()
   t.equal(begun.at(-1), 'module 15')
+})
+
+t.test('what may not wait begins where there is plenty of room, or is refused at once', async (t) => {
+  const { clock, begun, failed, waits, enter, settle } = ground({ bucketSize: 8 })
+  for (let i = 0; i < 5; i++) enter(`unknown ${i}`, 'new_users', signal, () => false)
+  await settle()
+  t.strictSame(begun, ['unknown 0', 'unknown 1', 'unknown 2'], 'three quarters of the burst are left')
+  t.match(failed, [{ code: 'CREDENTIAL_NOT_CHECKED' }, { code: 'CREDENTIAL_NOT_CHECKED' }])
+  t.strictSame(
+    waits.map(([, ms]) => ms),
+    [0, 0, 0, 0, 0],
+  )
+  for (let i = 0; i < 5; i++) enter(`known ${i}`, 'users')
+  await settle()
+  t.equal(begun.length, 8)
+  t.equal(clock.pending, 0)
+})
+
+t.test('what may not wait any more is refused when its turn comes, and takes none', async (t) => {
+  const { clock, begun, failed, enter, settle } = ground({ bucketSize: 1 })
+  let mayWait = true
+  enter('first', 'new_users')
+  for (let i = 0; i < 3; i++) enter(`unknown ${i}`, 'new_users', signal, () => mayWait)
+  enter('patient', 'new_users', signal, () => true)
+  await settle()
+  mayWait = false
+  clock.advance(100)
+  await settle()
+  t.strictSame(begun, ['first', 'patient'])
+  t.equal(failed.length, 3)
+  t.equal(clock.pending, 0)
+})
+
+t.test('a crowd of unknown ones is refused when it fills its lane, and leaves room for others', async (t) => {
+  const { begun, failed, enter, settle } = ground({ bucketSize: 10_000, refillPerSecond: 10_000 })
+  for (const lane of ['new_users', 'new_agents', 'modules'] as const) {
+    for (let i = 0; i < 1100; i++) enter(`${lane} ${i}`, lane, signal, () => true)
+  }
+  await settle()
+  t.equal(begun.length, 45)
+  t.equal(failed.length, 1100 - 1000 - 15)
+  t.match(failed[0], { code: 'CREDENTIAL_NOT_CHECKED' })
+  for (let i = 0; i < 5; i++) enter(`known ${i}`, 'users')
+  await settle()
+  t.equal(begun.length, 50)
 })
