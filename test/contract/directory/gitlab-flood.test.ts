@@ -15,7 +15,7 @@ const pat = (key: string) => ({ type: 'personal_access_token', key }) as const
 const stranger = '203.0.113.7'
 const front = '10.0.0.1'
 /** of what is made up, in turn */
-const crowdSize = 3000
+const crowdSize = 1200
 
 interface FloodOptions {
   readonly from?: string

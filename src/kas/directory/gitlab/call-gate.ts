@@ -14,8 +14,11 @@ export type Lane = (typeof lanes)[number]
  */
 const laneLimits: Readonly<Partial<Record<Lane, number>>> = { modules: 15, new_agents: 15, new_users: 15 }
 
-/** Calls that wait, where that is fewer than in the other lanes: all agents come at once after a restart. */
-const waitingLimits: Readonly<Partial<Record<Lane, number>>> = { new_users: 1000 }
+/**
+ * Calls that wait, where that is fewer than in the other lanes: each holds up to 20 KB. At the usual rate who stands
+ * further behind would find no turn in `maxWaitMs`, also when all agents come at once after a restart.
+ */
+const waitingLimits: Readonly<Partial<Record<Lane, number>>> = { new_agents: 2000, new_users: 1000 }
 
 /** The part of the burst that is left to others by calls that may not wait. */
 const keptOfBurst = 0.75
