@@ -6,8 +6,10 @@ import { apart } from '../../lib/tracing/apart.ts'
 import type { CommitId } from './repositories.ts'
 
 export interface BranchWatchComponents {
-  /** looks where the branch stands; never called twice at once */
-  readonly look: () => Promise<CommitId | undefined>
+  /** looks where the branch stands; never called twice at once. `isTold`: of a push, so that somebody waits for it */
+  readonly look: (isTold: boolean) => Promise<CommitId | undefined>
+  /** makes a look that runs wait less: a push was told meanwhile */
+  readonly hurry?: () => void
   readonly clock: Clock
   readonly log: Logger
   /** 0 up to 1 */
@@ -45,6 +47,7 @@ export class BranchWatch {
   #looking: Promise<Sight> | undefined
   /** a look after the running one */
   #lookingAgain: Promise<void> | undefined
+  #isAgainTold = false
   #last: Sight | undefined
   #failures = 0
   /** polls left out, since another replica polls */
@@ -106,9 +109,13 @@ export class BranchWatch {
   async poke(isTold = true): Promise<void> {
     if (this.#stopped) return
     if (!this.#looking) return void (await this.#look(isTold))
+    if (isTold) this.#components.hurry?.()
+    this.#isAgainTold ||= isTold
     this.#lookingAgain ??= this.#looking.then(async () => {
       this.#lookingAgain = undefined
-      if (!this.#stopped) await this.#look(isTold)
+      const isOneTold = this.#isAgainTold
+      this.#isAgainTold = false
+      if (!this.#stopped) await this.#look(isOneTold)
     })
     await this.#lookingAgain
   }
@@ -147,7 +154,7 @@ export class BranchWatch {
     let result: Sight['result']
     const begunAt = this.#components.clock.now()
     try {
-      result = { commit: await this.#components.look() }
+      result = { commit: await this.#components.look(isTold) }
     } catch (error) {
       result = { error: KasError.from(error) }
     }

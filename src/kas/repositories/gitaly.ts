@@ -54,7 +54,10 @@ export function gitalyRepositories(
     const features = () => addresses.repository(projectId)?.features ?? coordinates.features
     const gitaly = new GitalyRepository(coordinates, { server, features, clock }, options)
     const own = { clock, log: log.child({ storage: storageName, relative_path: relativePath }), random }
-    const watch = new BranchWatch({ ...own, ...watched, look: () => gitaly.head() }, options)
+    const watch = new BranchWatch(
+      { ...own, ...watched, look: (isTold) => gitaly.head(isTold ? 'pushes' : 'polls'), hurry: () => gitaly.hurry() },
+      options,
+    )
     const stop = async () => {
       gitaly.stop()
       await watch.stop()

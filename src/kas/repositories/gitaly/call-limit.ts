@@ -2,6 +2,15 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 
+/** Why Gitaly is called: by the clock, or since somebody waits for it, as after a push. */
+export const callLanes = ['polls', 'pushes'] as const
+export type CallLane = (typeof callLanes)[number]
+
+/** One call's place in the lanes of all limits that it meets; it may change while the call waits. */
+export interface CallTurn {
+  lane: CallLane
+}
+
 export interface CallLimitComponents {
   readonly clock: Clock
   /** a call got its turn, or left before, after so long */
@@ -12,15 +21,20 @@ export interface CallLimitOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitaly.*_api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
-  /** calls that wait for their turn; more are refused */
+  /** calls of one lane that wait for their turn; more are refused */
   readonly maxWaiting: number
 }
 
-/** Lets calls begin at a bounded rate, first in, first out. */
+/**
+ * Lets calls begin at a bounded rate, first in, first out in each lane. The lanes take turns, so that a crowd of polls
+ * delays no push, nor one of pushes the polls.
+ */
 export class CallLimit {
   readonly #components: CallLimitComponents
   readonly #options: CallLimitOptions
-  readonly #waiting = new Set<() => void>()
+  readonly #waiting: Readonly<Record<CallLane, Map<CallTurn, () => void>>> = { polls: new Map(), pushes: new Map() }
+  /** whose turn is next, if it has somebody who waits */
+  #turn: CallLane = 'polls'
   #tokens: number
   #filledAt: number
   #cancelPump: (() => void) | undefined
@@ -33,30 +47,44 @@ export class CallLimit {
   }
 
   get inUse(): boolean {
-    return this.#waiting.size > 0
+    return callLanes.some((lane) => this.#waiting[lane].size > 0)
   }
 
   /** @throws KasError REPOSITORY_FAILED if too many wait; the signal's reason */
-  async enter(signal: AbortSignal): Promise<void> {
+  async enter(turn: CallTurn, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     const { clock, waited } = this.#components
     const begin = clock.now()
-    if (this.#waiting.size >= this.#options.maxWaiting) {
+    if (this.#waiting[turn.lane].size >= this.#options.maxWaiting) {
       waited(false, 0)
       const detail = `more than ${this.#options.maxWaiting} calls wait for Gitaly`
       throw new KasError({ code: 'REPOSITORY_FAILED', detail })
     }
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiting.add(resolve)
+    this.#waiting[turn.lane].set(turn, resolve)
     this.#pump()
     try {
       await abortable(promise, signal)
       waited(true, clock.now() - begin)
     } catch (error) {
-      if (!this.#waiting.delete(resolve)) this.#giveBack()
+      if (!this.#leave(turn)) this.#giveBack()
       waited(false, clock.now() - begin)
       throw error
     }
+  }
+
+  /** A poll becomes a push if it waits here, and there is room. */
+  hurry(turn: CallTurn): void {
+    const { polls, pushes } = this.#waiting
+    const admit = polls.get(turn)
+    if (!admit || pushes.size >= this.#options.maxWaiting) return
+    polls.delete(turn)
+    pushes.set(turn, admit)
+  }
+
+  /** @returns whether it was still waiting */
+  #leave(turn: CallTurn): boolean {
+    return callLanes.some((lane) => this.#waiting[lane].delete(turn))
   }
 
   /** Its turn had come when it left. */
@@ -67,17 +95,24 @@ export class CallLimit {
 
   #pump(): void {
     this.#refill()
-    for (const admit of this.#waiting) {
+    for (let lane = this.#next(); lane; lane = this.#next()) {
       if (this.#tokens < 1) {
         this.#pumpLater()
         return
       }
       this.#tokens -= 1
-      this.#waiting.delete(admit)
+      this.#turn = lane === 'polls' ? 'pushes' : 'polls'
+      const [turn, admit] = this.#waiting[lane].entries().next().value as [CallTurn, () => void]
+      this.#waiting[lane].delete(turn)
       admit()
     }
     this.#cancelPump?.()
     this.#cancelPump = undefined
+  }
+
+  #next(): CallLane | undefined {
+    if (this.#waiting[this.#turn].size > 0) return this.#turn
+    return callLanes.find((lane) => this.#waiting[lane].size > 0)
   }
 
   #pumpLater(): void {

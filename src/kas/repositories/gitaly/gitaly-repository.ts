@@ -24,6 +24,7 @@ import {
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
 import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
 import type { CommitId } from '../repositories.ts'
+import type { CallLane, CallTurn } from './call-limit.ts'
 import { gitalyMetadata } from './gitaly-authorization.ts'
 import type { GitalyServer } from './gitaly-server.ts'
 import { ReferenceDiscovery } from './reference-discovery.ts'
@@ -61,6 +62,10 @@ export class GitalyRepository {
   readonly #components: GitalyRepositoryComponents
   readonly #options: Required<GitalyRepositoryOptions>
   readonly #stopped = new AbortController()
+  /** of the newest look: what it found is read in the same */
+  #lane: CallLane = 'pushes'
+  /** of calls that run */
+  readonly #turns = new Set<CallTurn>()
 
   constructor(
     coordinates: GitalyCoordinates,
@@ -80,7 +85,8 @@ export class GitalyRepository {
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED, SHUTTING_DOWN
    */
-  async head(signal?: AbortSignal): Promise<CommitId | undefined> {
+  async head(lane: CallLane, signal?: AbortSignal): Promise<CommitId | undefined> {
+    this.#lane = lane
     const discovery = new ReferenceDiscovery(this.#coordinates.defaultBranch)
     const request = create(InfoRefsRequestSchema, { repository: this.#repository })
     let bytes = 0
@@ -165,6 +171,12 @@ export class GitalyRepository {
     return files
   }
 
+  /** Somebody waits for what is asked now. */
+  hurry(): void {
+    this.#lane = 'pushes'
+    for (const turn of this.#turns) this.#components.server().hurry(turn)
+  }
+
   /** Ends the calls that run. */
   stop(): void {
     this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
@@ -178,7 +190,7 @@ export class GitalyRepository {
   async #assurePresent(commit: CommitId, signal: AbortSignal): Promise<void> {
     if (await this.#hasEntries(commit, signal)) return
     // the tree may be empty
-    if ((await this.head(signal)) === commit) return
+    if ((await this.head(this.#lane, signal)) === commit) return
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly does not have commit ${commit}` })
   }
 
@@ -210,12 +222,15 @@ export class GitalyRepository {
     const call = {
       method: `/${parent.typeName}/${name}`,
       request: toBinary(input, request),
+      turn: { lane: this.#lane },
       metadata: () => gitalyMetadata({ token, features: features() }, clock.now()),
     }
     const ended = linkedController(this.#stopped.signal, signal)
+    this.#turns.add(call.turn)
     try {
       for await (const message of server().call(call, ended.signal)) yield decoded<Method['output']>(output, message)
     } finally {
+      this.#turns.delete(call.turn)
       ended.dispose()
     }
   }

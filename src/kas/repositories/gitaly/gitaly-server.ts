@@ -4,7 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Metadata } from '../../../proto/call.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
-import type { CallLimit } from './call-limit.ts'
+import type { CallLimit, CallTurn } from './call-limit.ts'
 import { dialGitaly } from './dial-gitaly.ts'
 
 export interface GitalyServerComponents {
@@ -29,6 +29,8 @@ export interface GitalyCall {
   /** `/package.Service/Method` */
   readonly method: string
   readonly request: Uint8Array
+  /** its own: no other call's */
+  readonly turn: CallTurn
   /** made anew for each attempt: it is good for a while only */
   readonly metadata: () => Metadata
 }
@@ -66,13 +68,20 @@ export class GitalyServer {
     const ended = linkedController(signal, this.#stopped.signal)
     this.#calls += 1
     try {
-      await limit.enter(ended.signal)
-      await globalLimit.enter(ended.signal)
+      await limit.enter(call.turn, ended.signal)
+      await globalLimit.enter(call.turn, ended.signal)
       yield* this.#attempts(call, ended.signal)
     } finally {
       this.#calls -= 1
       ended.dispose()
     }
+  }
+
+  /** Lets a call that waits go with the pushes. */
+  hurry(turn: CallTurn): void {
+    turn.lane = 'pushes'
+    this.#components.limit.hurry(turn)
+    this.#components.globalLimit.hurry(turn)
   }
 
   /** Ends the connection and what runs on it; a later call throws SHUTTING_DOWN. */

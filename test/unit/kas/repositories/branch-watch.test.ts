@@ -220,3 +220,25 @@ t.test('looks in an hour, at the poll period of upstream: a push that is told ta
   t.strictSame([led, told, many], [12, 3, 60])
   t.ok(few >= 6 && few <= 12 + 6)
 })
+
+t.test('a look is told whether somebody waits for it; a push makes one that runs wait less', async (t) => {
+  const told: (boolean | 'hurry')[] = []
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const look = async (isTold: boolean) => {
+    told.push(isTold)
+    await promise
+    return 'a' as CommitId
+  }
+  const components = { look, hurry: () => told.push('hurry'), clock: new ManualClock(), log: capturedLog().log }
+  const branch = new BranchWatch({ ...components, random: () => 0.5 }, { pollMs: 1000, maxBackoffMs: 60_000 })
+  t.teardown(() => branch.stop())
+  const head = branch.head(signal)
+  const refreshed = branch.poke(false)
+  t.strictSame(told, [false], 'no push, no hurry')
+  const poked = branch.poke()
+  t.strictSame(told, [false, 'hurry'])
+  resolve()
+  await Promise.all([head, refreshed, poked])
+  await branch.poke()
+  t.strictSame(told, [false, 'hurry', true, true], 'the one after it is for the push too')
+})
