@@ -7,9 +7,19 @@ export interface UsageCountersOptions {
   readonly maxListed?: number
   /** the same, kept at once; what is over is dropped and counted */
   readonly maxKept?: number
+  /** of all events that are kept, as JSON; what is over is dropped and counted */
+  readonly maxEventCharacters?: number
+  /** registrations of one agent that are not the same, as its pods tell different versions; more are dropped */
+  readonly maxRegistrationsOfAgent?: number
 }
 
-const defaults = { maxIncrement: 10_000, maxListed: 5000, maxKept: 100_000 }
+const defaults = {
+  maxIncrement: 10_000,
+  maxListed: 5000,
+  maxKept: 100_000,
+  maxEventCharacters: 16 << 20,
+  maxRegistrationsOfAgent: 10,
+}
 
 /** What one call tells GitLab, and the step that takes it off once GitLab has it. */
 export interface UsagePart {
@@ -24,6 +34,9 @@ export class UsageCounters implements Usage {
   readonly #unique = new Map<UniqueCounterName, Set<bigint>>()
   /** by name, as JSON: the same event is one */
   readonly #events = new Map<EventName, Set<string>>()
+  #eventCharacters = 0
+  /** by agent: how many of the events are its registrations */
+  readonly #registrations = new Map<bigint, number>()
   #dropped = 0
 
   constructor(options: UsageCountersOptions = {}) {
@@ -39,7 +52,18 @@ export class UsageCounters implements Usage {
   }
 
   event<Name extends EventName>(name: Name, event: AgentEvents[Name]): void {
-    this.#keep(this.#events, name, toJson(event))
+    const json = toJson(event)
+    if (this.#events.get(name)?.has(json)) return
+    const agent = 'agent_id' in event ? event.agent_id : undefined
+    const { maxEventCharacters, maxRegistrationsOfAgent } = this.#options
+    const registrations = agent === undefined ? 0 : (this.#registrations.get(agent) ?? 0)
+    if (registrations >= maxRegistrationsOfAgent || this.#eventCharacters + json.length > maxEventCharacters) {
+      this.#dropped += 1
+      return
+    }
+    if (!this.#keep(this.#events, name, json)) return
+    this.#eventCharacters += json.length
+    if (agent !== undefined) this.#registrations.set(agent, registrations + 1)
   }
 
   /** The next part of what `usage_metrics` should be told; undefined: nothing. */
@@ -65,7 +89,12 @@ export class UsageCounters implements Usage {
     const events = firstOf(this.#events, this.#options.maxListed)
     if (events.length === 0) return undefined
     const lists = events.map(([name, some]) => [name, some.map((json) => JSON.parse(json) as unknown)] as const)
-    return { body: { events: Object.fromEntries(lists) }, taken: () => takeOff(this.#events, events) }
+    const taken = () => {
+      takeOff(this.#events, events)
+      for (const [, list] of lists) for (const event of list) this.#forgetRegistration(event)
+      for (const [, some] of events) for (const json of some) this.#eventCharacters -= json.length
+    }
+    return { body: { events: Object.fromEntries(lists) }, taken }
   }
 
   /** Ids and events that found no room since the last question. */
@@ -75,11 +104,23 @@ export class UsageCounters implements Usage {
     return dropped
   }
 
-  #keep<Name, Value>(map: Map<Name, Set<Value>>, name: Name, value: Value): void {
+  /** @returns whether it is kept now */
+  #keep<Name, Value>(map: Map<Name, Set<Value>>, name: Name, value: Value): boolean {
     const set = map.get(name) ?? new Set()
     map.set(name, set)
+    if (set.has(value)) return true
     if (set.size < this.#options.maxKept) set.add(value)
-    else if (!set.has(value)) this.#dropped += 1
+    else this.#dropped += 1
+    return set.has(value)
+  }
+
+  #forgetRegistration(event: unknown): void {
+    const { agent_id: id } = event as { agent_id?: number }
+    if (id === undefined) return
+    const agent = BigInt(id)
+    const left = (this.#registrations.get(agent) ?? 0) - 1
+    if (left > 0) this.#registrations.set(agent, left)
+    else this.#registrations.delete(agent)
   }
 
   #subtract(name: CounterName, count: number): void {

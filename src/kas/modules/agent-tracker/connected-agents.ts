@@ -21,6 +21,8 @@ export interface ConnectedAgentsOptions {
   /** a registration that is not renewed goes after this time, in ms: agentk renews every 5 minutes */
   readonly lifeMs?: number
   readonly maxMetaBytes?: number
+  /** of the metas of an agent's pods; the longest not renewed make room */
+  readonly maxMetaBytesPerAgent?: number
   /** half of what a replica's row takes of an agent: its connections stand there too */
   readonly maxPodsPerAgent?: number
 }
@@ -35,7 +37,7 @@ export interface RegistrationListener {
   unregistered(agentId: AgentId, connectionId: bigint): void
 }
 
-const defaults = { lifeMs: 330_000, maxMetaBytes: 4096, maxPodsPerAgent: 500 }
+const defaults = { lifeMs: 330_000, maxMetaBytes: 4096, maxMetaBytesPerAgent: 128 << 10, maxPodsPerAgent: 500 }
 
 interface Row {
   readonly pod: ConnectedAgent
@@ -82,8 +84,11 @@ export class ConnectedAgents {
     const pods = this.#rows.get(agentId) ?? new Map<bigint, Row>()
     const before = pods.get(connectionId)?.pod
     pods.delete(connectionId)
+    let bytes = pod.meta.length
+    for (const { pod } of pods.values()) bytes += pod.meta.length
     for (const oldest of pods.values()) {
-      if (pods.size < this.#options.maxPodsPerAgent) break
+      if (pods.size < this.#options.maxPodsPerAgent && bytes <= this.#options.maxMetaBytesPerAgent) break
+      bytes -= oldest.pod.meta.length
       this.#remove(oldest.pod)
     }
     pods.set(connectionId, { pod, renewedAt: this.#clock.now() })

@@ -4,8 +4,10 @@ import type { Agent } from '../../../../src/kas/directory/directory.ts'
 import { noUsage } from '../../../../src/kas/directory/usage.ts'
 import { agentTrackerHandlers } from '../../../../src/kas/modules/agent-tracker/agent-tracker.ts'
 import { ConnectedAgents } from '../../../../src/kas/modules/agent-tracker/connected-agents.ts'
+import { registerEvent } from '../../../../src/kas/modules/agent-tracker/register-event.ts'
 import type { AgentId } from '../../../../src/proto/call.ts'
 import { UnregisterRequestSchema } from '../../../../src/proto/gen/agent_registrar_pb.ts'
+import { AgentMetaSchema } from '../../../../src/proto/gen/entity_pb.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
@@ -83,4 +85,45 @@ t.test('malformed and oversized requests are refused', async (t) => {
   for (const [says, requests] of refused) {
     await t.rejects(call(handlers, 'Register', ...requests), { code: 'INVALID_MESSAGE', message: new RegExp(says) })
   }
+})
+
+t.test("an agent's pods have a budget of bytes, of which others see nothing", (t) => {
+  const connectedAgents = new ConnectedAgents({ clock: new ManualClock() }, { maxMetaBytesPerAgent: 30 })
+  const other: Agent = { ...agent, id: 43n as AgentId }
+  connectedAgents.register(other, 1n, Buffer.alloc(10))
+  for (const id of [1n, 2n, 3n]) connectedAgents.register(agent, id, Buffer.alloc(10))
+  connectedAgents.register(agent, 1n, Buffer.alloc(10))
+  connectedAgents.register(agent, 4n, Buffer.alloc(15))
+  t.strictSame(
+    connectedAgents.ofAgents(new Set([agent.id])).map((one) => one.connectionId),
+    [1n, 4n],
+  )
+  t.equal(connectedAgents.ofAgents(new Set([other.id])).length, 1)
+  connectedAgents.register(agent, 5n, Buffer.alloc(40))
+  t.strictSame(
+    connectedAgents.ofAgents(new Set([agent.id])).map((one) => one.connectionId),
+    [5n],
+    'one that is larger than that stands alone',
+  )
+  t.end()
+})
+
+t.test('what GitLab hears of a pod is short, whatever the pod tells', (t) => {
+  const long = 'x'.repeat(4000)
+  const event = registerEvent(
+    agent,
+    create(AgentMetaSchema, {
+      version: long,
+      kubernetesVersion: { gitVersion: long, platform: `linux/${long}/${long}` },
+    }),
+  )
+  t.match(event, { project_id: 1n, agent_id: 42n, agent_version: /^x{64}…$/, architecture: /^x{64}…$/ })
+  t.match(event, { kubernetes_version: /^x{64}…$/ })
+  const kubernetesVersion = { gitVersion: 'v1.31.4-eks-2d5f260', platform: 'linux/arm64' }
+  t.match(registerEvent(agent, create(AgentMetaSchema, { version: 'v18.9.0', kubernetesVersion })), {
+    agent_version: 'v18.9.0',
+    architecture: 'arm64',
+    kubernetes_version: 'v1.31.4-eks-2d5f260',
+  })
+  t.end()
 })

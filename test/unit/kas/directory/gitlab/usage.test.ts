@@ -207,3 +207,46 @@ t.test('a period of 0 switches it off', async (t) => {
   t.equal(clock.pending, 0)
   await report.stop()
 })
+
+t.test('one agent fills neither the list of events nor the memory; what it is over is counted', (t) => {
+  const registration = (agent: bigint, version: string) => ({
+    project_id: 1n,
+    agent_id: agent,
+    agent_version: version,
+    architecture: 'arm64',
+    kubernetes_version: 'v1.31.4',
+    extra_telemetry_data: {},
+  })
+  const counters = new UsageCounters()
+  const register = (agent: bigint, version: string) =>
+    counters.event('register_agent_at_kas', registration(agent, version))
+  for (let i = 0; i < 1000; i++) register(666n, `version ${i}`)
+  for (let i = 0; i < 1000; i++) register(666n, 'version 0')
+  for (let agent = 1n; agent <= 20n; agent++) register(agent, 'v18.9.0')
+  t.equal(counters.takeDropped(), 990, 'the same event again is none that is dropped')
+  const told = () => {
+    const body = (counters.events()?.body ?? {}) as { events?: { register_agent_at_kas?: unknown[] } }
+    return body.events?.register_agent_at_kas?.length
+  }
+  t.equal(told(), 30)
+  counters.events()?.taken()
+  t.equal(counters.events(), undefined)
+  register(666n, 'version 1000')
+  t.equal(counters.takeDropped(), 0, 'the next period it may again')
+  t.equal(told(), 1)
+  t.end()
+})
+
+t.test('events have a budget of characters, which is free again once they are told', (t) => {
+  const counters = new UsageCounters({ maxEventCharacters: 1000, maxListed: 5 })
+  const name = 'k8s_api_proxy_requests_unique_users_via_ci_access'
+  const keep = () => {
+    for (let i = 0n; i < 100n; i++) counters.event(name, event(i))
+    return 100 - counters.takeDropped()
+  }
+  const kept = keep()
+  t.ok(kept > 10 && kept < 50, `${kept} events`)
+  for (let part = counters.events(); part; part = counters.events()) part.taken()
+  t.equal(keep(), kept)
+  t.end()
+})
