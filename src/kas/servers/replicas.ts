@@ -5,6 +5,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
+import { TlsHandshakes } from '../../lib/tls-handshakes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import { replicaLimits } from '../../proto/grpc/limits.ts'
 import {
@@ -37,10 +38,12 @@ export interface ReplicasServerOptions {
   readonly listen: ListenOptions
   /** after `leave`: how long new calls are taken at least. ms */
   readonly listenGraceMs: number
+  /** for TLS, from the start of a connection; default `tlsHandshakeTimeoutMs` */
+  readonly handshakeMs?: number
 }
 
 /** Of strangers at once: what is beyond is refused before TLS. One row takes a moment to arrive. */
-const maxStrangers = 64
+export const maxStrangers = 64
 /** for a stranger to become a member. ms */
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
@@ -54,6 +57,7 @@ export class ReplicasServer implements Service {
   /** connections that are no member's yet, by their remote address and port */
   readonly #strangers = new Set<string>()
   #server: Server | undefined
+  #handshakes: TlsHandshakes | undefined
   #left: Promise<void> | undefined
 
   constructor(components: ReplicasServerComponents, options: ReplicasServerOptions) {
@@ -70,7 +74,7 @@ export class ReplicasServer implements Service {
   }
 
   async start(): Promise<void> {
-    const { identity, log } = this.#components
+    const { identity, log, onStranger } = this.#components
     const server = createServer({
       cert: identity.certificatePem,
       key: identity.keyPem,
@@ -78,17 +82,21 @@ export class ReplicasServer implements Service {
       rejectUnauthorized: false, // keys are pinned by the table: no authority signs these certificates
       minVersion: 'TLSv1.3',
       ALPNProtocols: ['h2'],
-      handshakeTimeout: tlsHandshakeTimeoutMs,
+      handshakeTimeout: this.#options.handshakeMs ?? tlsHandshakeTimeoutMs,
       noDelay: true,
     })
+    this.#handshakes = new TlsHandshakes(server)
     server.on('connection', (socket) => {
-      if (this.#strangers.size >= maxStrangers) return void socket.destroy()
+      if (this.#strangers.size >= maxStrangers) return this.#refuse(socket)
       const peer = peerOf(socket) // with TLS another object than the one that speaks HTTP/2
       this.#strangers.add(peer)
       socket.once('close', () => this.#strangers.delete(peer))
     })
     server.on('secureConnection', (socket) => this.#accept(socket))
-    server.on('tlsClientError', (error) => log.debug({ error }, 'A connection failed before it was one'))
+    server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
+      log.debug({ error }, 'A connection failed before it was one')
+      if (error.code !== 'ECONNRESET') onStranger() // that one only left, as health checks do
+    })
     server.listen(this.#options.listen)
     await once(server, 'listening')
     server.on('error', (error) => log.warn({ error }, 'A connection could not be accepted'))
@@ -107,6 +115,7 @@ export class ReplicasServer implements Service {
     await this.leave(patience)
     this.#handOvers.close()
     const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+    this.#handshakes?.destroy() // none becomes a session that nobody would end
     for (const session of this.#sessions) session.close()
     const cut = () => {
       for (const session of this.#sessions) session.destroy()
@@ -139,7 +148,7 @@ export class ReplicasServer implements Service {
     socket.once('close', () => clearTimeout(patience))
   }
 
-  #refuse(socket: TLSSocket): void {
+  #refuse(socket: Socket): void {
     this.#components.onStranger()
     socket.destroy()
   }

@@ -1,0 +1,100 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { dialReplica } from '../../../src/kas/router/dial-replica.ts'
+import { createReplicaIdentity } from '../../../src/kas/router/replica-identity.ts'
+import { maxStrangers, ReplicasServer } from '../../../src/kas/servers/replicas.ts'
+import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import type { Handler } from '../../../src/proto/grpc/server-session.ts'
+
+/**
+ * Peers that are frozen, or slow, in the midst of a TLS handshake: their kernel has connected, and they say nothing,
+ * or say it later.
+ */
+
+const idle: Handler = async () => undefined
+
+async function startServer(t: Test, { handshakeMs = 60_000, hold = idle } = {}) {
+  const identity = await createReplicaIdentity()
+  const strangers = { count: 0 }
+  const server = new ReplicasServer(
+    {
+      identity,
+      tunnels: new Tunnels({ now: () => performance.now() }),
+      isKnown: () => true,
+      methods: { '/kas.Test/Hold': hold },
+      log: createLogger({ level: 'silent' }),
+      onStranger: () => void strangers.count++,
+    },
+    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, handshakeMs },
+  )
+  await server.start()
+  t.teardown(() => server.stop())
+  const { port } = server.address
+  const { publicKeyHash } = identity
+  const dial = async () => {
+    const target = { address: `127.0.0.1:${port}`, publicKeyHash, identity }
+    const session = await dialReplica(target, new AbortController().signal)
+    t.teardown(() => session.destroy())
+    return session
+  }
+  /** A connection, and nothing on it. */
+  const connectSilently = async () => {
+    const socket = connect({ port, host: '127.0.0.1' })
+    t.teardown(() => socket.destroy())
+    socket.on('error', () => undefined)
+    await once(socket, 'connect')
+    return { socket, closed: new Promise<void>((resolve) => socket.once('close', () => resolve())) }
+  }
+  return { server, identity, strangers, dial, connectSilently }
+}
+
+t.test('stop does not wait for a handshake that never ends', { timeout: 10_000 }, async (t) => {
+  const { server, dial, connectSilently } = await startServer(t)
+  const { socket, closed } = await connectSilently()
+  await dial() // connections are taken in their order: the silent one is in
+  const stopped = server.stop()
+  socket.resume()
+  await Promise.all([stopped, closed])
+  t.pass('and the silent one is ended')
+})
+
+t.test('nobody comes in while the server stops', { timeout: 10_000 }, async (t) => {
+  const began = Promise.withResolvers<void>()
+  const release = Promise.withResolvers<void>()
+  const hold = () => {
+    began.resolve()
+    return release.promise
+  }
+  const { server, identity, dial, connectSilently } = await startServer(t, { hold })
+  const { socket } = await connectSilently()
+  const session = await dial()
+  const running = session.open({ method: '/kas.Test/Hold' })
+  await began.promise
+  const stopped = server.stop(new AbortController().signal)
+  t.equal(await handshake(socket, identity), 'refused')
+  release.resolve()
+  t.notOk((await running.done).error, 'what runs is not cut')
+  await stopped
+})
+
+t.test('silent connections do not keep replicas out for longer than a handshake may take', async (t) => {
+  const { strangers, dial, connectSilently } = await startServer(t, { handshakeMs: 200 })
+  const silent = await Promise.all(Array.from({ length: maxStrangers }, connectSilently))
+  for (const { socket } of silent) socket.resume()
+  await Promise.all(silent.map(({ closed }) => closed))
+  await t.resolves(dial())
+  t.equal(strangers.count, silent.length, 'they are counted')
+})
+
+async function handshake(socket: Socket, identity: { certificatePem: string; keyPem: string }): Promise<string> {
+  const { certificatePem: cert, keyPem: key } = identity
+  const tls = connectTls({ socket, cert, key, rejectUnauthorized: false, ALPNProtocols: ['h2'] })
+  const { promise, resolve } = Promise.withResolvers<string>()
+  tls.once('secureConnect', () => resolve('taken'))
+  tls.once('error', () => resolve('refused'))
+  tls.once('close', () => resolve('refused'))
+  return promise
+}
