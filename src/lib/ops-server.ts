@@ -6,6 +6,7 @@ import type { CertificateFiles } from './certificate-files.ts'
 import type { Logger } from './log.ts'
 import type { Registry } from './metrics.ts'
 import type { Service } from './service.ts'
+import { TlsHandshakes } from './tls-handshakes.ts'
 
 export interface OpsComponents {
   readonly register: Registry
@@ -43,6 +44,7 @@ export class OpsServer implements Service {
   readonly #components: OpsComponents
   readonly #options: OpsOptions & typeof defaults
   #server: Server | TlsServer | undefined
+  #handshakes: TlsHandshakes | undefined
 
   constructor(components: OpsComponents, options: OpsOptions) {
     this.#components = components
@@ -70,6 +72,7 @@ export class OpsServer implements Service {
     if (certificate) {
       const server = createTlsServer({ ...options, ...certificate.current }, onRequest)
       certificate.onChange((next) => server.setSecureContext(next))
+      this.#handshakes = new TlsHandshakes(server)
       this.#server = server
     } else {
       this.#server = createServer(options, onRequest)
@@ -86,6 +89,7 @@ export class OpsServer implements Service {
     const closed = once(server, 'close')
     const cut = () => server.closeAllConnections()
     server.close()
+    this.#handshakes?.destroy()
     if (patience.aborted) cut()
     patience.addEventListener('abort', cut, { once: true })
     await closed

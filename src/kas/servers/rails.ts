@@ -9,6 +9,7 @@ import { LimitedLog } from '../../lib/limited-log.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay, linkedController } from '../../lib/signals.ts'
+import { TlsHandshakes } from '../../lib/tls-handshakes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import { type Forward, noMetadata, type Outcome } from '../../proto/call.ts'
 import { defaultLimits } from '../../proto/grpc/limits.ts'
@@ -71,6 +72,7 @@ export class RailsServer implements Service {
   #jwt: JwtVerifier | undefined
   #grpc: grpc.Server | undefined
   #listener: Server | undefined
+  #handshakes: TlsHandshakes | undefined
   readonly #sockets = new Set<Socket>()
   #running = 0
   #leaving = false
@@ -122,6 +124,7 @@ export class RailsServer implements Service {
     if (!listener?.listening) return
     await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
     this.#closed = new Promise<void>((resolve) => listener.close(() => resolve()))
+    this.#handshakes?.destroy()
     this.#grpc?.tryShutdown(() => undefined) // GOAWAY; it does not wait for calls
     this.#leaving = true
     if (this.#running === 0) this.#idle.resolve()
@@ -153,6 +156,7 @@ export class RailsServer implements Service {
     const listener = certificate
       ? createTlsServer({ ...certificate.current, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs })
       : createServer({ noDelay: true })
+    if (certificate) this.#handshakes = new TlsHandshakes(listener as TlsServer)
     listener.on('connection', keep)
     listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
       socket.on('error', () => undefined) // told below TLS

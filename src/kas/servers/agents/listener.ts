@@ -10,6 +10,7 @@ import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
+import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
 
@@ -45,6 +46,7 @@ export class Listener {
   readonly #webSockets: WebSocketServer
   /** connections that have not become HTTP/2 yet, and what ends each if it takes too long */
   readonly #undecided = new Map<Socket, NodeJS.Timeout>()
+  #handshakes: TlsHandshakes | undefined
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
 
@@ -64,6 +66,7 @@ export class Listener {
 
   /** Connections that have not become HTTP/2 yet are ended. */
   closeUndecided(): void {
+    this.#handshakes?.destroy()
     for (const socket of this.#undecided.keys()) socket.destroy()
   }
 
@@ -76,6 +79,7 @@ export class Listener {
       { ...certificate.current, ALPNProtocols, handshakeTimeout: firstBytesTimeoutMs },
       (socket: TLSSocket) => accept(socket.setNoDelay(true)),
     )
+    this.#handshakes = new TlsHandshakes(server)
     certificate.onChange((next) => server.setSecureContext(next))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       this.#events.failed(error)
