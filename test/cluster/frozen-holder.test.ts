@@ -7,9 +7,9 @@ import { FakeAgent } from '../support/fake-agent.ts'
 import { until } from './replicas.ts'
 import { startWholeProcess } from './whole-process.ts'
 import {
-  changed,
   knows,
   linked,
+  reaches,
   startWholeReplica,
   type WholeReplica,
   type WholeReplicaOptions,
@@ -31,7 +31,7 @@ async function entryAndHolder(t: Test, options: WholeReplicaOptions = {}) {
   const link = () => entry.links.link(holder.instance)
   const tunnel = agent.open()
   await until(entry.replica, () => membership.holders(agentId).some(({ row }) => row.instance === holder.instance))
-  await changed(entry, () => link()?.reach === 'reachable')
+  await reaches(entry, holder.instance)
   const freeze = () => holder.child.kill('SIGSTOP')
   return { entry, holder, agent, tunnel, freeze, link }
 }
@@ -68,13 +68,12 @@ t.test(
   'calls that a frozen replica has: safe ones go another way, all others end, and are told as what they are',
   async (t) => {
     const { entry, holder, agent, tunnel, freeze, link } = await entryAndHolder(t, { reachability: { lostMs: 2000 } })
-    const [second, third] = [agent.open(), agent.open()]
     const { reply: begun } = await startCall(entry, 'unsafe', tunnel)
     tunnel.send(encodeConnectRequest.header({ served: ['in part'] }))
     tunnel.message(Buffer.from('part'))
     t.same(await (await begun).metadata, { served: ['in part'] })
-    const { reply: unsafe } = await startCall(entry, 'unsafe', second)
-    const { reply: safe } = await startCall(entry, 'safe', third)
+    const { reply: unsafe } = await startCall(entry, 'unsafe', agent.open())
+    const { reply: safe } = await startCall(entry, 'safe', agent.open())
 
     const other = await startWholeReplica(t, 'kas-2', { listed: [holder.address, entry.replica.address] })
     await linked(entry, other)
@@ -92,14 +91,17 @@ t.test(
     t.equal(served.length, 2, 'nothing that may have arrived is sent again')
     t.equal(link()?.reach, 'down')
     holder.child.kill('SIGCONT')
-    await changed(entry, () => link()?.reach === 'reachable')
+    await reaches(entry, holder.instance)
   },
 )
 
-/** A call that has arrived at the agent. */
+/** A call that has arrived at the agent, by the only tunnel that is idle: which of several it takes is not said. */
 async function startCall(entry: WholeReplica, safety: 'safe' | 'unsafe', tunnel: ReturnType<FakeAgent['open']>) {
   const reply = entry.forward(callOf([], { safety, messages: known('a') }))
-  const info = await tunnel.next()
+  const ended = reply.then(async ({ done }) => {
+    throw (await done).error ?? new Error('a call ended before it arrived')
+  })
+  const info = await Promise.race([tunnel.next(), ended])
   if (info?.kind !== 'requestInfo') throw new Error(`a call begins with ${info?.kind}`)
   return { reply }
 }

@@ -126,11 +126,24 @@ export const knowsAll = (replica: Replica, all: readonly Replica[]) =>
  *
  * @throws after 20 s
  */
-export async function until({ membership }: Pick<Replica, 'membership'>, check: () => boolean): Promise<void> {
+export function until({ membership }: Pick<Replica, 'membership'>, check: () => boolean): Promise<void> {
+  return untilTold((listener) => membership.onChange(listener), check, membership.name)
+}
+
+/**
+ * Resolves as soon as `check` holds: it is asked each time that `subscribe` tells.
+ *
+ * @throws after 20 s
+ */
+export async function untilTold(
+  subscribe: (listener: () => void) => () => void,
+  check: () => boolean,
+  name: string,
+): Promise<void> {
   if (check()) return
   const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const undo = membership.onChange(() => check() && resolve())
-  const timer = setTimeout(() => reject(new Error(`${membership.name} never saw: ${check}`)), 20_000)
+  const undo = subscribe(() => check() && resolve())
+  const timer = setTimeout(() => reject(new Error(`${name} never saw: ${check}`)), 20_000)
   try {
     await promise
   } finally {

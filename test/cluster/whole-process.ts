@@ -23,6 +23,9 @@ export async function startWholeProcess(t: Test, name: string, ...listed: string
     child.kill('SIGKILL')
     await exited
   })
-  const [line] = (await once(createInterface(child.stdout), 'line')) as [string]
+  const early = exited.then(([code, signal]) => {
+    throw new Error(`${name} ended with ${signal ?? code} before it served`)
+  })
+  const [line] = (await Promise.race([once(createInterface(child.stdout), 'line'), early])) as [string]
   return { child, ...(JSON.parse(line) as Omit<WholeProcess, 'child'>) }
 }

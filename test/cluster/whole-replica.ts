@@ -3,6 +3,7 @@ import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { defaultReachability, type ReachabilityOptions } from '../../src/kas/router/reachability.ts'
 import { createReplicaIdentity } from '../../src/kas/router/replica-identity.ts'
+import { isUsable } from '../../src/kas/router/replica-link.ts'
 import { Replicas } from '../../src/kas/router/replicas.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { defaultSearch, type SearchOptions } from '../../src/kas/router/search.ts'
@@ -11,11 +12,12 @@ import { ReplicasServer } from '../../src/kas/servers/replicas.ts'
 import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import type { InstanceId } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/timers.ts'
 import type { AgentId, Forward } from '../../src/proto/call.ts'
 import type { Handler } from '../../src/proto/grpc/server-session.ts'
 import { agentId, oneAgent } from '../support/agents-server.ts'
-import { startReplica, until } from './replicas.ts'
+import { startReplica, until, untilTold } from './replicas.ts'
 
 /** All of a replica that calls pass: membership, tunnels, router and the servers for agents and for replicas. */
 export interface WholeReplica {
@@ -115,25 +117,18 @@ export async function startWholeReplicas(
 }
 
 /** Resolves when `one` can hand calls over to `other`. */
-export async function linked(one: WholeReplica, other: WholeReplica): Promise<void> {
-  const { instance } = other.replica.membership
-  await changed(one, () => one.links.link(instance)?.reach === 'reachable')
+export function linked(one: WholeReplica, other: WholeReplica): Promise<void> {
+  return reaches(one, other.replica.membership.instance)
+}
+
+/** As `linked`. A link that a busy machine makes suspect for a moment can be used, and tells nobody when that is over. */
+export function reaches({ links, name }: WholeReplica, instance: InstanceId): Promise<void> {
+  const check = () => isUsable(links.link(instance)?.reach ?? 'down')
+  return untilTold((listener) => links.onChange(agentId, listener), check, name)
 }
 
 /** Resolves when `one` knows that `holder` holds the agent. */
 export function knows(one: WholeReplica, holder: WholeReplica, agent: AgentId = agentId): Promise<void> {
   const { instance } = holder.replica.membership
   return until(one.replica, () => one.replica.membership.holders(agent).some(({ row }) => row.instance === instance))
-}
-
-/** Resolves when `check` holds, asked at each change of the links. */
-export async function changed(one: WholeReplica, check: () => boolean): Promise<void> {
-  if (check()) return
-  await new Promise<void>((resolve) => {
-    const stop = one.links.onChange(agentId, () => {
-      if (!check()) return
-      stop()
-      resolve()
-    })
-  })
 }
