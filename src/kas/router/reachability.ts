@@ -30,6 +30,8 @@ export class Reachability {
   #isPinged = false
   /** of silence since the PING, without what this process itself was late */
   #silentMs = 0
+  /** of silence before a late look: counted at the next one, for only then all that had come has been read */
+  #unreadMs = 0
   #lookedAt: number | undefined
 
   constructor(options: ReachabilityOptions = defaultReachability) {
@@ -53,17 +55,24 @@ export class Reachability {
   heard(): void {
     this.#isPinged = false
     this.#silentMs = 0
+    this.#unreadMs = 0
   }
 
   /**
-   * To be called again and again. A look for which this process itself was late says nothing about the other one.
+   * To be called again and again. A look for which this process itself was late says nothing about the other one by
+   * itself: it counts as one round, if nothing has come by the next. So calls end also where every look is late.
    *
    * @param dueAt - when it should have been called
    * @returns whether a PING is to be sent now; one is outstanding at the most
    */
   look(now: number, dueAt: number): boolean {
-    const isLate = now - dueAt > this.#options.roundMs / 2
-    if (this.#isPinged && !isLate) this.#silentMs += now - (this.#lookedAt ?? now)
+    const { roundMs } = this.#options
+    const isLate = now - dueAt > roundMs / 2
+    if (this.#isPinged) {
+      const passedMs = now - (this.#lookedAt ?? now)
+      this.#silentMs += this.#unreadMs + (isLate ? 0 : passedMs)
+      this.#unreadMs = isLate ? Math.min(passedMs, roundMs) : 0
+    }
     this.#lookedAt = now
     if (this.#isPinged) return false
     this.#isPinged = true

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { defaultReachability, Reachability } from '../../../../src/kas/router/reachability.ts'
 
-const { roundMs, suspectMs, lostMs } = defaultReachability
+const { roundMs, suspectMs, unreachableMs, lostMs } = defaultReachability
 
 /** Looks in time, round by round; ends after `count`. */
 function silentRounds(reachability: Reachability, from: number, count: number): number {
@@ -61,9 +61,27 @@ t.test('a stall of our own is not held against it', async (t) => {
   t.notOk(reachability.isSuspect(now), 'what it was late is not counted')
   t.ok(reachability.isSuspect(now + suspectMs), 'what follows is')
   for (let round = 0; round < 10; round++) {
-    reachability.look(now + roundMs + stallMs, now + roundMs)
-    now += roundMs + stallMs
+    reachability.heard() // what came in the stall is read after it
+    reachability.look(now + roundMs, now + roundMs)
+    reachability.look(now + 2 * roundMs + stallMs, now + 2 * roundMs)
+    now += 2 * roundMs + stallMs
+    t.notOk(reachability.isUnreachable)
   }
-  t.notOk(reachability.isUnreachable)
-  t.notOk(reachability.isLost)
+})
+
+t.test('who is always late sees silence too: what had come was read after each look', async (t) => {
+  const reachability = new Reachability()
+  const lateMs = 10 * roundMs
+  let now = 0
+  let looks = 0
+  const lookLate = () => {
+    now += roundMs + lateMs
+    looks++
+    reachability.look(now, now - lateMs)
+  }
+  reachability.look(0, 0)
+  while (!reachability.isUnreachable && looks < 1000) lookLate()
+  t.equal(looks, 1 + Math.ceil(unreachableMs / roundMs), 'a round for each look, told by the next one')
+  while (!reachability.isLost && looks < 1000) lookLate()
+  t.equal(looks, 1 + Math.ceil(lostMs / roundMs))
 })
