@@ -14,7 +14,7 @@ import { runFile } from './runner/run-file.ts'
 
 const root = join(import.meta.dirname, '..')
 const light = ['ground', 'unit', 'contract']
-const heavy = ['cluster', 'e2e', 'peers', 'simulator']
+const heavy = ['cluster', 'e2e', 'hostile', 'peers', 'simulator']
 /** start whole programs too, but do next to nothing for most of their time: they run beside the light ones */
 const idle = new Set([
   'test/cluster/front-cuts.test.ts',

@@ -36,6 +36,15 @@ export interface ApiDoubleOptions {
   readonly logLineEveryMs?: number
   /** as far back as a pod's log reaches, in lines */
   readonly pastLogLines?: number
+  /** answers `…/services/NAME/proxy/…`: what runs in the cluster, behind its API server. Default: nothing does */
+  readonly workload?: Workload
+}
+
+export type Workload = (request: IncomingMessage, response: ServerResponse) => void
+
+const workloadPath = /^\/api\/v1\/namespaces\/[^/]+\/services\/[^/]+\/proxy\//
+const noWorkload: Workload = () => {
+  throw new StatusError(404, 'the API double runs no workloads')
 }
 
 const maxBodyBytes = 1_048_576
@@ -53,7 +62,8 @@ export class ApiDouble implements Service {
   readonly #upgraded = new Set<Socket>()
 
   constructor(components: ApiDoubleComponents, options: ApiDoubleOptions) {
-    this.#options = { host: '127.0.0.1', port: 0, logLineEveryMs: 1000, pastLogLines: 1000, ...options }
+    const defaults = { host: '127.0.0.1', port: 0, logLineEveryMs: 1000, pastLogLines: 1000, workload: noWorkload }
+    this.#options = { ...defaults, ...options }
     const { serving, clientAuthority } = components
     this.#server = createServer({
       cert: serving.certificate,
@@ -107,6 +117,7 @@ export class ApiDouble implements Service {
       const document = discoveryDocument(url.pathname) ?? openApiDocument(url.pathname)
       const reads = request.method === 'GET' || request.method === 'HEAD'
       if (document !== undefined && reads) return sendJson(response, 200, document)
+      if (workloadPath.test(url.pathname)) return this.#options.workload(request, response)
       const target = parseTarget(url)
       if (!target) throw new StatusError(404, 'the server could not find the requested resource')
       if (isReview(target.resource)) {

@@ -17,7 +17,7 @@ export interface Cluster {
   stop(patience: AbortSignal): Promise<void>
 }
 
-export type DoubleOptions = Pick<ApiDoubleOptions, 'logLineEveryMs' | 'pastLogLines'>
+export type DoubleOptions = Pick<ApiDoubleOptions, 'logLineEveryMs' | 'pastLogLines' | 'workload'>
 
 export interface ClusterChoice {
   /** what `--kubeconfig` names */

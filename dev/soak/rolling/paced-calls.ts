@@ -10,6 +10,8 @@ export interface PacedCallsOptions {
   /** of ConfigMaps; nobody else makes any with these labels */
   readonly namespace: string
   readonly labels: Readonly<Record<string, string>>
+  /** a call that takes longer has failed; default: 30 s, since kas waits up to 20 s for an agent */
+  readonly patienceMs?: number
 }
 
 type Kind = 'GET' | 'POST' | 'DELETE'
@@ -28,8 +30,7 @@ const keptConnections = 32
 /** more would only wait for this machine: those that are due then are left out, and counted */
 const maxRunning = 200
 const removedAtOnce = 10
-/** kas waits up to 20 s for an agent; what takes longer has been forgotten. ms */
-const answerTimeoutMs = 30_000
+const defaultPatienceMs = 30_000
 
 /** Calls at a steady pace, on kept connections and on fresh ones, repeated never: reads, creations, removals. */
 export class PacedCalls {
@@ -166,13 +167,13 @@ export class PacedCalls {
   }
 
   #ask(method: Kind, init: { path: string; isFresh: boolean; body?: object }): Promise<Answer> {
-    const { access } = this.#options
+    const { access, patienceMs = defaultPatienceMs } = this.#options
     const content = init.body && JSON.stringify(init.body)
     const headers = {
       authorization: `Bearer ${access.credential}`,
       ...(content && { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(content)) }),
     }
-    const signal = AbortSignal.timeout(answerTimeoutMs)
+    const signal = AbortSignal.timeout(patienceMs)
     return init.isFresh
       ? askFresh(access, { method, path: init.path, headers, signal, content })
       : this.#askKept({ method, path: init.path, headers, signal, content })

@@ -5,7 +5,7 @@ import { Balancer } from '../../balancer.ts'
 import { Authority } from '../../certificates.ts'
 import { freePorts } from '../../control-plane/free-ports.ts'
 import { Warden } from '../../control-plane/warden.ts'
-import { type Cluster, startCluster } from '../../start/cluster.ts'
+import { type Cluster, type DoubleOptions, startCluster } from '../../start/cluster.ts'
 import { LocalReplica } from '../../start/local-replica.ts'
 import { anyPorts, type Ports } from '../../start/ports.ts'
 import { untilOk } from '../../start/readiness.ts'
@@ -34,6 +34,10 @@ export interface RollingGroundOptions {
   readonly assets: string | undefined
   readonly graces: Graces
   readonly startAgents: StartAgents
+  /** of the API double, if that is the cluster */
+  readonly doubleOptions?: DoubleOptions
+  /** changes what is written in the settings' folder before anything reads it */
+  readonly prepare?: (folder: string) => Promise<void>
 }
 
 const replicaCount = 3
@@ -69,7 +73,7 @@ export class RollingGround {
 
   /** Resolves when a call has gone through each replica. */
   static async start(
-    { assets, graces, startAgents }: RollingGroundOptions,
+    { assets, graces, startAgents, doubleOptions, prepare }: RollingGroundOptions,
     signal: AbortSignal,
   ): Promise<RollingGround> {
     const folder = await mkdtemp(join(tmpdir(), 'rolling-'))
@@ -78,7 +82,9 @@ export class RollingGround {
     const warden = new Warden({ folders: [folder] })
     await warden.start()
     const { userCredential: credential } = await writeSettings({ folder, ports, authority, graces })
-    const started = startCluster({ kubeconfig: undefined, assets, folder, authority })
+    await prepare?.(folder)
+    const double = doubleOptions ? { doubleOptions } : {}
+    const started = startCluster({ kubeconfig: undefined, assets, folder, authority, ...double })
     const cluster = await started.catch((error: unknown) => warden.stop().then(() => Promise.reject(error)))
     const access = { server: `https://127.0.0.1:${ports.kubernetes}`, ca: authority.certificate, credential }
     const ground = new RollingGround({ warden, folder, ports, cluster, access })

@@ -1,0 +1,29 @@
+import type { Stage } from './stage.ts'
+
+/** What is still there of an attack, until it ends. */
+export interface Round {
+  /** what the evil tenant was told, as text */
+  readonly refusal: string
+  /** Lets go of what was held open; that may be the worst of it. */
+  end(): Promise<void>
+}
+
+/** One way to do harm, in two sizes. */
+export interface Attack<Size> {
+  /** as its file */
+  readonly name: string
+  /** for the screen, in a few words */
+  readonly what: string
+  /** in what the evil tenant is told */
+  readonly refusal: RegExp
+  /** for `npm test`: enough to be seen */
+  readonly cheap: Size
+  /** one round of `npm run soak -- hostile` */
+  readonly full: Size
+  /** needs a GitLab in place of the directory file */
+  readonly gitlab?: true
+  /** @throws the signal's reason, or when it was cut short before it was told anything */
+  play(stage: Stage, size: Size, signal: AbortSignal): Promise<Round>
+}
+
+export const over = (refusal: string): Round => ({ refusal, end: async () => undefined })

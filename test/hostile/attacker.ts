@@ -1,0 +1,66 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { abortable } from '../../src/lib/signals.ts'
+import type { Stage } from './stage.ts'
+
+export type AttackerOrder =
+  | {
+      readonly kind: 'play'
+      readonly name: string
+      readonly size: 'cheap' | 'full'
+      readonly stage: Stage
+      readonly timeoutMs: number
+    }
+  | { readonly kind: 'end' }
+
+export interface AttackerAnswer {
+  readonly refusal?: string
+  /** it was cut short */
+  readonly failure?: string
+  /** all that it has used so far */
+  readonly cpuMs?: number
+}
+
+/** what it may take longer than it was told. ms */
+const marginMs = 10_000
+
+/** The evil tenant, as a process of its own: what it costs is not the load's. */
+export class Attacker {
+  readonly #child: ChildProcess
+  readonly #exited: Promise<unknown>
+
+  private constructor(child: ChildProcess) {
+    this.#child = child
+    this.#exited = once(child, 'exit')
+  }
+
+  static async start(): Promise<Attacker> {
+    const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests
+    const child = fork(join(import.meta.dirname, 'attacker-program.ts'), { env, execArgv: [] })
+    await once(child, 'spawn')
+    return new Attacker(child)
+  }
+
+  /** One round; what it holds open stays until `end`. */
+  play(order: Omit<Extract<AttackerOrder, { kind: 'play' }>, 'kind'>): Promise<AttackerAnswer> {
+    return this.#order({ kind: 'play', ...order }, order.timeoutMs + marginMs)
+  }
+
+  end(): Promise<AttackerAnswer> {
+    return this.#order({ kind: 'end' }, marginMs)
+  }
+
+  async stop(): Promise<void> {
+    this.#child.kill('SIGKILL')
+    await this.#exited
+  }
+
+  async #order(order: AttackerOrder, timeoutMs: number): Promise<AttackerAnswer> {
+    const answered = once(this.#child, 'message')
+    this.#child.send(order)
+    const ended = this.#exited.then(() => [{ failure: 'the attacker has ended' }])
+    const [answer] = await abortable(Promise.race([answered, ended]), AbortSignal.timeout(timeoutMs))
+    return answer as AttackerAnswer
+  }
+}

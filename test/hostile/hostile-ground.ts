@@ -1,0 +1,178 @@
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { agentkProgram } from '../../dev/soak/agentk-program.ts'
+import type { KubeOptions } from '../../dev/soak/kube.ts'
+import { type AgentPlace, RollingGround } from '../../dev/soak/rolling/rolling-ground.ts'
+import type { LocalReplica } from '../../dev/start/local-replica.ts'
+import { createProjectRepository } from '../../dev/start/project-repository.ts'
+import { statusOf, viewReplicas } from '../../dev/start/replica-table.ts'
+import { agent, files } from '../../dev/start/settings.ts'
+import { tokenHash } from '../../src/kas/directory/token-hash.ts'
+import { eventually } from '../support/eventually.ts'
+import { evilWorkload, workloadPath } from './evil-workload.ts'
+import type { Stage, Tenant } from './stage.ts'
+
+/** a program whose event loop and memory are watched */
+export interface Watched {
+  readonly name: string
+  readonly opsPort: number
+  readonly pid: () => number | undefined
+}
+
+export interface HostileReplica {
+  readonly local: LocalReplica
+  readonly access: KubeOptions
+}
+
+const graces = { listen: '0s', shutdown: '1s' }
+const readyMs = 60_000
+const evilId = 43
+/** an agent of a good tenant that is not connected yet */
+export const newcomerId = 44
+
+/** Three replicas, a cluster, one agentk of a good tenant, and what an evil tenant has by right. */
+export class HostileGround {
+  readonly entry: HostileReplica
+  readonly holder: HostileReplica
+  readonly stage: Stage
+  readonly newcomer: Tenant
+  readonly watched: readonly Watched[]
+  readonly #ground: RollingGround
+
+  private constructor(
+    init: Pick<HostileGround, 'entry' | 'holder' | 'stage' | 'newcomer' | 'watched'>,
+    ground: RollingGround,
+  ) {
+    this.entry = init.entry
+    this.holder = init.holder
+    this.stage = init.stage
+    this.newcomer = init.newcomer
+    this.watched = init.watched
+    this.#ground = ground
+  }
+
+  static async start(signal: AbortSignal): Promise<HostileGround> {
+    const tenants = new Tenants()
+    let agentk: Watched | undefined
+    const ground = await RollingGround.start(
+      {
+        assets: undefined,
+        graces,
+        doubleOptions: { workload: evilWorkload },
+        prepare: (folder) => tenants.write(folder),
+        startAgents: async (place) => {
+          const started = await startAgentk(place)
+          agentk = started.watched
+          return started
+        },
+      },
+      signal,
+    )
+    try {
+      const [holder, standby, entry] = await roles(ground)
+      const of = (local: LocalReplica) => ({ local, access: ground.accessOf(local) })
+      const { credential, ca } = ground.access
+      const newcomer = {
+        agentToken: tenants.newcomerToken,
+        userCredential: credential.replace(/:\d+:/, `:${newcomerId}:`),
+      }
+      const stage: Stage = {
+        ca,
+        entry: entry.ports,
+        holder: holder.ports,
+        standby: standby.ports,
+        evil: tenants.evil,
+        workload: { path: workloadPath, userCredential: credential },
+      }
+      const watched = ground.replicas.map(({ name, ports }, i) => {
+        return { name, opsPort: ports.ops, pid: () => ground.replicas[i]?.pid }
+      })
+      return new HostileGround(
+        { entry: of(entry), holder: of(holder), stage, newcomer, watched: [...watched, agentk as Watched] },
+        ground,
+      )
+    } catch (error) {
+      await ground.stop()
+      throw error
+    }
+  }
+
+  /** Of each replica to each other: `kas-0 to kas-1: down`, where calls cannot be handed over. */
+  async brokenLinks(): Promise<string[]> {
+    const reports = await Promise.all(
+      this.#ground.replicas.map(async ({ name, socket }) => ({ name, status: await statusOf(socket) })),
+    )
+    return reports.flatMap(({ name, status }) => {
+      if (!status?.members) return [`${name} does not answer`]
+      const others = status.members.filter(({ reach }) => reach !== 'self')
+      const broken = others.filter(({ reach }) => reach === 'unreachable' || reach === 'down')
+      const lines = broken.map(({ name: other, reach }) => `${name} to ${other}: ${reach}`)
+      return others.length === 2 ? lines : [...lines, `${name} knows ${others.length} others`]
+    })
+  }
+
+  stop(): Promise<void> {
+    return this.#ground.stop()
+  }
+}
+
+async function startAgentk({ warden, ...place }: AgentPlace) {
+  const [opsPort] = (await freePorts(1)) as [number]
+  const options = { ...place, scheme: 'grpcs', opsPort, podName: 'agentk-0', logFile: 'agentk-0.log' } as const
+  const program = agentkProgram({ warden }, options)
+  await program.start()
+  return { watched: { name: 'agentk', opsPort, pid: () => program.pid }, stop: () => program.stop() }
+}
+
+/** Once the good agent has a home and a standby. @returns home, standby, and the replica that has neither */
+async function roles({ replicas }: RollingGround): Promise<[LocalReplica, LocalReplica, LocalReplica]> {
+  return await eventually(
+    async () => {
+      const views = await viewReplicas(replicas)
+      const at = (role: string) => views.findIndex(({ roles }) => roles.join() === role)
+      const found = ['home', 'standby', ''].map((role) => replicas[at(role)])
+      if (found.includes(undefined))
+        throw new Error(`the agent is at ${views.map(({ roles }) => roles.join('+') || 'none')}`)
+      return found as [LocalReplica, LocalReplica, LocalReplica]
+    },
+    { timeoutMs: readyMs },
+  )
+}
+
+/** Who is there beside the good tenant of `npm start`: rights, tokens, a project each with its repository. */
+class Tenants {
+  readonly newcomerToken = newToken()
+  readonly #evilToken = newToken()
+  readonly #evilUserToken = newToken()
+
+  get evil(): Tenant {
+    return { agentToken: this.#evilToken, userCredential: `pat:${evilId}:${this.#evilUserToken}` }
+  }
+
+  /** Into the directory file of npm start. */
+  async write(folder: string): Promise<void> {
+    const path = join(folder, files.directory)
+    const directory = parse(await readFile(path, 'utf8')) as Record<'projects' | 'agents' | 'users', object[]>
+    const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
+    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
+    await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
+    await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
+    const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [{ id: 7, path: 'demo' }]]
+    directory.projects.push(
+      { id: 2, path: 'evil/clusters', groups: evilGroups, git: { url: evilGit } },
+      { id: 3, path: 'demo/newcomer', groups: goodGroups, git: { url: newcomerGit } },
+    )
+    directory.agents.push(
+      { id: evilId, name: 'evil', project: 2, tokens: [{ sha256: tokenHash(this.#evilToken) }] },
+      { id: newcomerId, name: 'newcomer', project: 3, tokens: [{ sha256: tokenHash(this.newcomerToken) }] },
+    )
+    const tokens = [{ sha256: tokenHash(this.#evilUserToken) }]
+    directory.users.push({ id: 6, username: 'eve', tokens, roles: { projects: { 2: ['maintainer'] } } })
+    await writeFile(path, stringify(directory), { mode: 0o600 })
+  }
+}
+
+const newToken = () => randomBytes(24).toString('base64url')

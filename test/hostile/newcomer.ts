@@ -1,0 +1,47 @@
+import { once } from 'node:events'
+import { connect } from 'node:tls'
+import { Kube } from '../../dev/soak/kube.ts'
+import { encodeHttpResponse, kubernetesApiMethod } from '../../src/proto/http-over-grpc.ts'
+import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
+import { FakeAgent } from '../support/fake-agent.ts'
+import type { HostileGround } from './hostile-ground.ts'
+
+/** Of who was told that he works for the newcomer. */
+const patienceMs = 5000
+
+/**
+ * A good tenant's agent connects at one replica, and his user calls at another: each is told of the agent.
+ *
+ * @returns what is wrong with that
+ */
+export async function newcomerServed({ stage, holder, entry, newcomer }: HostileGround): Promise<string | undefined> {
+  const socket = connect({ host: '127.0.0.1', port: holder.local.ports.agents, ca: stage.ca, ALPNProtocols: ['h2'] })
+  const access = { ...entry.access, credential: newcomer.userCredential }
+  const kube = new Kube(access)
+  const signal = AbortSignal.timeout(patienceMs)
+  try {
+    await once(socket, 'secureConnect', { signal })
+    const agent = new FakeAgent(socket, { authorization: [`Bearer ${newcomer.agentToken}`] })
+    void serveOnce(agent)
+    const answer = await kube.open('/version', { signal })
+    answer.resume()
+    return answer.statusCode === 200 ? undefined : `a newcomer's call: ${answer.statusCode}`
+  } catch (error) {
+    return `a newcomer's call: ${(error as Error).message}`
+  } finally {
+    socket.destroy()
+    kube.close()
+  }
+}
+
+async function serveOnce(agent: FakeAgent): Promise<void> {
+  const tunnel = agent.open([kubernetesApiMethod])
+  for (let message = await tunnel.next(); message; message = await tunnel.next()) {
+    if (message.kind !== 'closeSend') continue
+    tunnel.send(encodeConnectRequest.header({}))
+    tunnel.message(encodeHttpResponse.header({ statusCode: 200, status: '200 OK', header: [] }))
+    tunnel.message(encodeHttpResponse.trailer)
+    tunnel.send(encodeConnectRequest.trailer({}))
+    tunnel.stream.end()
+  }
+}

@@ -1,0 +1,101 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { Agent, request } from 'node:https'
+import { text } from 'node:stream/consumers'
+import { connect, type TLSSocket } from 'node:tls'
+import type { ReplicaPorts } from '../../dev/start/ports.ts'
+import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
+import { FakeAgent } from '../support/fake-agent.ts'
+
+/** A tenant: one agent token, and one user token for his own agent. */
+export interface Tenant {
+  readonly agentToken: string
+  /** what his requests carry after `Bearer ` */
+  readonly userCredential: string
+}
+
+/** What an attack can reach: JSON, since attackers are a process of their own. */
+export interface Stage {
+  /** PEM */
+  readonly ca: string
+  /** the replica that has no connection of the good agent: what enters there passes a link */
+  readonly entry: ReplicaPorts
+  /** where the good agent's home connection is */
+  readonly holder: ReplicaPorts
+  /** where its other one is */
+  readonly standby: ReplicaPorts
+  readonly evil: Tenant
+  /** of an API server that good tenants use too, of the evil one's workload there */
+  readonly workload: { readonly path: string; readonly userCredential: string }
+}
+
+/** The evil tenant's own, so that what is counted by address does not count against others. */
+export const evilAddress = '127.0.0.66'
+
+export function dial(ca: string, port: number, alpn: string[] = []): TLSSocket {
+  const options = { host: '127.0.0.1', port, ca, localAddress: evilAddress, ALPNProtocols: alpn }
+  return connect(options).on('error', () => undefined) // the evil one is used to being thrown out
+}
+
+/** A connection to 8150 on which nothing was said but HTTP/2's preface. */
+export async function dialAgent(
+  { ca, evil }: Stage,
+  { agents }: ReplicaPorts,
+  { token = evil.agentToken, metadata = {} }: { token?: string; metadata?: Record<string, string[]> } = {},
+): Promise<FakeAgent> {
+  const socket = dial(ca, agents, ['h2'])
+  await once(socket, 'secureConnect')
+  return new FakeAgent(socket, { authorization: [`Bearer ${token}`], ...metadata })
+}
+
+/** Resolves once kas has read all that was sent before: it has refused what was sent last. A PING could be one too many. */
+export async function heard(agent: FakeAgent): Promise<void> {
+  const tunnel = agent.openSilently()
+  tunnel.send(encodeConnectRequest.header({})) // a descriptor has to come first
+  await tunnel.done
+}
+
+export interface Answered {
+  readonly status: number
+  readonly body: string
+}
+
+/** Calls of the evil tenant's user, on kept connections. */
+export class EvilUser {
+  readonly #stage: Stage
+  readonly #agent: Agent
+
+  constructor(stage: Stage, connections = 16) {
+    this.#stage = stage
+    this.#agent = new Agent({
+      keepAlive: true,
+      maxSockets: connections,
+      ca: stage.ca,
+      localAddress: evilAddress,
+      maxHeaderSize: 1_048_576,
+    } as object)
+  }
+
+  async get(
+    { kubernetes }: ReplicaPorts,
+    path: string,
+    { credential = this.#stage.evil.userCredential, signal }: { credential?: string; signal?: AbortSignal } = {},
+  ): Promise<Answered> {
+    const headers = { authorization: `Bearer ${credential}` }
+    const asked = request(`https://127.0.0.1:${kubernetes}${path}`, {
+      agent: this.#agent,
+      headers,
+      ...(signal ? { signal } : {}),
+    })
+    const answered = once(asked, 'response')
+    asked.end()
+    const [answer] = (await answered) as [IncomingMessage]
+    return { status: answer.statusCode ?? 0, body: await text(answer) }
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+}
+
+export const told = ({ status, body }: Answered): string => `${status} ${body.slice(0, 300)}`
