@@ -2,7 +2,7 @@ import type { Stage } from './stage.ts'
 
 /** What is still there of an attack, until it ends. */
 export interface Round {
-  /** what the evil tenant was told, as text */
+  /** what the evil tenant was told, as text; empty: nothing */
   readonly refusal: string
   /** Lets go of what was held open; that may be the worst of it. */
   end(): Promise<void>
@@ -14,8 +14,10 @@ export interface Attack<Size> {
   readonly name: string
   /** for the screen, in a few words */
   readonly what: string
-  /** in what the evil tenant is told */
-  readonly refusal: RegExp
+  /** in what the evil tenant is told; absent: nothing is refused, but he gets no more than his share */
+  readonly refusal?: RegExp
+  /** of the metrics of the replica that holds the good agent: what counts him. `name{label="value"}` */
+  readonly counter?: string
   /** for `npm test`: enough to be seen */
   readonly cheap: Size
   /** one round of `npm run soak -- hostile` */

@@ -1,15 +1,21 @@
 import type { Attack } from './attack.ts'
-import { badMetadataAttack } from './attacks/bad-metadata.ts'
+import { badMetadata } from './attacks/bad-metadata.ts'
 import { descriptors } from './attacks/descriptors.ts'
+import { fatRows } from './attacks/fat-rows.ts'
 import { gzip } from './attacks/gzip.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { longErrors } from './attacks/long-errors.ts'
+import { madeUpTokens } from './attacks/made-up-tokens.ts'
+import { manyHeaders } from './attacks/many-headers.ts'
 
 /** All that is played. */
 export const attacks: readonly Attack<unknown>[] = [
   descriptors,
   longErrors,
   gzip,
-  badMetadataAttack,
+  badMetadata,
+  fatRows,
+  manyHeaders,
   idleConnects,
+  madeUpTokens,
 ] as Attack<unknown>[]

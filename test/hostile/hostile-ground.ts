@@ -9,9 +9,12 @@ import { type AgentPlace, RollingGround } from '../../dev/soak/rolling/rolling-g
 import type { LocalReplica } from '../../dev/start/local-replica.ts'
 import { createProjectRepository } from '../../dev/start/project-repository.ts'
 import { statusOf, viewReplicas } from '../../dev/start/replica-table.ts'
-import { agent, files } from '../../dev/start/settings.ts'
+import { agent, files, replicaFiles } from '../../dev/start/settings.ts'
 import { tokenHash } from '../../src/kas/directory/token-hash.ts'
+import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
+import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
+import type { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import { evilWorkload, workloadPath } from './evil-workload.ts'
 import type { Stage, Tenant } from './stage.ts'
 
@@ -22,7 +25,7 @@ export interface Watched {
   readonly pid: () => number | undefined
 }
 
-export interface HostileReplica {
+export interface HostileReplica extends Watched {
   readonly local: LocalReplica
   readonly access: KubeOptions
 }
@@ -54,7 +57,8 @@ export class HostileGround {
     this.#ground = ground
   }
 
-  static async start(signal: AbortSignal): Promise<HostileGround> {
+  /** @param gitlab - in place of the directory file */
+  static async start(signal: AbortSignal, gitlab?: GitlabDouble): Promise<HostileGround> {
     const tenants = new Tenants()
     let agentk: Watched | undefined
     const ground = await RollingGround.start(
@@ -62,7 +66,7 @@ export class HostileGround {
         assets: undefined,
         graces,
         doubleOptions: { workload: evilWorkload },
-        prepare: (folder) => tenants.write(folder),
+        prepare: (folder) => (gitlab ? tenants.tell(gitlab, folder) : tenants.write(folder)),
         startAgents: async (place) => {
           const started = await startAgentk(place)
           agentk = started.watched
@@ -73,7 +77,8 @@ export class HostileGround {
     )
     try {
       const [holder, standby, entry] = await roles(ground)
-      const of = (local: LocalReplica) => ({ local, access: ground.accessOf(local) })
+      const watch = (local: LocalReplica) => ({ name: local.name, opsPort: local.ports.ops, pid: () => local.pid })
+      const of = (local: LocalReplica) => ({ ...watch(local), local, access: ground.accessOf(local) })
       const { credential, ca } = ground.access
       const newcomer = {
         agentToken: tenants.newcomerToken,
@@ -87,17 +92,19 @@ export class HostileGround {
         evil: tenants.evil,
         workload: { path: workloadPath, userCredential: credential },
       }
-      const watched = ground.replicas.map(({ name, ports }, i) => {
-        return { name, opsPort: ports.ops, pid: () => ground.replicas[i]?.pid }
-      })
-      return new HostileGround(
-        { entry: of(entry), holder: of(holder), stage, newcomer, watched: [...watched, agentk as Watched] },
-        ground,
-      )
+      const watched = [...ground.replicas.map(watch), agentk as Watched]
+      return new HostileGround({ entry: of(entry), holder: of(holder), stage, newcomer, watched }, ground)
     } catch (error) {
       await ground.stop()
       throw error
     }
+  }
+
+  /** Bytes of the methods that the entry, where he is not, knows of the evil tenant's agent. */
+  async toldOfEvil(): Promise<number> {
+    const { agents } = (await askSocket(this.entry.local.socket, `/status?agent=${evilId}`)) as StatusReport
+    const methods = agents.flatMap(({ entries = [] }) => entries.flatMap((entry) => entry.methods))
+    return methods.reduce((sum, method) => sum + method.length, 0)
   }
 
   /** Of each replica to each other: `kas-0 to kas-1: down`, where calls cannot be handed over. */
@@ -173,6 +180,46 @@ class Tenants {
     directory.users.push({ id: 6, username: 'eve', tokens, roles: { projects: { 2: ['maintainer'] } } })
     await writeFile(path, stringify(directory), { mode: 0o600 })
   }
+
+  /** To a GitLab, with all that npm start has written. */
+  async tell(gitlab: GitlabDouble, folder: string): Promise<void> {
+    const read = async (name: string) => (await readFile(join(folder, name), 'utf8')).trim()
+    const [goodToken, goodUser] = [await read(files.agentToken), (await read(files.userHeader)).replace(/^.*:/, '')]
+    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
+    const { world } = gitlab
+    world.projects = [
+      { ...agent.project, groups: [{ id: 7, path: 'demo' }] },
+      { id: 2, path: 'evil/clusters', groups: [{ id: 8, path: 'evil' }] },
+    ]
+    const good = { project: agent.project.id, configuration: access(agent.project.path) }
+    world.agents = [
+      { id: agent.id, name: agent.name, tokens: [goodToken], ...good },
+      { id: newcomerId, name: 'newcomer', tokens: [this.newcomerToken], ...good },
+      { id: evilId, name: 'evil', project: 2, tokens: [this.#evilToken], configuration: access('evil/clusters') },
+    ]
+    const user = { sessions: [], roles: {} }
+    world.users = [
+      {
+        ...user,
+        id: 5,
+        username: 'ada',
+        personalAccessTokens: [goodUser],
+        roles: { [agent.project.id]: 'maintainer' },
+      },
+      { ...user, id: 6, username: 'eve', personalAccessTokens: [this.#evilUserToken], roles: { 2: 'maintainer' } },
+    ]
+    for (const name of ['kas-0', 'kas-1', 'kas-2']) await askGitlab(gitlab, folder, name)
+  }
+}
+
+/** Who is told by GitLab has no directory file. */
+async function askGitlab(gitlab: GitlabDouble, folder: string, name: string): Promise<void> {
+  const path = join(folder, replicaFiles(name).configuration)
+  const { directory: _, ...configuration } = parse(await readFile(path, 'utf8')) as Record<string, object>
+  const secret = join(folder, 'gitlab.secret')
+  await writeFile(secret, gitlab.secret.toString('base64'), { mode: 0o600 })
+  const known = { ...configuration, gitlab: { address: gitlab.address, authentication_secret_file: secret } }
+  await writeFile(path, stringify(known), { mode: 0o600 })
 }
 
 const newToken = () => randomBytes(24).toString('base64url')

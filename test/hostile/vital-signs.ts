@@ -4,13 +4,23 @@ import type { Watched } from './hostile-ground.ts'
 /** a frozen one answers once it is free again. ms */
 const answerTimeoutMs = 60_000
 
-/** Longest stall of its event loop since it was asked last. ms */
-export async function stallMs({ opsPort }: Watched): Promise<number> {
+export interface VitalSigns {
+  readonly name: string
+  /** longest of its event loop since it was asked last. ms */
+  readonly stallMs: number
+  /** of its metrics, `name{label="value"}`; 0: there is none of this name */
+  counter(name: string): number
+}
+
+export async function vitalSigns({ name, opsPort }: Watched): Promise<VitalSigns> {
   const signal = AbortSignal.timeout(answerTimeoutMs)
   const answer = await fetch(`http://127.0.0.1:${opsPort}/metrics`, { signal })
-  const [, seconds] = /^nodejs_eventloop_lag_max_seconds (\S+)$/m.exec(await answer.text()) ?? []
-  if (seconds === undefined) throw new Error('no nodejs_eventloop_lag_max_seconds')
-  return Number(seconds) * 1000
+  const text = await answer.text()
+  const counter = (counted: string) => {
+    const line = text.split('\n').find((each) => each.startsWith(`${counted} `))
+    return line === undefined ? 0 : Number(line.slice(counted.length + 1))
+  }
+  return { name, stallMs: counter('nodejs_eventloop_lag_max_seconds') * 1000, counter }
 }
 
 /** Resident. bytes; 0: it has ended */

@@ -162,6 +162,7 @@ export class PacedCalls {
     const selector = Object.entries(this.#options.labels).map(([name, value]) => `${name}=${value}`)
     const path = `${this.#path}?labelSelector=${encodeURIComponent(selector.join())}`
     const answer = await this.#ask('GET', { path, isFresh: true })
+    if (answer.status !== 200) return void this.failures.push(`what was made could not be listed: ${told(answer)}`)
     const { items } = JSON.parse(answer.body) as { items: { metadata: { annotations: { call: string } } }[] }
     for (const { metadata } of items) this.failures.push(`POST ${metadata.annotations.call} was delivered twice`)
   }

@@ -58,7 +58,8 @@ export const gzip: Attack<Size> = {
   name: 'gzip',
   what: 'messages of 4 KiB that are 4 MiB once decompressed, of a stranger and of an agent, never read',
   refusal: /^(7|8|16) /,
-  cheap: { streams: 32, messages: 4 },
+  counter: 'kas_agents_refused_total{reason="unauthenticated"}',
+  cheap: { streams: 48, messages: 4 },
   full: { streams: 120, messages: 4 },
   async play(stage, { streams, messages }, signal) {
     const [stranger, tenant] = [await open(stage), await open(stage)]

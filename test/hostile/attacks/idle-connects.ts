@@ -11,7 +11,8 @@ export const idleConnects: Attack<Size> = {
   name: 'idle-connects',
   what: 'idle tunnels of one agent by the thousand, which all end at once',
   refusal: /tunnels|streams/,
-  cheap: { streams: 6000, connections: 2 },
+  counter: 'kas_agents_refused_total{reason="too_many_streams"}',
+  cheap: { streams: 4000, connections: 2 },
   full: { streams: 30_000, connections: 3 },
   async play(stage, { streams, connections }, signal) {
     const agents = await Promise.all(Array.from({ length: connections }, () => dialAgent(stage, stage.holder)))

@@ -1,0 +1,46 @@
+import { abortable } from '../../../src/lib/signals.ts'
+import type { Attack } from '../attack.ts'
+import { dialAgent, heard } from '../stage.ts'
+
+interface Size {
+  readonly connections: number
+}
+
+const methods = 250
+const nameLength = 200
+const atOnce = 8
+
+/** Names that no other connection has: what is told to the other replicas cannot be shared. */
+function names(connection: number): string[] {
+  return Array.from({ length: methods }, (_, i) => `/s${connection}.${'x'.repeat(nameLength)}/m${i}`)
+}
+
+export const fatRows: Attack<Size> = {
+  name: 'fat-rows',
+  what: 'connections of one agent that serve more than a replica\u2019s row has room for',
+  counter: 'kas_row_held_back_total{reason="share"}',
+  cheap: { connections: 40 },
+  full: { connections: 1200 },
+  async play(stage, { connections }, signal) {
+    const refusals = new Set<string>()
+    const agents: Awaited<ReturnType<typeof dialAgent>>[] = []
+    const end = async () => {
+      for (const agent of agents) agent.close()
+    }
+    const open = async () => {
+      while (agents.length < connections) {
+        const agent = await dialAgent(stage, stage.holder)
+        const { done } = agent.open(names(agents.push(agent)))
+        void done.then(({ error }) => error && refusals.add(error.message))
+        await heard(agent)
+      }
+    }
+    try {
+      await abortable(Promise.all(Array.from({ length: atOnce }, open)), signal)
+    } catch (error) {
+      await end()
+      throw error
+    }
+    return { refusal: [...refusals].join('; '), end }
+  },
+}

@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import type { TLSSocket } from 'node:tls'
+import { abortable } from '../../../src/lib/signals.ts'
+import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
+import type { Attack } from '../attack.ts'
+import { dial, dialAgent, type Stage } from '../stage.ts'
+
+interface Size {
+  /** of agents, a tunnel each */
+  readonly agentTokens: number
+  /** of users, a call each */
+  readonly userTokens: number
+}
+
+/** kas takes 64 on one connection */
+const pipelined = 50
+const goodAgentId = 42
+
+const madeUp = (prefix: string) => prefix + randomBytes(15).toString('base64url')
+
+/** So many calls at once of users that do not exist. */
+async function call(stage: Stage, count: number): Promise<{ socket: TLSSocket; status: Promise<string> }> {
+  const socket = dial(stage.ca, stage.entry.kubernetes)
+  await once(socket, 'secureConnect')
+  const heads = Array.from({ length: count }, () => {
+    const credential = `pat:${goodAgentId}:${madeUp('glpat-')}`
+    return `GET /version HTTP/1.1\r\nHost: kas\r\nAuthorization: Bearer ${credential}\r\n\r\n`
+  })
+  socket.write(heads.join(''))
+  const status = once(socket, 'data').then(([data]) => textOf(String(data)))
+  status.catch(() => undefined) // it was cut, or the attack is over
+  return { socket, status }
+}
+
+/** @returns the first answer's status, and its body as far as it came in one piece */
+function textOf(answers: string): string {
+  const [head = '', body = ''] = answers.split('\r\n\r\n')
+  return `${head.slice('HTTP/1.1 '.length, head.indexOf('\r\n'))} ${body.split('HTTP/1.1')[0]}`
+}
+
+export const madeUpTokens: Attack<Size> = {
+  name: 'made-up-tokens',
+  what: 'thousands of tokens that a slow GitLab does not know, of agents and of users',
+  refusal: /^(401|429|503) /,
+  gitlab: true,
+  cheap: { agentTokens: 1500, userTokens: 1000 },
+  full: { agentTokens: 10_000, userTokens: 3000 },
+  async play(stage, { agentTokens, userTokens }, signal) {
+    const agent = await dialAgent(stage, stage.holder)
+    for (let i = 0; i < agentTokens; i++) {
+      const metadata = { authorization: [`Bearer ${madeUp('glagent-')}`] }
+      agent.session.open({ method: connectMethod, metadata })
+    }
+    const calls = await Promise.all(
+      Array.from({ length: Math.ceil(userTokens / pipelined) }, () => call(stage, pipelined)),
+    )
+    const end = async () => {
+      agent.close()
+      for (const { socket } of calls) socket.destroy()
+    }
+    try {
+      return { refusal: await abortable(Promise.any(calls.map(({ status }) => status)), signal), end }
+    } catch (error) {
+      await end()
+      throw error
+    }
+  },
+}
