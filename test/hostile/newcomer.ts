@@ -16,6 +16,7 @@ const patienceMs = 5000
  */
 export async function newcomerServed({ stage, holder, entry, newcomer }: HostileGround): Promise<string | undefined> {
   const socket = connect({ host: '127.0.0.1', port: holder.local.ports.agents, ca: stage.ca, ALPNProtocols: ['h2'] })
+  socket.on('error', () => undefined) // told by what does not come
   const access = { ...entry.access, credential: newcomer.userCredential }
   const kube = new Kube(access)
   const signal = AbortSignal.timeout(patienceMs)
