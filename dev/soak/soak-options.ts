@@ -13,7 +13,21 @@ export const sceneDefaults = {
   fronts: { minutes: 6 },
   'cutting-front': { minutes: 11 },
   withdrawn: {},
+  hostile: { seconds: 60 },
 } as const
+
+/** What the scene `hostile` plays, in this order (test/hostile). */
+export const attackNames = [
+  'descriptors',
+  'long-errors',
+  'gzip',
+  'bad-metadata',
+  'fat-rows',
+  'many-headers',
+  'idle-connects',
+  'made-up-tokens',
+] as const
+export type AttackName = (typeof attackNames)[number]
 
 export type SceneName = keyof typeof sceneDefaults
 type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
@@ -25,7 +39,12 @@ export type Scheme = (typeof schemes)[number]
 /** What is to be played; `help` asks for the usage alone. */
 export type SoakOptions =
   | { readonly help: true }
-  | { [Name in SceneName]: { readonly scene: Name; readonly scheme: Scheme } & NumbersOf<Name> }[SceneName]
+  | {
+      [Name in SceneName]: { readonly scene: Name; readonly scheme: Scheme } & NumbersOf<Name> & Chosen<Name>
+    }[SceneName]
+
+/** without `attack`: all of them */
+type Chosen<Name> = Name extends 'hostile' ? { readonly attack?: AttackName } : unknown
 
 /** one connection each, and ports are few */
 const maxCount = 10_000
@@ -36,7 +55,7 @@ const maxMinutes = 24 * 60
 export function soakOptions(args: readonly string[]): SoakOptions {
   const names = Object.keys(sceneDefaults)
   const numbers = [...new Set(Object.values(sceneDefaults).flatMap((defaults) => Object.keys(defaults)))]
-  const texts = [...numbers, 'scheme'].map((name) => [name, { type: 'string' }] as const)
+  const texts = [...numbers, 'scheme', 'attack'].map((name) => [name, { type: 'string' }] as const)
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -48,13 +67,23 @@ export function soakOptions(args: readonly string[]): SoakOptions {
     throw new Error(`${scene ? `no scene ${scene}` : 'a scene is missing'}: one of ${names.join(', ')}`)
   if (more.length > 0) throw new Error(`${more.join(' ')}: one scene at a time, and nothing else`)
   const defaults: Readonly<Record<string, number>> = sceneDefaults[scene]
-  const allowed = [...Object.keys(defaults), ...(withoutScheme.has(scene) ? [] : ['scheme'])]
+  const allowed = [
+    ...Object.keys(defaults),
+    ...(withoutScheme.has(scene) ? [] : ['scheme']),
+    ...(scene === 'hostile' ? ['attack'] : []),
+  ]
   const foreign = Object.keys(values).find((name) => !allowed.includes(name))
   if (foreign)
     throw new Error(`--${foreign}: ${scene} has ${allowed.map((name) => `--${name}`).join(', ') || 'no options'}`)
   const given = values as Readonly<Record<string, string | undefined>>
   const chosen = Object.entries(defaults).map(([name, value]) => [name, numberOf(name, given[name], value)])
-  return { scene, scheme: schemeOf(given.scheme), ...Object.fromEntries(chosen) }
+  const attack = given.attack === undefined ? {} : { attack: oneOf('attack', attackNames, given.attack) }
+  return {
+    scene,
+    scheme: oneOf('scheme', schemes, given.scheme ?? schemes[0]),
+    ...attack,
+    ...Object.fromEntries(chosen),
+  }
 }
 
 /** one way alone, or no agentk */
@@ -65,6 +94,7 @@ const withoutScheme: ReadonlySet<SceneName> = new Set([
   'fronts',
   'cutting-front',
   'withdrawn',
+  'hostile',
 ])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)
@@ -81,8 +111,8 @@ function numberOf(name: string, text: string | undefined, otherwise: number): nu
   return value
 }
 
-function schemeOf(text: string | undefined = schemes[0]): Scheme {
-  const scheme = schemes.find((one) => one === text)
-  if (!scheme) throw new Error(`--scheme ${text}: one of ${schemes.join(', ')}`)
-  return scheme
+function oneOf<Word extends string>(option: string, words: readonly Word[], text: string): Word {
+  const word = words.find((one) => one === text)
+  if (!word) throw new Error(`--${option} ${text}: one of ${words.join(', ')}`)
+  return word
 }

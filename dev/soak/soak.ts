@@ -11,7 +11,15 @@ import { readers } from './readers.ts'
 import { RollingGround, twoPods } from './rolling/rolling-ground.ts'
 import { rolling } from './rolling.ts'
 import type { Findings } from './scene.ts'
-import { type SceneName, type Scheme, type SoakOptions, sceneDefaults, schemes, soakOptions } from './soak-options.ts'
+import {
+  attackNames,
+  type SceneName,
+  type Scheme,
+  type SoakOptions,
+  sceneDefaults,
+  schemes,
+  soakOptions,
+} from './soak-options.ts'
 import { tapProgram } from './tap-program.ts'
 import { watch } from './watch.ts'
 
@@ -33,10 +41,12 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   fronts        idle watches and execs through nginx and haproxy     ${defaultsOf('fronts')}
   cutting-front a front that cuts what is idle, and what is old      ${defaultsOf('cutting-front')}
   withdrawn     how long who may no longer still gets something      five minutes
+  hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last five none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last six none
+  --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
 
-All but readers, placement, cutting-front and withdrawn need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+All but readers, placement, cutting-front, withdrawn and hostile need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
 Figures, then one line: ok, or what failed. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
@@ -52,9 +62,9 @@ const calmMs = 5000
 type Playable = Exclude<SoakOptions, { help: true }>
 
 /** those in test/soak */
-type TapProgram = Extract<Playable, { scene: 'namespaces' | 'placement' | 'fronts' | 'cutting-front' | 'withdrawn' }>
-const tapPrograms: readonly string[] = ['namespaces', 'placement', 'fronts', 'cutting-front', 'withdrawn']
-const isTapProgram = (options: Playable): options is TapProgram => tapPrograms.includes(options.scene)
+const tapPrograms = ['namespaces', 'placement', 'fronts', 'cutting-front', 'withdrawn', 'hostile'] as const
+type TapProgram = Extract<Playable, { scene: (typeof tapPrograms)[number] }>
+const isTapProgram = (options: Playable): options is TapProgram => tapPrograms.some((scene) => scene === options.scene)
 
 const stageOf = (ground: Ground, signal: AbortSignal) => ({ kube: ground.kube, say, signal })
 

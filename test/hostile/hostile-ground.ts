@@ -33,6 +33,8 @@ export interface HostileReplica extends Watched {
 const graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
 const evilId = 43
+/** of a GitLab that has much to do. ms */
+export const slowGitlabMs = 200
 /** an agent of a good tenant that is not connected yet */
 export const newcomerId = 44
 

@@ -5,7 +5,7 @@ import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { attacks } from './attacks.ts'
 import { GoodLoad } from './good-load.ts'
-import { HostileGround } from './hostile-ground.ts'
+import { HostileGround, slowGitlabMs } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
 import { residentBytes, vitalSigns } from './vital-signs.ts'
 
@@ -21,12 +21,10 @@ const patienceMs = 5000
 const maxMoreBytes = 128 * 1024 * 1024
 /** of the row of one replica, twice an agent's share */
 const maxToldBytes = 512 * 1024
-/** a GitLab that has much to do. ms */
-const gitlabMs = 200
 
 const slowGitlab = async (t: Test) => {
   const gitlab = await GitlabDouble.start(t)
-  gitlab.fault = { kind: 'slow', ms: gitlabMs }
+  gitlab.fault = { kind: 'slow', ms: slowGitlabMs }
   return gitlab
 }
 

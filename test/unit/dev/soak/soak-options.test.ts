@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
-import { soakOptions } from '../../../../dev/soak/soak-options.ts'
+import { attackNames, soakOptions } from '../../../../dev/soak/soak-options.ts'
+import { attacks } from '../../../hostile/attacks.ts'
 
 const read = (line: string) => soakOptions(line.split(' ').filter((word) => word !== ''))
 
@@ -13,17 +14,19 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('readers --pairs 2'), { scene: 'readers', scheme: 'wss', readers: 100, pairs: 2, calls: 300 })
   t.same(read('exactly-once --times 4'), { scene: 'exactly-once', scheme: 'wss', times: 4, seed: 1 })
   t.same(read('fronts --minutes 1'), { scene: 'fronts', scheme: 'wss', minutes: 1 })
+  t.same(read('hostile'), { scene: 'hostile', scheme: 'wss', seconds: 60 })
+  t.same(read('hostile --seconds 5 --attack gzip'), { scene: 'hostile', scheme: 'wss', seconds: 5, attack: 'gzip' })
   t.same(read('--help'), { help: true })
 })
 
 for (const [line, message] of [
   [
     '',
-    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn, hostile',
   ],
   [
     'toString',
-    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn, hostile',
   ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
@@ -37,12 +40,22 @@ for (const [line, message] of [
   ['watch --calls 3', '--calls: watch has --minutes, --scheme'],
   ['exactly-once --scheme wss', '--scheme: exactly-once has --times, --seed'],
   ['namespaces --scheme wss', '--scheme: namespaces has no options'],
+  ['hostile --scheme wss', '--scheme: hostile has --seconds, --attack'],
+  ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
+  ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
 ] as const) {
   t.test(`${line || 'no argument'} is refused`, async (t) => {
     t.throws(() => read(line), { message })
   })
 }
+
+t.test('the names of attacks are those that there are', async (t) => {
+  t.same(
+    attackNames,
+    attacks.map(({ name }) => name),
+  )
+})
 
 t.test('an unknown option is refused, by name', async (t) => {
   t.throws(() => read('watch --hours 3'), /--hours/)

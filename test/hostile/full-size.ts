@@ -1,0 +1,179 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { delay } from '../../src/lib/signals.ts'
+import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
+import type { Attack } from './attack.ts'
+import { Attacker } from './attacker.ts'
+import { GoodLoad } from './good-load.ts'
+import { HostileGround, slowGitlabMs } from './hostile-ground.ts'
+import { newcomerServed } from './newcomer.ts'
+import { residentBytes, vitalSigns } from './vital-signs.ts'
+
+/** What was seen of good tenants and of the programs, over some time. */
+export interface Seen {
+  readonly calls: number
+  /** a line each */
+  readonly failures: readonly string[]
+  readonly p99Ms: number
+  readonly stallMs: number
+  /** whose event loop that was */
+  readonly stalled: string
+  /** links that were seen broken */
+  readonly broken: readonly string[]
+}
+
+export interface FullSize {
+  readonly quiet: Seen
+  readonly during: Seen
+  /** beside a process that takes as much CPU as the attacker; only if calls were slower beside the attack */
+  readonly control?: Seen
+  /** watches and execs that were cut, in words */
+  readonly cut: readonly string[]
+  /** newcomers that were not served, in words */
+  readonly newcomers: readonly string[]
+  /** of each program: at the most during the attack, more than before. bytes */
+  readonly more: readonly { readonly name: string; readonly bytes: number }[]
+  readonly rounds: number
+  /** what the evil tenant was told */
+  readonly refusal: string
+  /** of one core */
+  readonly attackerShare: number
+}
+
+/** so much slower is still as fast, where calls take next to nothing. ms */
+export const floorMs = 5
+/** how often as long calls may take */
+export const maxSlowdown = 2
+
+const load = { callsPerSecond: 15, watches: 5, execs: 2, patienceMs: 10_000 }
+const startMs = 60_000
+const roundMs = 60_000
+/** what code takes that runs for the first time is not of the attack. ms */
+const warmUpMs = 10_000
+const quietMs = 20_000
+const sampleMs = 1000
+/** An attacker who took more of one core would show what a busy machine is like, and not what he does to kas. */
+const maxAttackerShare = 0.5
+
+/** One attack on a stack of its own, again and again for `seconds`, with a quiet time before. */
+export async function playFullSize(attack: Attack<unknown>, seconds: number): Promise<FullSize> {
+  const gitlab = attack.gitlab ? new GitlabDouble() : undefined
+  await gitlab?.come()
+  if (gitlab) gitlab.fault = { kind: 'slow', ms: slowGitlabMs }
+  const ground = await HostileGround.start(AbortSignal.timeout(startMs), gitlab)
+  const attacker = await Attacker.start()
+  const good = new GoodLoad({ ...load, accesses: [ground.entry.access, ground.holder.access] })
+  try {
+    await good.start(AbortSignal.timeout(startMs))
+    await observe(ground, good, () => delay(warmUpMs))
+    const quiet = await observe(ground, good, () => delay(quietMs))
+    const before = await Promise.all(ground.watched.map(residentBytes))
+    const cutBefore = good.cut.length
+    const most = [...before]
+    const sample = async () => {
+      const now = await Promise.all(ground.watched.map(residentBytes))
+      for (const [i, bytes] of now.entries()) most[i] = Math.max(most[i] as number, bytes)
+    }
+    let played: Played = { rounds: 0, refusal: '', share: 0, newcomers: [] }
+    const during = await observe(
+      ground,
+      good,
+      async () => {
+        played = await playFor(attack, { ground, attacker, endsAt: performance.now() + seconds * 1000 })
+      },
+      sample,
+    )
+    const cut = good.cut.slice(cutBefore)
+    const slower = during.p99Ms > maxSlowdown * Math.max(floorMs, quiet.p99Ms)
+    const control = slower ? await besideSpinner(ground, good, played.share) : undefined
+    const more = ground.watched.map(({ name }, i) => ({ name, bytes: (most[i] as number) - (before[i] as number) }))
+    const { rounds, refusal, share: attackerShare, newcomers } = played
+    return { quiet, during, ...(control ? { control } : {}), cut, newcomers, more, rounds, refusal, attackerShare }
+  } finally {
+    await attacker.stop()
+    await good.stop()
+    await ground.stop()
+    await gitlab?.leave()
+  }
+}
+
+interface Played {
+  readonly rounds: number
+  readonly refusal: string
+  readonly share: number
+  readonly newcomers: readonly string[]
+}
+
+async function playFor(
+  { name }: Attack<unknown>,
+  { ground, attacker, endsAt }: { ground: HostileGround; attacker: Attacker; endsAt: number },
+): Promise<Played> {
+  const began = performance.now()
+  const newcomers: string[] = []
+  let refusal = ''
+  let rounds = 0
+  let usedMs = 0
+  while (performance.now() < endsAt) {
+    const answer = await attacker.play({ name, size: 'full', stage: ground.stage, timeoutMs: roundMs })
+    refusal = answer.refusal ?? `nothing: ${answer.failure}`
+    const newcomer = await newcomerServed(ground)
+    if (newcomer !== undefined) newcomers.push(newcomer)
+    const { cpuMs = usedMs } = await attacker.end()
+    usedMs = cpuMs
+    rounds++
+    await delay(Math.max(0, usedMs / maxAttackerShare - (performance.now() - began)))
+  }
+  return { rounds, refusal, share: usedMs / (performance.now() - began), newcomers }
+}
+
+/** What good tenants and programs are like while `run` goes on. */
+async function observe(
+  ground: HostileGround,
+  good: GoodLoad,
+  run: () => Promise<void>,
+  sample: () => Promise<void> = async () => undefined,
+): Promise<Seen> {
+  const broken = new Set<string>()
+  let worst = { name: '', stallMs: 0 }
+  const look = async (): Promise<void> => {
+    for (const { name, stallMs } of await Promise.all(ground.watched.map(vitalSigns))) {
+      if (stallMs > worst.stallMs) worst = { name, stallMs }
+    }
+  }
+  await Promise.all(ground.watched.map(vitalSigns)) // what was before is not of this time
+  const period = good.period()
+  const done = new AbortController()
+  const looking = (async () => {
+    while (!done.signal.aborted) {
+      for (const link of await ground.brokenLinks()) broken.add(link)
+      await sample()
+      await look()
+      await delay(sampleMs, done.signal).catch(() => undefined) // it is over
+    }
+  })()
+  try {
+    await run()
+  } finally {
+    done.abort()
+    await Promise.all([looking, period.stop()])
+  }
+  await look()
+  const { tookMs, failures } = period
+  const p99Ms = tookMs[Math.floor(tookMs.length * 0.99)] ?? 0
+  const { name: stalled, stallMs } = worst
+  return { calls: tookMs.length, failures, p99Ms, stallMs, stalled, broken: [...broken] }
+}
+
+async function besideSpinner(ground: HostileGround, good: GoodLoad, share: number): Promise<Seen> {
+  const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests
+  const program = join(import.meta.dirname, 'spinner-program.ts')
+  const spinner = fork(program, [String(Math.min(1, share))], { env, execArgv: [] })
+  const exited = once(spinner, 'exit')
+  try {
+    return await observe(ground, good, () => delay(quietMs))
+  } finally {
+    spinner.kill('SIGKILL')
+    await exited
+  }
+}
