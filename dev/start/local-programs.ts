@@ -9,38 +9,55 @@ const project = resolve(import.meta.dirname, '../..')
 /** Settings of the caller's shell that would steer kas or agentk elsewhere. */
 const foreign = /^(KUBECONFIG|KUBERNETES_|POD_|KAS_|AGENTK_|NODE_OPTIONS|NODE_CHANNEL_FD|npm_)/
 
+/** Which kas and which agentk run: the words before their own arguments, the first one an absolute path. */
+export interface Programs {
+  readonly kas: readonly string[]
+  readonly agentk: readonly string[]
+  /** of both, beside this process' own */
+  readonly environment?: Readonly<Record<string, string>>
+}
+
+/** Those of this source tree, by the Node that runs this. */
+const sourcePrograms: Programs = {
+  kas: [process.execPath, ...nodeFlags, join(project, 'src/kas/main.ts')],
+  agentk: [process.execPath, ...nodeFlags, join(project, 'src/agentk/main.ts')],
+}
+
 interface Inputs {
   readonly warden: Warden
   readonly folder: string
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
 }
 
-/** A replica of kas with its configuration file of the state folder, by the Node that runs this. */
-export function kasProgram({ warden, folder }: Inputs, name: string): Program {
+/** A replica of kas with its configuration file of the state folder. */
+export function kasProgram({ warden, folder, programs = sourcePrograms }: Inputs, name: string): Program {
   const { configuration, log } = replicaFiles(name)
-  return nodeProgram(warden, {
+  return localProgram(warden, {
     folder,
     logFile: log,
-    args: ['src/kas/main.ts', `--configuration-file=${resolve(folder, configuration)}`],
+    command: [...programs.kas, `--configuration-file=${resolve(folder, configuration)}`],
+    environment: { ...programs.environment },
   })
 }
 
 /** agentk with the flags of the stock one (wire-protocol 2.10). */
 export function agentkProgram(
-  { warden, folder, ports }: Inputs & { ports: Ports },
+  { warden, folder, ports, programs = sourcePrograms }: Inputs & { ports: Ports },
   cluster: { kubeconfig: string },
 ): Program {
-  return nodeProgram(warden, {
+  return localProgram(warden, {
     folder,
     logFile: files.agentkLog,
-    args: [
-      'src/agentk/main.ts',
+    command: [
+      ...programs.agentk,
       `--kas-address=${agentAddress(ports)}`,
       `--ca-cert-file=${resolve(folder, files.authority)}`,
       `--token-file=${resolve(folder, files.agentToken)}`,
       `--kubeconfig=${cluster.kubeconfig}`,
       `--observability-listen-address=127.0.0.1:${ports.agentkOps}`,
     ],
-    environment: { POD_NAMESPACE: 'default', POD_NAME: `npm-start-${process.pid}` },
+    environment: { POD_NAMESPACE: 'default', POD_NAME: `npm-start-${process.pid}`, ...programs.environment },
   })
 }
 
@@ -48,16 +65,16 @@ export function agentAddress(ports: Ports): string {
   return `wss://127.0.0.1:${ports.agents}`
 }
 
-function nodeProgram(
+function localProgram(
   warden: Warden,
-  init: { folder: string; logFile: string; args: readonly string[]; environment?: Record<string, string> },
+  init: { folder: string; logFile: string; command: readonly string[]; environment: Record<string, string> },
 ): Program {
   const folder = resolve(init.folder)
   const logFile = join(folder, init.logFile)
   // what a killed program leaves goes with the folder
   const environment = { ...ownEnvironment(), TMPDIR: folder, ...init.environment }
-  const args = [...nodeFlags, ...init.args]
-  return new Program({ warden }, { command: process.execPath, args, folder: project, logFile, environment })
+  const [command = '', ...args] = init.command
+  return new Program({ warden }, { command, args, folder, logFile, environment })
 }
 
 /** This process' environment without what is not for the children; loopback never goes through a proxy. */

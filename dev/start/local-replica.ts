@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 import type { BalancedReplica } from '../balancer.ts'
 import type { Program } from '../control-plane/program.ts'
 import type { Warden } from '../control-plane/warden.ts'
-import { kasProgram } from './local-programs.ts'
+import { kasProgram, type Programs } from './local-programs.ts'
 import type { ReplicaPorts } from './ports.ts'
 import { untilOk } from './readiness.ts'
 import { replicaFiles } from './settings.ts'
@@ -11,6 +11,8 @@ export interface LocalReplicaOptions {
   readonly name: string
   readonly folder: string
   readonly ports: ReplicaPorts
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
 }
 
 /** One replica of kas as a process, which may be ended and started again under its name. */
@@ -23,6 +25,7 @@ export class LocalReplica {
   readonly socket: string
   readonly #warden: Warden
   readonly #folder: string
+  readonly #programs: Programs | undefined
   #program: Program | undefined
 
   constructor(components: { warden: Warden }, options: LocalReplicaOptions) {
@@ -30,6 +33,7 @@ export class LocalReplica {
     this.name = options.name
     this.ports = options.ports
     this.#folder = options.folder
+    this.#programs = options.programs
     const { log, socket } = replicaFiles(options.name)
     this.log = join(options.folder, log)
     this.socket = resolve(options.folder, socket)
@@ -51,7 +55,8 @@ export class LocalReplica {
   }
 
   async start(): Promise<void> {
-    this.#program = kasProgram({ warden: this.#warden, folder: this.#folder }, this.name)
+    const inputs = { warden: this.#warden, folder: this.#folder, programs: this.#programs }
+    this.#program = kasProgram(inputs, this.name)
     await this.#program.start()
   }
 

@@ -7,7 +7,7 @@ import { Authority } from '../certificates.ts'
 import type { Program } from '../control-plane/program.ts'
 import { Warden } from '../control-plane/warden.ts'
 import { type Cluster, type DoubleOptions, startCluster } from './cluster.ts'
-import { agentkProgram } from './local-programs.ts'
+import { agentkProgram, type Programs } from './local-programs.ts'
 import { LocalReplica } from './local-replica.ts'
 import type { Ports } from './ports.ts'
 import { untilOk } from './readiness.ts'
@@ -25,6 +25,8 @@ export interface LocalStackOptions {
   readonly graces?: Graces
   /** replicas that are started at first; the others are written down, and may join. Default: all */
   readonly first?: number
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
   /** of the embedded API double, if that is the cluster */
   readonly doubleOptions?: DoubleOptions
   /** told what is being done, for the screen */
@@ -65,9 +67,9 @@ export class LocalStack implements Service {
 
   constructor(options: LocalStackOptions) {
     this.#options = options
-    const { folder, ports } = options
+    const { folder, ports, programs } = options
     this.replicas = ports.replicas.map(
-      (own, i) => new LocalReplica({ warden: this.#warden }, { name: replicaName(i), folder, ports: own }),
+      (own, i) => new LocalReplica({ warden: this.#warden }, { name: replicaName(i), folder, ports: own, programs }),
     )
     const replicas = this.replicas.map(({ balanced }) => balanced)
     this.balancer = new Balancer({ fronts: [ports.agents, ports.kubernetes], replicas })
@@ -117,7 +119,7 @@ export class LocalStack implements Service {
     )
     await this.balancer.start()
     onStep('agentk')
-    await this.#startAgentk(agentkProgram(inputs, this.#cluster))
+    await this.#startAgentk(agentkProgram({ ...inputs, programs: this.#options.programs }, this.#cluster))
     const entries = [ports, ...replicas.map((replica) => replica.ports)]
     await this.#all(
       entries.map(
