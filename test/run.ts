@@ -35,6 +35,7 @@ const waiting = new Set([
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
   'test/e2e/flux.test.ts',
+  'test/e2e/installed/installed.test.ts',
   'test/e2e/kubectl-schemes.test.ts',
   'test/e2e/leader.test.ts',
   'test/e2e/rolling.test.ts',

@@ -1,12 +1,9 @@
-// `npm pack` and `npm publish`: src to JavaScript in dist, since Node strips no types below node_modules.
-import { rmSync } from 'node:fs'
+// Before `npm pack` and `npm publish`.
 import { join } from 'node:path'
-import { run } from './run.mjs'
+import { make } from './packed-files.mjs'
 
-const root = join(import.meta.dirname, '..', '..')
-rmSync(join(root, 'dist'), { recursive: true, force: true })
 try {
-  await run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', 'tsconfig.build.json'], root)
+  await make(join(import.meta.dirname, '..', '..'))
 } catch (error) {
   process.stderr.write(`kas: build failed: ${error.message}\n`)
   process.exit(1)

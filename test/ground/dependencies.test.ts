@@ -8,6 +8,9 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8')
 
 interface Locked {
   version: string
+  dev?: boolean
+  inBundle?: boolean
+  cpu?: string[]
   integrity?: string
   resolved?: string
   hasInstallScript?: boolean
@@ -100,6 +103,13 @@ t.test('the lock file names no registry, and holds a hash of all that this platf
     if (path === '') continue
     t.equal(resolved, undefined, path)
     if (!optional) t.match(integrity, /^sha512-/, path)
+  }
+})
+
+t.test('the package carries each dependency, and each fits every platform', async (t) => {
+  for (const [path, { dev, optional, inBundle, os, cpu }] of locked) {
+    if (path !== '' && !dev && !optional)
+      t.strictSame({ inBundle, os, cpu }, { inBundle: true, os: undefined, cpu: undefined }, path)
   }
 })
 

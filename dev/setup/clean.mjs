@@ -1,0 +1,5 @@
+// After `npm pack` and `npm publish`.
+import { join } from 'node:path'
+import { clean } from './packed-files.mjs'
+
+clean(join(import.meta.dirname, '..', '..'))

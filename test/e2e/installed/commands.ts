@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { foreignEnvironment } from '../../../dev/installed/installation.ts'
+import type { Programs } from '../../../dev/start/local-programs.ts'
+import { agent, files } from '../../../dev/start/settings.ts'
+
+export interface CommandsOptions {
+  readonly programs: Programs
+  readonly version: string
+  /** a state folder whose stack runs */
+  readonly folder: string
+  /** of a replica */
+  readonly socket: string
+  /** of kas, for kubeconfigs */
+  readonly server: string
+}
+
+/**
+ * Every subcommand that the help of kas names, each with its help, and what agentk says of itself.
+ *
+ * @returns what a new user of the directory file sends after `Bearer `
+ */
+export async function playCommands(t: Test, options: CommandsOptions): Promise<string> {
+  const { programs, version, folder, socket, server } = options
+  const played = new Set<string>()
+  const say = async (command: readonly string[], args: readonly string[]) => {
+    const [file = '', ...rest] = [...command, ...args]
+    const env = { ...foreignEnvironment(), ...programs.environment, KAS_DIRECTORY_FILE: join(folder, files.directory) }
+    const { code, out, err } = await new Promise<{ code: number; out: string; err: string }>((resolve) => {
+      execFile(file, rest, { env, cwd: folder }, (error, out, err) =>
+        resolve({ code: error ? Number(error.code ?? -1) : 0, out, err }),
+      )
+    })
+    t.equal(code, 0, `${args.join(' ')}: ${err}`)
+    return out
+  }
+  const kas = (line: string, ...args: string[]) => {
+    played.add(line)
+    return say(programs.kas, [...line.split(' '), ...args])
+  }
+
+  for (const name of ['kas', 'agentk'] as const) {
+    t.equal(await say(programs[name], ['--version']), `${name} ${version}\n`)
+    t.match(await say(programs[name], ['--help']), new RegExp(`usage[\\s\\S]*${name}`, 'i'))
+  }
+  const repository = join(folder, 'other.git')
+  await mkdir(repository)
+  t.match(await kas('agent create', 'other', '--project', 'demo/other', '--git', repository), /^glagent-\S+\n$/)
+  t.match(await kas('user create', 'grace', '--role', `${agent.project.path}=maintainer`), /^\S+\n$/)
+  const token = await kas('token create', '--agent', 'other')
+  t.match(token, /^glagent-\S+\n$/)
+  t.equal(await kas('token revoke', hash('sha256', token.trim())), '')
+  const kubeconfig = await kas('kubeconfig', '--agent', agent.name, '--server', server, '--user', 'grace')
+  const [, credential = ''] = /token: (pat:\S+)/.exec(kubeconfig) ?? []
+  t.match(credential, new RegExp(`^pat:${agent.id}:`), kubeconfig)
+  t.match(await kas('status', '--socket', socket), /kas-2/)
+  t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)
+  t.strictSame([...played].sort(), await commandsOf((args) => say(programs.kas, args)), 'all that there are')
+  return credential
+}
+
+/** By the help of kas, and that of each word in it. */
+async function commandsOf(ask: (args: string[]) => Promise<string>): Promise<string[]> {
+  const words = [...(await ask(['--help'])).matchAll(/kas ([a-z|]+) \.\.\./g)].flatMap(([, some = '']) =>
+    some.split('|'),
+  )
+  const helps = await Promise.all(words.map((word) => ask([word, '--help'])))
+  return helps
+    .flatMap((help) => [...help.matchAll(/^usage: kas ((?:[a-z]+ )?[a-z]+)/gm)].map(([, name = '']) => name))
+    .sort()
+}
