@@ -9,6 +9,8 @@ import { list } from './demo/scenes/list.ts'
 import { sigterm } from './demo/scenes/sigterm.ts'
 import { watch } from './demo/scenes/watch.ts'
 import { type Scene, Stage } from './demo/stage.ts'
+import { TemporaryInstallation } from './installed/temporary-installation.ts'
+import type { Programs } from './start/local-programs.ts'
 import { LocalStack } from './start/local-stack.ts'
 import { anyPorts, replicaCount } from './start/ports.ts'
 import { claimStateFolder } from './start/state-folder.ts'
@@ -17,12 +19,14 @@ import { claimStateFolder } from './start/state-folder.ts'
 
 const scenes: readonly Scene[] = [list, watch, large, sigterm, kill, freeze, join]
 
-const usage = `npm run demo [-- SCENE...]
+const usage = `npm run demo [-- [--installed] [SCENE...]]
 
 ${scenes.map(({ name, title }) => `  ${name.padEnd(8)} ${title}`).join('\n')}
 
 Three replicas of kas (a fourth joins), a balancer, one agentk; the cluster is a real API server if KUBEBUILDER_ASSETS
-holds one, else an embedded API double. Exit status 0 if every scene held, 1 if one did not, 2 for a wrong scene.
+holds one, else an embedded API double. With --installed, kas and agentk are those of the package, packed and installed
+as the images do it into a folder that goes with the demo. Exit status 0 if every scene held, 1 if one did not, 2 for a
+wrong scene.
 `
 const project = resolve(import.meta.dirname, '..')
 /** one more than those that run at first: it joins */
@@ -33,7 +37,8 @@ const graces = { listen: '2s', shutdown: '5s' }
 const doubleOptions = { logLineEveryMs: 0.005, pastLogLines: 1_000_000 }
 
 async function main(): Promise<number> {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { help: { type: 'boolean' } } })
+  const options = { help: { type: 'boolean' }, installed: { type: 'boolean' } } as const
+  const { values, positionals } = parseArgs({ allowPositionals: true, options })
   const unknown = positionals.filter((wanted) => !scenes.some(({ name }) => name === wanted))
   if (values.help || unknown.length > 0) {
     print(unknown.length > 0 ? `There is no scene ${unknown.join(', ')}.\n\n${usage}` : usage)
@@ -44,10 +49,24 @@ async function main(): Promise<number> {
     process.once(name, () => interrupted.abort(new Error(`interrupted by ${name}`)))
   }
   const chosen = positionals.length === 0 ? scenes : scenes.filter(({ name }) => positionals.includes(name))
-  return play(chosen, interrupted.signal)
+  const { signal } = interrupted
+  if (!values.installed) return play(chosen, { signal })
+  const installation = new TemporaryInstallation({ onStep: print })
+  try {
+    await installation.start(signal)
+    return await play(chosen, { signal, programs: installation.programs })
+  } catch (error) {
+    print(`demo: FAILED: ${(error as Error).message}`)
+    return 1
+  } finally {
+    await installation.stop()
+  }
 }
 
-async function play(chosen: readonly Scene[], signal: AbortSignal): Promise<number> {
+async function play(
+  chosen: readonly Scene[],
+  { signal, programs }: { signal: AbortSignal; programs?: Programs },
+): Promise<number> {
   const { path } = await claimStateFolder(resolve(project, '.run/demo'))
   print(`files in ${path}`)
   const ports = await anyPorts(written)
@@ -57,6 +76,7 @@ async function play(chosen: readonly Scene[], signal: AbortSignal): Promise<numb
     kubeconfig: undefined,
     assets: process.env.KUBEBUILDER_ASSETS,
     graces,
+    programs,
     first: replicaCount,
     doubleOptions,
     onStep: (text) => print(`starting ${text}`),
