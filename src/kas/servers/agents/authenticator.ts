@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { KasError } from '../../../lib/errors.ts'
+import { type ErrorCode, KasError } from '../../../lib/errors.ts'
 import { delay } from '../../../lib/signals.ts'
 import type { Metadata } from '../../../proto/call.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
@@ -51,11 +51,20 @@ export class Authenticator {
     const token = bearerToken(metadata)
     if (how.counted) this.#count(token)
     try {
-      return await this.#directory.agentByToken(token, signal, how.from)
+      return await this.#ask(token, how, signal)
     } catch (error) {
-      if (!how.patient || !isAway(error)) throw error
+      if (refusals.has(KasError.from(error).code)) this.#counts.refused(hashOf(token))
+      throw error
     }
-    return this.#retry(token, how.from, signal)
+  }
+
+  async #ask(token: string, { patient, from }: { patient: boolean; from?: string }, signal: AbortSignal): Promise<Agent> {
+    try {
+      return await this.#directory.agentByToken(token, signal, from)
+    } catch (error) {
+      if (!patient || !isAway(error)) throw error
+    }
+    return this.#retry(token, from, signal)
   }
 
   #count(token: string): void {
@@ -92,6 +101,8 @@ export function bearerToken(metadata: Metadata): string {
   }
   return token
 }
+
+const refusals: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'FORBIDDEN', 'AGENT_NOT_FOUND'])
 
 function hashOf(token: string): string {
   return hash('sha256', token, 'base64')

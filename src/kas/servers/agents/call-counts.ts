@@ -7,8 +7,10 @@ export interface MinuteCounts {
 }
 
 const minuteMs = 60_000
-/** Tokens that are counted in one minute, good or not: beyond it others pass uncounted. */
+/** Tokens that are counted in one minute: beyond it others pass uncounted. */
 const maxCountedTokens = 100_000
+/** Tokens that were refused, apart from those: at least so many are known, at the most twice as many. */
+const maxRefusedTokens = 10_000
 /** tokens in one telling */
 const maxToldTokens = 1000
 
@@ -17,6 +19,9 @@ export class CallCounts {
   readonly #clock: { now(): number }
   #minute = 0
   #own = new Map<string, number>()
+  #refused = new Map<string, number>()
+  /** those that were refused before that one was full: a Map that loses its first entry time and again is slow */
+  #refusedBefore = new Map<string, number>()
   /** by name of the replica */
   #others = new Map<string, Map<string, number>>()
   #told = new Map<string, number>()
@@ -28,11 +33,31 @@ export class CallCounts {
   /** Counts a call here. @returns the calls of all replicas, as far as they are known */
   add(tokenHash: string): number {
     this.#turn()
+    for (const refused of [this.#refused, this.#refusedBefore]) {
+      const count = refused.get(tokenHash)
+      if (count === undefined) continue
+      refused.set(tokenHash, count + 1)
+      return count + 1
+    }
     const own = (this.#own.get(tokenHash) ?? 0) + 1
     if (own > 1 || this.#own.size < maxCountedTokens) this.#own.set(tokenHash, own)
     let all = own
     for (const counts of this.#others.values()) all += counts.get(tokenHash) ?? 0
     return all
+  }
+
+  /** The token of a call that was counted is not good: it is counted here alone, and takes no room from others. */
+  refused(tokenHash: string): void {
+    this.#turn()
+    const own = this.#own.get(tokenHash)
+    if (own === undefined) return
+    this.#own.delete(tokenHash)
+    this.#told.delete(tokenHash)
+    if (this.#refused.size >= maxRefusedTokens) {
+      this.#refusedBefore = this.#refused
+      this.#refused = new Map()
+    }
+    this.#refused.set(tokenHash, own)
   }
 
   /** What another replica has counted so far in the minute that it names; what it told before is included. */
@@ -59,6 +84,8 @@ export class CallCounts {
     if (minute === this.#minute) return
     this.#minute = minute
     this.#own = new Map()
+    this.#refused = new Map()
+    this.#refusedBefore = new Map()
     this.#others = new Map()
     this.#told = new Map()
   }

@@ -54,6 +54,22 @@ t.test('tokens are bounded: those beyond pass', async (t) => {
   t.equal(counts.add('x0'), 2)
 })
 
+t.test('made-up tokens are counted, take no room from good ones and are told to nobody', async (t) => {
+  const clock = new ManualClock()
+  const counts = new CallCounts(clock)
+  for (let i = 0; i < 200_000; i++) {
+    counts.add(`made-up ${i}`)
+    counts.refused(`made-up ${i}`)
+  }
+  t.strictSame([counts.add('good'), counts.add('good')], [1, 2])
+  t.equal(counts.add('made-up 199999'), 2)
+  t.equal(counts.add('made-up 0'), 1, 'it has been forgotten')
+  counts.refused('made-up 0')
+  t.strictSame(counts.news(1)?.counts, new Map([['good', 2]]))
+  clock.advance(60_000)
+  t.equal(counts.add('made-up 199999'), 1)
+})
+
 t.test('replicas tell one another: a limit holds over all of them', async (t) => {
   const clock = new ManualClock()
   const limit = 1000
