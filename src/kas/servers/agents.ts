@@ -22,6 +22,7 @@ import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-ag
 import { Departure } from './agents/departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './agents/home-hints.ts'
 import { Listener } from './agents/listener.ts'
+import { defaultNewcomers, Newcomers, type NewcomersOptions } from './agents/newcomers.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './agents/open-streams.ts'
 import { PingPolicy } from './agents/ping-policy.ts'
 import type { RefusalReason } from './agents/refusals.ts'
@@ -70,6 +71,7 @@ export interface AgentsServerOptions {
   readonly liveness?: Partial<LivenessOptions>
   readonly limits?: Partial<SessionLimits>
   readonly openStreams?: Partial<OpenStreamsOptions>
+  readonly newcomers?: Partial<NewcomersOptions>
   readonly hints?: Partial<HomeHintsOptions>
 }
 
@@ -96,6 +98,7 @@ export class AgentsServer implements Service {
   readonly #options: AgentsServerOptions
   #listener: Listener | undefined
   readonly #calls: AgentCalls
+  readonly #newcomers: Newcomers
   readonly #liveness: LivenessOptions
   readonly #hints: HomeHints
   readonly #connections = new Set<AgentConnection>()
@@ -127,9 +130,14 @@ export class AgentsServer implements Service {
       { directory: components.directory, counts: counts ?? new CallCounts(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
+    this.#newcomers = new Newcomers(
+      { clock: systemClock, refused: this.#refused },
+      { ...defaultNewcomers, ...options.newcomers },
+    )
     this.#calls = new AgentCalls({
       ...components,
       authenticator,
+      newcomers: this.#newcomers,
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
       connect: {
         ...components,
@@ -172,6 +180,7 @@ export class AgentsServer implements Service {
       const lateMs = Math.max(0, now - expected)
       expected = now + checkIntervalMs
       for (const connection of this.#connections) connection.check(now, lateMs)
+      this.#newcomers.check()
     }, checkIntervalMs)
   }
 
@@ -223,6 +232,7 @@ export class AgentsServer implements Service {
     return new Listener(
       { product, websocket, firstBytesTimeoutMs, ...(certificate ? { certificate } : {}) },
       {
+        accepted: (socket) => this.#newcomers.arrived(socket),
         connection: (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
         failed: (error) => log.debug({ error }, 'A connection failed before it was one'),
         refused: this.#refused,

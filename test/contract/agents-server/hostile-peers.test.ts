@@ -68,6 +68,7 @@ t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
   const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50 }
   const refused: string[] = []
   const listener = new Listener(options, {
+    accepted: () => undefined,
     connection: (duplex) => upgraded.push(duplex.destroy()),
     failed: () => undefined,
     refused: (reason) => refused.push(reason),
@@ -176,4 +177,28 @@ t.test('heads beyond what credentials need end their stream alone', async (t) =>
   t.ok((await agent.open().done).error)
   t.equal(agent.session.destroyed, false)
   await lives(t, server)
+})
+
+t.test('connections on which nobody shows a good token: the longest silent make room, agents stay', async (t) => {
+  const refused: string[] = []
+  const server = await startAgentsServer(t, {
+    components: { onRefused: (reason) => refused.push(reason) },
+    options: { newcomers: { maxSilentPerAddress: 3 } },
+  })
+  const agent = await FakeAgent.dial(server.port)
+  t.teardown(() => agent.close())
+  void agent.open().serveEcho()
+  await agent.session.ping()
+  const silent = [await dial(t, server.port)]
+  const closed = once(silent[0] as Socket, 'close')
+  silent[0]?.resume()
+  const stranger = await FakeAgent.dial(server.port, 'made up')
+  t.teardown(() => stranger.close())
+  t.equal((await stranger.open().done).error?.grpcCode, Code.UNAUTHENTICATED)
+  t.equal(stranger.session.destroyed, false, 'a refused call alone ends no connection')
+  for (let i = 0; i < 4; i++) silent.push(await dial(t, server.port))
+  await closed
+  await stranger.session.closed
+  t.same(refused, ['unauthenticated', 'too_many_connections', 'too_many_connections', 'too_many_connections'])
+  t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
 })

@@ -9,12 +9,14 @@ import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
 import type { AgentMethod } from '../agents.ts'
 import type { Authenticator } from './authenticator.ts'
+import type { Newcomers } from './newcomers.ts'
 import { headBytes, type OpenStreams } from './open-streams.ts'
 import { type RefusalReason, refusalReason } from './refusals.ts'
 
 export interface AgentCallsComponents {
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
+  readonly newcomers: Newcomers
   readonly connect: ConnectComponents
   /** by `/package.Service/Method`; Connect is served here */
   readonly methods: Readonly<Record<string, AgentMethod>>
@@ -116,9 +118,16 @@ export class AgentCalls {
       throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
     }
     undecided.set(connection, before + bytes)
+    const { authenticator, newcomers } = this.#components
+    newcomers.asks(connection.remoteAddress)
     try {
       const from = hostOf(connection.remoteAddress)
-      return await this.#components.authenticator.authenticate(metadata, { ...how, from }, signal)
+      const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
+      newcomers.letIn(connection.remoteAddress)
+      return agent
+    } catch (error) {
+      newcomers.refused(connection.remoteAddress)
+      throw error
     } finally {
       undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
     }

@@ -33,6 +33,8 @@ const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const protocolError = 1002
 
 export interface ListenerEvents {
+  /** a connection, before anything is known of it */
+  accepted(socket: Socket): void
   /** what was accepted: bytes that begin with the HTTP/2 preface */
   connection(duplex: Duplex, remoteAddress: string): void
   /** a connection that failed before it was one */
@@ -62,6 +64,7 @@ export class Listener {
     })
     this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
     this.server = this.#createServer()
+    this.server.on('connection', (socket) => events.accepted(socket))
   }
 
   /** Connections that have not become HTTP/2 yet are ended. */

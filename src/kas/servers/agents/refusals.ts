@@ -10,8 +10,10 @@ export const refusalReasons = [
   'protocol',
   /** HTTP that is no upgrade to `ws-tunnel` */
   'upgrade',
-  /** it took too long to say what it is */
+  /** it took too long to say what it is, or to make a call */
   'too_slow',
+  /** too many others of its address, or of all, say nothing that an agent says */
+  'too_many_connections',
   /** PINGs in a flood */
   'too_many_pings',
   'unknown_method',

@@ -1,0 +1,117 @@
+import type { Socket } from 'node:net'
+import type { Clock } from '../../../lib/clock.ts'
+
+export interface NewcomersOptions {
+  /** connections of one address; beyond it the one that is silent for longest ends. Many agents may share a proxy's */
+  readonly maxSilentPerAddress: number
+  /** of all addresses */
+  readonly maxSilent: number
+  /** an agent calls as soon as it is connected, and again 20 s after a refusal at the latest. ms */
+  readonly maxSilenceMs: number
+}
+
+export const defaultNewcomers: NewcomersOptions = { maxSilentPerAddress: 1000, maxSilent: 10_000, maxSilenceMs: 60_000 }
+
+export interface NewcomersComponents {
+  readonly clock: Clock
+  readonly refused: (reason: 'too_slow' | 'too_many_connections') => void
+}
+
+interface Newcomer {
+  readonly address: string
+  readonly socket: Socket
+  /** calls whose token is being asked about: while the directory is away that takes its time */
+  asking: number
+  silentSince: number
+}
+
+/** Connections on which no agent has been let in: those on which nobody is even asked about are bounded. */
+export class Newcomers {
+  readonly #components: NewcomersComponents
+  readonly #options: NewcomersOptions
+  /** by `host:port` */
+  readonly #newcomers = new Map<string, Newcomer>()
+  /** the longest silent first */
+  readonly #silent = new Set<Newcomer>()
+  readonly #silentOf = new Map<string, Set<Newcomer>>()
+
+  constructor(components: NewcomersComponents, options: NewcomersOptions = defaultNewcomers) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** @param socket - just accepted, before TLS */
+  arrived(socket: Socket): void {
+    const { remoteAddress, remotePort } = socket
+    if (remoteAddress === undefined || remotePort === undefined) return // a Unix socket, or it has left already
+    const key = `${remoteAddress}:${remotePort}`
+    const newcomer = { address: remoteAddress, socket, asking: 0, silentSince: 0 }
+    this.#newcomers.set(key, newcomer)
+    socket.once('close', () => {
+      this.#speaks(newcomer)
+      if (this.#newcomers.get(key) === newcomer) this.#newcomers.delete(key)
+    })
+    const { maxSilent, maxSilentPerAddress } = this.#options
+    const ofAddress = this.#silentOf.get(remoteAddress)
+    if (ofAddress && ofAddress.size >= maxSilentPerAddress) this.#makeRoom(ofAddress)
+    else if (this.#silent.size >= maxSilent) this.#makeRoom(this.#silent)
+    this.#falls(newcomer)
+  }
+
+  /** A call has come, and it is asked whose it is. */
+  asks(remote: string): void {
+    const newcomer = this.#newcomers.get(remote)
+    if (newcomer && ++newcomer.asking === 1) this.#speaks(newcomer)
+  }
+
+  /** It is nobody's. */
+  refused(remote: string): void {
+    const newcomer = this.#newcomers.get(remote)
+    if (newcomer && --newcomer.asking === 0 && !newcomer.socket.destroyed) this.#falls(newcomer)
+  }
+
+  /** It is an agent's: the connection is no newcomer any more. */
+  letIn(remote: string): void {
+    const newcomer = this.#newcomers.get(remote)
+    if (!newcomer) return
+    this.#newcomers.delete(remote)
+    this.#speaks(newcomer)
+  }
+
+  /** Ends those that have been silent for too long; to be called every now and then. */
+  check(): void {
+    const oldest = this.#components.clock.now() - this.#options.maxSilenceMs
+    for (const newcomer of this.#silent) {
+      if (newcomer.silentSince > oldest) return
+      this.#components.refused('too_slow')
+      this.#drop(newcomer)
+    }
+  }
+
+  #falls(newcomer: Newcomer): void {
+    newcomer.silentSince = this.#components.clock.now()
+    this.#silent.add(newcomer)
+    const ofAddress = this.#silentOf.get(newcomer.address)
+    if (ofAddress) ofAddress.add(newcomer)
+    else this.#silentOf.set(newcomer.address, new Set([newcomer]))
+  }
+
+  #speaks(newcomer: Newcomer): void {
+    if (!this.#silent.delete(newcomer)) return
+    const ofAddress = this.#silentOf.get(newcomer.address)
+    ofAddress?.delete(newcomer)
+    if (ofAddress?.size === 0) this.#silentOf.delete(newcomer.address)
+  }
+
+  #makeRoom(silent: ReadonlySet<Newcomer>): void {
+    const [longest] = silent
+    if (!longest) return
+    this.#components.refused('too_many_connections')
+    this.#drop(longest)
+  }
+
+  #drop(newcomer: Newcomer): void {
+    this.#speaks(newcomer)
+    newcomer.socket.destroy()
+  }
+}
