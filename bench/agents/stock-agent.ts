@@ -37,7 +37,7 @@ export class StockAgent {
     const address = parseKasAddress(`${transport}://127.0.0.1:${port}`)
     const authorization = () => `Bearer ${tokenOf(number)}`
     const dial = (signal: AbortSignal) => dialKas({ address, headers: [], userAgent, authorization, env: {} }, signal)
-    this.#link = new KasLink({ ...parts, dial }, { authority: address.authority, scheme: 'http', userAgent })
+    this.#link = new KasLink({ ...parts, dial }, { address, userAgent })
     const metadata = () => ({ authorization: [authorization()], 'grpc-encoding': ['gzip'] })
     const link = {
       session: async (signal: AbortSignal) => this.#counted(await this.#link.session(signal)),

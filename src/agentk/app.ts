@@ -118,7 +118,7 @@ export class App implements Service {
     const log = this.#loggers.of('agent_registrar')
     return {
       configuration: new Configuration({ ...components, log: this.#loggers.of('agent_configuration') }, { meta }),
-      registrar: new Registrar({ ...components, kubernetesVersion, log }, { meta }),
+      registrar: new Registrar({ ...components, kubernetesVersion, log }, { meta, server: this.#client.access.server }),
     }
   }
 

@@ -155,7 +155,11 @@ function readCluster(flags: Flags): KubeconfigFlags {
 
 function required(env: NodeJS.ProcessEnv, name: string): string {
   const value = env[name]
-  if (!value) throw new UsageError(`${name} is not set in the environment: a pod's manifest sets it by fieldRef`)
+  if (!value) {
+    const field = name === 'POD_NAME' ? 'metadata.name' : 'metadata.namespace'
+    const advice = `in a pod's manifest set it by valueFrom: { fieldRef: { fieldPath: ${field} } }, elsewhere to any name`
+    throw new UsageError(`${name} is not set in the environment: ${advice}`)
+  }
   return value
 }
 

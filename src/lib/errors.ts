@@ -183,8 +183,8 @@ const table = {
   /** a status that the other side of a call sent, passed on as it is */
   STATUS: row<{ grpc: number; message: string; details?: Uint8Array }>(Code.UNKNOWN, 502, (d) => d.message),
   INTERNAL: row(Code.INTERNAL, 500, 'Internal error'),
-  /** kas, a proxy or the API server, as agentk finds it: told in agentk's log alone */
-  UNREACHABLE: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => d.detail),
+  /** kas, a proxy or the API server, as agentk finds it. `httpStatus`: what it answered with */
+  UNREACHABLE: row<{ detail: string; httpStatus?: number }>(Code.UNAVAILABLE, 502, (d) => d.detail),
   // at the start of a program
   /** `hints`: what is no fault by itself, but may be the cause */
   SETTINGS_INVALID: row<{ file: string; problems: readonly string[]; hints?: readonly string[] }>(

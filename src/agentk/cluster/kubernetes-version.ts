@@ -12,7 +12,7 @@ export interface KubernetesVersionInfo {
 export async function askKubernetesVersion(client: ApiClient, signal: AbortSignal): Promise<KubernetesVersionInfo> {
   const { status, body } = await client.json('GET', '/version', undefined, signal)
   if (status !== 200 || typeof body !== 'object' || !body) {
-    throw new KasError({ code: 'UNREACHABLE', detail: `/version was answered with ${status}` })
+    throw new KasError({ code: 'UNREACHABLE', detail: `/version was answered with ${status}`, httpStatus: status })
   }
   const { major = '', minor = '', gitVersion = '', platform = '' } = body as Partial<KubernetesVersionInfo>
   return { major, minor, gitVersion, platform }

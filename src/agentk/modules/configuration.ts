@@ -12,7 +12,9 @@ import {
 import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { Advice } from '../advice.ts'
 import { Backoff } from '../backoff.ts'
+import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
 /** How often our kas answers PINGs, in its response metadata (design 10). */
@@ -45,6 +47,7 @@ export class Configuration implements Service {
   readonly #meta: AgentMeta
   readonly #listeners: ((configuration: AgentConfiguration) => void)[] = []
   readonly #stopping = new AbortController()
+  readonly #advice = new Advice()
   #identity: { agentId: bigint; externalUrl: string } | undefined
   #commitId = ''
   #running: Promise<void> | undefined
@@ -80,7 +83,7 @@ export class Configuration implements Service {
         // the end of a connection is no refusal: the next one is asked at once, as soon as it is there
         if (!error || signal.aborted || session.draining) continue
         if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) {
-          log.error({ error }, 'GetConfiguration failed')
+          log.error({ error, ...this.#advice.fields(nextStepOfRefusal(error)) }, 'GetConfiguration failed')
         }
         await backoff.wait(signal)
       } catch (error) {
@@ -124,6 +127,7 @@ export class Configuration implements Service {
     }
     if (this.#keepsIdentity(configuration)) {
       this.#commitId = commitId
+      this.#advice.forget()
       for (const warning of warnings.slice(0, maxWarnings)) {
         this.#components.log.warn(
           { commit_id: commitId, warning },

@@ -16,8 +16,10 @@ import {
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { callUnary } from '../../proto/grpc/unary.ts'
+import { Advice } from '../advice.ts'
 import { Backoff } from '../backoff.ts'
 import type { KubernetesVersionInfo } from '../cluster/kubernetes-version.ts'
+import { nextStepToApiServer } from '../cluster/next-step.ts'
 
 export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
 export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Unregister'
@@ -50,17 +52,23 @@ export interface RegistrarComponents {
 export class Registrar implements Service {
   readonly #components: RegistrarComponents
   readonly #meta: AgentMeta
+  readonly #server: URL
   readonly #podId = positiveInt63()
   readonly #stopping = new AbortController()
+  readonly #advice = new Advice()
   #wake: (() => void) | undefined
   #running: Promise<void> | undefined
   /** kas knows of this pod */
   #registered = false
 
-  /** @param options.meta - without kubernetes_version, which is asked for here */
-  constructor(components: RegistrarComponents, options: { meta: AgentMeta }) {
+  /**
+   * @param options.meta - without kubernetes_version, which is asked for here
+   * @param options.server - the cluster's API server
+   */
+  constructor(components: RegistrarComponents, options: { meta: AgentMeta; server: URL }) {
     this.#components = components
     this.#meta = options.meta
+    this.#server = options.server
   }
 
   async start(): Promise<void> {
@@ -92,8 +100,7 @@ export class Registrar implements Service {
         this.#registered = true
       } catch (error) {
         if (signal.aborted) break
-        const advice = 'Please make sure the agent version matches the server version'
-        log.error({ error }, `Failed to register agent pod. ${advice}`)
+        log.error({ error }, failedText(error))
         waitMs = backoff.next()
       }
       await this.#sleep(waitMs)
@@ -130,10 +137,12 @@ export class Registrar implements Service {
     const { kubernetesVersion, log } = this.#components
     try {
       const { major, minor, gitVersion, platform } = await kubernetesVersion(this.#stopping.signal)
+      this.#advice.forget()
       const version = create(KubernetesVersionSchema, { major, minor, gitVersion, platform })
       return create(AgentMetaSchema, { ...this.#meta, kubernetesVersion: version })
     } catch (error) {
-      if (!this.#stopping.signal.aborted) log.warn({ error }, 'Cannot read the version of the cluster')
+      const step = this.#advice.fields(nextStepToApiServer(error, this.#server))
+      if (!this.#stopping.signal.aborted) log.warn({ error, ...step }, 'Cannot read the version of the cluster')
       return create(AgentMetaSchema, { ...this.#meta, kubernetesVersion: create(KubernetesVersionSchema) })
     }
   }
@@ -146,4 +155,12 @@ export class Registrar implements Service {
     this.#wake = undefined
     woken.dispose()
   }
+}
+
+/** The version is to blame for some of it only; `GetConfiguration failed` says what to do about a token. */
+function failedText(error: unknown): string {
+  const { grpcCode } = KasError.from(error)
+  const isRefused = grpcCode === Code.UNAUTHENTICATED || grpcCode === Code.PERMISSION_DENIED
+  const advice = isRefused ? '' : '. Please make sure the agent version matches the server version'
+  return `Failed to register agent pod${advice}`
 }

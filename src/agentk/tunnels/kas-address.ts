@@ -15,12 +15,17 @@ export interface KasAddress {
 
 const defaultPorts: Record<Scheme, number> = { grpc: 80, grpcs: 443, ws: 80, wss: 443 }
 
+/** What is copied from a browser. */
+const webSocketSchemes: Readonly<Record<string, string>> = { http: 'ws', https: 'wss' }
+
 /** @throws Error that says what is allowed */
 export function parseKasAddress(text: string): KasAddress {
   const allowed =
     'expected grpc://, grpcs://, ws:// or wss:// and a host, such as wss://kas.example.com/-/kubernetes-agent/'
   const url = URL.canParse(text) ? new URL(text) : undefined
   const scheme = url?.protocol.slice(0, -1) as Scheme
+  const meant = webSocketSchemes[scheme]
+  if (meant) throw new Error(`--kas-address "${withoutUser(url as URL)}": write ${meant}:// for ${scheme}://`)
   if (!url?.hostname || !Object.hasOwn(defaultPorts, scheme)) throw new Error(`--kas-address "${text}": ${allowed}`)
   if (url.username || url.password) throw new Error('--kas-address must not hold a user or password')
   const port = Number(url.port) || defaultPorts[scheme]
@@ -33,4 +38,8 @@ export function parseKasAddress(text: string): KasAddress {
     webSocket: scheme === 'ws' || scheme === 'wss',
     authority: `${url.hostname}:${port}`,
   }
+}
+
+function withoutUser({ protocol, host, pathname }: URL): string {
+  return `${protocol}//${host}${pathname}`
 }

@@ -6,8 +6,11 @@ import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
+import { Advice } from '../advice.ts'
 import { Backoff } from '../backoff.ts'
+import type { KasAddress } from './kas-address.ts'
 import { KeepAlive, stockTimes } from './keep-alive.ts'
+import { nextStepToKas, nothingSaid } from './next-step.ts'
 
 /** gRPC's connection back-off. */
 const reconnect = {
@@ -20,6 +23,8 @@ const reconnect = {
 }
 /** A connection that ends sooner than this counts as a failed attempt. */
 const shortLifeMs = 1000
+/** The head of an HTTP/2 frame: who ends a connection with less has not spoken HTTP/2. */
+const frameHeadBytes = 9
 /** kas says its SETTINGS at once: without a byte by then it is frozen, though its machine took the connection. */
 const firstBytesMs = 10_000
 /**
@@ -28,6 +33,8 @@ const firstBytesMs = 10_000
  * flood to any kas.
  */
 const firstPingMs = 1000
+
+const endedInSilence = new KasError({ code: 'UNREACHABLE', detail: nothingSaid })
 
 export interface KasLinkComponents {
   /** a connected duplex that carries HTTP/2 */
@@ -43,8 +50,7 @@ export interface KasLinkComponents {
 }
 
 export interface KasLinkOptions {
-  readonly authority: string
-  readonly scheme: 'http' | 'https'
+  readonly address: KasAddress
   readonly userAgent: string
 }
 
@@ -59,6 +65,7 @@ export class KasLink implements Service {
   readonly #sessions = new Map<ClientSession, KeepAlive>()
   readonly #onSession: ((session: ClientSession) => void)[] = []
   readonly #backoff: Backoff
+  readonly #advice = new Advice()
   #current: ClientSession | undefined
   #connecting: Promise<ClientSession> | undefined
   #over = false
@@ -129,13 +136,13 @@ export class KasLink implements Service {
       } catch (error) {
         signal.throwIfAborted()
         if (this.#components.onOver) {
-          log.info({ error, net_address: this.#options.authority }, 'Cannot connect to a replica of kas')
+          log.info({ error, net_address: this.#options.address.authority }, 'Cannot connect to a replica of kas')
           this.#end()
           throw error
         }
         const waitMs = Math.round(this.#backoff.next())
         log.warn(
-          { error, net_address: this.#options.authority, wait_ms: waitMs },
+          { error, net_address: this.#options.address.authority, wait_ms: waitMs, ...this.#advise(error) },
           'Cannot connect to kas, trying again',
         )
         await pause(waitMs, clock, signal)
@@ -154,13 +161,16 @@ export class KasLink implements Service {
 
   #adopt(duplex: Duplex): ClientSession {
     const { clock, log } = this.#components
-    const { authority, scheme, userAgent } = this.#options
+    const { address, userAgent } = this.#options
+    const { authority } = address
     const bornAt = clock.now()
     const session = ClientSession.over(duplex, {
       authority,
-      scheme,
+      // inside a WebSocket HTTP/2 is in the clear, whatever is around it
+      scheme: address.scheme === 'grpcs' ? 'https' : 'http',
       userAgent,
-      onError: (error) => log.warn({ error, net_address: authority }, 'The connection to kas failed'),
+      onError: (error) =>
+        log.warn({ error, net_address: authority, ...this.#advise(error) }, 'The connection to kas failed'),
     })
     const keepAlive = new KeepAlive(session, { times: stockTimes, clock })
     this.#sessions.set(session, keepAlive)
@@ -193,10 +203,21 @@ export class KasLink implements Service {
       return
     }
     const { log } = this.#components
-    log.info({ net_address: this.#options.authority }, 'Leaving a connection to kas, opening another')
-    if (livedMs >= shortLifeMs) this.#backoff.reset()
-    const waitMs = livedMs >= shortLifeMs ? 0 : Math.round(this.#backoff.next())
+    const isShort = livedMs < shortLifeMs
+    const advice: { next_step?: string } =
+      isShort && session.bytesRead < frameHeadBytes ? this.#advise(endedInSilence) : {}
+    const fields = { net_address: this.#options.address.authority, ...advice }
+    log[advice.next_step ? 'warn' : 'info'](fields, 'Leaving a connection to kas, opening another')
+    if (!isShort) {
+      this.#backoff.reset()
+      this.#advice.forget()
+    }
+    const waitMs = !isShort ? 0 : Math.round(this.#backoff.next())
     this.#connect(waitMs).catch(() => undefined) // only stopping rejects it
+  }
+
+  #advise(error: unknown): { readonly next_step?: string } {
+    return this.#advice.fields(nextStepToKas(error, this.#options.address))
   }
 
   /** Nothing more is dialled. */

@@ -41,12 +41,7 @@ export function laneBuilder(components: LaneBuilderComponents, { transport, pod 
     const dial = (signal: AbortSignal) => dialKas({ ...transport, address, headers }, signal)
     const link = new KasLink(
       { dial, log: logs.link, clock, random, ...(onOver ? { onOver } : {}) },
-      {
-        authority: address.authority,
-        // inside a WebSocket HTTP/2 is in the clear, whatever is around it
-        scheme: address.scheme === 'grpcs' ? 'https' : 'http',
-        userAgent: transport.userAgent,
-      },
+      { address, userAgent: transport.userAgent },
     )
     const metadata = () => ({
       ...components.metadata(),

@@ -51,8 +51,8 @@ export async function dialKas(options: TransportOptions, signal: AbortSignal): P
   }
 }
 
-function unreachable(detail: string): KasError {
-  return new KasError({ code: 'UNREACHABLE', detail })
+function unreachable(detail: string, httpStatus?: number): KasError {
+  return new KasError({ code: 'UNREACHABLE', detail, ...(httpStatus === undefined ? {} : { httpStatus }) })
 }
 
 async function openSocket(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
@@ -82,7 +82,8 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
   const [response, socket, head] = (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
   opened.push(socket)
   if (response.statusCode !== 200) {
-    throw unreachable(`proxy ${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`)
+    const detail = `proxy ${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`
+    throw unreachable(detail, response.statusCode)
   }
   socket.setNoDelay(true)
   if (head.length > 0) socket.unshift(head)
@@ -143,9 +144,10 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     signal.addEventListener('abort', onAbort, { once: true })
     ws.once('unexpected-response', (_, response) => {
       response.resume()
-      const hint =
-        response.statusCode === 404 || response.statusCode === 301 ? `, is the path ${address.path} right?` : ''
-      fail(unreachable(`${address.authority} answered ${response.statusCode} instead of a WebSocket upgrade${hint}`))
+      const { statusCode } = response
+      const hint = statusCode === 404 || statusCode === 301 ? `, is the path ${address.path} right?` : ''
+      const detail = `${address.authority} answered ${statusCode} instead of a WebSocket upgrade${hint}`
+      fail(unreachable(detail, statusCode))
     })
     ws.once('error', fail)
     ws.once('open', () => {

@@ -32,7 +32,7 @@ export async function startLink(
   }
   const link = new KasLink(
     { dial: (signal) => dialKas(transport, signal), log: silentLog, ...time, clock: options.clock ?? systemClock },
-    { authority: kas.authority, scheme: kas.scheme === 'grpcs' ? 'https' : 'http', userAgent: transport.userAgent },
+    { address: kas, userAgent: transport.userAgent },
   )
   await link.start()
   t.teardown(() => link.stop())

@@ -136,6 +136,8 @@ t.test('a response without commit id is refused', async (t) => {
 })
 
 // wire: agentk.register.period, agentk.unregister
+const server = new URL('https://10.0.0.1')
+
 t.test('registration', async (t) => {
   const kas = new FakeKas()
   const seen: MessageShape<typeof RegisterRequestSchema>[] = []
@@ -160,7 +162,7 @@ t.test('registration', async (t) => {
   const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const clock = new MovingClock()
   const kubernetesVersion = async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' })
-  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta })
+  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.teardown(() => registrar.stop())
   const first = await registered()
@@ -191,7 +193,7 @@ t.test('a kas that knows no Unregister, and a cluster that says no version', asy
   const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const kubernetesVersion = () => Promise.reject(new Error('forbidden'))
   const clock = new MovingClock()
-  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta })
+  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.ok((await seen.promise).agentMeta?.kubernetesVersion, 'the pod is seen all the same')
   while (clock.pending.length === 0) await new Promise((resolve) => setImmediate(resolve))

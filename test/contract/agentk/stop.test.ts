@@ -4,6 +4,7 @@ import { type Duplex, PassThrough } from 'node:stream'
 import { create } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { Registrar, registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar.ts'
+import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { KasLink } from '../../../src/agentk/tunnels/kas-link.ts'
 import type { TunnelPool } from '../../../src/agentk/tunnels/pool.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
@@ -145,7 +146,7 @@ t.test('a dial that ends as the link stops leaves no connection', async (t) => {
   }
   const link = new KasLink(
     { dial, log: silentLog, clock: systemClock, random: () => 0 },
-    { authority: 'kas', scheme: 'http', userAgent: 'test' },
+    { address: parseKasAddress('grpc://kas'), userAgent: 'test' },
   )
   await link.start()
   await asked.promise
@@ -194,7 +195,7 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
       log: silentLog,
       random: () => 0,
     },
-    { meta: create(AgentMetaSchema, { podName: 'pod' }) },
+    { meta: create(AgentMetaSchema, { podName: 'pod' }), server: new URL('https://10.0.0.1') },
   )
   await registrar.start()
   t.teardown(() => registrar.stop())

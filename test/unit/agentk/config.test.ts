@@ -53,9 +53,9 @@ t.test('what is wrong is named, and what to do', (t) => {
     () => read([address, '--token-file=/none'], { ...env, AGENTK_TOKEN: '' }),
     /--token-file \/none cannot be read/,
   )
-  t.throws(() => read([address], { ...env, POD_NAME: '' }), /POD_NAME is not set/)
+  t.throws(() => read([address], { ...env, POD_NAME: '' }), /POD_NAME is not set .* fieldPath: metadata\.name /)
   t.throws(() => read([address], { AGENTK_TOKEN: 'x', POD_NAME: 'x' }), /POD_NAMESPACE is not set/)
-  t.throws(() => read(['--kas-address=https://kas']), /expected grpc/)
+  t.throws(() => read(['--kas-address=https://kas']), /write wss:/)
   t.throws(() => read([address, '--kas-header=secret']), { message: '--kas-header must be "Name: value"' })
   t.throws(() => read([address, '--observability-listen-network=udp']), /allowed: tcp, tcp4, tcp6, unix/)
   t.throws(() => read([address, '--observability-cert-file=x']), /go together/)

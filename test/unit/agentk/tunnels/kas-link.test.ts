@@ -1,6 +1,7 @@
 import { Duplex } from 'node:stream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { parseKasAddress } from '../../../../src/agentk/tunnels/kas-address.ts'
 import { KasLink, type KasLinkComponents } from '../../../../src/agentk/tunnels/kas-link.ts'
 import { MovingClock, settle } from '../moving-clock.ts'
 
@@ -23,7 +24,7 @@ async function start(t: Test, more: Partial<KasLinkComponents> = {}) {
   }
   const link = new KasLink(
     { dial, log, clock, random: () => 0.5, ...more },
-    { authority: 'kas:80', scheme: 'http', userAgent: 'test' },
+    { address: parseKasAddress('grpc://kas'), userAgent: 'test' },
   )
   await link.start()
   t.teardown(() => link.stop())

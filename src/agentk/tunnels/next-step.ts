@@ -1,0 +1,102 @@
+import { Code, KasError } from '../../lib/errors.ts'
+import { tlsFault } from '../../lib/tls-fault.ts'
+import type { KasAddress, Scheme } from './kas-address.ts'
+
+/** The same in TLS, and without. */
+const counterparts: Record<Scheme, Scheme> = { grpc: 'grpcs', grpcs: 'grpc', ws: 'wss', wss: 'ws' }
+
+/** The connection ended before kas had said anything in HTTP/2. */
+export const nothingSaid = 'the connection ended before kas said anything'
+
+/** What to do about a connection to kas that does not come about. Undefined: the error says all that is known. */
+export function nextStepToKas(error: unknown, address: KasAddress): string | undefined {
+  const { code, spec } = error as NodeJS.ErrnoException & Partial<KasError>
+  if (spec?.code === 'UNREACHABLE') return ofAnswer(spec.httpStatus, spec.detail, address)
+  return ofTls(code, address) ?? ofNetwork(code, address) ?? ofPlain(code, address)
+}
+
+function ofTls(code: string | undefined, { scheme, authority }: KasAddress): string | undefined {
+  switch (tlsFault(code)) {
+    case 'untrusted':
+      return `Give agentk the authority that signed the certificate of ${authority}: --kas-ca-cert-file`
+    case 'name':
+      return `Use the name that the certificate of ${authority} is for in --kas-address, or name it by --kas-tls-server-name`
+    case 'dates':
+      return `Check the clock of this machine, and the dates of the certificate: openssl s_client -connect ${authority} </dev/null | openssl x509 -noout -dates`
+    case 'no TLS':
+      return `No TLS is spoken at ${authority}: try ${counterparts[scheme]}:// in --kas-address, or the port that has TLS`
+    default:
+      return code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL'
+        ? `No HTTP/2 is spoken at ${authority}: try wss:// in --kas-address`
+        : undefined
+  }
+}
+
+function ofNetwork(code: string | undefined, { host, authority }: KasAddress): string | undefined {
+  switch (code) {
+    case 'ECONNREFUSED':
+      return `Nothing listens at ${authority}: check host and port of --kas-address, and that kas runs`
+    case 'ENOTFOUND':
+      return `The name ${host} is not known here: check --kas-address, and the DNS of this machine`
+    case 'EAI_AGAIN':
+      return `The DNS of this machine does not answer for ${host}: check it, in a pod its dnsPolicy and NetworkPolicy`
+    case 'ETIMEDOUT':
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+      return `There is no way to ${authority}: check firewalls and NetworkPolicy, and whether HTTPS_PROXY is needed`
+    default:
+      return undefined
+  }
+}
+
+/** Cleartext that the other side does not understand; a kas that has just crashed looks the same. */
+function ofPlain(code: string | undefined, { scheme, authority }: KasAddress): string | undefined {
+  const isOdd = code === 'ECONNRESET' || code === 'ERR_HTTP2_ERROR' || code?.startsWith('HPE_')
+  if (!isOdd || scheme === 'grpcs' || scheme === 'wss') return undefined
+  const others = scheme === 'ws' ? 'wss://' : 'grpcs://, wss:// or ws://'
+  return `${authority} does not understand ${scheme}://: try ${others} in --kas-address, or see whether kas runs behind it`
+}
+
+function ofAnswer(status: number | undefined, detail: string, address: KasAddress): string | undefined {
+  const { authority, path } = address
+  if (detail === nothingSaid) return ofPlain('ECONNRESET', address)
+  switch (status) {
+    case 400:
+      return `${authority} may want TLS: try wss:// in --kas-address`
+    case 301:
+    case 302:
+    case 307:
+    case 308:
+      return `${authority} leads elsewhere, which agentk does not follow: give --kas-address in full, with TLS and the slash at its end`
+    case 401:
+    case 403:
+      return 'A proxy in front of kas refuses agentk: what it wants may be given by --kas-header'
+    case 404:
+      return `No kas is at ${path} of ${authority}: with GitLab the path is /-/kubernetes-agent/`
+    case 407:
+      return 'Give the proxy its user and password in HTTPS_PROXY, or name kas in NO_PROXY'
+    case 502:
+    case 503:
+    case 504:
+      return `The proxy at ${authority} does not reach kas: check that kas runs`
+    default:
+      return undefined
+  }
+}
+
+/** What to do about a call that kas refuses. Undefined: the error says all that is known. */
+export function nextStepOfRefusal(error: unknown): string | undefined {
+  const { grpcCode } = KasError.from(error)
+  switch (grpcCode) {
+    case Code.UNAUTHENTICATED:
+      return 'kas does not take this token: check that --token-file or AGENTK_TOKEN is the whole token of this agent, that it was not revoked, and that --kas-address is the kas of the GitLab which gave it'
+    case Code.PERMISSION_DENIED:
+      return 'The token is known and may not be used: ask whoever runs GitLab, or the directory of kas'
+    case Code.NOT_FOUND:
+      return 'The agent of this token is gone: register it again, and give agentk its new token'
+    case Code.UNIMPLEMENTED:
+      return 'What answers does not serve agents: --kas-address must lead to the port of kas for agents (8150), and kas must not be older than 16.5'
+    default:
+      return undefined
+  }
+}

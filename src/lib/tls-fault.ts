@@ -1,0 +1,25 @@
+/** How a TLS connection was refused by this side: what an operator has to look at. */
+export type TlsFault = 'untrusted' | 'name' | 'dates' | 'no TLS'
+
+const untrusted: ReadonlySet<string> = new Set([
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'INVALID_CA',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
+const dates: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID'])
+/** What answered speaks something else: OpenSSL reads HTTP as a TLS record of another version, or as a huge one. */
+const noTls: ReadonlySet<string> = new Set(['EPROTO', 'ERR_SSL_PACKET_LENGTH_TOO_LONG', 'ERR_SSL_WRONG_VERSION_NUMBER'])
+
+/** By the code that node or OpenSSL gives an error; undefined: it is something else. */
+export function tlsFault(code: string | undefined): TlsFault | undefined {
+  if (code === undefined) return undefined
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return 'name'
+  if (untrusted.has(code)) return 'untrusted'
+  if (dates.has(code)) return 'dates'
+  return noTls.has(code) ? 'no TLS' : undefined
+}
