@@ -47,6 +47,12 @@ const row = <Data = Record<never, never>>(
 const withReason = (word: string) => (d: { reason?: string }) =>
   d.reason === undefined ? word : `${word}: ${d.reason}`
 
+function branchesText(branches: readonly string[], d: { names?: string; count?: number }): string {
+  const named = d.names === undefined ? '' : `it names ${d.names}, which is not there; `
+  const more = (d.count ?? 0) - branches.length
+  return `${named}the repository has ${branches.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
 const table = {
   // who is calling
   UNAUTHENTICATED: row<{ detail?: string; reason?: string }>(Code.UNAUTHENTICATED, 401, withReason('unauthenticated')),
@@ -154,7 +160,12 @@ const table = {
   CONFIGURATION_INVALID: row<{ detail: string }>(Code.FAILED_PRECONDITION, 422, (d) => `Config: ${d.detail}`),
   REPOSITORY_FAILED: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => `Repository: ${d.detail}`),
   PUSH_EVENT_UNTOLD: row(Code.UNAVAILABLE, 503, 'Failed to publish the push event'),
-  REF_NOT_FOUND: row<{ ref: string }>(Code.NOT_FOUND, 404, (d) => `ref ${d.ref} not found`),
+  /** `names`: the branch that HEAD names; `branches`: some of those that are there, of `count` */
+  REF_NOT_FOUND: row<{ ref: string; names?: string; branches?: readonly string[]; count?: number }>(
+    Code.NOT_FOUND,
+    404,
+    (d) => `ref ${d.ref} not found${d.branches ? `: ${branchesText(d.branches, d)}` : ''}`,
+  ),
   // the way to the agent
   AGENT_NOT_CONNECTED: row<{ waitedMs: number }>(
     Code.DEADLINE_EXCEEDED,

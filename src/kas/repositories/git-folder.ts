@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { lstat, mkdir, readdir, rm } from 'node:fs/promises'
+import { lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { GitError, type SimpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
+import { type Branch, Branches } from './branch-names.ts'
 import { type GitProcessOptions, gitFor } from './git-process.ts'
 import { endLeftovers } from './leftover-processes.ts'
 import type { ProcessLimit } from './process-limit.ts'
@@ -12,12 +14,6 @@ import type { RepositoryAddress } from './repository-url.ts'
 export interface GitFolderComponents {
   readonly address: RepositoryAddress
   readonly limit: ProcessLimit
-}
-
-/** Where the branch stands at the other side: the branch that was read, and its commit. */
-export interface RemoteHead {
-  readonly ref: string
-  readonly commit: CommitId
 }
 
 /** The ref under which the fetched branch is kept. */
@@ -42,22 +38,25 @@ export class GitFolder {
   }
 
   /**
-   * Asks the other side where the branch stands; `undefined` if the repository is empty.
+   * Asks the other side where the branch stands; `undefined` if the repository is empty. Where HEAD names a branch that
+   * is not there, and there is exactly one, it is that.
    *
    * @throws KasError REF_NOT_FOUND if there are branches, but not this one; REPOSITORY_FAILED
    */
-  async remoteHead(signal: AbortSignal): Promise<RemoteHead | undefined> {
+  async remoteHead(signal: AbortSignal): Promise<Branch | undefined> {
     const { url, defaultBranch } = this.#components.address
     const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
     const look = async () =>
       parseHead(await this.#run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal), wanted)
     const found = await look()
     if (found) return found
-    const branches = await this.#run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal)
-    if (branches.trim() === '') return undefined
+    const branches = parseBranches(await this.#run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal))
+    if (branches.isEmpty) return undefined
     const pushed = await look() // between the two looks
     if (pushed) return pushed
-    throw new KasError({ code: 'REF_NOT_FOUND', ref: wanted })
+    if (defaultBranch !== undefined) throw branches.notFound(wanted)
+    if (branches.only) return branches.only
+    throw branches.notFound(wanted, await namedByHead(url))
   }
 
   /** Fetches the newest commit of `ref`, without history, and says which it was. */
@@ -114,7 +113,7 @@ export class GitFolder {
   }
 }
 
-function parseHead(listed: string, wanted: string): RemoteHead | undefined {
+function parseHead(listed: string, wanted: string): Branch | undefined {
   let ref = wanted
   let commit: string | undefined
   for (const line of listed.split('\n')) {
@@ -124,6 +123,26 @@ function parseHead(listed: string, wanted: string): RemoteHead | undefined {
     else if (/^[0-9a-f]{40,64}$/.test(left)) commit = left
   }
   return commit === undefined ? undefined : { ref, commit: commit as CommitId }
+}
+
+function parseBranches(listed: string): Branches {
+  const branches = new Branches()
+  for (const [, commit, ref] of listed.matchAll(/^([0-9a-f]{40,64})\t(.+)$/gm)) {
+    branches.add(ref as string, commit as CommitId)
+  }
+  return branches
+}
+
+/** The branch that HEAD of a repository on this machine names; no other one tells while the branch is not there. */
+async function namedByHead(url: string): Promise<string | undefined> {
+  if (!url.startsWith('/') && !url.startsWith('file:')) return undefined
+  const path = url.startsWith('/') ? url : fileURLToPath(url)
+  for (const file of [join(path, 'HEAD'), join(path, '.git', 'HEAD')]) {
+    const text = await readFile(file, 'utf8').catch(() => '')
+    const [, ref] = /^ref: (refs\/[^\s\0]{1,250})\s*$/.exec(text) ?? []
+    if (ref !== undefined) return ref
+  }
+  return undefined
 }
 
 /** The line with the reason, without what git says around it. */

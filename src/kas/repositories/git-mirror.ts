@@ -4,7 +4,8 @@ import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import { linkedController } from '../../lib/signals.ts'
-import { GitFolder, type GitFolderComponents, type RemoteHead } from './git-folder.ts'
+import type { Branch } from './branch-names.ts'
+import { GitFolder, type GitFolderComponents } from './git-folder.ts'
 import type { GitProcessOptions } from './git-process.ts'
 import type { CommitId } from './repositories.ts'
 
@@ -110,7 +111,7 @@ export class GitMirror {
     return { folder, generation, fetched: await folder.fetchedCommit(signal), fetches: 0 }
   }
 
-  async #fetch(remote: RemoteHead, signal: AbortSignal): Promise<CommitId> {
+  async #fetch(remote: Branch, signal: AbortSignal): Promise<CommitId> {
     if (this.#tooLarge === remote.commit) throw this.#tooLargeError()
     const current = this.#current
     const worn = !current || current.fetches >= this.#options.renewAfterFetches
@@ -125,7 +126,7 @@ export class GitMirror {
     return await this.#renew(remote, signal)
   }
 
-  async #renew(remote: RemoteHead, signal: AbortSignal): Promise<CommitId> {
+  async #renew(remote: Branch, signal: AbortSignal): Promise<CommitId> {
     const replaced = this.#current
     const next = await this.#generation((replaced?.generation ?? -1) + 1, signal)
     try {
@@ -144,7 +145,7 @@ export class GitMirror {
   }
 
   /** Fetches, and looks at the folder's size before, meanwhile and after; `undefined`: it would be too large. */
-  async #bounded(folder: GitFolder, remote: RemoteHead, signal: AbortSignal): Promise<CommitId | undefined> {
+  async #bounded(folder: GitFolder, remote: Branch, signal: AbortSignal): Promise<CommitId | undefined> {
     const { maxRepositoryBytes } = this.#options
     const tooLarge = async () => (await folder.size()) > maxRepositoryBytes
     if (await tooLarge()) return undefined

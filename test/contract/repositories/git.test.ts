@@ -65,7 +65,7 @@ async function start(
   }
   const link = (path: string, target: string) => symlink(target, join(clone, path))
   const loseBranch = async () => {
-    await git('push', '--quiet', url, 'HEAD:other')
+    await git('push', '--quiet', url, 'HEAD:other', 'HEAD:another')
     await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/main'])
   }
   return {
@@ -90,13 +90,36 @@ repositoriesSuite('git', start)
 t.test('git: the branch that the directory names, else the one that the repository names', async (t) => {
   const named = await start(t, { address: { defaultBranch: 'trunk' } })
   await named.push({ a: '1' })
-  t.equal((await failure(named.repositories.head(agent, signal))).message, 'ref refs/heads/trunk not found')
+  t.equal(
+    (await failure(named.repositories.head(agent, signal))).message,
+    'ref refs/heads/trunk not found: the repository has main',
+  )
   await named.git('checkout', '--quiet', '-b', 'trunk')
   const other = await start(t)
   const commit = await other.push({ a: '1' })
   await other.git('push', '--quiet', other.url, 'HEAD:zzz')
   await run('git', ['-C', other.url, 'symbolic-ref', 'HEAD', 'refs/heads/zzz'])
   t.equal(await other.repositories.head(agent, signal), commit)
+})
+
+t.test('git: HEAD names a branch that is not there: the only one is taken, of more the error says which', async (t) => {
+  for (const transport of ['', 'file://']) {
+    const side = await start(t)
+    const only = await side.push({ a: '1' })
+    await run('git', ['-C', side.url, 'symbolic-ref', 'HEAD', 'refs/heads/gone'])
+    side.addresses.change({ url: `${transport}${side.url}` })
+    t.equal(await side.repositories.head(agent, signal), only)
+    t.equal(String(await side.repositories.file(agent, only as CommitId, 'a', 10, signal)), '1')
+    await side.git('push', '--quiet', side.url, 'HEAD:feature/x', 'HEAD:zzz')
+    await side.repositories.poke(agent.project.id)
+    t.equal(
+      (await failure(side.repositories.head(agent, signal))).message,
+      'ref HEAD not found: it names refs/heads/gone, which is not there; the repository has feature/x, main, zzz',
+    )
+    await side.git('push', '--quiet', side.url, 'HEAD:gone')
+    await side.repositories.poke(agent.project.id)
+    t.equal(await side.repositories.head(agent, signal), only)
+  }
 })
 
 t.test('git: agents of one project share a mirror and its polls', async (t) => {

@@ -80,7 +80,10 @@ t.test('the branch that GitLab names, else the one that HEAD names', async (t) =
   }
   await repository.inBare('symbolic-ref', 'HEAD', 'refs/heads/größer/neu')
   learn({ defaultBranch: 'none' })
-  t.equal((await failure(repositories.head(agent, signal))).message, 'ref refs/heads/none not found')
+  t.equal(
+    (await failure(repositories.head(agent, signal))).message,
+    'ref refs/heads/none not found: the repository has größer/neu, main',
+  )
   learn({ defaultBranch: '', features: { 'gitaly-feature-x': 'true' } })
   await repositories.poke(1n)
   t.equal(await repositories.head(agent, signal), other)

@@ -1,4 +1,5 @@
 import { KasError } from '../../../lib/errors.ts'
+import { Branches } from '../branch-names.ts'
 import type { CommitId } from '../repositories.ts'
 
 const serviceLine = '# service=git-upload-pack'
@@ -15,11 +16,12 @@ export class ReferenceDiscovery {
   #rest: Buffer = Buffer.alloc(0)
   #part: 'service' | 'flush' | 'refs' | 'over' = 'service'
   #hasRefs = false
+  readonly #branches = new Branches()
   #wantedAt: CommitId | undefined
   #headAt: CommitId | undefined
   #masterAt: CommitId | undefined
 
-  /** @param branch - empty: the one that the repository's HEAD names, else `master` */
+  /** @param branch - empty: the one that the repository's HEAD names, else `master`, else the only one */
   constructor(branch: string) {
     this.#wanted = branch === '' ? undefined : `refs/heads/${branch}`
   }
@@ -59,7 +61,8 @@ export class ReferenceDiscovery {
     if (this.#part !== 'over' || this.#rest.length > 0) throw malformed('it ends in the middle')
     if (!this.#hasRefs) return undefined
     if (this.#wanted === undefined && this.#masterAt) return this.#masterAt
-    throw new KasError({ code: 'REF_NOT_FOUND', ref: this.#wanted ?? 'HEAD' })
+    if (this.#wanted === undefined && this.#branches.only) return this.#branches.only.commit
+    throw this.#branches.notFound(this.#wanted ?? 'HEAD')
   }
 
   #flush(): void {
@@ -83,6 +86,7 @@ export class ReferenceDiscovery {
     const name = ref.slice(space + 1)
     if (name === noRefs) return
     this.#hasRefs = true
+    this.#branches.add(name, commit as CommitId)
     if (name === this.#wanted) this.#wantedAt = commit as CommitId
     else if (name === 'HEAD') this.#headAt = commit as CommitId
     else if (name === 'refs/heads/master') this.#masterAt = commit as CommitId

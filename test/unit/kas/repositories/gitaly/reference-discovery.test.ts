@@ -13,7 +13,8 @@ function found(branch: string, text: string, pieceBytes = text.length) {
     for (let at = 0; at < bytes.length; at += pieceBytes) discovery.take(bytes.subarray(at, at + pieceBytes))
     return discovery.end() ?? 'empty'
   } catch (error) {
-    return (error as KasError).code
+    const { code, message } = error as KasError
+    return code === 'REF_NOT_FOUND' ? message : code
   }
 }
 
@@ -22,14 +23,20 @@ t.test('a branch among refs, however they are cut', async (t) => {
   for (const size of [1, 2, 5, 64, 1000]) {
     t.equal(found('main', refs, size), b)
     t.equal(found('', refs, size), a)
-    t.equal(found('mai', refs, size), 'REF_NOT_FOUND')
-    t.equal(found('v1', refs, size), 'REF_NOT_FOUND', 'a tag is no branch')
+    t.equal(found('mai', refs, size), 'ref refs/heads/mai not found: the repository has main')
+    t.match(found('v1', refs, size), 'ref refs/heads/v1 not found', 'a tag is no branch')
   }
 })
 
-t.test('without HEAD the default is master', async (t) => {
+t.test('without HEAD the default is master, else the only branch', async (t) => {
   t.equal(found('', `${head}${line(`${a} refs/heads/master\0caps`)}0000`), a)
-  t.equal(found('', `${head}${line(`${a} refs/heads/main\0caps`)}0000`), 'REF_NOT_FOUND')
+  const main = line(`${a} refs/heads/main\0caps`)
+  const others = Array.from({ length: 9 }, (_, i) => line(`${b} refs/heads/b${i}`)).join('')
+  t.equal(found('', `${head}${main}${line(`${b} refs/tags/v1`)}0000`), a)
+  t.equal(
+    found('', `${head}${main}${others}0000`),
+    'ref HEAD not found: the repository has main, b0, b1, b2, b3 and 5 more',
+  )
 })
 
 t.test('an empty repository', async (t) => {
