@@ -183,7 +183,7 @@ export async function loadKasConfig(file: string, env: Environment): Promise<Loa
 
 /** `loadKasConfig` for a text that has been read already. */
 export function parseKasConfig(file: string, content: string, env: Environment = {}): LoadedKasConfig {
-  return complete(file, parseConfig(file, content, kasConfigSchema, unusedKeys), env)
+  return complete(file, parseConfig(file, content, kasConfigSchema, { unused: unusedKeys }), env)
 }
 
 function complete(file: string, loaded: LoadedConfig<KasFile>, env: Environment): LoadedKasConfig {

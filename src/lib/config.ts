@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
 import { nearestName } from './nearest-name.ts'
-import { parseYamlDocument } from './yaml-document.ts'
+import { parseYamlDocument, type YamlLimits } from './yaml-document.ts'
 
 /** Something in a configuration file that has no effect, for the log: one line each. */
 export interface ConfigWarning {
@@ -13,6 +13,13 @@ export interface ConfigWarning {
   readonly key: string
   /** the nearest known name, if one is near; for `unused`: why it has no effect */
   readonly hint?: string
+}
+
+export interface ParseConfigOptions {
+  /** keys that are accepted and taken out, each with the reason why it has no effect */
+  readonly unused?: Readonly<Record<string, string>>
+  /** for a file of an author who is not one of ours */
+  readonly limits?: YamlLimits
 }
 
 export interface LoadedConfig<T> {
@@ -88,7 +95,7 @@ export async function loadConfig<S extends z.ZodType>(
     const problem = `cannot be read: ${fileProblem(error)}`
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] }, { cause: error })
   }
-  return parseConfig(file, text, schema, unused)
+  return parseConfig(file, text, schema, { unused })
 }
 
 /** `loadConfig` for a text that has been read already; `file` names it in errors. */
@@ -96,9 +103,9 @@ export function parseConfig<S extends z.ZodType>(
   file: string,
   text: string,
   schema: S,
-  unused: Readonly<Record<string, string>> = {},
+  { unused = {}, limits = {} }: ParseConfigOptions = {},
 ): LoadedConfig<z.output<S>> {
-  const { document, lines, raw, tree } = parseTree(file, text)
+  const { document, lines, raw, tree } = parseTree(file, text, limits)
   const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
   const result = schema.safeParse(tree)
   if (result.success) return { value: result.data, raw, warnings }
@@ -125,9 +132,13 @@ export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
 }
 
 /** @throws KasError SETTINGS_INVALID if the text is no YAML, or no block of keys */
-function parseTree(file: string, text: string): { document: Document; lines: LineCounter; raw: Tree; tree: Tree } {
+function parseTree(
+  file: string,
+  text: string,
+  limits: YamlLimits,
+): { document: Document; lines: LineCounter; raw: Tree; tree: Tree } {
   const lines = new LineCounter()
-  const { document, faults } = parseYamlDocument(text, lines)
+  const { document, faults } = parseYamlDocument(text, lines, limits)
   const invalid = (problems: string[]) => new KasError({ code: 'SETTINGS_INVALID', file, problems })
   if (faults.length > 0) {
     throw invalid(firstOf(faults, ({ offset, message }) => `${lineAt(lines, offset)}: not YAML: ${message}`))

@@ -1,4 +1,23 @@
-import { Composer, type Document, isScalar, type LineCounter, Parser, visit, type YAMLMap } from 'yaml'
+import {
+  Composer,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type LineCounter,
+  Parser,
+  visit,
+  type YAMLMap,
+} from 'yaml'
+
+export interface YamlLimits {
+  /**
+   * keys, values, lists and blocks, those that aliases stand for each time: a small file can be a huge tree; a long text
+   * counts once for every 64 characters
+   */
+  readonly maxNodes?: number
+}
 
 export interface YamlFault {
   readonly offset: number
@@ -7,6 +26,7 @@ export interface YamlFault {
 
 /** In one file, whose author may not be one of ours: the library looks through the whole file for each. */
 const maxAliases = 200
+const charactersOfNode = 64
 /** What stands behind so many faults is not looked at. */
 const maxFaults = 100
 
@@ -19,6 +39,7 @@ const maxFaults = 100
 export function parseYamlDocument(
   text: string,
   lines: LineCounter,
+  { maxNodes }: YamlLimits = {},
 ): { document: Document; faults: readonly YamlFault[] } {
   const composer = new Composer({ merge: true, prettyErrors: false, uniqueKeys: false })
   const composed = composer.compose(upToFaults(new Parser(lines.addNewLine).parse(text)), true, text.length)
@@ -28,7 +49,11 @@ export function parseYamlDocument(
   const faults = document.errors.map(({ pos, message }) => ({ offset: pos[0], message }))
   const second = composed.next()
   if (!second.done) faults.push({ offset: second.value.range[0], message: 'more than one document' })
-  return { document, faults: faults.length > 0 ? faults : structureFaults(document) }
+  if (faults.length === 0) faults.push(...structureFaults(document))
+  if (faults.length === 0 && maxNodes !== undefined && nodesOf(document.contents, new Map()) > maxNodes) {
+    faults.push({ offset: 0, message: `more than ${maxNodes} values, with those that aliases stand for` })
+  }
+  return { document, faults }
 }
 
 function* upToFaults<Token extends { type: string }>(tokens: Iterable<Token>): Generator<Token> {
@@ -63,4 +88,16 @@ function keyFaults({ items }: YAMLMap): YamlFault[] {
     known.add(name)
     return []
   })
+}
+
+/** @param anchored - the nodes of what has an anchor, so far: an alias stands for the newest of its name */
+function nodesOf(node: unknown, anchored: Map<string, number>): number {
+  if (isAlias(node)) return anchored.get(node.source) ?? 1
+  let nodes = 1
+  if (isMap(node)) for (const { key, value } of node.items) nodes += nodesOf(key, anchored) + nodesOf(value, anchored)
+  else if (isSeq(node)) for (const item of node.items) nodes += nodesOf(item, anchored)
+  else if (isScalar(node) && typeof node.value === 'string') nodes += Math.floor(node.value.length / charactersOfNode)
+  const { anchor } = (node ?? {}) as { anchor?: string }
+  if (anchor !== undefined) anchored.set(anchor, nodes)
+  return nodes
 }

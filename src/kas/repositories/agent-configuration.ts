@@ -51,6 +51,9 @@ export interface AgentConfigurationFile {
 /** As many projects, and as many groups, count (gitlab-contract 2.3, 4.3). */
 export const maxAccessEntries = 500
 
+/** Three times what 2,000 entries need: what is over would be gone through for long, and told to GitLab. */
+const maxNodes = 40_000
+
 /** `access_as: {}` more often than this is told as a number. */
 const maxProblems = 20
 
@@ -89,7 +92,7 @@ function parseTree(file: string, bytes: Uint8Array) {
     throw invalid(`${file}: not UTF-8`, error)
   }
   try {
-    return parseConfig(file, text, agentConfigurationSchema)
+    return parseConfig(file, text, agentConfigurationSchema, { limits: { maxNodes } })
   } catch (error) {
     throw invalid(KasError.from(error).message.replaceAll('\n', '; '), error)
   }

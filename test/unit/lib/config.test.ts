@@ -21,7 +21,7 @@ const schema = blockSchema({
   peers: z.array(z.object({ host: z.string() })).prefault([]),
 })
 
-const parse = (text: string, unused = {}) => parseConfig('kas.yaml', text, schema, unused)
+const parse = (text: string, unused = {}) => parseConfig('kas.yaml', text, schema, { unused })
 function problems(text: string): readonly string[] {
   try {
     parse(text)

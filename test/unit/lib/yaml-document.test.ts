@@ -41,3 +41,26 @@ t.test('what would take long is refused, or does not', async (t) => {
   const plain = Math.min(ms(list), ms(list))
   t.ok(Math.min(ms(keys), ms(keys)) < 10 * plain)
 })
+
+t.test('values are counted with those that aliases stand for, if that is asked for', async (t) => {
+  const isOver = (text: string, maxNodes: number) =>
+    parseYamlDocument(text, new LineCounter(), { maxNodes }).faults.some(({ message }) =>
+      message.startsWith('more than'),
+    )
+  const cases: [nodes: number, text: string][] = [
+    [1, 'a'],
+    [5, 'a: 1\nb: 2\n'],
+    [4, 'a: [1]\n'],
+    [3, 'a:\n'],
+    [9, 'a: &x [1, 2]\nb: *x\n'], // two keys, the list twice, the block
+    [17, 'a: &x [1, 2]\nb: &y [*x, *x]\nc: 1\nd: \n'],
+    [7, 'a: &x 1\nb: &x 2\nc: *x\n'],
+    [25, `a: &x ${'s'.repeat(640)}\nb: *x\n`],
+    [13, 'a: &x { b: 1 }\nc: { <<: *x }\nd: 1\n'],
+  ]
+  for (const [nodes, text] of cases) {
+    t.equal(isOver(text, nodes), false, `${JSON.stringify(text)} has ${nodes}`)
+    t.equal(isOver(text, nodes - 1), true, `${JSON.stringify(text)} has no fewer`)
+  }
+  t.same(faultsOf(`a: [${'1,'.repeat(50_000)}]`), [], 'else there is no such limit')
+})

@@ -162,8 +162,14 @@ const refused: Record<string, [text: string, says: RegExp]> = {
   'an interval of nothing': ['remote_development: { partial_sync_interval: "0s" }', /found "0s".*above zero/],
   'alias bomb': [
     `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replace(/./g, (c, i) => `${c}: &${c} [${`*${'abcdefgh'[i]},`.repeat(9)}]\n`)}`,
-    /not YAML: Excessive alias count/,
+    /not YAML: more than 40000 values, with those that aliases stand for/,
   ],
+  'a list that aliases repeat': [`a: &a [${'1,'.repeat(6000)}]\nb: [${'*a,'.repeat(9)}]`, /more than 40000 values/],
+  'a block that merges repeat': [
+    `a: &a {${Array.from({ length: 2100 }, (_, i) => `k${i}: 1,`).join('')}}\nb: [${'{<<: *a},'.repeat(9)}]`,
+    /more than 40000 values/,
+  ],
+  'very many values': [`a: [${'1,'.repeat(41_000)}]`, /more than 40000 values/],
 }
 // wire: file.yaml, file.one-of, error.stream.user
 for (const [name, [text, says]] of Object.entries(refused)) {
