@@ -20,7 +20,7 @@ export class EventLines {
    *
    * @throws KasError MESSAGE_TOO_LARGE
    */
-  *push(chunk: Uint8Array): Generator<string, void, void> {
+  *push(chunk: Uint8Array): Generator<Buffer, void, void> {
     let from = 0
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
       this.keep(chunk.subarray(from, end))
@@ -41,8 +41,8 @@ export class EventLines {
   }
 
   /** What has come since the last line end. */
-  rest(): string {
-    return Buffer.concat(this.#pieces, this.#bytes).toString('utf8')
+  rest(): Buffer {
+    return Buffer.concat(this.#pieces, this.#bytes)
   }
 
   clear(): void {

@@ -4,6 +4,10 @@ import { decodeHttpResponse, httpMessageOrder } from '../../../../proto/http-ove
 import { MessageOrder } from '../../../../proto/message-order.ts'
 import { EventLines } from './event-lines.ts'
 import type { PartialBytes } from './partial-bytes.ts'
+import { scanEvent } from './scan-event.ts'
+
+/** Of a Status, which is a few lines: JSON.parse takes seconds for some megabytes. */
+const maxStatusBytes = 64 * 1024
 
 /** What an API server says in a watch: an event, or why there will be none (any more). JSON, as it wrote it. */
 export type Heard =
@@ -28,7 +32,7 @@ export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerat
       else if (message.kind === 'data' && status !== 200) lines.keep(message.data)
       else if (message.kind === 'data') {
         for (const line of lines.push(message.data)) {
-          const heard = readEvent(line)
+          const heard = await readEvent(line)
           yield heard
           if (heard.kind === 'failure') return
         }
@@ -44,14 +48,13 @@ export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerat
   }
 }
 
-function readEvent(line: string): Heard {
-  const event = parse(line)
-  if (typeof event?.type !== 'string') throw invalid('an event of the watch is not one')
-  if (event.type === 'ERROR') return failure(event.object) ?? { kind: 'event', json: line }
-  return { kind: 'event', json: line }
+async function readEvent(line: Buffer): Promise<Heard> {
+  const type = await scanEvent(line)
+  if (type === undefined) throw invalid('an event of the watch is not one')
+  return (type === 'ERROR' && failure(parse(line)?.object)) || { kind: 'event', json: line.toString('utf8') }
 }
 
-function readRefusal(status: number, body: string): Heard {
+function readRefusal(status: number, body: Buffer): Heard {
   const refusal = failure(parse(body))
   if (refusal) return refusal
   throw new KasError({ code: 'WATCH_REFUSED', status })
@@ -63,10 +66,11 @@ function failure(status: unknown): Heard | undefined {
   return typeof message === 'string' ? { kind: 'failure', message, status: JSON.stringify(status) } : undefined
 }
 
-/** Undefined: no JSON object. */
-function parse(text: string): Record<string, unknown> | undefined {
+/** Undefined: no JSON object, or one that is too long for a Status. */
+function parse(text: Buffer): Record<string, unknown> | undefined {
+  if (text.length > maxStatusBytes) return undefined
   try {
-    const value: unknown = JSON.parse(text)
+    const value: unknown = JSON.parse(text.toString('utf8'))
     return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
   } catch {
     return undefined
