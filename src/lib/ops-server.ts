@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
-import type { AddressInfo, ListenOptions } from 'node:net'
+import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CertificateFiles } from './certificate-files.ts'
 import type { Logger } from './log.ts'
 import type { Registry } from './metrics.ts'
@@ -39,12 +39,18 @@ const defaults = {
   idleTimeoutMs: 60_000,
 }
 
+/** Requests that a client may have sent on one connection without an answer yet: probes and scrapers send one. */
+const maxPipelinedRequests = 8
+
 /** Metrics, liveness and readiness over HTTP, open to all (wire-protocol 8.3). */
 export class OpsServer implements Service {
   readonly #components: OpsComponents
   readonly #options: OpsOptions & typeof defaults
+  readonly #running = new WeakMap<Socket, number>()
   #server: Server | TlsServer | undefined
   #handshakes: TlsHandshakes | undefined
+  /** all who ask meanwhile get the same text */
+  #collecting: Promise<string> | undefined
 
   constructor(components: OpsComponents, options: OpsOptions) {
     this.#components = components
@@ -62,7 +68,9 @@ export class OpsServer implements Service {
   async start(): Promise<void> {
     const { listen, readTimeoutMs, idleTimeoutMs } = this.#options
     const { certificate } = this.#components
-    const onRequest: RequestListener = (request, response) => void this.#answer(request, response)
+    const onRequest: RequestListener = (request, response) => {
+      if (this.#takesOneMore(request.socket, response)) void this.#answer(request, response)
+    }
     const options = {
       headersTimeout: readTimeoutMs,
       requestTimeout: readTimeoutMs,
@@ -96,6 +104,18 @@ export class OpsServer implements Service {
     patience.removeEventListener('abort', cut)
   }
 
+  /** False: its client sends without waiting for answers, which would be kept for it, and is cut. */
+  #takesOneMore(socket: Socket, response: ServerResponse): boolean {
+    const running = (this.#running.get(socket) ?? 0) + 1
+    if (running > maxPipelinedRequests) {
+      socket.destroy()
+      return false
+    }
+    this.#running.set(socket, running)
+    response.once('close', () => this.#running.set(socket, (this.#running.get(socket) ?? 1) - 1))
+    return true
+  }
+
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { writeTimeoutMs, product } = this.#options
     const writing = setTimeout(() => response.destroy(), writeTimeoutMs).unref()
@@ -122,7 +142,10 @@ export class OpsServer implements Service {
       const problem = readiness.problem()
       return send(response, problem === undefined ? 200 : 500, problem ?? '')
     }
-    const text = await register.metrics()
+    this.#collecting ??= register.metrics().finally(() => {
+      this.#collecting = undefined
+    })
+    const text = await this.#collecting
     response.setHeader('Content-Type', register.contentType).end(text)
   }
 }

@@ -137,3 +137,29 @@ t.test('a port that is taken is an error that names it', async (t) => {
     message: new RegExp(`${port}`),
   })
 })
+
+t.test(
+  'who asks for the metrics many times at once gets one text, and is cut where it does not wait for answers',
+  async (t) => {
+    const { register, port, base } = await serve(t)
+    createBuildMetrics(register, { version: '1.2.3', commit: 'abc' })
+    const collect = register.metrics.bind(register)
+    let collected = 0
+    register.metrics = () => {
+      collected++
+      return collect()
+    }
+    const many = await Promise.all(Array.from({ length: 50 }, () => get(`${base}/metrics`)))
+    t.equal(many.filter(({ status, text }) => status === 200 && text.includes('gitlab_build_info')).length, 50)
+    collected = 0
+    const socket = connect(port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    socket.on('error', () => undefined) // it may be reset
+    const closed = once(socket, 'close')
+    socket.resume()
+    socket.write('GET /metrics HTTP/1.1\r\nHost: kas\r\n\r\n'.repeat(1000))
+    await closed
+    t.ok(collected <= 1, `${collected} texts were made of 1000 requests`)
+    t.equal((await get(`${base}/liveness`)).status, 200)
+  },
+)

@@ -4,6 +4,9 @@ import type { KasError } from '../../../lib/errors.ts'
 /** Bytes that wait for their reader before the sender is stopped. */
 export const maxWaitingBytes = 64 * 1024
 
+/** What a chunk costs beside its bytes while it waits: a client may send them one by one. */
+const chunkBytes = 256
+
 /**
  * Reads a stream chunk by chunk as fast as they are asked for. Leaner than the stream's own iterator, which joins the
  * chunks that wait, and copies them.
@@ -31,7 +34,7 @@ export class ByteSource {
   read(): Promise<Buffer | undefined> {
     const chunk = this.#chunks.shift()
     if (chunk) {
-      this.#waitingBytes -= chunk.length
+      this.#waitingBytes -= chunk.length + chunkBytes
       if (this.#waitingBytes < maxWaitingBytes && this.#stream.isPaused()) this.#stream.resume()
       return Promise.resolve(chunk)
     }
@@ -72,7 +75,7 @@ export class ByteSource {
       return
     }
     this.#chunks.push(chunk)
-    this.#waitingBytes += chunk.length
+    this.#waitingBytes += chunk.length + chunkBytes
     if (this.#waitingBytes >= maxWaitingBytes) this.#stream.pause()
   }
 

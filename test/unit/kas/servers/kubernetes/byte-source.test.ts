@@ -28,8 +28,25 @@ t.test('its sender is stopped while nobody reads', async (t) => {
   for (let i = 0; i < 20; i++) stream.write(chunk)
   await turn()
   t.ok(stream.isPaused())
-  t.equal(stream.readableLength, 20 * chunk.length - maxWaitingBytes)
+  t.equal(
+    stream.readableLength,
+    20 * chunk.length - maxWaitingBytes,
+    'what it costs counts too, and is less than a chunk',
+  )
   for (let i = 0; i < 20; i++) t.equal((await source.read())?.length, chunk.length)
+  t.notOk(stream.isPaused())
+})
+
+t.test('chunks of a byte count with what they cost', async (t) => {
+  const stream = new PassThrough({ highWaterMark: 1024 * 1024 })
+  const source = new ByteSource(stream)
+  let given = 0
+  stream.on('data', () => given++)
+  for (let i = 0; i < 10_000; i++) stream.write('x')
+  await turn()
+  t.ok(stream.isPaused())
+  t.ok(given < 300, `${given} chunks wait`)
+  for (let i = 0; i < 10_000; i++) t.equal((await source.read())?.length, 1)
   t.notOk(stream.isPaused())
 })
 
