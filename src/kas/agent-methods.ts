@@ -63,7 +63,7 @@ function configuration(
         configurations,
         authenticate: ({ metadata, signal }) => directory.agentByToken(bearerToken(metadata), signal),
         retired: () => retired,
-        onDirectoryChange: (listener) => directory.onChange?.(listener) ?? (() => undefined),
+        onDirectoryChange: changesOf(directory, agent),
         connected: (pod, meta) => keepRegistered(connectedAgents, pod, meta),
         log,
       },
@@ -98,7 +98,7 @@ function flux(components: AgentMethodsComponents): Readonly<Record<string, Agent
       readsProject: async (_, projectPath, signal) =>
         (await directory.readsProject?.(token, projectPath, signal)) ?? false,
       retired: () => retired,
-      onDirectoryChange: (listener) => directory.onChange?.(listener) ?? (() => undefined),
+      onDirectoryChange: changesOf(directory, agent),
     })
     const release = directory.watchToken?.(token)
     try {
@@ -126,6 +126,16 @@ export function methodTypes(methods: Readonly<Record<string, AgentMethod>>): Rea
 function typeOf(name: string, { streaming }: AgentMethod): GrpcType {
   if (name === gitlabAccessMethod) return 'bidi_stream'
   return streaming ? 'server_stream' : 'unary'
+}
+
+/** Subscribes to changes of the directory that may concern the agent. */
+function changesOf(directory: Pick<Directory, 'onChange'>, { id }: Agent): (listener: () => void) => () => void {
+  return (listener) => {
+    const heard = (agentIds?: ReadonlySet<Agent['id']>) => {
+      if (!agentIds || agentIds.has(id)) listener()
+    }
+    return directory.onChange?.(heard) ?? (() => undefined)
+  }
 }
 
 /** @returns ends the registration */

@@ -42,6 +42,9 @@ export type UserCredential =
   | { readonly type: 'personal_access_token'; readonly key: string }
   | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
 
+/** @param agentIds - whom the change concerns; absent: it may concern anybody */
+export type DirectoryListener = (agentIds?: ReadonlySet<AgentId>) => void
+
 /**
  * Who is who. Two implementations, chosen by configuration: `gitlab` (Rails' internal REST API) and `file`.
  * Both answer from caches where they can; tokens are kept as hashes only.
@@ -87,5 +90,5 @@ export interface Directory {
   /**
    * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
    */
-  onChange?(listener: () => void): () => void
+  onChange?(listener: DirectoryListener): () => void
 }

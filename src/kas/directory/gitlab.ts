@@ -3,7 +3,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import type { AgentId } from '../../proto/call.ts'
-import type { Agent, Directory, JobGrant, UserCredential, UserGrant } from './directory.ts'
+import type { Agent, Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from './directory.ts'
 import { AgentInfos } from './gitlab/agent-info.ts'
 import { AnswerCache } from './gitlab/answer-cache.ts'
 import type { Turn } from './gitlab/call-gate.ts'
@@ -66,7 +66,9 @@ export class GitlabDirectory implements Directory, Service {
   readonly #watches: TokenWatches
   readonly #unknown: UnknownCredentials
   readonly #onUnchecked: (kind: CredentialKind) => void
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<DirectoryListener>()
+  /** agents whose tokens were refused, of which nobody has been told yet */
+  readonly #lost = new Set<AgentId>()
   #cancelTelling: (() => void) | undefined
 
   constructor(components: GitlabDirectoryComponents, options: GitlabDirectoryOptions) {
@@ -84,7 +86,7 @@ export class GitlabDirectory implements Directory, Service {
     const noPause = () => 0
     const info = { ttlMs: ttls.infoTtlMs, errorTtlMs: ttls.infoErrorTtlMs, isRefusal, pauseMs: pause }
     const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
-    this.#agents = new AnswerCache({ clock }, { ...info, onLost: () => this.#agentLost() })
+    this.#agents = new AnswerCache({ clock }, { ...info, onLost: ({ id }) => this.#agentLost(id) })
     this.#projects = new AnswerCache({ clock }, info)
     this.#jobs = new AnswerCache({ clock }, access)
     this.#users = new AnswerCache({ clock }, access)
@@ -109,16 +111,20 @@ export class GitlabDirectory implements Directory, Service {
   /**
    * Calls `listener` after GitLab refused an agent's token that it had known, until the returned function is called.
    */
-  onChange(listener: () => void): () => void {
-    const own = () => listener()
+  onChange(listener: DirectoryListener): () => void {
+    const own: DirectoryListener = (agentIds) => listener(agentIds)
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
   }
 
-  #agentLost(): void {
+  /** It concerns the agent alone: another one, who has tokens refused in a loop, costs nobody else a tunnel. */
+  #agentLost(agentId: AgentId): void {
+    this.#lost.add(agentId)
     this.#cancelTelling ??= this.#clock.after(settleMs, () => {
       this.#cancelTelling = undefined
-      for (const listener of this.#listeners) listener()
+      const lost = new Set(this.#lost)
+      this.#lost.clear()
+      for (const listener of this.#listeners) listener(lost)
     })
   }
 

@@ -171,8 +171,8 @@ export class AgentsServer implements Service {
     })
     await this.#hints.start()
     // a token may have been revoked: idle tunnels are asked for theirs again
-    this.#unsubscribe = this.#components.directory.onChange?.(() => {
-      for (const connection of this.#connections) connection.renew()
+    this.#unsubscribe = this.#components.directory.onChange?.((agentIds) => {
+      for (const connection of this.#connections) connection.renew(agentIds)
     })
     let expected = performance.now() + checkIntervalMs
     this.#checks = setInterval(() => {

@@ -1,4 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
+import type { AgentId } from '../../proto/call.ts'
 import type { ServerSession } from '../../proto/grpc/server-session.ts'
 
 /** When a connection is asked after, and when it is given up. ms. */
@@ -38,7 +39,8 @@ export class AgentConnection {
   /** how often idle tunnels were to end: one that carried a call meanwhile ends after it */
   renewals = 0
   readonly #retire = new AbortController()
-  readonly #idle = new Set<() => boolean>()
+  /** ends each tunnel that is idle */
+  readonly #idle = new Map<() => boolean, AgentId>()
   readonly #options: LivenessOptions
   #running = 0
   #replacements = 0
@@ -80,21 +82,33 @@ export class AgentConnection {
     return this.#ping !== undefined && now - this.#ping.sentAt >= this.#options.suspectMs
   }
 
-  /** Calls `listener` when an idle tunnel should end, until the returned function is called; it says whether it did. */
-  onRenew(listener: () => boolean): () => void {
-    this.#idle.add(listener)
+  /**
+   * Calls `listener` when an idle tunnel of the agent should end, until the returned function is called; it says whether
+   * it did.
+   */
+  onRenew(agentId: AgentId, listener: () => boolean): () => void {
+    this.#idle.set(listener, agentId)
     return () => void this.#idle.delete(listener)
   }
 
-  /** Ends idle tunnels with OK: the agent opens others at once, and shows its token again. */
-  renew(): void {
-    this.renewals++
-    for (const listener of this.#idle) listener()
+  /**
+   * Ends idle tunnels with OK: the agent opens others at once, and shows its token again.
+   *
+   * @param agentIds - of these agents; absent: of all that the connection carries
+   */
+  renew(agentIds?: ReadonlySet<AgentId>): void {
+    let isMeant = false
+    for (const [listener, agentId] of this.#idle) {
+      if (agentIds && !agentIds.has(agentId)) continue
+      isMeant = true
+      listener()
+    }
+    if (isMeant || !agentIds) this.renewals++
   }
 
   /** As `renew`, of one: the others stay usable meanwhile. */
   renewOne(): void {
-    for (const listener of this.#idle) if (listener()) return
+    for (const listener of this.#idle.keys()) if (listener()) return
   }
 
   /** Ends what is idle with OK, and lets no new streams in: running calls go on. */

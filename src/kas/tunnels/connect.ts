@@ -56,7 +56,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
     tunnel.retire()
     return true
   }
-  const stayed = connection.onRenew(end)
+  const stayed = connection.onRenew(agent.id, end)
   const pod = readAgentPod(stream.metadata)
   if (pod) connection.movesByItself = true
   held?.described(agent, connection, methods, pod)

@@ -68,6 +68,7 @@ export class ServerSession {
   readonly #handlerFor: (method: string) => Handler | undefined
   readonly #events: ServerSessionEvents
   readonly #streams = new Set<ServerStream>()
+  #loss: KasError | undefined
 
   constructor(duplex: Duplex, handlerFor: (method: string) => Handler | undefined, options: ServerSessionOptions) {
     this.limits = { ...defaultLimits, ...options.limits }
@@ -152,6 +153,12 @@ export class ServerSession {
   destroy(): void {
     this.#session.destroy()
     this.#duplex.destroy()
+  }
+
+  /** Why its calls ended with it: one error for all of them, for there may be thousands. */
+  get loss(): KasError {
+    this.#loss ??= new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+    return this.#loss
   }
 
   onFinished(stream: ServerStream, error: KasError | undefined): void {

@@ -29,6 +29,8 @@ export class ServerStream {
   #finished = false
   #deadline: NodeJS.Timeout | undefined
   #trailers: Metadata | undefined
+  #isClosed = false
+  #onClosed: (() => void) | undefined
 
   constructor(
     session: ServerSession,
@@ -80,6 +82,12 @@ export class ServerStream {
       if (this.#failure) this.#controller.abort(this.#failure)
     }
     return this.#controller.signal
+  }
+
+  /** Calls `listener` once nothing of the stream is left here, which may be long after its handler is done. */
+  onClosed(listener: () => void): void {
+    if (this.#isClosed) listener()
+    else this.#onClosed = listener
   }
 
   /** Headers ahead of the response's own: HTTP/2's informational ones. Nothing after the response has begun. */
@@ -180,11 +188,13 @@ export class ServerStream {
     const isOver = this.#finished && this.#http2.readableEnded
     if (!isOver) this.#fail(this.#closeError())
     else if (!this.messages.ended) this.messages.fail(this.#closeError()) // somebody may still wait for one
+    this.#isClosed = true
     this.session.onClosed(this)
+    this.#onClosed?.()
   }
 
   #closeError(): KasError {
-    if (this.session.destroyed) return new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
+    if (this.session.destroyed) return this.session.loss
     return new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' })
   }
 

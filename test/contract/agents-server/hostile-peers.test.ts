@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import WebSocket from 'ws'
@@ -201,4 +202,30 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   await stranger.session.closed
   t.same(refused, ['unauthenticated', 'too_many_connections', 'too_many_connections', 'too_many_connections'])
   t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
+})
+
+t.test('a stream counts until its answer has been taken', async (t) => {
+  const answer = async (_agent: unknown, stream: ServerStream) => void stream.send(Buffer.from('answer'))
+  const server = await startAgentsServer(t, {
+    components: { methods: { '/test.Ask/Once': { streaming: false, serve: answer } } },
+    options: { openStreams: { maxTunnels: 3, maxOthers: 2 } },
+  })
+  const session = connectHttp2(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 0 } })
+  t.teardown(() => session.destroy())
+  const ask = () => {
+    const head = { ':method': 'POST', ':path': '/test.Ask/Once', authorization: 'Bearer good' }
+    const stream = session.request({ ...head, 'content-type': 'application/grpc', te: 'trailers' })
+    stream.on('error', () => undefined)
+    stream.resume()
+    return stream
+  }
+  const unread = [ask(), ask()]
+  await Promise.all(unread.map((stream) => once(stream, 'response')))
+  const [refusal] = (await once(ask(), 'response')) as [IncomingHttpHeaders]
+  t.match(refusal, { 'grpc-status': String(Code.RESOURCE_EXHAUSTED), 'grpc-message': /allowed: 2/ })
+  for (const stream of unread) stream.close(8)
+  await Promise.all(unread.map((stream) => once(stream, 'close')))
+  await new Promise((resolve) => session.ping(resolve))
+  const [head] = (await once(ask(), 'response')) as [IncomingHttpHeaders]
+  t.equal(head['grpc-status'], undefined, 'there is room again')
 })

@@ -191,8 +191,11 @@ t.test('a revoked token, a finished job and a withdrawn user are refused once th
 t.test('who holds tunnels of an agent hears when its token is refused', async (t) => {
   const { gitlab, clock, directory } = await start(t)
   let told = 0
-  const undo = directory.onChange(() => told++)
-  await directory.agentByToken('glagent-prod', signal)
+  const undo = directory.onChange((agentIds) => {
+    told++
+    t.same([...(agentIds ?? [])], [id], 'whom it concerns')
+  })
+  const { id } = await directory.agentByToken('glagent-prod', signal)
   await rejects(t, directory.agentByToken('never-known', signal), 'UNAUTHENTICATED')
   const [agent] = gitlab.world.agents
   if (agent) agent.tokens = []

@@ -3,7 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import { clockDelay } from './clock-delay.ts'
 
-export interface AnswerCacheOptions {
+export interface AnswerCacheOptions<Answer> {
   /** life of an answer, from the moment of the question, in ms */
   readonly ttlMs: number
   /** life of a refusal, in ms */
@@ -13,7 +13,7 @@ export interface AnswerCacheOptions {
   /** after any other failure nobody asks for this key again before so long, in ms */
   pauseMs(error: KasError): number
   /** a refusal came where an answer had been */
-  onLost?(): void
+  onLost?(answer: Answer): void
   /** answers at once; the longest unused one makes room */
   readonly maxAnswers?: number
   /** refusals at once, apart from the answers: callers with made-up tokens push out no good ones */
@@ -45,14 +45,14 @@ interface Asking<T> {
  */
 export class AnswerCache<T> {
   readonly #clock: Clock
-  readonly #options: AnswerCacheOptions & typeof defaults
+  readonly #options: AnswerCacheOptions<T> & typeof defaults
   /** also when their life is over: who was known once is no stranger */
   readonly #answers = new Map<string, Life & { readonly value: T }>()
   readonly #refusals = new Map<string, Life & { readonly error: KasError }>()
   readonly #pauses = new Map<string, Life>()
   readonly #asking = new Map<string, Asking<T>>()
 
-  constructor(components: { clock: Clock }, options: AnswerCacheOptions) {
+  constructor(components: { clock: Clock }, options: AnswerCacheOptions<T>) {
     this.#clock = components.clock
     this.#options = { ...defaults, ...options }
   }
@@ -132,9 +132,10 @@ export class AnswerCache<T> {
   #failed(key: string, error: KasError, askedAt: number): void {
     const { errorTtlMs, maxRefusals } = this.#options
     if (this.#options.isRefusal(error)) {
-      const isLost = this.#answers.delete(key)
+      const lost = this.#answers.get(key)
+      this.#answers.delete(key)
       if (errorTtlMs > 0) keep(this.#refusals, key, { error, from: askedAt, until: askedAt + errorTtlMs }, maxRefusals)
-      if (isLost) this.#options.onLost?.()
+      if (lost) this.#options.onLost?.(lost.value)
       return
     }
     const pauseMs = this.#options.pauseMs(error)

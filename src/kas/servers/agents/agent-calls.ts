@@ -26,13 +26,6 @@ export interface AgentCallsComponents {
   readonly tracer?: Tracer
 }
 
-/** An agent whose stream is served. */
-interface Admitted {
-  readonly agent: Agent
-  /** at the end of the stream */
-  readonly leave: () => void
-}
-
 /**
  * Heads of streams on one connection of which it is not known yet who makes them: 500 tunnels that are opened at once
  * bring half as much.
@@ -59,33 +52,27 @@ export class AgentCalls {
     }
     const how = { patient: served.streaming, counted: true, kind: 'others' } as const
     const admit = (stream: ServerStream) => this.#admit(stream, connection, how)
-    const serve = async (stream: ServerStream, { agent, leave }: Admitted, span?: RpcSpan) => {
+    const serve = (stream: ServerStream, agent: Agent, span?: RpcSpan) => {
       span?.calls(agent.id)
-      try {
-        return await served.serve(agent, stream, connection.retired)
-      } finally {
-        leave()
-      }
+      return served.serve(agent, stream, connection.retired)
     }
     if (!tracer) return async (stream) => serve(stream, await admit(stream))
     return (stream) =>
       traceAdmitted(tracer, stream, {
         admit: () => admit(stream),
-        serve: (admitted, span) => serve(stream, admitted, span),
+        serve: (agent, span) => serve(stream, agent, span),
       })
   }
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
     const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels' } as const
-    const { agent, leave } = await this.#admit(stream, connection, how)
+    const agent = await this.#admit(stream, connection, how)
     try {
       await serveConnect(this.#components.connect, { agent, connection, stream })
     } catch (error) {
       // else the tunnel's call has ended it
       if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
       throw error
-    } finally {
-      leave()
     }
   }
 
@@ -93,13 +80,13 @@ export class AgentCalls {
     stream: ServerStream,
     connection: AgentConnection,
     how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'others' },
-  ): Promise<Admitted> {
+  ): Promise<Agent> {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
-      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
+      stream.onClosed(this.#components.openStreams.enter(agent.id, how.kind, bytes))
       stream.session.window.widen()
-      return { agent, leave }
+      return agent
     } catch (error) {
       this.#countRefusal(stream, error)
       throw error

@@ -58,7 +58,11 @@ export class Authenticator {
     }
   }
 
-  async #ask(token: string, { patient, from }: { patient: boolean; from?: string }, signal: AbortSignal): Promise<Agent> {
+  async #ask(
+    token: string,
+    { patient, from }: { patient: boolean; from?: string },
+    signal: AbortSignal,
+  ): Promise<Agent> {
     try {
       return await this.#directory.agentByToken(token, signal, from)
     } catch (error) {

@@ -8,7 +8,7 @@ import type { Replicas } from '../../router/replicas.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 export interface FrontRedirectComponents {
-  readonly tunnels: Pick<Tunnels, 'look'>
+  readonly tunnels: Pick<Tunnels, 'holds'>
   readonly membership: Pick<Membership, 'row'>
   readonly replicas: Pick<Replicas, 'ways'>
 }
@@ -49,7 +49,7 @@ export class FrontRedirect {
     const said = headers[accelHeader]
     if (typeof said !== 'string' || !sameHash(tokenHash(said), this.#secretHash)) return undefined
     const { tunnels, membership, replicas } = this.#components
-    if (tunnels.look(agentId, kubernetesApiMethod).living > 0) return undefined
+    if (tunnels.holds(agentId)) return undefined
     const [best] = replicas.ways(agentId, kubernetesApiMethod)
     if (best?.link.reach !== 'reachable') return undefined
     const { name, state } = membership.row(best.instance)?.head ?? {}

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { AgentConnection, defaultLiveness } from '../../../../src/kas/tunnels/agent-connection.ts'
+import type { AgentId } from '../../../../src/proto/call.ts'
 import type { ServerSession } from '../../../../src/proto/grpc/server-session.ts'
 
 const { busySilenceMs, busyPingTimeoutMs, idleSilenceMs, idlePingTimeoutMs } = defaultLiveness
@@ -48,4 +49,22 @@ t.test('a call that comes after the PING of an idle connection does not wait for
   t.equal(told.destroyed, false)
   connection.check(idleSilenceMs + busyPingTimeoutMs, 0)
   t.equal(told.destroyed, true)
+})
+
+t.test('a change that concerns one agent ends the idle tunnels of that one', async (t) => {
+  const { connection } = silentConnection()
+  const ended: bigint[] = []
+  const [good, evil] = [42n as AgentId, 43n as AgentId]
+  for (const agentId of [good, evil]) {
+    connection.onRenew(agentId, () => {
+      ended.push(agentId)
+      return true
+    })
+  }
+  connection.renew(new Set([44n as AgentId]))
+  t.same([ended, connection.renewals], [[], 0], 'one that it does not carry')
+  connection.renew(new Set([evil]))
+  t.same([ended, connection.renewals], [[evil], 1])
+  connection.renew()
+  t.same(ended, [evil, good, evil])
 })

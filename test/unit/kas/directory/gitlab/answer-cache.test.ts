@@ -19,7 +19,7 @@ class PutBackClock extends ManualClock {
   }
 }
 
-function ground(options: Partial<AnswerCacheOptions> = {}) {
+function ground(options: Partial<AnswerCacheOptions<string>> = {}) {
   const clock = new PutBackClock()
   const cache = new AnswerCache<string>(
     { clock },

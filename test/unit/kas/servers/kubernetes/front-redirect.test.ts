@@ -18,7 +18,7 @@ interface Known {
 function redirectOf({ living = 0, ways = [] }: Known) {
   return new FrontRedirect(
     {
-      tunnels: { look: () => ({ idle: 0, waiting: 0, living }) },
+      tunnels: { holds: () => living > 0 },
       replicas: {
         ways: () =>
           ways.map(({ name, reach = 'reachable' }) => ({ instance: name, link: { reach } }) as unknown as Way),
@@ -74,7 +74,7 @@ t.test('not where this replica is as good, or no other is sure to be there', asy
 t.test('the secret is read from its file', async (t) => {
   const file = (content: string) => `${t.testdir({ secret: content })}/secret`
   const cluster = { membership: { name: 'kas-0', row: () => undefined }, replicas: { ways: () => [] } }
-  const tunnels = { look: () => ({ idle: 0, waiting: 0, living: 0 }) }
+  const tunnels = { holds: () => false }
   t.same(await frontRedirect(cluster, { tunnels, file: undefined }), {}, 'off')
   t.same(await frontRedirect(undefined, { tunnels, file: file(secret) }), {}, 'alone')
   t.ok((await frontRedirect(cluster, { tunnels, file: file(`${secret}\n`) })).redirect)
