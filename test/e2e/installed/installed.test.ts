@@ -1,10 +1,11 @@
 import { execFile } from 'node:child_process'
 import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { Warden } from '../../../dev/control-plane/warden.ts'
 import {
   foreignEnvironment,
   type Installation,
@@ -31,7 +32,9 @@ const withoutOld = /^v2[0-3]\./.test(oldVersion) ? false : 'needs a Node from 20
 t.jobs = 2 // either mostly waits: npm for files, the stack for its replicas
 
 const folder = realpathSync(await mkdtemp(join(tmpdir(), 'kas-installed-')))
-t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
+const warden = new Warden({ folders: [folder] })
+await warden.start()
+t.teardown(() => warden.stop())
 const packed = join(folder, 'packed')
 await mkdir(packed)
 const tarball = await packProject(packed)
