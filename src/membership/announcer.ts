@@ -27,6 +27,8 @@ export class Announcer {
   #batch: (() => void) | undefined
   #silence: (() => void) | undefined
   #running = false
+  /** somebody waits for the version, changed or not */
+  #asked = false
 
   constructor(components: AnnouncerComponents, timers: MembershipTimers) {
     this.#components = components
@@ -38,19 +40,32 @@ export class Announcer {
     this.#beatAfterSilence()
   }
 
-  /** Publishes within the time of a batch: what changed, else a beat. */
+  /** Publishes what has changed, within the time of a batch. */
   soon(): void {
     if (!this.#running) return
-    this.#batch ??= this.#components.clock.after(this.#timers.batchMs, () => this.now())
+    this.#batch ??= this.#components.clock.after(this.#timers.batchMs, () => this.#publish())
   }
 
+  /** As `soon`, and a beat if nothing has changed. */
+  versionSoon(): void {
+    this.#asked = true
+    this.soon()
+  }
+
+  /** Publishes what has changed, else a beat. */
   now(): void {
+    this.#asked = true
+    this.#publish()
+  }
+
+  #publish(): void {
     this.#batch?.()
     this.#batch = undefined
     if (!this.#running) return
     const { own, gather } = this.#components
     gather()
-    if (!own.changed) this.#tell({ kind: 'beat', version: own.version })
+    if (!own.changed && this.#asked) this.#tell({ kind: 'beat', version: own.version })
+    this.#asked = false
     for (let deltas = 0; deltas < maxDeltasPerBatch; deltas++) {
       const delta = own.takeDelta(maxDeltaBytes)
       if (!delta) return

@@ -135,7 +135,7 @@ export class GossipRules {
 
   /** It will hear what is published from now on: what it missed before, it learns from the version. */
   subscribed(): void {
-    this.#announcer.soon()
+    this.#announcer.versionSoon()
   }
 
   /**

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { bounds, entryBytes } from '../../src/membership/row.ts'
 import type { AgentId } from '../../src/proto/call.ts'
 import { entry } from '../unit/membership/rows.ts'
 import { startProcess } from './replica-process.ts'
@@ -53,6 +54,23 @@ t.test('a joiner knows all rows when its start resolves', async (t) => {
   c.membership.setState('serving')
   const listed = { ...c, address: `127.0.0.1:${c.membership.port}` }
   await until(a, () => knowsAll(a, [listed]))
+})
+
+t.test('an agent whose connections would fill the row keeps nobody else from being told', async (t) => {
+  const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
+  const evil = 666n as AgentId
+  const methods = (i: number) => Array.from({ length: 256 }, (_, k) => `/e${i}.${k}/`.padEnd(500, 'x'))
+  for (let i = 0; i < 580; i++) a.membership.addConnection(entry(`e${i}`, 666, { methods: methods(i) }))
+  a.membership.addConnection(entry('good', 42))
+  await until(b, () => holds(b, a))
+  await until(b, () => b.membership.holders(evil).length === 1)
+  const bytes = b.membership.holders(evil).flatMap(({ connections }) => connections.map(entryBytes))
+  t.ok(bytes.reduce((sum, one) => sum + one, 0) <= bounds.agentBytes)
+  t.ok((await a.metric('kas_row_held_back_total', { reason: 'rate' })) > 0)
+  const pulled = await b.metric('kas_row_pulls_total', { result: 'ok' })
+  for (let i = 0; i < 580; i++) a.membership.removeConnection(`e${i}`)
+  await until(b, () => b.membership.holders(evil).length === 0)
+  t.equal(await b.metric('kas_row_pulls_total', { result: 'ok' }), pulled, 'no row is fetched for it')
 })
 
 t.test('its own address in the list is recognised, also behind a way that it does not know', async (t) => {

@@ -57,6 +57,21 @@ t.test('a beat after 2 s of silence, and each time again; news put it off', asyn
   t.strictSame(kinds(a), ['beat', 'delta', 'beat'])
 })
 
+t.test('nothing is published where nothing has changed, unless a version is asked for', async (t) => {
+  const {
+    network: net,
+    replicas: [a],
+  } = await network(t, 'a', 'b')
+  a.rules.ownChanged()
+  await net.advance(60)
+  t.strictSame(kinds(a), [])
+  a.rules.subscribed()
+  await net.advance(60)
+  t.strictSame(kinds(a), ['beat'])
+  a.rules.ownChanged({ now: true })
+  t.strictSame(kinds(a), ['beat', 'beat'])
+})
+
 t.test('a lost delta is seen by the next, and the row fetched, once', async (t) => {
   const {
     network: net,
