@@ -7,7 +7,7 @@ import {
   RowPartSchema,
   RowStartSchema,
 } from '../proto/gen/replica_pb.ts'
-import { bounds, type ConnectionEntry, type InstanceId, outOfBounds, type RowSnapshot } from './row.ts'
+import { bounds, type ConnectionEntry, entryBytes, type InstanceId, outOfBounds, type RowSnapshot } from './row.ts'
 import { entryOf, entryToMessage, headOf, headToMessage, versionOf } from './row-codec.ts'
 
 /** A row on its way from its owner: parts of some 64 KiB, so that neither side is busy with one for long. */
@@ -17,7 +17,6 @@ export const rowProtocol = '/kas/row/1'
 const partBytes = 64 * 1024
 /** a part with the largest entry in it */
 const maxPartBytes = 512 * 1024
-const maxStreamBytes = bounds.rowBytes * 2
 const lengthBytes = 4
 
 /** Sends the row and ends the stream; waits where the other side does not read. */
@@ -39,7 +38,7 @@ function* parts({ instance, version, head, connections }: RowSnapshot): Generato
   let bytes = 0
   for (const [i, entry] of connections.entries()) {
     batch.push(entry)
-    bytes += entry.agentMeta.length + entry.methods.reduce((sum, method) => sum + method.length, 100)
+    bytes += entryBytes(entry)
     if (bytes < partBytes && i < connections.length - 1) continue
     const value = create(ConnectionsSchema, { connections: batch.map(entryToMessage) })
     yield create(RowPartSchema, { part: { case: 'connections', value } })
@@ -67,7 +66,7 @@ export async function readRow(
   for await (const chunk of stream) {
     const bytes = chunk.subarray()
     total += bytes.length
-    if (total > maxStreamBytes) throw outOfBounds('the size of a row')
+    if (total > bounds.heardRowBytes) throw outOfBounds('the size of a row')
     rest = rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([rest, bytes])
     while (rest.length >= lengthBytes) {
       const length = rest.readUInt32BE()
@@ -85,6 +84,7 @@ class RowReader {
   row: RowSnapshot | undefined
   readonly #owner: InstanceId
   readonly #connections: ConnectionEntry[] = []
+  #bytes = 0
   #start: Pick<RowSnapshot, 'version' | 'head'> | undefined
 
   constructor(owner: InstanceId) {
@@ -97,10 +97,16 @@ class RowReader {
         throw outOfBounds('the owner of a row')
       this.#start = { version: versionOf(part.value.version), head: headOf(part.value.head) }
     } else if (part.case === 'connections') {
-      for (const connection of part.value.connections) this.#connections.push(entryOf(connection))
+      for (const connection of part.value.connections) this.#add(entryOf(connection))
     } else if (part.case === 'end') {
       if (!this.#start || part.value.connections !== this.#connections.length) throw outOfBounds('the end of a row')
       this.row = { instance: this.#owner, ...this.#start, connections: this.#connections }
     } // what a later version adds is skipped
+  }
+
+  #add(entry: ConnectionEntry): void {
+    this.#bytes += entryBytes(entry)
+    if (this.#bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    this.#connections.push(entry)
   }
 }

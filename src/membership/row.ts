@@ -93,7 +93,10 @@ export const bounds = {
   connectionsOfAgent: 1000,
   /** of what one agent has in a row, as its owner keeps it: an older version knows no such bound */
   agentBytes: 256 * 1024,
+  /** as its owner counts */
   rowBytes: 64 * 1024 * 1024,
+  /** of a row of another: an older version counts less for an entry than this one */
+  heardRowBytes: 128 * 1024 * 1024,
   instances: 256,
 } as const
 

@@ -105,7 +105,7 @@ class TableRow implements Row {
 
   /** @throws KasError INVALID_MESSAGE */
   checkBounds(agentIds: Iterable<AgentId>): void {
-    if (this.#bytes > bounds.rowBytes) throw outOfBounds('the size of a row')
+    if (this.#bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
     for (const agentId of agentIds) {
       const count = this.byAgent.get(agentId)?.byId.size ?? 0
       if (count > bounds.connectionsOfAgent) throw outOfBounds('the number of connections of an agent')

@@ -221,3 +221,13 @@ t.test('what an agent serves at a replica is put together once for all who ask, 
   table.apply(a, { from: 2, to: 3, removed: [], added: [entry('1', 42, { methods: ['/x.Y/Z'] })] })
   t.strictSame(held()?.methods, new Set(['/x.Y/Z']))
 })
+
+t.test('a row of an older version that one agent fills is taken', async (t) => {
+  const table = new Table()
+  const methods = Array.from({ length: bounds.methods }, (_, i) => `/${i}/`.padEnd(255, 'x'))
+  const connections = Array.from({ length: bounds.connectionsOfAgent }, (_, i) => entry(`c${i}`, 42, { methods }))
+  const snapshot = { instance: a, version: 1, head, connections: [...connections, entry('good', 43)] }
+  t.type(table.put(snapshot), 'object')
+  t.equal(table.holders(agent(43)).length, 1)
+  t.equal(table.holders(agent(42))[0]?.methods.size, bounds.methods)
+})
