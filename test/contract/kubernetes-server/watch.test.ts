@@ -38,7 +38,8 @@ async function start(t: Test, options: Partial<KubernetesServerOptions> = {}, cl
   t.teardown(() => server.stop(AbortSignal.abort()))
   await server.start()
   const { port } = server.address as AddressInfo
-  const open = (more: { autoPong?: boolean } = {}) => WatchClient.open(t, port, { headers, ...more })
+  const open = (more: { autoPong?: boolean; headers?: Record<string, string> } = {}) =>
+    WatchClient.open(t, port, { headers, ...more })
   return { server, clock, world, watches: cluster, open, port, log }
 }
 
@@ -226,6 +227,36 @@ t.test('bounds: watches, and events that have not come whole', async (t) => {
   client.watch('d')
   ;(await watches.nth(2)).event('d')
   t.equal(await client.nextName(), 'd: d', 'a place is free again')
+})
+
+t.test('what is kept is bounded over all WebSockets of an agent, and other agents have their own', async (t) => {
+  const { watches, open } = await start(t, { limits: { maxWatchAgentBytes: 2000 } })
+  const clients = [(await open()).watch('a'), (await open()).watch('b'), (await open()).watch('c')] as const
+  const cluster = await Promise.all([0, 1, 2].map((n) => watches.nth(n)))
+  const other = (await open({ headers: { Authorization: 'Bearer pat:43:as-user' } })).watch('other')
+  for (const watch of cluster) watch.say('x'.repeat(700))
+  const refused = await Promise.race(clients.map((client) => client.next()))
+  t.match(refused, { error: { object: { message: /larger than max \(2484 vs\. 2000\)/ } } })
+  ;(await watches.nth(3)).say('{"type":"ADDED",').say(`"object":{"metadata":{"name":"${'y'.repeat(1200)}"}}}\n`)
+  t.equal(await other.nextName(), `other: ${'y'.repeat(1200)}`)
+  for (const { socket } of clients) {
+    socket.close()
+    await once(socket, 'close')
+  }
+  await Promise.all(cluster.map((watch) => watch.cancelled))
+  const next = (await open()).watch('d')
+  ;(await watches.nth(4)).say('{"type":"ADDED",').say(`"object":{"metadata":{"name":"${'z'.repeat(1200)}"}}}\n`)
+  t.equal(await next.nextName(), `d: ${'z'.repeat(1200)}`, 'who has closed holds nothing')
+})
+
+t.test('an event of millions of levels is refused at once', async (t) => {
+  const { watches, open } = await start(t)
+  const client = (await open()).watch('evil').watch('good')
+  const [evil, good] = [await watches.nth(0), await watches.nth(1)]
+  evil.say(`{"type":"ADDED","object":${'['.repeat(3 << 20)}`).say(`${']'.repeat(3 << 20)}}\n`)
+  t.match(await client.next(), { watchId: 'evil', error: { object: { message: /an event of the watch is not one/ } } })
+  good.event('x')
+  t.equal(await client.nextName(), 'good: x')
 })
 
 // wire: access.again

@@ -14,6 +14,8 @@ export interface KubernetesLimits {
   readonly maxWatchMessageBytes: number
   /** bytes of events that have not come whole yet, of all watches of one WebSocket; so an event is not longer either */
   readonly maxWatchPartialBytes: number
+  /** the same of all WebSockets that watch one agent: who has it can open any number of them, and read none */
+  readonly maxWatchAgentBytes: number
   /** bytes that wait for a client of watches before the clusters are held up */
   readonly maxWatchUnsentBytes: number
   /** from one ping of a client of watches to the next; one that gave no sign of life since the last is cut. ms */
@@ -30,6 +32,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)
   maxWatchMessageBytes: 64 * 1024,
   maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, in JSON somewhat more
+  maxWatchAgentBytes: 32 * 1024 * 1024,
   maxWatchUnsentBytes: 256 * 1024,
   watchPingMs: 30_000, // balancers cut what is silent for 60 s
   watchCloseMs: 1000,

@@ -1,22 +1,27 @@
 import { KasError } from '../../../../lib/errors.ts'
 
-/** What is kept of events that have not come whole, or not been sent, over all watches of one connection. */
+/** What is kept of events that have not come whole, or not been sent: of one connection, or of all to one agent. */
 export class PartialBytes {
   readonly #maxBytes: number
+  readonly #shared: PartialBytes | undefined
   #bytes = 0
 
-  constructor(maxBytes: number) {
+  /** @param shared - counts them too */
+  constructor(maxBytes: number, shared?: PartialBytes) {
     this.#maxBytes = maxBytes
+    this.#shared = shared
   }
 
   /** @throws KasError MESSAGE_TOO_LARGE, then nothing was taken */
   take(bytes: number): void {
     const sum = this.#bytes + bytes
     if (sum > this.#maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: sum, maxBytes: this.#maxBytes })
+    this.#shared?.take(bytes)
     this.#bytes = sum
   }
 
   give(bytes: number): void {
+    this.#shared?.give(bytes)
     this.#bytes -= bytes
   }
 }

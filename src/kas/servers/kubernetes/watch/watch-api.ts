@@ -2,7 +2,7 @@ import { type WebSocket, WebSocketServer } from 'ws'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import { type Forward, noMetadata } from '../../../../proto/call.ts'
+import { type AgentId, type Forward, noMetadata } from '../../../../proto/call.ts'
 import { encodeHttpRequest, type Headers, kubernetesApiMethod } from '../../../../proto/http-over-grpc.ts'
 import type { Directory, Impersonation } from '../../../directory/directory.ts'
 import { noUsage, type Usage } from '../../../directory/usage.ts'
@@ -15,6 +15,7 @@ import type { KubernetesMetrics } from '../metrics.ts'
 import type { RequestHead } from '../request-head.ts'
 import { bodilessMessages } from '../request-messages.ts'
 import type { RequestSpan } from '../request-span.ts'
+import { PartialBytes } from './partial-bytes.ts'
 import { WatchConversation } from './watch-conversation.ts'
 import type { WatchRequest } from './watch-message.ts'
 import { WatchSocket } from './watch-socket.ts'
@@ -44,6 +45,8 @@ export class WatchApi {
   readonly #components: WatchApiComponents
   readonly #options: WatchApiOptions
   readonly #webSockets: WebSocketServer
+  /** of agents that are being watched */
+  readonly #kept = new Map<AgentId, { readonly bytes: PartialBytes; sockets: number }>()
 
   constructor(components: WatchApiComponents, options: WatchApiOptions) {
     this.#components = components
@@ -86,6 +89,7 @@ export class WatchApi {
       {
         socket,
         out: new WatchSocket(socket, clock, limits),
+        keptOfAgent: this.#keptOfAgent(credentials.agentId, socket),
         authorize: async (signal) => {
           const { impersonation, access } = await authorize(directory, credentials, signal)
           countAccess(usage ?? noUsage, access)
@@ -110,6 +114,20 @@ export class WatchApi {
       },
       limits,
     )
+  }
+
+  #keptOfAgent(agentId: AgentId, socket: WebSocket): PartialBytes {
+    const kept = this.#kept.get(agentId) ?? {
+      bytes: new PartialBytes(this.#options.limits.maxWatchAgentBytes),
+      sockets: 0,
+    }
+    this.#kept.set(agentId, kept)
+    kept.sockets++
+    socket.once('close', () => {
+      kept.sockets--
+      if (kept.sockets === 0) this.#kept.delete(agentId)
+    })
+    return kept.bytes
   }
 
   #upgrade(exchange: Exchange, header: Headers): WebSocket {

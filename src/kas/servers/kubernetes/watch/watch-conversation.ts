@@ -19,6 +19,8 @@ import type { WatchSocket } from './watch-socket.ts'
 export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: WatchSocket
+  /** what is kept for all WebSockets of the agent */
+  readonly keptOfAgent: PartialBytes
   /** as whom the caller may watch now; throws what it is refused with */
   authorize(signal: AbortSignal): Promise<Impersonation | undefined>
   open(request: WatchRequest, impersonation: Impersonation | undefined, signal: AbortSignal): Promise<Reply>
@@ -45,7 +47,7 @@ export class WatchConversation {
   constructor(components: WatchConversationComponents, limits: KubernetesLimits) {
     this.#components = components
     this.#limits = limits
-    this.#kept = new PartialBytes(limits.maxWatchPartialBytes)
+    this.#kept = new PartialBytes(limits.maxWatchPartialBytes, components.keptOfAgent)
     components.socket.on('message', (data, isBinary) => this.#hear(String(data), isBinary))
   }
 

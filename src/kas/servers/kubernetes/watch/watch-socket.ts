@@ -39,17 +39,15 @@ export class WatchSocket {
   /** Undefined: go on; a promise: when the client has taken it, or is gone. */
   send(text: string): Promise<void> | undefined {
     if (this.#socket.readyState !== this.#socket.OPEN) return this.#closed
-    if (this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes) {
-      this.#socket.send(text)
-      return undefined
-    }
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(this.#limits.upgradedWriteTimeoutMs, () => this.#socket.terminate())
-      this.#socket.send(text, () => {
-        cancel()
-        resolve()
-      })
-    })
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#socket.send(text, () => resolve())
+    return this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes ? undefined : this.#withDeadline(promise)
+  }
+
+  async #withDeadline(sent: Promise<void>): Promise<void> {
+    const cancel = this.#clock.after(this.#limits.upgradedWriteTimeoutMs, () => this.#socket.terminate())
+    await sent
+    cancel()
   }
 
   close(code: number, reason: string): void {

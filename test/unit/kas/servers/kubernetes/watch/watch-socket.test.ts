@@ -1,0 +1,57 @@
+import { EventEmitter } from 'node:events'
+import t from 'tap'
+import type { WebSocket } from 'ws'
+import { defaultKubernetesLimits } from '../../../../../../src/kas/servers/kubernetes/kubernetes-limits.ts'
+import { WatchSocket } from '../../../../../../src/kas/servers/kubernetes/watch/watch-socket.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+/** A client that takes what it is sent when the test says so. */
+class SlowClient extends EventEmitter {
+  readonly OPEN = 1
+  readyState = 1
+  bufferedAmount = 0
+  terminated = false
+  readonly #sent: (() => void)[] = []
+
+  send(text: string, sent: () => void): void {
+    this.bufferedAmount += text.length
+    this.#sent.push(sent)
+  }
+
+  takeAll(): void {
+    this.bufferedAmount = 0
+    for (const sent of this.#sent.splice(0)) sent()
+  }
+
+  terminate(): void {
+    this.terminated = true
+  }
+}
+
+t.test('who sends goes on while little waits, and waits for its own message beyond that', async (t) => {
+  const clock = new ManualClock()
+  const client = new SlowClient()
+  const socket = new WatchSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
+  t.equal(socket.send('x'), undefined)
+  const large = socket.send('y'.repeat(defaultKubernetesLimits.maxWatchUnsentBytes))
+  let taken = false
+  void large?.then(() => {
+    taken = true
+  })
+  clock.advance(defaultKubernetesLimits.upgradedWriteTimeoutMs - 1)
+  t.notOk(taken, 'it counts as kept for so long')
+  client.takeAll()
+  await large
+  t.equal(socket.send('z'), undefined)
+  clock.advance(1)
+  t.notOk(client.terminated, 'no dead-line is left')
+})
+
+t.test('a client that does not take it is cut', async (t) => {
+  const clock = new ManualClock()
+  const client = new SlowClient()
+  const socket = new WatchSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
+  t.ok(socket.send('y'.repeat(defaultKubernetesLimits.maxWatchUnsentBytes)))
+  clock.advance(defaultKubernetesLimits.upgradedWriteTimeoutMs)
+  t.ok(client.terminated)
+})
