@@ -25,6 +25,8 @@ export const attackNames = [
   'fat-rows',
   'many-headers',
   'idle-connects',
+  'waiting-calls',
+  'slow-readers',
   'made-up-tokens',
 ] as const
 export type AttackName = (typeof attackNames)[number]

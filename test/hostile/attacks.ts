@@ -7,6 +7,8 @@ import { idleConnects } from './attacks/idle-connects.ts'
 import { longErrors } from './attacks/long-errors.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
+import { slowReaders } from './attacks/slow-readers.ts'
+import { waitingCalls } from './attacks/waiting-calls.ts'
 
 /** All that is played. */
 export const attacks: readonly Attack<unknown>[] = [
@@ -17,5 +19,7 @@ export const attacks: readonly Attack<unknown>[] = [
   fatRows,
   manyHeaders,
   idleConnects,
+  waitingCalls,
+  slowReaders,
   madeUpTokens,
 ] as Attack<unknown>[]

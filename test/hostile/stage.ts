@@ -99,3 +99,9 @@ export class EvilUser {
 }
 
 export const told = ({ status, body }: Answered): string => `${status} ${body.slice(0, 300)}`
+
+/** @returns the first answer's status, and its body as far as it came in one piece */
+export function textOf(answers: string): string {
+  const [head = '', body = ''] = answers.split('\r\n\r\n')
+  return `${head.slice('HTTP/1.1 '.length, head.indexOf('\r\n'))} ${body.split('HTTP/1.1')[0]}`
+}

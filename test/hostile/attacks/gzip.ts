@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { type ClientHttp2Session, connect } from 'node:http2'
 import { gzipSync } from 'node:zlib'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { getConfigurationMethod } from '../../../src/kas/modules/configuration/configuration.ts'
@@ -8,7 +6,7 @@ import { ConfigurationRequestSchema } from '../../../src/proto/gen/agent_configu
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { framed } from '../../contract/grpc/raw-peers.ts'
 import { type Attack, over } from '../attack.ts'
-import { dial, type Stage } from '../stage.ts'
+import { dialStreams } from '../raw-streams.ts'
 
 interface Size {
   /** of a stranger, and as many of the evil tenant */
@@ -22,38 +20,6 @@ const quiet = { skipRegister: true }
 /** read at once; what comes behind it never is */
 const firstMessage = framed(0, toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, quiet)))
 
-function send(session: ClientHttp2Session, method: string, token: string | undefined, body: Buffer): Promise<string> {
-  const stream = session.request(
-    {
-      ':method': 'POST',
-      ':path': method,
-      'content-type': 'application/grpc',
-      te: 'trailers',
-      'grpc-encoding': 'gzip',
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-    },
-    { endStream: false },
-  )
-  let refusal = 'the stream was ended without a word'
-  const hear = (headers: Record<string, unknown>) => {
-    if (headers['grpc-status'] !== undefined) refusal = `${headers['grpc-status']} ${headers['grpc-message']}`
-  }
-  stream.on('error', () => undefined)
-  stream.on('response', hear)
-  stream.on('trailers', hear)
-  stream.resume()
-  stream.write(body)
-  return new Promise((resolve) => stream.once('close', () => resolve(refusal)))
-}
-
-async function open(stage: Stage): Promise<ClientHttp2Session> {
-  const socket = dial(stage.ca, stage.holder.agents, ['h2'])
-  const session = connect('https://kas.test', { createConnection: () => socket })
-  session.on('error', () => undefined)
-  await once(session, 'connect')
-  return session
-}
-
 export const gzip: Attack<Size> = {
   name: 'gzip',
   what: 'messages of 4 KiB that are 4 MiB once decompressed, of a stranger and of an agent, never read',
@@ -62,15 +28,18 @@ export const gzip: Attack<Size> = {
   cheap: { streams: 48, messages: 4 },
   full: { streams: 120, messages: 4 },
   async play(stage, { streams, messages }, signal) {
-    const [stranger, tenant] = [await open(stage), await open(stage)]
+    const [stranger, tenant] = [await dialStreams(stage, stage.holder), await dialStreams(stage, stage.holder)]
     const bombs = Buffer.concat(Array.from({ length: messages }, () => bomb))
+    const all = Buffer.concat([firstMessage, bombs])
     try {
-      for (let i = 0; i < streams; i++) {
-        void send(tenant, getConfigurationMethod, stage.evil.agentToken, Buffer.concat([firstMessage, bombs]))
-      }
-      const refused = Array.from({ length: streams }, () => send(stranger, connectMethod, undefined, bombs))
+      for (let i = 0; i < streams; i++) void tenant.open(getConfigurationMethod, stage.evil.agentToken).write(all)
+      const refused = Array.from({ length: streams }, () => {
+        const stream = stranger.open(connectMethod, undefined)
+        void stream.write(bombs)
+        return stream.refused
+      })
       const [refusal = ''] = await abortable(Promise.all(refused), signal)
-      await abortable(send(tenant, connectMethod, undefined, Buffer.alloc(0)), signal) // all before it has been read
+      await abortable(tenant.open(connectMethod, undefined).refused, signal) // all before it has been read
       return over(refusal)
     } finally {
       stranger.destroy()

@@ -4,7 +4,7 @@ import type { TLSSocket } from 'node:tls'
 import { abortable } from '../../../src/lib/signals.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import type { Attack } from '../attack.ts'
-import { dial, dialAgent, type Stage } from '../stage.ts'
+import { dial, dialAgent, type Stage, textOf } from '../stage.ts'
 
 interface Size {
   /** of agents, a tunnel each */
@@ -31,12 +31,6 @@ async function call(stage: Stage, count: number): Promise<{ socket: TLSSocket; s
   const status = once(socket, 'data').then(([data]) => textOf(String(data)))
   status.catch(() => undefined) // it was cut, or the attack is over
   return { socket, status }
-}
-
-/** @returns the first answer's status, and its body as far as it came in one piece */
-function textOf(answers: string): string {
-  const [head = '', body = ''] = answers.split('\r\n\r\n')
-  return `${head.slice('HTTP/1.1 '.length, head.indexOf('\r\n'))} ${body.split('HTTP/1.1')[0]}`
 }
 
 export const madeUpTokens: Attack<Size> = {

@@ -1,0 +1,56 @@
+import { once } from 'node:events'
+import { type ClientHttp2Session, connect } from 'node:http2'
+import type { ReplicaPorts } from '../../dev/start/ports.ts'
+import { dial, type Stage } from './stage.ts'
+
+/** A call whose bytes are the attack's own. */
+export interface RawStream {
+  /** `code text` of its status; never rejects */
+  readonly refused: Promise<string>
+  /** Resolves once there is room for more, or the stream has ended. */
+  write(bytes: Buffer): Promise<void>
+}
+
+export interface RawStreams {
+  /** @param token - undefined: none */
+  open(method: string, token: string | undefined): RawStream
+  destroy(): void
+}
+
+/** An HTTP/2 connection to 8150 with nothing on top that would keep to gRPC. */
+export async function dialStreams({ ca }: Stage, { agents }: ReplicaPorts): Promise<RawStreams> {
+  const socket = dial(ca, agents, ['h2'])
+  const session = connect('https://kas.test', { createConnection: () => socket })
+  session.on('error', () => undefined)
+  await once(session, 'connect')
+  return { open: (method, token) => open(session, method, token), destroy: () => session.destroy() }
+}
+
+function open(session: ClientHttp2Session, method: string, token: string | undefined): RawStream {
+  const stream = session.request(
+    {
+      ':method': 'POST',
+      ':path': method,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'grpc-encoding': 'gzip',
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+    { endStream: false },
+  )
+  let refusal = 'ended without a word'
+  const hear = (headers: Record<string, unknown>) => {
+    if (headers['grpc-status'] !== undefined) refusal = `${headers['grpc-status']} ${headers['grpc-message']}`
+  }
+  stream.on('error', () => undefined)
+  stream.on('response', hear)
+  stream.on('trailers', hear)
+  stream.resume()
+  const refused = new Promise<string>((resolve) => stream.once('close', () => resolve(refusal)))
+  const write = (bytes: Buffer) =>
+    new Promise<void>((resolve) => {
+      stream.write(bytes, () => resolve())
+      stream.once('close', () => resolve())
+    })
+  return { refused, write }
+}
