@@ -27,6 +27,8 @@ export const attackNames = [
   'idle-connects',
   'waiting-calls',
   'slow-readers',
+  'half-messages',
+  'half-websockets',
   'made-up-tokens',
 ] as const
 export type AttackName = (typeof attackNames)[number]

@@ -3,6 +3,8 @@ import { badMetadata } from './attacks/bad-metadata.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRows } from './attacks/fat-rows.ts'
 import { gzip } from './attacks/gzip.ts'
+import { halfMessages } from './attacks/half-messages.ts'
+import { halfWebSockets } from './attacks/half-websockets.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { longErrors } from './attacks/long-errors.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
@@ -21,5 +23,7 @@ export const attacks: readonly Attack<unknown>[] = [
   idleConnects,
   waitingCalls,
   slowReaders,
+  halfMessages,
+  halfWebSockets,
   madeUpTokens,
 ] as Attack<unknown>[]
