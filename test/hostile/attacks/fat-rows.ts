@@ -6,8 +6,9 @@ interface Size {
   readonly connections: number
 }
 
+/** as many and as long as one descriptor may name */
 const methods = 250
-const nameLength = 200
+const nameLength = 100
 const atOnce = 8
 
 /** Names that no other connection has: what is told to the other replicas cannot be shared. */

@@ -1,29 +1,39 @@
 import { abortable } from '../../../src/lib/signals.ts'
+import type { FakeAgent } from '../../support/fake-agent.ts'
 import type { Attack } from '../attack.ts'
 import { dialAgent, heard } from '../stage.ts'
 
 interface Size {
   readonly streams: number
-  readonly connections: number
 }
+
+/** fewer than kas takes on one connection: what is beyond would wait here, and not there */
+const perConnection = 500
 
 export const idleConnects: Attack<Size> = {
   name: 'idle-connects',
   what: 'idle tunnels of one agent by the thousand, which all end at once',
   refusal: /tunnels|streams/,
   counter: 'kas_agents_refused_total{reason="too_many_streams"}',
-  cheap: { streams: 4000, connections: 2 },
-  full: { streams: 30_000, connections: 3 },
-  async play(stage, { streams, connections }, signal) {
-    const agents = await Promise.all(Array.from({ length: connections }, () => dialAgent(stage, stage.holder)))
+  cheap: { streams: 4000 },
+  full: { streams: 30_000 },
+  async play(stage, { streams }, signal) {
     const refusals = new Set<string>()
-    for (let i = 0; i < streams; i++) {
-      const { done } = (agents[i % connections] as (typeof agents)[number]).open()
-      void done.then(({ error }) => error && refusals.add(error.message))
-      if (i % 100 === 99) await abortable(Promise.all(agents.map(heard)), signal)
+    const agents: FakeAgent[] = []
+    const end = async () => agents.forEach((agent) => void agent.close())
+    try {
+      for (let opened = 0; opened < streams; opened += perConnection) {
+        const agent = await dialAgent(stage, stage.holder)
+        agents.push(agent)
+        for (let i = 0; i < perConnection; i++) {
+          void agent.open().done.then(({ error }) => error && refusals.add(error.message))
+        }
+        await abortable(heard(agent), signal)
+      }
+    } catch (error) {
+      await end()
+      throw error
     }
-    await abortable(Promise.all(agents.map(heard)), signal)
-    const refusal = [...refusals].join('; ') || `all ${streams} were taken`
-    return { refusal, end: async () => agents.forEach((agent) => void agent.close()) }
+    return { refusal: [...refusals].join('; ') || `all ${streams} were taken`, end }
   },
 }

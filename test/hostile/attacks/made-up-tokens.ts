@@ -15,6 +15,8 @@ interface Size {
 
 /** kas takes 64 on one connection */
 const pipelined = 50
+/** streams: fewer than it takes */
+const perConnection = 500
 const goodAgentId = 42
 
 const madeUp = (prefix: string) => prefix + randomBytes(15).toString('base64url')
@@ -41,16 +43,19 @@ export const madeUpTokens: Attack<Size> = {
   cheap: { agentTokens: 1500, userTokens: 1000 },
   full: { agentTokens: 10_000, userTokens: 3000 },
   async play(stage, { agentTokens, userTokens }, signal) {
-    const agent = await dialAgent(stage, stage.holder)
+    const connections = Array.from({ length: Math.ceil(agentTokens / perConnection) }, () =>
+      dialAgent(stage, stage.holder),
+    )
+    const agents = await Promise.all(connections)
     for (let i = 0; i < agentTokens; i++) {
       const metadata = { authorization: [`Bearer ${madeUp('glagent-')}`] }
-      agent.session.open({ method: connectMethod, metadata })
+      agents[i % agents.length]?.session.open({ method: connectMethod, metadata })
     }
     const calls = await Promise.all(
       Array.from({ length: Math.ceil(userTokens / pipelined) }, () => call(stage, pipelined)),
     )
     const end = async () => {
-      agent.close()
+      for (const agent of agents) agent.close()
       for (const { socket } of calls) socket.destroy()
     }
     try {
