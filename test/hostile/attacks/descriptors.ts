@@ -37,7 +37,7 @@ export const descriptors: Attack<Size> = {
   what: 'a descriptor with thousands of long method names, and many different ones on one connection',
   refusal: /descriptor|method/,
   counter: 'kas_agents_refused_total{reason="invalid_message"}',
-  cheap: { methods: 4500, descriptors: 64 },
+  cheap: { methods: 4500, descriptors: 16 },
   full: { methods: 4500, descriptors: 64 },
   async play(stage, { methods, descriptors }, signal) {
     const [one, other] = [await dialAgent(stage, stage.holder), await dialAgent(stage, stage.holder)]

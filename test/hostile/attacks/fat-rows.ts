@@ -19,7 +19,8 @@ function names(connection: number): string[] {
 export const fatRows: Attack<Size> = {
   name: 'fat-rows',
   what: 'connections of one agent that serve more than a replica\u2019s row has room for',
-  counter: 'kas_row_held_back_total{reason="share"}',
+  refusal: /descriptor/,
+  counter: 'kas_agents_refused_total{reason="invalid_message"}',
   cheap: { connections: 40 },
   full: { connections: 1200 },
   async play(stage, { connections }, signal) {
@@ -42,6 +43,6 @@ export const fatRows: Attack<Size> = {
       await end()
       throw error
     }
-    return { refusal: [...refusals].join('; '), end }
+    return { refusal: [...refusals].join('; ') || `all ${agents.length} were taken`, end }
   },
 }
