@@ -49,6 +49,8 @@ export interface Settled {
 }
 
 const noMethods: readonly string[] = []
+/** of lists that are never changed: a connection offers the same one each time */
+const digests = new WeakMap<readonly string[], string>()
 
 /**
  * What one agent should have in the own row, and brings there as far as its share allows. What came first is told
@@ -110,8 +112,11 @@ export class AgentShare {
     if (!this.#items.has(entry.id) && this.#items.size >= shareBounds.entries) return false
     this.#items.set(entry.id, item)
     const set = this.#setOf(entry)
+    const methods = set?.methods ?? noMethods
     const isNamed = this.#names.has(entry.pod) || this.#names.size < shareBounds.podNames
-    this.#want(item, { ...entry, methods: set?.methods ?? noMethods, pod: isNamed ? entry.pod : '' }, set)
+    const pod = isNamed ? entry.pod : ''
+    const isAsGiven = methods === entry.methods && pod === entry.pod
+    this.#want(item, isAsGiven ? entry : { ...entry, methods, pod }, set)
     this.#blocked.delete(entry.id)
     this.#pending.add(entry.id)
     return true
@@ -215,10 +220,7 @@ export class AgentShare {
 
   #setOf({ role, methods }: ConnectionEntry): MethodSet | undefined {
     if (methods.length === 0) return undefined
-    const digest = createHash('sha256')
-      .update([...methods].sort().join(' '))
-      .digest('base64')
-    const key = `${role} ${digest}`
+    const key = `${role} ${digestOf(methods)}`
     const known = this.#sets.get(key)
     if (known) return known
     const set = { key, methods, carrier: undefined, uses: 0 }
@@ -251,6 +253,17 @@ export class AgentShare {
   #unuse(set: MethodSet | undefined): void {
     if (set && --set.uses === 0) this.#sets.delete(set.key)
   }
+}
+
+/** The same for the same methods in any order. */
+function digestOf(methods: readonly string[]): string {
+  const known = digests.get(methods)
+  if (known !== undefined) return known
+  const digest = createHash('sha256')
+    .update([...methods].sort().join(' '))
+    .digest('base64')
+  digests.set(methods, digest)
+  return digest
 }
 
 function bytesOf(entry: ConnectionEntry | undefined): number {

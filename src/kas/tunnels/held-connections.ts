@@ -98,7 +98,7 @@ function changed(entry: ConnectionEntry, methods: ReadonlySet<string>, pod: Agen
   if (missing.length === 0 && sameAs(entry, pod)) return entry
   return {
     ...entry,
-    methods: [...entry.methods, ...missing],
+    methods: missing.length === 0 ? entry.methods : [...entry.methods, ...missing],
     ...(pod ? { pod: pod.name, role: pod.role } : {}),
   }
 }
