@@ -37,6 +37,7 @@ const bad: Record<string, () => Promise<string | undefined>> = {
   'never expires': () => bearer({ claims: { exp: undefined } }),
   'expires at no number': () => bearer({ claims: { exp: 'never' } }),
   'not yet valid': () => bearer({ claims: { nbf: now() + 30 } }),
+  'longer than any of GitLab, though signed': () => bearer({ claims: { more: 'x'.repeat(8192) } }),
   unsigned: async () => `bearer ${new UnsecuredJWT({}).setAudience('gitlab-kas').setExpirationTime('1m').encode()}`,
   'a byte of the signature changed': async () => {
     const token = await jwt()

@@ -6,6 +6,8 @@ import type { Metadata } from '../../../proto/call.ts'
 
 const algorithms = ['HS256', 'HS384', 'HS512']
 const audience = 'gitlab-kas'
+/** GitLab's have some hundreds: what is longer is not parsed, for anybody may send it. */
+const maxTokenCharacters = 8192
 
 /**
  * Whether a call comes from GitLab: by the JWT in its metadata, signed with the secret that both share. Who issued it
@@ -30,6 +32,10 @@ export class JwtVerifier {
         { code: 'JWT_INVALID' },
         { cause: new Error('authorization metadata is not "Bearer <token>"') },
       )
+    }
+    if (token.length > maxTokenCharacters) {
+      const cause = new Error(`the token has more than ${maxTokenCharacters} characters`)
+      throw new KasError({ code: 'JWT_INVALID' }, { cause })
     }
     try {
       await jwtVerify(token, this.#key, {
