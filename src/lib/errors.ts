@@ -187,6 +187,11 @@ const table = {
     429,
     (d) => `More than ${d.limit} calls wait for this agent. Please try again later`,
   ),
+  TOO_MUCH_UNREAD: row<{ limit: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    (d) => `More than ${d.limit} bytes from this agent wait to be read. Please try again later`,
+  ),
   TUNNEL_LOST: row<{ delivery: Delivery }>(Code.UNAVAILABLE, 502, 'The connection of the agent was lost'),
   SHUTTING_DOWN: row(Code.UNAVAILABLE, 503, 'kas is shutting down'),
   CANCELLED: row<{ detail?: string }>(Code.CANCELLED, 499, (d) => d.detail ?? 'The caller left'),

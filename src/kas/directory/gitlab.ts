@@ -45,7 +45,10 @@ const defaults = { pauseMs: 1000, maxPauseMs: 10_000 }
 /** Tokens that are revoked together are told of together. ms */
 const settleMs = 2000
 
-/** A token travels in a header: printable, and no longer than GitLab's web server takes. */
+/** Of a token or a cookie: GitLab's web server takes no longer ones. characters */
+const maxCredentialLength = 8192
+
+/** A token travels in a header: printable. */
 const sendableToken = /^[\x21-\x7e]{1,8192}$/
 
 /**
@@ -168,7 +171,9 @@ export class GitlabDirectory implements Directory, Service {
   ): Promise<UserGrant> {
     const csrfToken = credential.type === 'session_cookie' ? credential.csrfToken : ''
     const key = hashOf(String(agentId), credential.type, credential.key, csrfToken)
-    if (credential.key === '') throw new KasError({ code: 'USER_UNAUTHORIZED' })
+    if (credential.key === '' || credential.key.length > maxCredentialLength) {
+      throw new KasError({ code: 'USER_UNAUTHORIZED' })
+    }
     const ask = (asking: AbortSignal, isKnown: boolean) =>
       this.#inTurn('users', { secret: credential.key, from, isKnown }, (turn) =>
         askUserAccess(this.#client, { agentId, credential, turn }, asking),

@@ -1,6 +1,7 @@
 import { KasError } from '../../lib/errors.ts'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../proto/call.ts'
 import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
+import type { HeldBytes } from '../../proto/grpc/held-bytes.ts'
 import { KnownMessages } from '../../proto/known-messages.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
 
@@ -22,14 +23,18 @@ export class HandOverStream {
   #isDone = false
   #unbind: (() => void) | undefined
 
-  /** @throws KasError TUNNEL_LOST (delivery none) */
-  constructor(session: ClientSession, call: Call, handOver: HandOver) {
+  /**
+   * @param held - where what the caller does not take is counted
+   * @throws KasError TUNNEL_LOST (delivery none)
+   */
+  constructor(session: ClientSession, call: Call, handOver: HandOver, held?: HeldBytes) {
     const answer = Promise.withResolvers<Answer>()
     this.answer = answer.promise
     this.#eager = handOver.eager
     this.#stream = session.open({
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
+      ...(held ? { held } : {}),
       onInterim: (metadata) => {
         if (metadata[tunnelKey]?.[0] === 'ready') answer.resolve('ready')
       },

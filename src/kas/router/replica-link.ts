@@ -4,7 +4,9 @@ import { delay } from '../../lib/signals.ts'
 import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
 import type { Call } from '../../proto/call.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { HeldBytes } from '../../proto/grpc/held-bytes.ts'
 import { RpcSpan } from '../../proto/rpc-span.ts'
+import type { HeldByAgent } from '../held-by-agent.ts'
 import type { HandOver } from './hand-over.ts'
 import { HandOverStream } from './hand-over-stream.ts'
 import { LinkSession } from './link-session.ts'
@@ -19,6 +21,8 @@ export interface ReplicaLinkComponents {
   readonly log: Logger
   /** it became open, unreachable or reachable again */
   readonly onChange: () => void
+  /** what waits of each agent at this replica */
+  readonly heldByAgent?: HeldByAgent
   /** the replica says that it does not know us */
   readonly onUnknown: () => void
   /** what each call that is handed over is told as; absent: nothing is traced */
@@ -126,10 +130,12 @@ export class ReplicaLink {
   async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
     const usable = this.#usable
     if (!usable || signal.aborted) return undefined
-    const { stream, span } = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager })
+    const own = this.#components.heldByAgent?.enter(call.agentId)
+    const { stream, span } = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager }, own?.held)
     this.#calls++
     void stream.done.then(({ error }) => {
       this.#calls--
+      own?.leave()
       span?.end(error)
     })
     const giveUp = () => stream.cancel(KasError.from(signal.reason))
@@ -151,14 +157,19 @@ export class ReplicaLink {
   }
 
   /** Where calls are traced each time that the replica is asked has a span, also those that are in vain. */
-  #open(session: ClientSession, call: Call, handOver: HandOver): { stream: HandOverStream; span?: RpcSpan } {
+  #open(
+    session: ClientSession,
+    call: Call,
+    handOver: HandOver,
+    held?: HeldBytes,
+  ): { stream: HandOverStream; span?: RpcSpan } {
     const { traced } = this.#components
-    if (!traced) return { stream: new HandOverStream(session, call, handOver) }
+    if (!traced) return { stream: new HandOverStream(session, call, handOver, held) }
     const { method, metadata: parent, agentId } = call
     const span = new RpcSpan(traced.tracer, { kind: 'client', method, parent, attributes: traced.attributes })
     span.calls(agentId)
     try {
-      return { stream: new HandOverStream(session, span.call(call), handOver), span }
+      return { stream: new HandOverStream(session, span.call(call), handOver, held), span }
     } catch (error) {
       span.end(KasError.from(error))
       throw error

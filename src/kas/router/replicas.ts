@@ -6,6 +6,7 @@ import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import type { AgentId } from '../../proto/call.ts'
+import { HeldByAgent } from '../held-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
 import { LinkWarnings } from './link-warnings.ts'
 import type { ReplicaIdentity } from './replica-identity.ts'
@@ -44,6 +45,7 @@ export class Replicas implements Service {
   readonly #listeners = new Map<AgentId, Set<() => void>>()
   readonly #onReached: ((instance: InstanceId) => void)[] = []
   readonly #reached = new Set<InstanceId>()
+  readonly #heldByAgent = new HeldByAgent()
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
@@ -159,6 +161,7 @@ export class Replicas implements Service {
         now: () => performance.now(),
         random: Math.random,
         log: log.child({ net_address: address }),
+        heldByAgent: this.#heldByAgent,
         onChange: () => this.#changed(),
         onUnknown: () => membership.announce(),
         ...(tracer ? { traced: { tracer, attributes: serverAttributes(host, port) } } : {}),

@@ -10,6 +10,7 @@ import type { Metadata } from '../../proto/call.ts'
 import type { SessionLimits } from '../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, type ServerStream, serveSession } from '../../proto/grpc/server-session.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
+import { HeldByAgent } from '../held-by-agent.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
 import { Descriptions } from '../tunnels/descriptions.ts'
 import type { HeldConnections } from '../tunnels/held-connections.ts'
@@ -138,6 +139,7 @@ export class AgentsServer implements Service {
       ...components,
       authenticator,
       newcomers: this.#newcomers,
+      heldByAgent: new HeldByAgent(),
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
       connect: {
         ...components,

@@ -7,7 +7,8 @@ export interface TunnelsOptions {
   readonly maxWaitingPerAgent: number
 }
 
-export const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 10_000 }
+/** Each costs some 15 KB at the entry; a pod of agentk carries 500 at once. */
+export const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 2000 }
 
 interface Waiter {
   /** of all that have waited for the agent: the lowest came first */

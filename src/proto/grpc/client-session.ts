@@ -5,6 +5,7 @@ import type { Metadata } from '../call.ts'
 import { bodyTrailersKey, bodyTrailersValue } from './body-trailers.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { maxRequestMetadataBytes } from './sendable.ts'
@@ -34,6 +35,8 @@ export interface OpenOptions {
   readonly signal?: AbortSignal
   /** called for headers that come before the response's own */
   readonly onInterim?: (metadata: Metadata) => void
+  /** what comes and is not read is counted there */
+  readonly held?: HeldBytes
   /** deadline, told to the server and kept here */
   readonly timeoutMs?: number
 }
@@ -132,6 +135,7 @@ export class ClientSession {
       isLost: () => this.#session.destroyed,
       onClosed: () => this.#streams.delete(stream),
     })
+    if (options.held) stream.chargeTo(options.held)
     this.#streams.add(stream)
     const { onInterim } = options
     if (onInterim) http2.on('headers', (_headers, _flags, raw: readonly string[]) => onInterim(readMetadata(raw)))

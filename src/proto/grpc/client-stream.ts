@@ -5,6 +5,7 @@ import { type Metadata, noMetadata, type Outcome } from '../call.ts'
 import { decodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { Inbox } from './inbox.ts'
 import type { SessionLimits } from './limits.ts'
 import { Outbox } from './outbox.ts'
@@ -69,6 +70,12 @@ export class ClientStream {
   /** Ends with the reply, also with a failed one: how it ended is told by `done` alone. */
   get messages(): AsyncIterable<Uint8Array> {
     return { [Symbol.asyncIterator]: () => quiet(this.#inbox) }
+  }
+
+  /** What comes and is not read, and what is not taken, is counted there. */
+  chargeTo(held: HeldBytes): void {
+    this.#inbox.chargeTo(held)
+    this.#outbox.chargeTo(held)
   }
 
   /** Ties the call to a signal and a deadline. */

@@ -3,7 +3,7 @@ import { trailersFlag } from './body-trailers.ts'
 
 /** gRPC's framing of messages: a flag, four bytes of length, the message. */
 
-const prefixBytes = 5
+export const prefixBytes = 5
 /** Smaller pieces of a message are copied together: one by one, each would cost more than its bytes. */
 const blockBytes = 1024
 

@@ -1,6 +1,7 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
-import type { Deframer } from './frames.ts'
+import { type Deframer, prefixBytes } from './frames.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Unpacker } from './unpacker.ts'
@@ -37,6 +38,9 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   readonly #onUnwanted: () => void
   readonly #messages: Unread[] = []
   #unreadBytes = 0
+  /** all that has come and is not taken, also what node keeps and what is not whole */
+  #heldBytes = 0
+  #charged: HeldBytes | undefined
   #begun = false
   #paused = false
   #ended = false
@@ -64,10 +68,13 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#onUnwanted = onUnwanted
     // node keeps what comes while nobody reads: a view would keep all that was read with it
     const push = stream.push
-    stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) =>
-      push.call(stream, (this.#paused || !this.#begun) && chunk ? ownCopy(chunk) : chunk, encoding)
+    stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) => {
+      if (chunk && !this.#hold(chunk.length)) return true // its call has ended
+      return push.call(stream, (this.#paused || !this.#begun) && chunk ? ownCopy(chunk) : chunk, encoding)
+    }
     stream.on('close', () => {
       this.#go()
+      this.#let(this.#heldBytes)
       this.#release()
       unpacker.leave(this)
     })
@@ -92,6 +99,15 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
         this.#window.stopped()
       }
     })
+  }
+
+  /** What waits here is counted there from now on: where there is no room, the call ends. */
+  chargeTo(held: HeldBytes): void {
+    if (this.#stream.destroyed) return
+    const bytes = this.#heldBytes
+    this.#heldBytes = 0
+    this.#charged = held
+    this.#hold(bytes)
   }
 
   /** The other side has half-closed. */
@@ -157,8 +173,24 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this
   }
 
+  /** @returns false: there is no room for it */
+  #hold(bytes: number): boolean {
+    if (this.#charged && !this.#charged.add(bytes)) {
+      this.#onFault(new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged.maxBytes }))
+      return false
+    }
+    this.#heldBytes += bytes
+    return true
+  }
+
+  #let(bytes: number): void {
+    this.#heldBytes -= bytes
+    this.#charged?.remove(bytes)
+  }
+
   #shift(): void {
     const { bytes } = this.#messages.shift() as Unread
+    this.#let(Math.min(bytes.length + prefixBytes, this.#heldBytes))
     this.#unreadBytes -= bytes.length + unreadMessageBytes
     if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) this.#stream.resume()
   }
@@ -176,6 +208,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     const waiting = this.#waiting
     if (waiting && !isPacked && !this.#unpacking) {
       this.#waiting = undefined
+      this.#let(Math.min(bytes.length + prefixBytes, this.#heldBytes))
       waiting.resolve({ value: bytes, done: false })
       return
     }

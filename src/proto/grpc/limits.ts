@@ -74,6 +74,9 @@ export const unreadMessageBytes = 128
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
 export const maxUnsentBytes = 192 * 1024
 
+/** The same, while more than `manyStopped` senders for one agent wait. */
+export const narrowUnsentBytes = 16 * 1024
+
 /**
  * One WebSocket message that carries a connection's bytes. The other side holds it whole before it reads any of it,
  * and takes 10 MiB at the most (wire-protocol 2.2); node writes a whole window at once.

@@ -1,4 +1,5 @@
-import { Duplex } from 'node:stream'
+import { Duplex, type Readable } from 'node:stream'
+import type { HeldBytes } from './held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from './limits.ts'
 
 /** What is needed of a WebSocket; that of package ws fits. */
@@ -8,6 +9,7 @@ export interface MessageSocket {
   binaryType: string
   send(data: Uint8Array, options: SendOptions, sent?: (error?: Error) => void): void
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown
+  on(event: 'ping' | 'pong', listener: (data: Buffer) => void): unknown
   on(event: 'close', listener: () => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
   pause(): void
@@ -37,9 +39,16 @@ const unsupportedData = 1003
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
 
+/** Of a message that is not whole, while it is not known who sends it; agents send 32 to 64 KiB in one. */
+const maxStrangerBytes = 256 * 1024
+/** A masked frame's head: flags, a length up to 125, a mask. bytes */
+const frameHeadBytes = 6
+
 export interface MessageDuplexOptions {
   /** after the end of the WebSocket a reader may take what came before for this long */
   readonly unreadPatienceMs?: number
+  /** the connection that the WebSocket reads, whose bytes are counted; absent: the other side is trusted */
+  readonly connection?: Readable
 }
 
 /**
@@ -57,6 +66,10 @@ export class MessageDuplex extends Duplex {
   bytesWritten = 0
   readonly #socket: MessageSocket
   readonly #unreadPatienceMs: number
+  /** what has come of a message that is not whole, about: ws keeps it */
+  #partialBytes = 0
+  #lastChunkBytes = 0
+  #charged: HeldBytes | undefined
   #paused = false
   #closing: NodeJS.Timeout | undefined
 
@@ -66,8 +79,42 @@ export class MessageDuplex extends Duplex {
     this.#unreadPatienceMs = options.unreadPatienceMs ?? defaultUnreadPatienceMs
     socket.binaryType = 'nodebuffer'
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
+    // ahead of ws, which may find a whole message in it
+    options.connection?.prependListener('data', (chunk: Buffer) => this.#arrived(chunk.length))
+    const onControl = ({ length }: Buffer) => this.#setPartial(this.#partialBytes - frameHeadBytes - length)
+    socket.on('ping', onControl)
+    socket.on('pong', onControl)
     socket.on('close', () => this.#onClose())
     socket.on('error', (error) => this.destroy(error))
+  }
+
+  /** What has come of a message that is not whole is counted there from now on; without room the connection ends. */
+  chargeTo(held: HeldBytes): void {
+    if (this.#charged) return
+    const bytes = this.#partialBytes
+    this.#partialBytes = 0
+    this.#charged = held
+    this.#setPartial(bytes)
+  }
+
+  #arrived(bytes: number): void {
+    this.#lastChunkBytes = bytes
+    this.#setPartial(this.#partialBytes + bytes)
+  }
+
+  #setPartial(bytes: number): void {
+    const next = Math.max(0, bytes)
+    const change = next - this.#partialBytes
+    if (change > 0 && !this.#hasRoom(next, change)) {
+      this.destroy(new Error('a WebSocket message that is not whole takes more than there is room for'))
+      return
+    }
+    if (change < 0) this.#charged?.remove(-change)
+    this.#partialBytes = next
+  }
+
+  #hasRoom(next: number, change: number): boolean {
+    return this.#charged ? this.#charged.add(change) : next <= maxStrangerBytes
   }
 
   override _read(): void {
@@ -91,6 +138,7 @@ export class MessageDuplex extends Duplex {
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     clearTimeout(this.#closing)
+    this.#setPartial(0)
     if (this.#socket.readyState !== closed) this.#socket.terminate()
     done(error)
   }
@@ -120,6 +168,8 @@ export class MessageDuplex extends Duplex {
       return
     }
     this.bytesRead += data.length
+    // what is left came behind it: with heads of frames that were not counted it cannot grow
+    this.#setPartial(Math.min(this.#partialBytes - data.length, this.#lastChunkBytes))
     if (this.push(data)) return
     this.#paused = true
     this.#socket.pause()

@@ -2,7 +2,8 @@ import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
 import { framePrefix } from './frames.ts'
-import { maxUnsentBytes } from './limits.ts'
+import type { HeldBytes } from './held-bytes.ts'
+import { manyStopped, maxUnsentBytes, narrowUnsentBytes } from './limits.ts'
 
 /** Below this a message is copied behind its prefix: one small write is cheaper than two. */
 const copiedBytes = 4096
@@ -16,11 +17,18 @@ export class Outbox {
   #corked = false
   #room: PromiseWithResolvers<void> | undefined
   #closed = false
+  #charged: HeldBytes | undefined
 
   constructor(stream: Http2Stream, maxMessageBytes: number) {
     this.#stream = stream
     this.#maxMessageBytes = maxMessageBytes
     stream.on('drain', () => this.#free())
+  }
+
+  /** Its waiting is counted there from now on. */
+  chargeTo(held: HeldBytes): void {
+    if (this.#room) held.blocked++
+    this.#charged = held
   }
 
   /**
@@ -48,7 +56,8 @@ export class Outbox {
       stream.write(payload)
     }
     for (const piece of rest) stream.write(piece)
-    if (stream.writableLength <= maxUnsentBytes) return undefined
+    if (stream.writableLength <= this.#maxUnsentBytes) return undefined
+    if (!this.#room && this.#charged) this.#charged.blocked++
     this.#room ??= Promise.withResolvers()
     return this.#room.promise
   }
@@ -76,7 +85,12 @@ export class Outbox {
     this.#free()
   }
 
+  get #maxUnsentBytes(): number {
+    return this.#charged && this.#charged.blocked > manyStopped ? narrowUnsentBytes : maxUnsentBytes
+  }
+
   #free(): void {
+    if (this.#room && this.#charged) this.#charged.blocked--
     this.#room?.resolve()
     this.#room = undefined
   }

@@ -7,6 +7,7 @@ import {
 import type { Duplex } from 'node:stream'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Metadata } from '../call.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
@@ -64,7 +65,7 @@ export class ServerSession {
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
-  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number }
+  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number; chargeTo?(held: HeldBytes): void }
   readonly #handlerFor: (method: string) => Handler | undefined
   readonly #events: ServerSessionEvents
   readonly #streams = new Set<ServerStream>()
@@ -109,6 +110,11 @@ export class ServerSession {
   /** All that was read from the connection so far: grows while the other side lives. */
   get bytesRead(): number {
     return this.#duplex.bytesRead ?? 0
+  }
+
+  /** What the connection itself holds, of a WebSocket message that is not whole, is counted there. */
+  chargeTo(held: HeldBytes): void {
+    this.#duplex.chargeTo?.(held)
   }
 
   /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */

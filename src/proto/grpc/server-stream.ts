@@ -4,6 +4,7 @@ import type { Metadata } from '../call.ts'
 import { bodyTrailersKey, bodyTrailersValue, encodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { readMetadata, readTimeout, writeMetadata, writeStatus } from './headers.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { Inbox } from './inbox.ts'
 import { Outbox } from './outbox.ts'
 import type { Handler, ServerSession } from './server-session.ts'
@@ -82,6 +83,12 @@ export class ServerStream {
       if (this.#failure) this.#controller.abort(this.#failure)
     }
     return this.#controller.signal
+  }
+
+  /** What comes and is not read, and what is not taken, is counted there. */
+  chargeTo(held: HeldBytes): void {
+    this.messages.chargeTo(held)
+    this.#outbox.chargeTo(held)
   }
 
   /** Calls `listener` once nothing of the stream is left here, which may be long after its handler is done. */

@@ -8,7 +8,10 @@ import { Listener } from '../../../src/kas/servers/agents/listener.ts'
 import { maxDescriptionsPerAgent } from '../../../src/kas/tunnels/descriptions.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
 import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
+import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
+import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
+import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
@@ -228,4 +231,43 @@ t.test('a stream counts until its answer has been taken', async (t) => {
   await new Promise((resolve) => session.ping(resolve))
   const [head] = (await once(ask(), 'response')) as [IncomingHttpHeaders]
   t.equal(head['grpc-status'], undefined, 'there is room again')
+})
+
+t.test('a stranger’s WebSocket message that never becomes whole ends its connection', async (t) => {
+  const server = await startAgentsServer(t)
+  const stranger = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel')
+  t.teardown(() => stranger.terminate())
+  stranger.on('error', () => undefined)
+  await once(stranger, 'open')
+  const closed = once(stranger, 'close')
+  let sent = 0
+  while (stranger.readyState === WebSocket.OPEN && sent < 10 << 20) {
+    await new Promise((resolve) => stranger.send(Buffer.alloc(32 * 1024), { fin: false }, resolve))
+    stranger.ping() // what comes between does not make it whole
+    sent += 32 * 1024
+  }
+  await closed
+  t.ok(sent < 10 << 20, `after ${sent} bytes`)
+  await lives(t, server)
+})
+
+t.test('whole messages of any size up to 10 MiB are taken, however many', async (t) => {
+  const server = await startAgentsServer(t)
+  const agent = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel')
+  const duplex = new MessageDuplex(agent)
+  await once(agent, 'open')
+  const session = ClientSession.over(duplex, { authority: 'kas.test', scheme: 'http' })
+  t.teardown(() => session.destroy())
+  const call = session.open({ method: connectMethod, metadata: { authorization: ['Bearer good'] } })
+  const arrived = () => session.open({ method: '/test.No/Method' }).done
+  await arrived()
+  for (let i = 0; i < 5; i++) {
+    // WINDOW_UPDATEs: bytes that mean nothing to a call
+    const updates = Buffer.concat(Array.from({ length: 100 }, () => frame(8, 0, 0, Buffer.of(0, 0, 0, 1))))
+    agent.send(Buffer.concat(Array.from({ length: 100 * (i + 1) }, () => updates)))
+    await arrived()
+  }
+  t.equal(session.destroyed, false)
+  call.cancel()
+  await lives(t, server)
 })

@@ -1,8 +1,11 @@
 import { once } from 'node:events'
-import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2'
+import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
+import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
+import { HeldBytes } from '../../../src/proto/grpc/held-bytes.ts'
 import {
   defaultLimits,
   manyStopped,
@@ -11,6 +14,7 @@ import {
   maxUnsentBytes,
   narrowWindowBytes,
 } from '../../../src/proto/grpc/limits.ts'
+import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { grpcJs } from './grpc-js.ts'
 import { ours, serveOurs } from './ours.ts'
 import { framed, rawCall, rawClient } from './raw-peers.ts'
@@ -483,3 +487,106 @@ t.test('packed data that cannot be read ends its call, behind what came before i
   }
   t.equal((await rawCall(session, headers, framed(1, large))).headers['grpc-status'], '0', 'the connection lives')
 })
+
+/** One side's streams are all charged to one agent. */
+async function serveCharged(t: Test, held: HeldBytes, readAhead: boolean) {
+  const reading = Promise.withResolvers<void>()
+  const sessions = new Set<ServerSession>()
+  const handler: Handler = async (stream) => {
+    stream.chargeTo(held)
+    if (readAhead) stream.messages.begin()
+    const first = stream.messages.next() // of a message that is not whole nothing comes
+    await Promise.race([reading.promise, first])
+    let bytes = (await first).value?.length ?? 0
+    await reading.promise
+    for await (const message of stream.messages) bytes += message.length
+    return { bytes: [String(bytes)] }
+  }
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined)
+    sessions.add(serveSession(socket, () => handler))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const session of sessions) session.destroy()
+    server.close()
+  })
+  return { port: (server.address() as AddressInfo).port, reading }
+}
+
+t.test('what waits of one agent is bounded over its streams, whole messages or not', async (t) => {
+  const held = new HeldBytes(1 << 20)
+  const { port, reading } = await serveCharged(t, held, true)
+  const session = await rawClient(t, port)
+  const half = framed(0, Buffer.alloc(100_000), 4 << 20) // the beginning of 4 MiB
+  const whole = Buffer.concat([framed(0, bytes('first')), framed(0, Buffer.alloc(99_000))])
+  const streams = Array.from({ length: 20 }, (_, i) => {
+    const stream = session.request(
+      { ':method': 'POST', ':path': '/a.B/C', 'content-type': 'application/grpc' },
+      { endStream: false },
+    )
+    stream.on('error', () => undefined)
+    stream.write(i % 2 ? half : whole)
+    return stream
+  })
+  const refusals = streams
+    .slice(10)
+    .map(async (stream) => ((await once(stream, 'response')) as [IncomingHttpHeaders])[0])
+  const refused = await Promise.race(refusals)
+  t.match(refused, {
+    'grpc-status': String(Code.RESOURCE_EXHAUSTED),
+    'grpc-message': /More than 1048576 bytes from this/,
+  })
+  await sent(session)
+  t.ok(held.bytes > 900_000 && held.bytes <= 1 << 20, `${held.bytes} bytes are held`)
+  for (const [i, stream] of streams.entries()) if (i % 2) stream.close(8)
+  await Promise.all(streams.filter((_, i) => i % 2).map((stream) => stream.closed || once(stream, 'close')))
+  reading.resolve()
+  const living = streams.filter((stream, i) => i % 2 === 0 && !stream.closed)
+  const ends = living.map(async (stream) => {
+    stream.end()
+    return ((await once(stream, 'response')) as [IncomingHttpHeaders])[0].bytes
+  })
+  t.ok(living.length > 0)
+  t.same(new Set(await Promise.all(ends)), new Set(['99005']), 'those that had room go on')
+  await sent(session)
+  t.equal(held.bytes, 0, 'all is given back')
+})
+
+t.test('many senders that wait for one agent keep less each', async (t) => {
+  const held = new HeldBytes(1 << 30)
+  const deaf: TestHandler = ({ left }) => left.then(() => ({}))
+  const server = await serveOurs({ '/test.Contract/Deaf': deaf })
+  t.teardown(() => server.close())
+  const socket = connect({ port: server.port, host: '127.0.0.1' })
+  await once(socket, 'connect')
+  const session = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
+  t.teardown(() => session.destroy())
+  const unsent = async () => {
+    const stream = session.open({ method: '/test.Contract/Deaf', held })
+    let written = 0
+    for (;;) {
+      written += 8192
+      const full = stream.send(Buffer.alloc(8187))
+      if (!full) continue
+      const room = await Promise.race([full.then(() => true), quiet(session).then(() => false)])
+      if (!room) return { stream, written }
+    }
+  }
+  const all = []
+  for (let i = 0; i <= manyStopped; i++) all.push(await unsent())
+  t.equal(held.blocked, manyStopped + 1)
+  const late = await unsent()
+  const [first] = all as [(typeof all)[0]]
+  t.ok(first.written - late.written > maxUnsentBytes / 2, `${first.written} bytes of the first, ${late.written} later`)
+  for (const { stream } of [...all, late]) stream.cancel()
+  await Promise.all([...all, late].map(({ stream }) => stream.done))
+  await quiet(session)
+  t.equal(held.blocked, 0)
+})
+
+/** Nothing moves on the connection any more. */
+async function quiet(session: ClientSession): Promise<void> {
+  for (let i = 0; i < 10; i++) await session.ping()
+}

@@ -5,6 +5,7 @@ import type { Handler, ServerStream } from '../../../proto/grpc/server-session.t
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import { type RpcSpan, traceAdmitted } from '../../../proto/rpc-span.ts'
 import type { Agent } from '../../directory/directory.ts'
+import type { HeldByAgent } from '../../held-by-agent.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
 import type { AgentMethod } from '../agents.ts'
@@ -16,6 +17,7 @@ import { type RefusalReason, refusalReason } from './refusals.ts'
 export interface AgentCallsComponents {
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
+  readonly heldByAgent: HeldByAgent
   readonly newcomers: Newcomers
   readonly connect: ConnectComponents
   /** by `/package.Service/Method`; Connect is served here */
@@ -36,6 +38,8 @@ const maxUndecidedHeadBytes = 1024 * 1024
 export class AgentCalls {
   readonly #components: AgentCallsComponents
   readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
+  /** connections whose own bytes are counted as an agent's: the first that was let in */
+  readonly #charged = new WeakSet<ServerStream['session']>()
 
   constructor(components: AgentCallsComponents) {
     this.#components = components
@@ -84,13 +88,31 @@ export class AgentCalls {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
-      stream.onClosed(this.#components.openStreams.enter(agent.id, how.kind, bytes))
-      stream.session.window.widen()
+      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
+      this.#known(stream, agent, leave)
       return agent
     } catch (error) {
       this.#countRefusal(stream, error)
       throw error
     }
+  }
+
+  /** From here on what it sends is counted as the agent's own. */
+  #known(stream: ServerStream, { id }: Agent, leave: () => void): void {
+    const { heldByAgent } = this.#components
+    const own = heldByAgent.enter(id)
+    stream.onClosed(() => {
+      leave()
+      own.leave()
+    })
+    stream.chargeTo(own.held)
+    const { session } = stream
+    session.window.widen()
+    if (this.#charged.has(session)) return
+    this.#charged.add(session)
+    const ofConnection = heldByAgent.enter(id)
+    session.chargeTo(ofConnection.held)
+    void session.closed.then(() => ofConnection.leave())
   }
 
   async #authenticate(

@@ -8,7 +8,7 @@ import {
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
-import { type WebSocket, WebSocketServer } from 'ws'
+import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
@@ -168,12 +168,9 @@ export class Listener {
         return
       }
       this.#decided(request.socket)
-      this.#serveWebSocket(webSocket, addressOf(request.socket))
+      const duplex = new MessageDuplex(webSocket, { connection: socket })
+      this.#events.connection(duplex, addressOf(request.socket))
     })
-  }
-
-  #serveWebSocket(webSocket: WebSocket, remoteAddress: string): void {
-    this.#events.connection(new MessageDuplex(webSocket), remoteAddress)
   }
 
   #refuse(socket: Duplex, { status, text }: Refusal): void {

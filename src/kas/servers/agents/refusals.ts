@@ -29,6 +29,8 @@ export const refusalReasons = [
   'invalid_message',
   /** the agent has as many open as it may, or a connection has too much that waits to be authenticated */
   'too_many_streams',
+  /** what waits of the agent takes as much as it may */
+  'too_much_unread',
   /** metadata or an error of a reply is beyond its bounds: it is passed on in part, with a mark */
   'reply_cut',
 ] as const
@@ -44,6 +46,7 @@ const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
   INVALID_MESSAGE: 'invalid_message',
   MESSAGE_TOO_LARGE: 'invalid_message',
   TOO_MANY_STREAMS: 'too_many_streams',
+  TOO_MUCH_UNREAD: 'too_much_unread',
 }
 
 /** Undefined: no refusal; the caller left, or kas is at fault. */

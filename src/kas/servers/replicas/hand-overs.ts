@@ -5,6 +5,7 @@ import { type Metadata, noMetadata, type Reply } from '../../../proto/call.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
 import { KnownMessages } from '../../../proto/known-messages.ts'
 import { type RpcSpan, traceHandler } from '../../../proto/rpc-span.ts'
+import { HeldByAgent } from '../../held-by-agent.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../router/hand-over.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
@@ -23,6 +24,7 @@ const readySign: Metadata = { [tunnelKey]: ['ready'] }
 export class HandOvers {
   readonly serve: Handler
   readonly #tunnels: Tunnels
+  readonly #heldByAgent = new HeldByAgent()
   readonly #closing = new AbortController()
 
   /** @param components.tracer - absent: nothing is traced */
@@ -42,6 +44,9 @@ export class HandOvers {
     const handOver = readHandOver(stream.metadata)
     const { agentId, eager } = handOver
     span?.calls(agentId)
+    const own = this.#heldByAgent.enter(agentId)
+    stream.onClosed(() => own.leave())
+    stream.chargeTo(own.held)
     const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
     let messages: AsyncIterable<Uint8Array> = stream.messages

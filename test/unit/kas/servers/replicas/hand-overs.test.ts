@@ -48,6 +48,8 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
     metadata: writeHandOver({ agentId, waitMs: 0, eager }, {}),
     signal: caller.signal,
     messages,
+    chargeTo: () => undefined,
+    onClosed: () => undefined,
     sendInterim: (metadata: Metadata) => void interim.push(metadata),
     sendMetadata: (metadata: Metadata) => void sent.push(metadata),
     addTrailers: (metadata: Metadata) => {
