@@ -23,10 +23,10 @@ import { ConnectionAge, type ConnectionAgeOptions } from './agents/connection-ag
 import { Departure } from './agents/departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './agents/home-hints.ts'
 import { Listener } from './agents/listener.ts'
-import { defaultNewcomers, Newcomers, type NewcomersOptions } from './agents/newcomers.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './agents/open-streams.ts'
 import { PingPolicy } from './agents/ping-policy.ts'
 import type { RefusalReason } from './agents/refusals.ts'
+import { defaultNewcomers, Newcomers, type NewcomersOptions } from './newcomers.ts'
 
 /** Serves one call of an agent, who is known. `retired` aborts when polling streams should end with OK. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing

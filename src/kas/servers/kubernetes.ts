@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { CertificateFiles } from '../../lib/certificate-files.ts'
-import type { Clock } from '../../lib/clock.ts'
+import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
@@ -26,6 +26,7 @@ import { hasNoBody } from './kubernetes/request-head.ts'
 import { type ResponseRuleOptions, responseRules } from './kubernetes/response-rules.ts'
 import { UpgradedSocket } from './kubernetes/upgraded-socket.ts'
 import type { WebSocketTokens } from './kubernetes/watch/websocket-tokens.ts'
+import { Newcomers } from './newcomers.ts'
 
 export interface KubernetesServerComponents {
   readonly forward: Forward
@@ -88,6 +89,7 @@ export class KubernetesServer implements Service {
   readonly #connections = new Map<Socket, Connection>()
   /** with TLS another object than the one that speaks HTTP */
   readonly #tcpSockets = new Set<Socket>()
+  readonly #newcomers: Newcomers
   readonly #cut = new AbortController()
   #server: Server | undefined
   #state: State = 'serving'
@@ -100,6 +102,8 @@ export class KubernetesServer implements Service {
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
     this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
+    const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
+    this.#newcomers = new Newcomers({ clock: components.clock ?? systemClock, refused }, this.#limits.newcomers)
     this.#proxy = new KubernetesProxy(
       { ...components, metrics: this.#metrics },
       {
@@ -124,6 +128,7 @@ export class KubernetesServer implements Service {
     const server = this.#createServer()
     server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
     server.on('connection', (socket: Socket) => {
+      this.#newcomers.arrived(socket)
       this.#tcpSockets.add(socket)
       socket.once('close', () => this.#tcpSockets.delete(socket))
     })
@@ -242,6 +247,7 @@ export class KubernetesServer implements Service {
     options?: { expectsContinue?: boolean; upgrade?: UpgradedSocket },
   ): Exchange | undefined {
     const connection = this.#connection(request.socket)
+    this.#newcomers.letIn(`${request.socket.remoteAddress}:${request.socket.remotePort}`)
     if (connection.exchanges.size >= maxPipelinedRequests) {
       request.socket.destroy()
       return undefined

@@ -226,3 +226,25 @@ t.test('more requests on one connection than it may have open', async (t) => {
     if (running !== 0) throw new Error(`${running} run`)
   })
 })
+
+t.test(
+  'connections that never say what they want: the longest silent makes room, those that have asked stay',
+  async (t) => {
+    const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, maxSilenceMs: 60_000 }
+    const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
+    const known = await open()
+    await known.write(`${get}\r\n`).until(/}$/)
+    const silent = []
+    for (let i = 0; i < 3; i++) silent.push((await open()).write('GET /k8s-proxy/ HTTP/1.1\r\nX-Endless: '))
+    const late = await open()
+    t.equal(await (silent[0] as (typeof silent)[0]).toEnd(), '')
+    await late.write(`${get}\r\n`).until(/}$/)
+    known.text = ''
+    await known.write(`${get}\r\n`).until(/}$/)
+    t.same(
+      silent.map(({ ended }) => ended !== undefined),
+      [true, false, false],
+    )
+    t.equal(await count('HEAD_TOO_SLOW'), 1)
+  },
+)

@@ -1,9 +1,13 @@
+import type { NewcomersOptions } from '../newcomers.ts'
+
 /** Wire-protocol 6.5, 6.7 and 6.8. There is no limit on bodies, nor on the time that one request takes. */
 export interface KubernetesLimits {
   /** bytes of a request's head */
   readonly maxHeadBytes: number
   /** for a request's head to come, in ms */
   readonly headTimeoutMs: number
+  /** connections of which no whole head has come yet, each of which may hold `maxHeadBytes` */
+  readonly newcomers: NewcomersOptions
   /** a connection may be idle between requests, in ms */
   readonly keepAliveMs: number
   /** a client on an upgraded connection may take nothing, in ms */
@@ -27,6 +31,7 @@ export interface KubernetesLimits {
 export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
+  newcomers: { maxSilentPerAddress: 1000, maxSilent: 2000, maxSilenceMs: 60_000 },
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { Newcomers } from '../../../../../src/kas/servers/agents/newcomers.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { Newcomers } from '../../../../src/kas/servers/newcomers.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
 
 const options = { maxSilentPerAddress: 2, maxSilent: 3, maxSilenceMs: 60_000 }
 

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { Clock } from '../../../lib/clock.ts'
+import type { Clock } from '../../lib/clock.ts'
 
 export interface NewcomersOptions {
   /** connections of one address; beyond it the one that is silent for longest ends. Many agents may share a proxy's */
@@ -25,7 +25,10 @@ interface Newcomer {
   silentSince: number
 }
 
-/** Connections on which no agent has been let in: those on which nobody is even asked about are bounded. */
+/**
+ * Connections of which nothing has come yet that lets their side in: a call with a good token where agents connect, the
+ * whole head of a request where callers do. Those that nobody is even asked about are bounded.
+ */
 export class Newcomers {
   readonly #components: NewcomersComponents
   readonly #options: NewcomersOptions
@@ -70,7 +73,7 @@ export class Newcomers {
     if (newcomer && --newcomer.asking === 0 && !newcomer.socket.destroyed) this.#falls(newcomer)
   }
 
-  /** It is an agent's: the connection is no newcomer any more. */
+  /** It is somebody's: the connection is no newcomer any more. */
   letIn(remote: string): void {
     const newcomer = this.#newcomers.get(remote)
     if (!newcomer) return
