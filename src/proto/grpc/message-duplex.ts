@@ -1,4 +1,5 @@
 import { Duplex, type Readable } from 'node:stream'
+import { KasError } from '../../lib/errors.ts'
 import type { HeldBytes } from './held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from './limits.ts'
 
@@ -34,6 +35,7 @@ const closed = 3
 /** of RFC 6455 */
 const normalClosure = 1000
 const unsupportedData = 1003
+const messageTooBig = 1009
 
 /** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
@@ -106,7 +108,9 @@ export class MessageDuplex extends Duplex {
     const next = Math.max(0, bytes)
     const change = next - this.#partialBytes
     if (change > 0 && !this.#hasRoom(next, change)) {
-      this.destroy(new Error('a WebSocket message that is not whole takes more than there is room for'))
+      const error = new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? maxStrangerBytes })
+      if (this.#socket.readyState === open) this.#socket.close(messageTooBig, error.message)
+      this.destroy(error)
       return
     }
     if (change < 0) this.#charged?.remove(-change)

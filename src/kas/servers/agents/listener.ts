@@ -10,6 +10,7 @@ import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
+import { KasError } from '../../../lib/errors.ts'
 import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
@@ -169,6 +170,9 @@ export class Listener {
       }
       this.#decided(request.socket)
       const duplex = new MessageDuplex(webSocket, { connection: socket })
+      duplex.on('error', (error) => {
+        if (KasError.from(error).code === 'TOO_MUCH_UNREAD') this.#events.refused('too_much_unread')
+      })
       this.#events.connection(duplex, addressOf(request.socket))
     })
   }
