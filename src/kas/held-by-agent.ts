@@ -3,9 +3,9 @@ import { HeldBytes } from '../proto/grpc/held-bytes.ts'
 
 /**
  * Bytes of one agent that wait at this replica: messages that are not whole, and those that no caller takes. A stopped
- * reader holds 1 MiB, and 192 KiB beside eight others: 120 readers of one agent may stop at once.
+ * reader holds 1 MiB, 192 KiB beside eight others and 64 KiB beside 32: 140 readers of one agent may stop at once.
  */
-export const maxHeldBytesPerAgent = 32 * 1024 * 1024
+export const maxHeldBytesPerAgent = 20 * 1024 * 1024
 
 /** What waits of each agent, over all its streams and connections. */
 export class HeldByAgent {

@@ -89,6 +89,7 @@ const checkIntervalMs = 250
  */
 const sessionLimits = {
   maxConcurrentStreams: 1000,
+  firstStreams: 32,
   maxHeaderBytes: 16 * 1024,
   strangerWindowBytes: 64 * 1024,
 } as const satisfies Partial<SessionLimits>

@@ -1,8 +1,8 @@
 /** Bytes that have come and wait to be taken, over all streams that are charged to it. */
 export class HeldBytes {
   readonly maxBytes: number
-  /** streams on which more is to be sent than their other side takes: many of them keep less each */
-  blocked = 0
+  /** what is to be sent, and is not: beyond `wideUnsentBytes` each stream keeps less */
+  unsent = 0
   #bytes = 0
 
   constructor(maxBytes: number) {

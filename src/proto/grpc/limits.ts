@@ -9,6 +9,8 @@ export interface SessionLimits {
   readonly strangerWindowBytes: number
   readonly connectionWindowBytes: number
   readonly maxConcurrentStreams: number
+  /** as many of them may be open at first: see StreamQuota */
+  readonly firstStreams: number
   /** head of a call, as HPACK decodes it */
   readonly maxHeaderBytes: number
   /** node:http2 ends a session beyond this many reset streams in a burst; raise it for authenticated peers only */
@@ -29,6 +31,7 @@ export const defaultLimits: SessionLimits = {
   strangerWindowBytes: 1024 * 1024,
   connectionWindowBytes: 16 * 1024 * 1024,
   maxConcurrentStreams: 20_000,
+  firstStreams: 20_000,
   maxHeaderBytes: 64 * 1024,
   streamResetBurst: 1000,
   streamResetRate: 33,
@@ -44,6 +47,7 @@ export const defaultLimits: SessionLimits = {
 export const replicaLimits: SessionLimits = {
   ...defaultLimits,
   maxConcurrentStreams: 100_000,
+  firstStreams: 100_000,
   streamResetBurst: 1_000_000,
   streamResetRate: 100_000,
   maxRejectedStreams: 100_000,
@@ -55,6 +59,9 @@ export const replicaLimits: SessionLimits = {
 export const narrowWindowBytes = 192 * 1024
 export const manyStopped = 8
 export const fewStopped = 4
+/** The same while a crowd of them has. */
+export const crowdWindowBytes = 64 * 1024
+export const crowdStopped = 32
 
 /** node:http2 refuses new streams beyond this; the windows above are the true bound. MB. */
 export const maxSessionMemoryMb = 4096
@@ -74,8 +81,9 @@ export const unreadMessageBytes = 128
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
 export const maxUnsentBytes = 192 * 1024
 
-/** The same, while more than `manyStopped` senders for one agent wait. */
+/** The same, while more than `wideUnsentBytes` of one agent wait on all of its streams. */
 export const narrowUnsentBytes = 16 * 1024
+export const wideUnsentBytes = 2 * 1024 * 1024
 
 /**
  * One WebSocket message that carries a connection's bytes. The other side holds it whole before it reads any of it,
@@ -86,7 +94,7 @@ export const webSocketMessageBytes = 64 * 1024
 export function http2Settings(limits: SessionLimits) {
   return {
     initialWindowSize: Math.min(limits.streamWindowBytes, limits.strangerWindowBytes),
-    maxConcurrentStreams: limits.maxConcurrentStreams,
+    maxConcurrentStreams: Math.min(limits.firstStreams, limits.maxConcurrentStreams),
     maxHeaderListSize: limits.maxHeaderBytes,
     enablePush: false,
   }

@@ -3,7 +3,7 @@ import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
 import { framePrefix } from './frames.ts'
 import type { HeldBytes } from './held-bytes.ts'
-import { manyStopped, maxUnsentBytes, narrowUnsentBytes } from './limits.ts'
+import { maxUnsentBytes, narrowUnsentBytes, wideUnsentBytes } from './limits.ts'
 
 /** Below this a message is copied behind its prefix: one small write is cheaper than two. */
 const copiedBytes = 4096
@@ -18,6 +18,7 @@ export class Outbox {
   #room: PromiseWithResolvers<void> | undefined
   #closed = false
   #charged: HeldBytes | undefined
+  #countedBytes = 0
 
   constructor(stream: Http2Stream, maxMessageBytes: number) {
     this.#stream = stream
@@ -27,8 +28,8 @@ export class Outbox {
 
   /** Its waiting is counted there from now on. */
   chargeTo(held: HeldBytes): void {
-    if (this.#room) held.blocked++
     this.#charged = held
+    this.#count()
   }
 
   /**
@@ -56,8 +57,8 @@ export class Outbox {
       stream.write(payload)
     }
     for (const piece of rest) stream.write(piece)
+    this.#count()
     if (stream.writableLength <= this.#maxUnsentBytes) return undefined
-    if (!this.#room && this.#charged) this.#charged.blocked++
     this.#room ??= Promise.withResolvers()
     return this.#room.promise
   }
@@ -86,11 +87,18 @@ export class Outbox {
   }
 
   get #maxUnsentBytes(): number {
-    return this.#charged && this.#charged.blocked > manyStopped ? narrowUnsentBytes : maxUnsentBytes
+    return this.#charged && this.#charged.unsent > wideUnsentBytes ? narrowUnsentBytes : maxUnsentBytes
+  }
+
+  #count(): void {
+    if (!this.#charged) return
+    const bytes = this.#closed ? 0 : this.#stream.writableLength
+    this.#charged.unsent += bytes - this.#countedBytes
+    this.#countedBytes = bytes
   }
 
   #free(): void {
-    if (this.#room && this.#charged) this.#charged.blocked--
+    this.#count()
     this.#room?.resolve()
     this.#room = undefined
   }

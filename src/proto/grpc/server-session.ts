@@ -11,6 +11,7 @@ import type { HeldBytes } from './held-bytes.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
+import { StreamQuota } from './stream-quota.ts'
 import { StreamWindow } from './stream-window.ts'
 import { Unpacker } from './unpacker.ts'
 import { whenClosed } from './when-closed.ts'
@@ -62,6 +63,7 @@ export class ServerSession {
   readonly limits: SessionLimits
   readonly window: StreamWindow
   readonly unpacker: Unpacker
+  readonly quota: StreamQuota
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
@@ -87,6 +89,7 @@ export class ServerSession {
     const session = this.#session
     this.window = new StreamWindow(session, this.limits)
     this.unpacker = new Unpacker(this.limits)
+    this.quota = new StreamQuota(session, this.limits)
     this.closed = whenClosed(session, duplex)
     session.on('error', (error) => this.#events.sessionError?.(error))
     session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))

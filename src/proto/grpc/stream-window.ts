@@ -1,5 +1,12 @@
 import type { Http2Session } from 'node:http2'
-import { fewStopped, manyStopped, narrowWindowBytes, type SessionLimits } from './limits.ts'
+import {
+  crowdStopped,
+  crowdWindowBytes,
+  fewStopped,
+  manyStopped,
+  narrowWindowBytes,
+  type SessionLimits,
+} from './limits.ts'
 
 /**
  * The window of each stream of a connection. node has one for all: with many readers that stopped at once it becomes
@@ -12,6 +19,7 @@ export class StreamWindow {
   #isStranger: boolean
   #stopped = 0
   #isNarrow = false
+  #isCrowd = false
   /** SETTINGS are not acknowledged yet */
   #changing = false
 
@@ -50,7 +58,9 @@ export class StreamWindow {
     const session = this.#session
     if (this.#isStranger || this.#changing || session.closed || session.destroyed) return
     this.#isNarrow = this.#isNarrow ? this.#stopped > fewStopped : this.#stopped > manyStopped
-    const bytes = this.#isNarrow ? Math.min(narrowWindowBytes, this.#wideBytes) : this.#wideBytes
+    this.#isCrowd = this.#isNarrow && (this.#isCrowd || this.#stopped > crowdStopped)
+    const narrowBytes = this.#isCrowd ? crowdWindowBytes : narrowWindowBytes
+    const bytes = this.#isNarrow ? Math.min(narrowBytes, this.#wideBytes) : this.#wideBytes
     if (bytes === this.#bytes) return
     this.#bytes = bytes
     this.#changing = true

@@ -162,11 +162,14 @@ t.test('made-up tokens wait to be checked only up to a bound, on their connectio
     agentByToken: (token, signal) => (token === 'good' ? known.agentByToken(token, signal) : asked.promise),
   }
   const refused: string[] = []
-  const server = await startAgentsServer(t, { components: { directory, onRefused: (reason) => refused.push(reason) } })
+  const server = await startAgentsServer(t, {
+    components: { directory, onRefused: (reason) => refused.push(reason) },
+    options: { limits: { firstStreams: 1000 } },
+  })
   const agent = await FakeAgent.dial(server.port, `made-up-${'x'.repeat(10_000)}`)
   t.teardown(() => agent.close())
   const tunnels = Array.from({ length: 110 }, () => agent.open())
-  const { error } = await (tunnels.at(-1) as (typeof tunnels)[0]).done
+  const { error } = await Promise.race(tunnels.map(({ done }) => done))
   t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /tokens are yet to be checked, allowed: 1048576/ })
   t.ok(refused.length < 20, 'about a hundred wait')
   await lives(t, server)
@@ -270,4 +273,40 @@ t.test('whole messages of any size up to 10 MiB are taken, however many', async 
   t.equal(session.destroyed, false)
   call.cancel()
   await lives(t, server)
+})
+
+t.test('streams beyond what a connection may have at first are refused before anything is made of them', async (t) => {
+  let asked = 0
+  const known = oneAgent()
+  const directory: Directory = {
+    ...known,
+    agentByToken: (token, signal) => {
+      asked++
+      return known.agentByToken(token, signal)
+    },
+  }
+  const server = await startAgentsServer(t, { components: { directory } })
+  const socket = await dial(t, server.port)
+  // HEADERS of POST /gitlab.agent...Connect, by literals, on each odd stream; all before the server's SETTINGS are here
+  const literal = (name: string, value: string) =>
+    Buffer.concat([Buffer.of(0, name.length), Buffer.from(name), Buffer.of(value.length), Buffer.from(value)])
+  const block = Buffer.concat([
+    Buffer.of(0x83, 0x86),
+    literal(':path', connectMethod),
+    literal(':authority', 'kas'),
+    literal('content-type', 'application/grpc'),
+    literal('authorization', 'Bearer good'),
+  ])
+  const heads = Array.from({ length: 500 }, (_, i) => {
+    const head = frame(1, 4, 0, block)
+    head.writeUInt32BE(2 * i + 1, 5)
+    return head
+  })
+  socket.write(Buffer.concat([preface, settings, ...heads]))
+  await new Promise<void>((resolve) => {
+    socket.on('data', () => asked > 0 && resolve())
+    socket.once('close', () => resolve())
+  })
+  await lives(t, server)
+  t.ok(asked <= 100, `${asked} of 500 were asked about`)
 })

@@ -38,8 +38,8 @@ const maxUndecidedHeadBytes = 1024 * 1024
 export class AgentCalls {
   readonly #components: AgentCallsComponents
   readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
-  /** connections whose own bytes are counted as an agent's: the first that was let in */
-  readonly #charged = new WeakSet<ServerStream['session']>()
+  /** connections that are counted as an agent's: the first that was let in */
+  readonly #known = new WeakSet<ServerStream['session']>()
 
   constructor(components: AgentCallsComponents) {
     this.#components = components
@@ -88,31 +88,41 @@ export class AgentCalls {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
+      this.#knowConnection(stream.session, agent)
       const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
-      this.#known(stream, agent, leave)
+      this.#charge(stream, agent, leave)
+      stream.session.quota.admitted(stream.session.streams.size)
       return agent
     } catch (error) {
+      if (KasError.from(error).code === 'TOO_MANY_STREAMS') stream.session.quota.refused(stream.session.streams.size)
       this.#countRefusal(stream, error)
       throw error
     }
   }
 
-  /** From here on what it sends is counted as the agent's own. */
-  #known(stream: ServerStream, { id }: Agent, leave: () => void): void {
-    const { heldByAgent } = this.#components
-    const own = heldByAgent.enter(id)
+  /** What the stream holds is counted as the agent's own. */
+  #charge(stream: ServerStream, { id }: Agent, leave: () => void): void {
+    const own = this.#components.heldByAgent.enter(id)
     stream.onClosed(() => {
       leave()
       own.leave()
     })
     stream.chargeTo(own.held)
-    const { session } = stream
+  }
+
+  /** The first agent that is let in on a connection has it as its own. @throws KasError TOO_MANY_STREAMS */
+  #knowConnection(session: ServerStream['session'], { id }: Agent): void {
+    if (this.#known.has(session)) return
+    const { heldByAgent, openStreams } = this.#components
+    const leave = openStreams.enter(id, 'connections')
+    this.#known.add(session)
+    const own = heldByAgent.enter(id)
+    session.chargeTo(own.held)
     session.window.widen()
-    if (this.#charged.has(session)) return
-    this.#charged.add(session)
-    const ofConnection = heldByAgent.enter(id)
-    session.chargeTo(ofConnection.held)
-    void session.closed.then(() => ofConnection.leave())
+    void session.closed.then(() => {
+      leave()
+      own.leave()
+    })
   }
 
   async #authenticate(

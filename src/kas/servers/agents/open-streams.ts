@@ -10,6 +10,8 @@ export interface OpenStreamsOptions {
   readonly maxTunnels: number
   /** of all other methods. A pod keeps two open: a hundred pods, on two connections each, and their short calls */
   readonly maxOthers: number
+  /** a hundred pods, on two connections each */
+  readonly maxConnections: number
   /** of the heads of all these; an agent sends about half a KiB with each */
   readonly maxHeadBytes: number
 }
@@ -17,16 +19,18 @@ export interface OpenStreamsOptions {
 export const defaultOpenStreams: OpenStreamsOptions = {
   maxTunnels: 3000,
   maxOthers: 500,
+  maxConnections: 200,
   maxHeadBytes: 8 * 1024 * 1024,
 }
 
 interface OpenOfAgent {
   tunnels: number
   others: number
+  connections: number
   headBytes: number
 }
 
-const words = { tunnels: 'tunnels', others: 'calls' } as const
+const words = { tunnels: 'tunnels', others: 'calls', connections: 'connections' } as const
 
 /** What stays of an entry of a head beside its texts. Bytes. */
 const entryBytes = 32
@@ -42,13 +46,14 @@ export class OpenStreams {
 
   /**
    * @param kind - `tunnels`: a Connect
-   * @returns to be called once at the stream's end
+   * @param headBytes - of a stream
+   * @returns to be called once at the end of the stream or connection
    * @throws KasError TOO_MANY_STREAMS
    */
-  enter(agentId: AgentId, kind: 'tunnels' | 'others', headBytes: number): () => void {
-    const { maxTunnels, maxOthers, maxHeadBytes } = this.#options
-    const open = this.#agents.get(agentId) ?? { tunnels: 0, others: 0, headBytes: 0 }
-    const limit = kind === 'tunnels' ? maxTunnels : maxOthers
+  enter(agentId: AgentId, kind: keyof typeof words, headBytes = 0): () => void {
+    const { maxTunnels, maxOthers, maxConnections, maxHeadBytes } = this.#options
+    const open = this.#agents.get(agentId) ?? { tunnels: 0, others: 0, connections: 0, headBytes: 0 }
+    const limit = { tunnels: maxTunnels, others: maxOthers, connections: maxConnections }[kind]
     if (open[kind] >= limit) {
       throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${words[kind]} of this agent at this replica` })
     }
@@ -65,7 +70,7 @@ export class OpenStreams {
     return () => {
       open[kind]--
       open.headBytes -= headBytes
-      if (open.tunnels === 0 && open.others === 0) this.#agents.delete(agentId)
+      if (open.tunnels + open.others + open.connections === 0) this.#agents.delete(agentId)
     }
   }
 }

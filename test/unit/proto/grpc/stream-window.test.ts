@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import type { Http2Session } from 'node:http2'
 import t from 'tap'
-import { manyStopped, narrowWindowBytes } from '../../../../src/proto/grpc/limits.ts'
+import { crowdStopped, crowdWindowBytes, manyStopped, narrowWindowBytes } from '../../../../src/proto/grpc/limits.ts'
 import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 
 const wide = 1024 * 1024
@@ -50,4 +50,21 @@ t.test('one change is on its way at a time', async (t) => {
   t.same(set, [narrowWindowBytes])
   acknowledge()
   t.same(set, [narrowWindowBytes, wide])
+})
+
+t.test('a crowd of stopped readers has a narrower one, until few are left', async (t) => {
+  const { set, acknowledge, streams } = window(wide)
+  const stop = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      streams.stopped()
+      acknowledge()
+    }
+  }
+  stop(crowdStopped + 1)
+  t.same(set, [narrowWindowBytes, crowdWindowBytes])
+  for (let i = 0; i < crowdStopped; i++) {
+    streams.resumed()
+    acknowledge()
+  }
+  t.same(set, [narrowWindowBytes, crowdWindowBytes, wide])
 })

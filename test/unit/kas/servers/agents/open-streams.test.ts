@@ -3,7 +3,7 @@ import { headBytes, OpenStreams } from '../../../../../src/kas/servers/agents/op
 import type { AgentId } from '../../../../../src/proto/call.ts'
 
 const [one, other] = [1n, 2n] as [AgentId, AgentId]
-const options = { maxTunnels: 3, maxOthers: 2, maxHeadBytes: 1000 }
+const options = { maxTunnels: 3, maxOthers: 2, maxConnections: 2, maxHeadBytes: 1000 }
 
 t.test('each agent has its own room, for tunnels and for other calls', async (t) => {
   const open = new OpenStreams(options)
@@ -36,4 +36,15 @@ t.test('a head costs its names and values, each time that one comes', async (t) 
   t.equal(headBytes({ a: ['xyz'] }), small + 2)
   t.equal(headBytes({ a: ['x', 'x'] }), 2 * small)
   t.ok(small > 2, 'an empty one is not free')
+})
+
+t.test('connections are counted apart from their streams', async (t) => {
+  const open = new OpenStreams(options)
+  const leave = open.enter(one, 'connections')
+  open.enter(one, 'connections')
+  t.throws(() => open.enter(one, 'connections'), { message: /many connections of this agent .*allowed: 2/ })
+  open.enter(other, 'connections')
+  open.enter(one, 'tunnels', 10)
+  leave()
+  open.enter(one, 'connections')
 })
