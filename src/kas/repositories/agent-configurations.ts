@@ -1,11 +1,15 @@
 import { type Clock, systemClock } from '../../lib/clock.ts'
+import type { ConfigWarning } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
 import { apart } from '../../lib/tracing/apart.ts'
 import type { Agent } from '../directory/directory.ts'
-import { type AgentConfigurationFile, parseAgentConfiguration } from './agent-configuration.ts'
+import type { AgentConfigurationFile } from './agent-configuration.ts'
+import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
+import { ParsingThread } from './parsing-thread.ts'
+import { ProjectTurns } from './project-turns.ts'
 import type { CommitId, Repositories } from './repositories.ts'
 
 /** A configuration and the commit that it stands at. */
@@ -47,8 +51,20 @@ const defaults = {
 /** Design 7. */
 const failuresUntilUnreadable = 3
 
+/** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
+const maxBytesHere = 4096
+
 /** Keys that are told of one by one, for each commit: the file's author may not be the operator. */
 const maxToldWarnings = 50
+
+/** A file as it stands at the head of the branch. */
+interface FileAtHead {
+  readonly commit: CommitId
+  readonly seenAt: number
+  readonly path: string
+  /** undefined: there is none */
+  readonly bytes: Uint8Array | undefined
+}
 
 interface Entry {
   readonly agent: Agent
@@ -79,6 +95,8 @@ export class AgentConfigurations implements Service {
   /** by id and identity, longest unused first */
   readonly #entries = new Map<string, Entry>()
   readonly #stopped = new AbortController()
+  readonly #turns: ProjectTurns
+  readonly #thread: ParsingThread
   #cancelSweep: (() => void) | undefined
 
   constructor(components: AgentConfigurationsComponents, options: AgentConfigurationsOptions = {}) {
@@ -86,6 +104,8 @@ export class AgentConfigurations implements Service {
     this.#options = { ...defaults, ...options }
     this.#clock = components.clock ?? systemClock
     this.#log = components.log.child({ mod_name: 'configurations' })
+    this.#turns = new ProjectTurns(this.#clock)
+    this.#thread = new ParsingThread(this.#clock, { maxFileBytes: this.#options.maxFileBytes })
   }
 
   async start(): Promise<void> {
@@ -97,7 +117,8 @@ export class AgentConfigurations implements Service {
     this.#cancelSweep?.()
     const loading = [...this.#entries.values()].map((entry) => entry.loading)
     for (const [key, entry] of this.#entries) this.#drop(key, entry)
-    await Promise.all(loading)
+    await Promise.all([...loading, this.#thread.stop()])
+    this.#turns.stop()
   }
 
   /**
@@ -226,6 +247,30 @@ export class AgentConfigurations implements Service {
   }
 
   async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
+    const first = await this.#fileAtHead(agent)
+    if (!first) return undefined
+    const turn = await this.#turns.take(agent.project.id, this.#stopped.signal)
+    let costMs = 0
+    try {
+      const found = turn.hadToWait ? await this.#fileAtHead(agent) : first
+      if (!found) return undefined
+      const began = this.#clock.now()
+      const answer = await this.#parse(found).catch((error) => {
+        costMs = Math.max(0, this.#clock.now() - began)
+        throw error
+      })
+      costMs = answer.costMs
+      if ('refusal' in answer) throw new KasError(answer.refusal)
+      const { commit, seenAt, bytes } = found
+      const { configuration } = answer
+      this.#tellWarnings(agent, commit, configuration.warnings)
+      return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
+    } finally {
+      turn.end(costMs)
+    }
+  }
+
+  async #fileAtHead(agent: Agent): Promise<FileAtHead | undefined> {
     const { repositories } = this.#components
     const { signal } = this.#stopped
     const commit = await repositories.head(agent, signal)
@@ -233,17 +278,23 @@ export class AgentConfigurations implements Service {
     const seenAt = repositories.seenAt(agent) ?? this.#clock.now()
     const path = configurationPath(agent)
     const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
-    const configuration = parseAgentConfiguration(path, bytes ?? new Uint8Array())
-    const { warnings } = configuration
+    return { commit, seenAt, path, bytes }
+  }
+
+  async #parse({ path: file, bytes = new Uint8Array() }: FileAtHead): Promise<ParsingAnswer> {
+    return bytes.length > maxBytesHere ? this.#thread.parse({ file, bytes }) : parsingAnswer({ file, bytes })
+  }
+
+  #tellWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
+    const fields = { agent_id: String(agent.id), commit_id: commit }
     for (const { kind, key, hint } of warnings.slice(0, maxToldWarnings)) {
       const message =
         kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
       const level = /^(ci|user)_access\b/.test(key) ? 'error' : 'warn' // what is overlooked there may widen access
-      this.#log[level]({ agent_id: String(agent.id), commit_id: commit, key, hint }, message)
+      this.#log[level]({ ...fields, key, hint }, message)
     }
     const count = warnings.length - maxToldWarnings
-    if (count > 0) this.#log.error({ agent_id: String(agent.id), commit_id: commit, count }, 'And more keys like these')
-    return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
+    if (count > 0) this.#log.error({ ...fields, count }, 'And more keys like these')
   }
 
   #makeRoom(newest: Entry): void {

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import type { Agent } from '../../../../src/kas/directory/directory.ts'
+import { parseAgentConfiguration } from '../../../../src/kas/repositories/agent-configuration.ts'
 import { AgentConfigurations } from '../../../../src/kas/repositories/agent-configurations.ts'
 import type { CommitId, Repositories } from '../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
@@ -17,6 +18,8 @@ const settled = async () => {
 class FakeRepositories implements Repositories {
   commit: string | undefined = 'one'
   text: string | undefined = 'ci_access: { projects: [{ id: x }] }'
+  /** by agent, before `text` */
+  readonly texts = new Map<string, string>()
   failure: KasError | undefined
   fileFailure: KasError | undefined
   reads: string[] = []
@@ -32,10 +35,11 @@ class FakeRepositories implements Repositories {
     return this.commit as CommitId | undefined
   }
 
-  async file(_agent: Agent, commit: CommitId, path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+  async file({ name }: Agent, commit: CommitId, path: string, maxBytes: number): Promise<Uint8Array | undefined> {
     this.reads.push(`${commit} ${path} ${maxBytes}`)
     if (this.fileFailure) throw this.fileFailure
-    return this.text === undefined ? undefined : Buffer.from(this.text)
+    const text = this.texts.get(name) ?? this.text
+    return text === undefined ? undefined : Buffer.from(text)
   }
 
   async poke(): Promise<void> {}
@@ -176,4 +180,82 @@ t.test('stop leaves neither timer nor listener', async (t) => {
   t.equal(clock.pending, 0)
   t.equal(repositories.listeners.size, 0)
   await t.rejects(configurations.current(agent, signal), { code: 'SHUTTING_DOWN' })
+})
+
+const dense = `ci_access: {projects: [{id: a, environments: [${'a,'.repeat(39_000)}]}]}`
+const ofProject = (id: bigint, name: string): Agent => ({
+  id: (id * 100n) as AgentId,
+  name,
+  project: { id, path: 'a/b' },
+})
+const cpuMs = () => {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
+/** What the longest turn of the event loop costs while `work` runs: that other programs run does not count. */
+async function longestTurnMs(work: Promise<unknown>): Promise<number> {
+  let longest = 0
+  let isOver = false
+  const over = work.finally(() => {
+    isOver = true
+  })
+  for (let before = cpuMs(); !isOver; ) {
+    await new Promise(setImmediate)
+    const now = cpuMs()
+    longest = Math.max(longest, now - before)
+    before = now
+  }
+  await over
+  return longest
+}
+
+t.test('a file that takes long stalls no event loop, and the files of others are read meanwhile', async (t) => {
+  const { configurations, repositories } = await start(t)
+  const before = cpuMs()
+  parseAgentConfiguration('c.yaml', Buffer.from(dense))
+  const onThisThread = cpuMs() - before
+  repositories.texts.set('evil', dense)
+  let isOver = false
+  const evil = configurations.current(ofProject(2n, 'evil'), signal).finally(() => {
+    isOver = true
+  })
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+  t.notOk(isOver)
+  const longest = await longestTurnMs(evil)
+  t.same(isIn(await evil), ['a'])
+  t.ok(longest < onThisThread / 4, `the longest turn takes ${longest} ms of ${onThisThread} ms`)
+})
+
+t.test('a tenant who pushes on and on gets a tenth of the time, and his newest push counts', async (t) => {
+  const { configurations, repositories, clock } = await start(t)
+  const evil = ofProject(2n, 'evil')
+  repositories.texts.set('evil', dense)
+  await configurations.current(evil, signal)
+  const moved = Promise.withResolvers<void>()
+  t.teardown(configurations.onChange(evil, () => moved.resolve()))
+  for (let i = 0; i < 50; i++) {
+    repositories.texts.set('evil', `ci_access: { projects: [{ id: p${i} }] }`)
+    await repositories.move(String(i), 'ci_access: { projects: [{ id: y }] }')
+  }
+  t.same(isIn(await configurations.current(evil, signal)), ['a'], 'it rests')
+  t.same(isIn(await configurations.current(agent, signal)), ['y'], 'the others do not')
+  const reads = repositories.reads.length
+  clock.advance(60_000)
+  await moved.promise
+  await settled()
+  t.same(isIn(await configurations.current(evil, signal)), ['p49'])
+  t.ok(repositories.reads.length <= reads + 2, 'what was pushed meanwhile is not read one by one')
+})
+
+t.test('stop while a long file is read', async (t) => {
+  const { configurations, repositories, clock } = await start(t)
+  repositories.text = dense
+  const read = configurations.current(agent, signal)
+  const waiting = configurations.current({ ...agent, name: 'other' }, signal)
+  const refused = Promise.all([read, waiting].map((one) => t.rejects(one, { code: 'SHUTTING_DOWN' })))
+  await settled()
+  await configurations.stop()
+  await refused
+  t.equal(clock.pending, 0)
 })

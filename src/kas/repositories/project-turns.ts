@@ -1,0 +1,132 @@
+import type { Clock } from '../../lib/clock.ts'
+import { abortable } from '../../lib/signals.ts'
+
+export interface Turn {
+  /** what was read before may be old */
+  readonly hadToWait: boolean
+  /** @param costMs - CPU time that it took */
+  end(costMs: number): void
+}
+
+export interface ProjectTurnsOptions {
+  /** turns at once, of as many projects: each may hold a file */
+  readonly maxTurns?: number
+  /** what a project may take at once before its share counts, in ms of CPU time */
+  readonly burstMs?: number
+}
+
+/** 8 MiB of the largest files. */
+const defaultMaxTurns = 64
+/** Half of the longest that an event loop may stall. */
+const defaultBurstMs = 100
+/** A project that changes its files without end gets a tenth of the time of a thread. */
+const restFactor = 10
+
+interface Project {
+  isTaken: boolean
+  /** until its share makes up for what it took; as it was at `at`, by the clock */
+  restMs: number
+  at: number
+  cancelRest: () => void
+}
+
+interface Waiting {
+  readonly project: bigint
+  readonly begin: () => void
+}
+
+/**
+ * Who may read an agent's configuration file now: one at a time of each project, first come, first served, and none of
+ * a project that took more than its share, until it has rested. Those who wait hold nothing.
+ */
+export class ProjectTurns {
+  readonly #clock: Clock
+  readonly #maxTurns: number
+  readonly #burstRestMs: number
+  /** with a turn, or not yet rested */
+  readonly #projects = new Map<bigint, Project>()
+  #waiting: Waiting[] = []
+  #turns = 0
+
+  constructor(clock: Clock, { maxTurns = defaultMaxTurns, burstMs = defaultBurstMs }: ProjectTurnsOptions = {}) {
+    this.#clock = clock
+    this.#maxTurns = maxTurns
+    this.#burstRestMs = burstMs * restFactor
+  }
+
+  /** @param signal - ends the wait */
+  async take(project: bigint, signal: AbortSignal): Promise<Turn> {
+    signal.throwIfAborted()
+    if (this.#isFree(project)) return this.#begin(project, false)
+    const { promise, resolve } = Promise.withResolvers<Turn>()
+    const waiting = { project, begin: () => resolve(this.#begin(project, true)) }
+    this.#waiting.push(waiting)
+    try {
+      return await abortable(promise, signal)
+    } catch (error) {
+      if (this.#waiting.includes(waiting)) this.#waiting = this.#waiting.filter((other) => other !== waiting)
+      else void promise.then((turn) => turn.end(0)) // it had come: it is handed on
+      throw error
+    }
+  }
+
+  /** Forgets what projects took; turns that run may end later. */
+  stop(): void {
+    for (const { cancelRest } of this.#projects.values()) cancelRest()
+    this.#projects.clear()
+  }
+
+  /** There is a turn for it now. */
+  #isFree(project: bigint): boolean {
+    if (this.#turns >= this.#maxTurns) return false
+    const known = this.#projects.get(project)
+    return !known || (!known.isTaken && this.#restOf(known) <= this.#burstRestMs)
+  }
+
+  #begin(project: bigint, hadToWait: boolean): Turn {
+    const now = this.#clock.now()
+    const known = this.#projects.get(project) ?? { isTaken: true, restMs: 0, at: now, cancelRest: () => undefined }
+    known.isTaken = true
+    this.#projects.set(project, known)
+    this.#turns++
+    return {
+      hadToWait,
+      end: (costMs) => {
+        this.#turns--
+        known.isTaken = false
+        known.restMs = this.#restOf(known) + Math.ceil(costMs) * restFactor // whole: what is left of a fraction never ends
+        if (this.#projects.get(project) === known) this.#rest(project, known)
+        this.#beginNext()
+      },
+    }
+  }
+
+  #rest(id: bigint, project: Project): void {
+    project.cancelRest()
+    const restMs = this.#restOf(project)
+    if (restMs === 0 && !project.isTaken) this.#projects.delete(id)
+    if (restMs === 0) return
+    const overBurstMs = restMs - this.#burstRestMs
+    project.cancelRest = this.#clock.after(overBurstMs > 0 ? overBurstMs : restMs, () => {
+      this.#rest(id, project)
+      this.#beginNext()
+    })
+  }
+
+  /** A clock that was set back lengthens it by no more than what is left. */
+  #restOf(project: Project): number {
+    const now = this.#clock.now()
+    project.restMs = Math.max(0, project.restMs - Math.max(0, now - project.at))
+    project.at = now
+    return project.restMs
+  }
+
+  #beginNext(): void {
+    for (const waiting of this.#waiting) {
+      if (this.#turns >= this.#maxTurns) return
+      if (!this.#isFree(waiting.project)) continue
+      this.#waiting = this.#waiting.filter((other) => other !== waiting)
+      waiting.begin()
+    }
+  }
+}
