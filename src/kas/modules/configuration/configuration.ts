@@ -42,12 +42,13 @@ export function configurationHandler<Stream extends AgentStream>(
   components: ConfigurationComponents<Stream>,
   options: ConfigurationOptions,
 ): (agent: Agent, stream: Stream) => Promise<void> {
+  const responses = new Responses(options.gitlabExternalUrl)
   return async (agent, stream) => {
     stream.sendMetadata({ 'kas-ping-interval-ms': [String(options.pingIntervalMs ?? defaultPingIntervalMs)] })
     const request = await readRequest(stream)
     const disconnect = request.meta && components.connected?.(agent, request.meta, stream)
     try {
-      await new ConfigurationPush(components, options, { agent, stream, sent: request.commitId }).run()
+      await new ConfigurationPush(components, options, { agent, stream, responses, sent: request.commitId }).run()
     } finally {
       disconnect?.()
     }
@@ -66,12 +67,47 @@ async function readRequest(stream: AgentStream): Promise<{ commitId: string; met
   throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
 }
 
+/** What agents are sent, encoded once for each: many streams of one wait for the same, which may be large. */
+class Responses {
+  readonly #gitlabExternalUrl: string
+  readonly #encoded = new WeakMap<AgentConfiguration, { readonly agent: Agent; readonly bytes: Uint8Array }>()
+
+  constructor(gitlabExternalUrl: string) {
+    this.#gitlabExternalUrl = gitlabExternalUrl
+  }
+
+  of(agent: Agent, newest: AgentConfiguration): Uint8Array {
+    const known = this.#encoded.get(newest)
+    if (known && known.agent.id === agent.id && known.agent.project.path === agent.project.path) return known.bytes
+    const bytes = this.#encode(agent, newest)
+    this.#encoded.set(newest, { agent, bytes })
+    return bytes
+  }
+
+  #encode({ id, project }: Agent, { commit, configuration }: AgentConfiguration): Uint8Array {
+    const { $typeName: _, $unknown: __, userAccess: ___, ...file } = configuration.file
+    const response = create(ConfigurationResponseSchema, {
+      commitId: commit,
+      warning: warningTexts(configuration.warnings),
+      configuration: create(AgentConfigurationSchema, {
+        ...file,
+        agentId: id,
+        projectId: project.id,
+        projectPath: project.path,
+        gitlabExternalUrl: this.#gitlabExternalUrl,
+      }),
+    })
+    return toBinary(ConfigurationResponseSchema, response)
+  }
+}
+
 /** One running stream. */
 class ConfigurationPush<Stream extends AgentStream> {
   readonly #components: ConfigurationComponents<Stream>
   readonly #options: ConfigurationOptions
   readonly #agent: Agent
   readonly #stream: Stream
+  readonly #responses: Responses
   /** the commit that the agent has */
   #sent: string
   #news = Promise.withResolvers<void>()
@@ -79,12 +115,13 @@ class ConfigurationPush<Stream extends AgentStream> {
   constructor(
     components: ConfigurationComponents<Stream>,
     options: ConfigurationOptions,
-    call: { agent: Agent; stream: Stream; sent: string },
+    call: { agent: Agent; stream: Stream; responses: Responses; sent: string },
   ) {
     this.#components = components
     this.#options = options
     this.#agent = call.agent
     this.#stream = call.stream
+    this.#responses = call.responses
     this.#sent = call.sent
   }
 
@@ -134,22 +171,10 @@ class ConfigurationPush<Stream extends AgentStream> {
     }
   }
 
-  async #send({ commit, configuration }: AgentConfiguration): Promise<void> {
+  async #send(newest: AgentConfiguration): Promise<void> {
     const { id, project } = this.#agent
-    const { $typeName: _, $unknown: __, userAccess: ___, ...file } = configuration.file
-    const response = create(ConfigurationResponseSchema, {
-      commitId: commit,
-      warning: warningTexts(configuration.warnings),
-      configuration: create(AgentConfigurationSchema, {
-        ...file,
-        agentId: id,
-        projectId: project.id,
-        projectPath: project.path,
-        gitlabExternalUrl: this.#options.gitlabExternalUrl,
-      }),
-    })
-    await this.#stream.send(toBinary(ConfigurationResponseSchema, response))
-    const fields = { agent_id: String(id), project_id: String(project.id), commit_id: commit }
+    await this.#stream.send(this.#responses.of(this.#agent, newest))
+    const fields = { agent_id: String(id), project_id: String(project.id), commit_id: newest.commit }
     this.#components.log.debug({ mod_name: 'configuration', ...fields }, 'Configuration sent')
   }
 }

@@ -53,7 +53,7 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
     sendMetadata: (value: Metadata) => void metadata.push(value),
     send: (message: Uint8Array) => void sent.push(message),
   }
-  const handler = configurationHandler<typeof stream>(
+  const handler = configurationHandler<Omit<typeof stream, 'messages'> & { messages: AsyncIterable<Uint8Array> }>(
     {
       configurations: {
         newest: async () => {
@@ -81,9 +81,17 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
     () => 'OK',
     (error: unknown) => error,
   )
+  const others: Promise<void>[] = []
+  /** one more stream of the same connection, and what it gets */
+  const another = (ofAgent: Agent): Uint8Array[] => {
+    const got: Uint8Array[] = []
+    const send = (message: Uint8Array) => void got.push(message)
+    others.push(handler(ofAgent, { ...stream, messages: messages(), send }))
+    return got
+  }
   t.teardown(async () => {
     retirement.abort()
-    await done
+    await Promise.all([done, ...others])
     if (listeners.size + directoryListeners.size + clock.pending > 0) throw new Error('something is left behind')
   })
   const move = async (answer: World['answer']) => {
@@ -97,7 +105,7 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
     await settled()
   }
   const commits = () => sent.map((message) => fromBinary(ConfigurationResponseSchema, message).commitId)
-  return { done, sent, commits, metadata, pods, clock, retirement, caller, move, changeDirectory, world }
+  return { done, another, sent, commits, metadata, pods, clock, retirement, caller, move, changeDirectory, world }
 }
 
 // wire: 8150.GetConfiguration, stream.first, stream.filled, stream.user-access
@@ -233,4 +241,16 @@ t.test('an old agent registers by this call: with agent_meta, unless it says tha
 t.test('a malformed request is refused', async (t) => {
   const { done } = start(t, { request: Buffer.from([0x0a, 0x05]) })
   t.match(await done, { code: 'INVALID_MESSAGE' })
+})
+
+t.test('what all streams of an agent get is encoded once', async (t) => {
+  const { sent, another, move } = start(t)
+  const same = another({ ...agent })
+  const moved = another({ ...agent, project: { ...agent.project, path: 'platform/moved' } })
+  await settled()
+  await move(at('two', 'ci_access: { projects: [{ id: x }] }'))
+  t.equal(sent.length, 2)
+  for (const i of [0, 1]) t.equal(same[i], sent[i], 'the same bytes, not a copy')
+  const { configuration } = fromBinary(ConfigurationResponseSchema, moved.at(-1) ?? new Uint8Array())
+  t.equal(configuration?.projectPath, 'platform/moved')
 })
