@@ -188,26 +188,10 @@ const ofProject = (id: bigint, name: string): Agent => ({
   name,
   project: { id, path: 'a/b' },
 })
+/** Of this thread: that other programs run does not count. */
 const cpuMs = () => {
   const { user, system } = process.threadCpuUsage()
   return (user + system) / 1000
-}
-
-/** What the longest turn of the event loop costs while `work` runs: that other programs run does not count. */
-async function longestTurnMs(work: Promise<unknown>): Promise<number> {
-  let longest = 0
-  let isOver = false
-  const over = work.finally(() => {
-    isOver = true
-  })
-  for (let before = cpuMs(); !isOver; ) {
-    await new Promise(setImmediate)
-    const now = cpuMs()
-    longest = Math.max(longest, now - before)
-    before = now
-  }
-  await over
-  return longest
 }
 
 t.test('a file that takes long stalls no event loop, and the files of others are read meanwhile', async (t) => {
@@ -216,15 +200,16 @@ t.test('a file that takes long stalls no event loop, and the files of others are
   parseAgentConfiguration('c.yaml', Buffer.from(dense))
   const onThisThread = cpuMs() - before
   repositories.texts.set('evil', dense)
+  const began = cpuMs()
   let isOver = false
   const evil = configurations.current(ofProject(2n, 'evil'), signal).finally(() => {
     isOver = true
   })
   t.same(isIn(await configurations.current(agent, signal)), ['x'])
   t.notOk(isOver)
-  const longest = await longestTurnMs(evil)
   t.same(isIn(await evil), ['a'])
-  t.ok(longest < onThisThread / 4, `the longest turn takes ${longest} ms of ${onThisThread} ms`)
+  const meanwhile = cpuMs() - began // no turn of the event loop is longer
+  t.ok(meanwhile < onThisThread / 3, `${meanwhile} ms in place of ${onThisThread} ms`)
 })
 
 t.test('a tenant who pushes on and on gets a tenth of the time, and his newest push counts', async (t) => {
