@@ -21,6 +21,7 @@ import { type AgentConfigFiles, agentConfigFiles } from './modules/configuration
 import { RecentPushes } from './modules/flux/recent-pushes.ts'
 import { LocalPushEvents } from './modules/notifications/local-push-events.ts'
 import { AgentConfigurations, type AgentConfigurationsComponents } from './repositories/agent-configurations.ts'
+import { createConfigurationMetrics } from './repositories/configuration-metrics.ts'
 import { gitRepositories } from './repositories/git.ts'
 import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
@@ -76,7 +77,7 @@ function ofFile({ log, register }: IdentityComponents, { config, env }: Identity
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
   const folder = new TemporaryFolder({ log })
   const repositories = gitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
-  const shared = aroundRepositories(log, config, repositories)
+  const shared = aroundRepositories({ log, register }, config, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: shared.configurations, log })
   const services = [folder, directoryFile, repositories, shared.configurations]
   return { directory, ...shared, repositories, usage: noUsage, services }
@@ -127,7 +128,7 @@ function ofGitlab(
     { pollMs: agent.configuration.poll_period },
   )
   const onUnreadable = ({ id }: Agent) => leads.passOn(id)
-  const shared = aroundRepositories(log, config, repositories, { onUnreadable })
+  const shared = aroundRepositories({ log, register }, config, repositories, { onUnreadable })
   const periodMs = observability.usage_reporting_period
   const counters = new UsageCounters()
   const report = new UsageReport({ client, counters, log, clock: systemClock }, { periodMs })
@@ -152,15 +153,16 @@ function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRate
 }
 
 function aroundRepositories(
-  log: Logger,
+  { log, register }: Pick<IdentityComponents, 'log' | 'register'>,
   config: KasConfig,
   repositories: Repositories,
   heard: Pick<AgentConfigurationsComponents, 'onUnreadable'> = {},
 ) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
+  const metrics = createConfigurationMetrics(register)
   const pushEvents = new LocalPushEvents({ repositories, log: log.child({ mod_name: 'api' }) })
   return {
-    configurations: new AgentConfigurations({ repositories, log, ...heard }, { maxFileBytes }),
+    configurations: new AgentConfigurations({ repositories, log, metrics, ...heard }, { maxFileBytes }),
     connectedAgents: new ConnectedAgents({ clock: systemClock }),
     pushEvents,
     recentPushes: new RecentPushes({ pushEvents, clock: systemClock }),

@@ -7,6 +7,7 @@ import { abortable } from '../../lib/signals.ts'
 import { apart } from '../../lib/tracing/apart.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConfigurationFile } from './agent-configuration.ts'
+import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
 import { ParsingThread } from './parsing-thread.ts'
 import { ProjectTurns } from './project-turns.ts'
@@ -26,6 +27,7 @@ export interface AgentConfigurationsComponents {
   readonly repositories: Repositories
   readonly log: Logger
   readonly clock?: Clock
+  readonly metrics?: ConfigurationMetrics
   /** called after each read that failed for no fault of the file, from the third in a row on */
   readonly onUnreadable?: (agent: Agent) => void
 }
@@ -91,6 +93,7 @@ export class AgentConfigurations implements Service {
   readonly #components: AgentConfigurationsComponents
   readonly #options: Required<AgentConfigurationsOptions>
   readonly #clock: Clock
+  readonly #metrics: ConfigurationMetrics
   readonly #log: Logger
   /** by id and identity, longest unused first */
   readonly #entries = new Map<string, Entry>()
@@ -105,7 +108,9 @@ export class AgentConfigurations implements Service {
     this.#clock = components.clock ?? systemClock
     this.#log = components.log.child({ mod_name: 'configurations' })
     this.#turns = new ProjectTurns(this.#clock)
-    this.#thread = new ParsingThread(this.#clock, { maxFileBytes: this.#options.maxFileBytes })
+    const metrics = components.metrics ?? noConfigurationMetrics
+    this.#metrics = metrics
+    this.#thread = new ParsingThread({ clock: this.#clock, metrics }, { maxFileBytes: this.#options.maxFileBytes })
   }
 
   async start(): Promise<void> {
@@ -250,6 +255,7 @@ export class AgentConfigurations implements Service {
     const first = await this.#fileAtHead(agent)
     if (!first) return undefined
     const turn = await this.#turns.take(agent.project.id, this.#stopped.signal)
+    if (turn.hadToWait) this.#metrics.limited('turn')
     let costMs = 0
     try {
       const found = turn.hadToWait ? await this.#fileAtHead(agent) : first

@@ -3,7 +3,13 @@ import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { abortable } from '../../lib/signals.ts'
+import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import type { ParsingAnswer, ParsingJob } from './parsing-answer.ts'
+
+export interface ParsingThreadComponents {
+  readonly clock: Clock
+  readonly metrics?: ConfigurationMetrics
+}
 
 export interface ParsingThreadOptions {
   /** of the largest file */
@@ -37,6 +43,7 @@ interface Running {
  */
 export class ParsingThread {
   readonly #clock: Clock
+  readonly #metrics: ConfigurationMetrics
   readonly #options: Required<Omit<ParsingThreadOptions, 'maxFileBytes'>>
   readonly #stopped = new AbortController()
   #worker: Worker | undefined
@@ -45,8 +52,12 @@ export class ParsingThread {
   readonly #ending = new Set<Promise<void>>()
   #cancelIdle = () => {}
 
-  constructor(clock: Clock, { maxFileBytes, ...options }: ParsingThreadOptions) {
+  constructor(
+    { clock, metrics = noConfigurationMetrics }: ParsingThreadComponents,
+    { maxFileBytes, ...options }: ParsingThreadOptions,
+  ) {
     this.#clock = clock
+    this.#metrics = metrics
     const heapMb = Math.ceil((maxFileBytes * heapBytesOfByte) / 2 ** 20)
     const memoryLimitMb = Math.max(heapMb, minMemoryLimitMb)
     this.#options = { timeLimitMs: defaultTimeLimitMs, idleMs: defaultIdleMs, memoryLimitMb, ...options }
@@ -78,12 +89,13 @@ export class ParsingThread {
     worker.ref()
     const answer = Promise.withResolvers<ParsingAnswer>()
     const began = this.#clock.now()
-    const refused = (why: string): ParsingAnswer => ({
-      refusal: { code: 'CONFIGURATION_INVALID', detail: `${job.file}: ${why}` },
-      costMs: Math.max(0, this.#clock.now() - began),
-    })
+    const refused = (limit: 'time' | 'memory', why: string): ParsingAnswer => {
+      this.#metrics.limited(limit)
+      const detail = `${job.file}: ${why}`
+      return { refusal: { code: 'CONFIGURATION_INVALID', detail }, costMs: Math.max(0, this.#clock.now() - began) }
+    }
     const cancelLimit = this.#clock.after(timeLimitMs, () => {
-      answer.resolve(refused(`not read within ${timeLimitMs / 1000} s: it is too large, or nested too deeply`))
+      answer.resolve(refused('time', `not read within ${timeLimitMs / 1000} s: it is too large, or nested too deeply`))
       void this.#end()
     })
     this.#running = { worker, answer }
@@ -93,7 +105,7 @@ export class ParsingThread {
       return await abortable(answer.promise, this.#stopped.signal)
     } catch (error) {
       if ((error as { code?: unknown }).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
-      return refused(`not read with ${memoryLimitMb} MiB of memory: it has too many values`)
+      return refused('memory', `not read with ${memoryLimitMb} MiB of memory: it has too many values`)
     } finally {
       cancelLimit()
       worker.unref() // a thread that waits keeps no program alive

@@ -4,6 +4,7 @@ import t from 'tap'
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts'
+import { createConfigurationMetrics } from '../../../src/kas/repositories/configuration-metrics.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/router/link-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
@@ -35,6 +36,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createRouterMetrics(register)
   createGrpcServerMetrics(register)
   createDirectoryMetrics(register)
+  createConfigurationMetrics(register)
   createFluxMetrics(register)
   createGitlabMetrics(register, { refillPerSecond: 50 })
   createGitalyMetrics(register)

@@ -65,10 +65,12 @@ async function start(t: Test, options = {}) {
   const { log, lines } = capturedLog()
   const unreadable: string[] = []
   const onUnreadable = ({ name }: Agent) => void unreadable.push(name)
-  const configurations = new AgentConfigurations({ repositories, log, clock, onUnreadable }, options)
+  const limits: string[] = []
+  const metrics = { limited: (by: string) => void limits.push(by) }
+  const configurations = new AgentConfigurations({ repositories, log, clock, metrics, onUnreadable }, options)
   t.teardown(() => configurations.stop())
   await configurations.start()
-  return { repositories, clock, configurations, lines, unreadable }
+  return { repositories, clock, configurations, lines, unreadable, limits }
 }
 const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [
   ...(value?.configuration.ciAccess.projects.keys() ?? []),
@@ -213,7 +215,7 @@ t.test('a file that takes long stalls no event loop, and the files of others are
 })
 
 t.test('a tenant who pushes on and on gets a tenth of the time, and his newest push counts', async (t) => {
-  const { configurations, repositories, clock } = await start(t)
+  const { configurations, repositories, clock, limits } = await start(t)
   const evil = ofProject(2n, 'evil')
   repositories.texts.set('evil', dense)
   await configurations.current(evil, signal)
@@ -230,6 +232,7 @@ t.test('a tenant who pushes on and on gets a tenth of the time, and his newest p
   await moved.promise
   await settled()
   t.same(isIn(await configurations.current(evil, signal)), ['p49'])
+  t.same(limits, ['turn'])
   t.ok(repositories.reads.length <= reads + 2, 'what was pushed meanwhile is not read one by one')
 })
 

@@ -15,12 +15,16 @@ function start(t: Test, options = {}) {
   const note = (message: unknown) => void workers.push((message as { worker: Worker }).worker)
   subscribe('worker_threads', note)
   const clock = new ManualClock()
-  const thread = new ParsingThread(clock, { maxFileBytes, ...options })
+  const limits: string[] = []
+  const thread = new ParsingThread(
+    { clock, metrics: { limited: (by) => void limits.push(by) } },
+    { maxFileBytes, ...options },
+  )
   t.teardown(async () => {
     await thread.stop()
     unsubscribe('worker_threads', note)
   })
-  return { thread, clock, workers, alive: () => workers.filter(({ threadId }) => threadId !== -1).length }
+  return { thread, clock, limits, workers, alive: () => workers.filter(({ threadId }) => threadId !== -1).length }
 }
 
 t.test('the answer is what this thread would have found, and so is the error', async (t) => {
@@ -58,13 +62,14 @@ t.test('what is deep is refused, or can be passed on', async (t) => {
 })
 
 t.test('a file that takes too long is refused, and the next one is read', async (t) => {
-  const { thread, clock, workers, alive } = start(t)
+  const { thread, clock, workers, alive, limits } = start(t)
   const slow = thread.parse(job(dense, 'slow.yaml'))
   const next = thread.parse(job('a: 1'))
   await new Promise(setImmediate)
   clock.advance(15_000)
   const told = 'slow.yaml: not read within 15 s: it is too large, or nested too deeply'
   t.same(await slow, { refusal: { code: 'CONFIGURATION_INVALID', detail: told }, costMs: 15_000 })
+  t.same(limits, ['time'])
   t.match(await next, { configuration: { raw: { a: 1 } } })
   t.equal(workers.length, 2)
   clock.advance(10_000)
@@ -73,13 +78,14 @@ t.test('a file that takes too long is refused, and the next one is read', async 
 })
 
 t.test('a file that needs too much memory ends its thread, and nothing else', async (t) => {
-  const { thread, workers } = start(t, { memoryLimitMb: 32 })
+  const { thread, workers, limits } = start(t, { memoryLimitMb: 32 })
   t.match(await thread.parse(job(`a: [${'{},'.repeat(43_000)}]`)), {
     refusal: {
       code: 'CONFIGURATION_INVALID',
       detail: 'c.yaml: not read with 32 MiB of memory: it has too many values',
     },
   })
+  t.same(limits, ['memory'])
   t.match(await thread.parse(job('a: 1')), { configuration: { raw: { a: 1 } } })
   t.equal(workers.length, 2)
 })

@@ -1,0 +1,22 @@
+import { Counter } from 'prom-client'
+import type { Registry } from '../../lib/metrics.ts'
+
+/** `turn`: it waited for its project's; `time`, `memory`: it needs more than a file may, and was refused */
+export type ConfigurationLimit = 'turn' | 'time' | 'memory'
+
+export interface ConfigurationMetrics {
+  /** an agent's file met it */
+  limited(by: ConfigurationLimit): void
+}
+
+export const noConfigurationMetrics: ConfigurationMetrics = { limited: () => undefined }
+
+export function createConfigurationMetrics(register: Registry): ConfigurationMetrics {
+  const limited = new Counter({
+    name: 'kas_agent_configuration_limits_total',
+    help: 'Configuration files of agents that met a limit of what reading them may cost',
+    labelNames: ['limit'],
+    registers: [register],
+  })
+  return { limited: (limit) => limited.inc({ limit }) }
+}
