@@ -85,7 +85,7 @@ export class SimulatedAgent {
       this.#idle = 0
       const { agentId, pod } = this.#options
       session.wire.hello({ session, agentId, pod } satisfies AgentHello)
-      session.onDraining = again // and what runs on this one goes on
+      session.onDraining(again) // and what runs on this one goes on
       this.#fill(session)
       if (this.#options.pings) this.#ping(session)
     } catch {

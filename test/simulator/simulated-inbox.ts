@@ -41,6 +41,9 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
     return this.#messages.shift()
   }
 
+  /** Messages here have no size. */
+  limit(): void {}
+
   next(): Promise<IteratorResult<Uint8Array>> {
     const message = this.take()
     if (message) return Promise.resolve({ value: message, done: false })

@@ -1,6 +1,7 @@
 import { KasError } from '../../src/lib/errors.ts'
 import { type Metadata, noMetadata, type Outcome } from '../../src/proto/call.ts'
 import type { OpenOptions } from '../../src/proto/grpc/client-session.ts'
+import { defaultLimits } from '../../src/proto/grpc/limits.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
 import { SimulatedInbox } from './simulated-inbox.ts'
 import type { WireEnd } from './simulated-network.ts'
@@ -61,8 +62,7 @@ abstract class SimulatedSession {
 
 export class SimulatedClientSession extends SimulatedSession {
   draining = false
-  /** GOAWAY has come, or the end */
-  onDraining: () => void = () => undefined
+  readonly #onDraining: (() => void)[] = []
   readonly streams = new Set<SimulatedClientStream>()
   /** at the other end of the wire */
   server!: SimulatedServerSession
@@ -84,10 +84,16 @@ export class SimulatedClientSession extends SimulatedSession {
     if (this.#closing && this.streams.size === 0) this.wire.close()
   }
 
+  /** Calls `listener` once, when GOAWAY has come, or the end. */
+  onDraining(listener: () => void): void {
+    if (this.draining) listener()
+    else this.#onDraining.push(listener)
+  }
+
   drain(): void {
     if (this.draining) return
     this.draining = true
-    this.onDraining()
+    for (const listener of this.#onDraining.splice(0)) listener()
   }
 
   protected lose(): void {
@@ -177,6 +183,7 @@ export class SimulatedClientStream {
 }
 
 export class SimulatedServerSession extends SimulatedSession {
+  readonly limits = defaultLimits
   readonly streams = new Set<SimulatedServerStream>()
   readonly #handlerFor: (method: string, metadata: Metadata) => Handler
   #client: SimulatedClientSession
@@ -257,6 +264,13 @@ export class SimulatedServerStream {
     if (this.#hasHead) throw new Error('sendMetadata after the first message')
     this.#hasHead = true
     if (!this.#finished) this.#toClient(() => this.#client.head(metadata))
+  }
+
+  /** Bytes are not counted here. */
+  chargeTo(): void {}
+
+  onClosed(listener: () => void): void {
+    void this.session.closed.then(listener)
   }
 
   addTrailers(metadata: Metadata): void {

@@ -25,8 +25,8 @@ export interface ParsingThreadOptions {
 /** Twenty times what the worst file that is known needs, as other load may leave the thread little of a processor. */
 const defaultTimeLimitMs = 15_000
 const defaultIdleMs = 10_000
-/** The worst file that is known needs 750 bytes of heap for each of its own, and the program itself 16 MiB. */
-const heapBytesOfByte = 1024
+/** 96 MiB for 128 KiB. */
+const heapBytesOfByte = 768
 const minMemoryLimitMb = 64
 const youngGenerationMb = 8
 /** As the main thread's: what can be read here can be walked there. */

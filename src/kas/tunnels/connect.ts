@@ -4,7 +4,7 @@ import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import { type AgentPod, readAgentPod, reusesTunnels } from './agent-pod.ts'
-import type { Descriptions } from './descriptions.ts'
+import { type Descriptions, maxFirstMessageBytes } from './descriptions.ts'
 import type { HeldConnections } from './held-connections.ts'
 import { Tunnel } from './tunnel.ts'
 import type { Tunnels } from './tunnels.ts'
@@ -36,8 +36,10 @@ interface ConnectCall {
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
   const { tunnels, descriptions, held, onCut, tracer } = components
   const { agent, connection, stream } = call
+  stream.messages.limit(maxFirstMessageBytes)
   const first = await stream.messages.next()
   if (first.done) return
+  stream.messages.limit(stream.session.limits.maxMessageBytes)
   const methods = descriptions.of(agent.id, connection, first.value)
   if (connection.retired.aborted) return
   const { renewals } = connection

@@ -15,7 +15,7 @@ export const maxDescriptionsPerAgent = 8
 const maxKnownBytesPerAgent = 64
 
 /** An empty field or two around a descriptor. */
-const maxFirstMessageBytes = descriptorBounds.bytes + 1024
+export const maxFirstMessageBytes = descriptorBounds.bytes + 1024
 
 interface Description {
   /** `/package.Service/Method` */

@@ -18,7 +18,7 @@ export function framePrefix(messageBytes: number, flag = 0): Buffer {
  * Cuts messages out of a byte stream. A message that came in one piece is a view of that piece, uncopied.
  */
 export class Deframer {
-  readonly #maxMessageBytes: number
+  #maxMessageBytes: number
   readonly #encoding: () => string | undefined
   readonly #onTrailers: ((bytes: Uint8Array) => void) | undefined
   #hasTrailers = false
@@ -38,6 +38,11 @@ export class Deframer {
     this.#maxMessageBytes = maxMessageBytes
     this.#encoding = encoding
     this.#onTrailers = onTrailers
+  }
+
+  /** Of messages from here on; the next one's prefix has not been read. */
+  limit(maxMessageBytes: number): void {
+    this.#maxMessageBytes = maxMessageBytes
   }
 
   /** Bytes of a message that has begun and not ended. */

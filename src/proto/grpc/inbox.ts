@@ -37,6 +37,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   readonly #onFault: (error: KasError) => void
   readonly #onUnwanted: () => void
   readonly #messages: Unread[] = []
+  /** absent: as the connection has it */
+  #maxMessageBytes: number | undefined
   #unreadBytes = 0
   /** all that has come and is not taken, also what node keeps and what is not whole */
   #heldBytes = 0
@@ -99,6 +101,12 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
         this.#window.stopped()
       }
     })
+  }
+
+  /** No longer message is taken, packed or not. To be called before the next one comes. */
+  limit(maxMessageBytes: number): void {
+    this.#maxMessageBytes = maxMessageBytes
+    this.#deframer.limit(maxMessageBytes)
   }
 
   /** What waits here is counted there from now on: where there is no room, the call ends. */
@@ -240,7 +248,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     const { bytes } = this.#messages[0] as Unread
     this.#unpacking = true
     try {
-      const message = await this.#unpacker.unpack(bytes, this)
+      const message = await this.#unpacker.unpack(bytes, this, this.#maxMessageBytes)
       this.#unpacking = false
       this.#unpackedBytes = message.length
       const waiting = this.#waiting

@@ -43,7 +43,7 @@ export class Unpacker {
    * @param reader - who waits for one at a time, and may `leave`
    * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE; CANCELLED once the reader has left
    */
-  async unpack(packed: Buffer, reader: object): Promise<Buffer> {
+  async unpack(packed: Buffer, reader: object, maxBytes = this.#maxMessageBytes): Promise<Buffer> {
     if (this.#running || this.#isFull) {
       const turn = Promise.withResolvers<void>()
       this.#waiting.set(reader, turn)
@@ -51,7 +51,7 @@ export class Unpacker {
     }
     this.#running = true
     try {
-      const message = await gunzipWithin(packed, this.#maxMessageBytes)
+      const message = await gunzipWithin(packed, maxBytes)
       this.#heldBytes += message.length
       return message
     } finally {

@@ -14,8 +14,8 @@ const messageBytes = 4 * 1024 * 1024
 export const halfMessages: Attack<Size> = {
   name: 'half-messages',
   what: 'long messages of an agent, each without its last byte, on many streams',
-  refusal: /bytes from this agent wait to be read/,
-  counter: 'kas_agents_refused_total{reason="too_much_unread"}',
+  refusal: /received message larger than max/,
+  counter: 'kas_agents_refused_total{reason="invalid_message"}',
   cheap: { streams: 40 },
   full: { streams: 120 },
   async play(stage, { streams }, signal) {

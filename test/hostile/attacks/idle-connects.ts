@@ -25,6 +25,7 @@ export const idleConnects: Attack<Size> = {
       for (let opened = 0; opened < streams; opened += perConnection) {
         const agent = await dialAgent(stage, stage.holder)
         agents.push(agent)
+        await abortable(heard(agent), signal) // how many it may open: more would be refused without a word
         for (let i = 0; i < perConnection; i++) {
           void agent.open().done.then(({ error }) => error && refusals.add(error.message))
         }
