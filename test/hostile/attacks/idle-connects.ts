@@ -15,7 +15,7 @@ export const idleConnects: Attack<Size> = {
   what: 'idle tunnels of one agent by the thousand, which all end at once',
   refusal: /tunnels|streams/,
   counter: 'kas_agents_refused_total{reason="too_many_streams"}',
-  cheap: { streams: 3500 },
+  cheap: { streams: 2000 },
   full: { streams: 30_000 },
   async play(stage, { streams }, signal) {
     const refusals = new Set<string>()

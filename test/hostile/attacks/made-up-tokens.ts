@@ -13,8 +13,8 @@ interface Size {
   readonly userTokens: number
 }
 
-/** kas takes 64 on one connection */
-const pipelined = 50
+/** kas takes 8 on one connection */
+const pipelined = 8
 /** streams: fewer than it takes */
 const perConnection = 500
 const goodAgentId = 42

@@ -7,8 +7,8 @@ interface Size {
   readonly calls: number
 }
 
-/** kas takes 64 on one connection; it lets each wait for 20 s, which the attack does not */
-const pipelined = 50
+/** kas takes 8 on one connection; it lets each wait for 20 s, which the attack does not */
+const pipelined = 8
 const headerBytes = 1000
 
 export const waitingCalls: Attack<Size> = {

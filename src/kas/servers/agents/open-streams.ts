@@ -4,8 +4,8 @@ import type { AgentId, Metadata } from '../../../proto/call.ts'
 /** What one agent may have open at one replica, on all its connections together. */
 export interface OpenStreamsOptions {
   /**
-   * Connect streams, idle or not. A pod of agentk opens 500 at the most: three such pods, each on two connections while
-   * it goes from one to the other. Each costs about 13 KB
+   * Connect streams, idle or not. A pod of agentk opens 500 at the most: three such pods, and pods have homes at
+   * different replicas. Each costs about 13 KB
    */
   readonly maxTunnels: number
   /** of all other methods. A pod keeps two open: a hundred pods, on two connections each, and their short calls */
@@ -17,7 +17,7 @@ export interface OpenStreamsOptions {
 }
 
 export const defaultOpenStreams: OpenStreamsOptions = {
-  maxTunnels: 3000,
+  maxTunnels: 1500,
   maxOthers: 500,
   maxConnections: 200,
   maxHeadBytes: 8 * 1024 * 1024,

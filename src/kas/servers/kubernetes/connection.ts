@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { KasError } from '../../../lib/errors.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
-export const maxPipelinedRequests = 64
+export const maxPipelinedRequests = 8
 
 /** A request and its answer, as its connection sees them; Exchange is one. */
 export interface Running {
