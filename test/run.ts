@@ -1,6 +1,6 @@
 /**
  * `npm test`: every test file in a process of its own, two at a time where files are light, one at a time where they
- * start whole programs, and beside either the few that mostly wait. Prints each failure in full, one list of what was
+ * start whole programs, and beside either the few that mostly wait; last those that need the machine. Prints each failure in full, one list of what was
  * skipped and why, and as its last line `N passed, N failed, N skipped`: tests, not assertions. Arguments: files,
  * folders or parts of their paths;
  * `--jobs N`, `--timeout SECONDS` (of one file), `--grep PATTERN` (of test names).
@@ -35,7 +35,6 @@ const waiting = new Set([
   'test/e2e/control-plane.test.ts',
   'test/e2e/exactly-once.test.ts',
   'test/e2e/flux.test.ts',
-  'test/e2e/installed/installed.test.ts',
   'test/e2e/kubectl-schemes.test.ts',
   'test/e2e/leader.test.ts',
   'test/e2e/rolling.test.ts',
@@ -43,6 +42,9 @@ const waiting = new Set([
   'test/peers/agentk-go-kubectl.test.ts',
   'test/peers/agentk-go-rolling.test.ts',
 ])
+
+/** take both cores for a minute, to pack and to install: beside them others would be late */
+const alone = new Set(['test/e2e/installed/installed.test.ts'])
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -81,7 +83,8 @@ async function runAll(files: string[], jobs: number): Promise<void> {
 
 const whole = filesOf(heavy)
 const of = (some: ReadonlySet<string>) => whole.filter((file) => some.has(file))
-const working = whole.filter((file) => !idle.has(file) && !waiting.has(file))
+const working = whole.filter((file) => ![idle, waiting, alone].some((some) => some.has(file)))
 await Promise.all([runAll(filesOf(light), Number(values.jobs)), runAll(of(idle), 1)])
 await Promise.all([runAll(working, 1), runAll(of(waiting), 1)])
+await runAll(of(alone), 1)
 process.exitCode = printSummary(results, { interrupted: stop.signal.aborted }) ? 0 : 1
