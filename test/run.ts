@@ -1,8 +1,8 @@
 /**
  * `npm test`: every test file in a process of its own, two at a time where files are light, one at a time where they
- * start whole programs, and beside either the few that mostly wait; last those that need the machine. Prints each failure in full, one list of what was
- * skipped and why, and as its last line `N passed, N failed, N skipped`: tests, not assertions. Arguments: files,
- * folders or parts of their paths;
+ * start whole programs, and beside either the few that mostly wait; last those that need the machine to themselves.
+ * Prints each failure in full, one list of what was skipped and why, and as its last line
+ * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
  * `--jobs N`, `--timeout SECONDS` (of one file), `--grep PATTERN` (of test names).
  */
 import { globSync } from 'node:fs'
