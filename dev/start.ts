@@ -3,7 +3,7 @@ import { relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { LocalStack } from './start/local-stack.ts'
 import { choosePorts, lastOffset } from './start/ports.ts'
-import { tableOf, viewReplicas } from './start/replica-table.ts'
+import { tableOf, viewPlaced, viewReplicas } from './start/replica-table.ts'
 import { screenOf } from './start/screen.ts'
 import { claimStateFolder } from './start/state-folder.ts'
 
@@ -53,7 +53,9 @@ async function main(): Promise<number> {
   try {
     await stack.start(interrupted.first)
     const proxied = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].some((name) => process.env[name])
-    print(`\n${screenOf({ folder, number, chosen, cluster: stack.cluster, table: await table(), proxied })}`)
+    print(
+      `\n${screenOf({ folder, number, chosen, cluster: stack.cluster, table: tableOf(await viewPlaced(stack.replicas)), proxied })}`,
+    )
     await Promise.race([interrupted.waited, stack.failed])
   } catch (error) {
     if (!interrupted.first.aborted) {

@@ -1,5 +1,6 @@
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import type { ReplicaPorts } from './ports.ts'
 import { agent } from './settings.ts'
@@ -31,6 +32,21 @@ const answerTimeoutMs = 1000
 /** Asks each replica; one that does not answer is not ready, and holds nothing that it could tell. */
 export async function viewReplicas(replicas: readonly Asked[]): Promise<ReplicaView[]> {
   return Promise.all(replicas.map(async (asked) => viewOf(asked, await statusOf(asked.socket))))
+}
+
+/** agentk may be on its way to its home for so long: what it has is shown then. ms */
+const placedTimeoutMs = 5000
+const placedPollMs = 100
+
+/** As `viewReplicas`, once agentk is where it should be: at its home, and at no other as if it were that. */
+export async function viewPlaced(replicas: readonly Asked[]): Promise<ReplicaView[]> {
+  const end = performance.now() + placedTimeoutMs
+  for (;;) {
+    const views = await viewReplicas(replicas)
+    const isPlaced = views.every(({ rank, roles }) => roles.includes('home') === (rank === 1))
+    if (isPlaced || performance.now() > end) return views
+    await sleep(placedPollMs)
+  }
 }
 
 /** @param status - undefined: it does not answer */
