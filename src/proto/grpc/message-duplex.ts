@@ -42,9 +42,12 @@ const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
 
 /** Of a message that is not whole, while it is not known who sends it; agents send 32 to 64 KiB in one. */
-const maxStrangerBytes = 256 * 1024
-/** A masked frame's head: flags, a length up to 125, a mask. bytes */
-const frameHeadBytes = 6
+export const maxStrangerBytes = 256 * 1024
+/**
+ * The same of who is known, before it is counted as its own: a message of 64 KiB but for its last byte, and what one
+ * read may bring, which is 64 KiB too. So who sends as agents do needs no room.
+ */
+export const uncountedBytes = 144 * 1024
 
 export interface MessageDuplexOptions {
   /** after the end of the WebSocket a reader may take what came before for this long */
@@ -83,14 +86,17 @@ export class MessageDuplex extends Duplex {
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
     // ahead of ws, which may find a whole message in it
     options.connection?.prependListener('data', (chunk: Buffer) => this.#arrived(chunk.length))
-    const onControl = ({ length }: Buffer) => this.#setPartial(this.#partialBytes - frameHeadBytes - length)
+    const onControl = ({ length }: Buffer) => this.#setPartial(this.#partialBytes - frameBytes(length))
     socket.on('ping', onControl)
     socket.on('pong', onControl)
     socket.on('close', () => this.#onClose())
     socket.on('error', (error) => this.destroy(error))
   }
 
-  /** What has come of a message that is not whole is counted there from now on; without room the connection ends. */
+  /**
+   * What has come of a message that is not whole is counted there from now on, beyond `uncountedBytes`; without room
+   * the connection ends.
+   */
   chargeTo(held: HeldBytes): void {
     if (this.#charged) return
     const bytes = this.#partialBytes
@@ -100,25 +106,29 @@ export class MessageDuplex extends Duplex {
   }
 
   #arrived(bytes: number): void {
+    if (this.destroyed) return
     this.#lastChunkBytes = bytes
     this.#setPartial(this.#partialBytes + bytes)
   }
 
   #setPartial(bytes: number): void {
     const next = Math.max(0, bytes)
-    const change = next - this.#partialBytes
-    if (change > 0 && !this.#hasRoom(next, change)) {
+    if (!this.#hasRoom(next)) {
       const error = new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? maxStrangerBytes })
       if (this.#socket.readyState === open) this.#socket.close(messageTooBig, error.message)
       this.destroy(error)
       return
     }
-    if (change < 0) this.#charged?.remove(-change)
     this.#partialBytes = next
   }
 
-  #hasRoom(next: number, change: number): boolean {
-    return this.#charged ? this.#charged.add(change) : next <= maxStrangerBytes
+  /** What is counted is changed with it. */
+  #hasRoom(next: number): boolean {
+    if (!this.#charged) return next <= maxStrangerBytes
+    const change = countedOf(next) - countedOf(this.#partialBytes)
+    if (change > 0) return this.#charged.add(change)
+    this.#charged.remove(-change)
+    return true
   }
 
   override _read(): void {
@@ -172,8 +182,8 @@ export class MessageDuplex extends Duplex {
       return
     }
     this.bytesRead += data.length
-    // what is left came behind it: with heads of frames that were not counted it cannot grow
-    this.#setPartial(Math.min(this.#partialBytes - data.length, this.#lastChunkBytes))
+    // what is left came behind it: with heads of further frames of the message, which are not known, it cannot grow
+    this.#setPartial(Math.min(this.#partialBytes - frameBytes(data.length), this.#lastChunkBytes))
     if (this.push(data)) return
     this.#paused = true
     this.#socket.pause()
@@ -189,4 +199,14 @@ export class MessageDuplex extends Duplex {
     this.once('end', () => this.destroy())
     this.#closing = setTimeout(() => this.destroy(), this.#unreadPatienceMs)
   }
+}
+
+/** Of a masked one: flags and a short length, a longer one where it needs it, a mask, and what it carries. */
+function frameBytes(payloadBytes: number): number {
+  const lengthBytes = payloadBytes < 126 ? 0 : payloadBytes < 64 * 1024 ? 2 : 8
+  return 2 + lengthBytes + 4 + payloadBytes
+}
+
+function countedOf(partialBytes: number): number {
+  return Math.max(0, partialBytes - uncountedBytes)
 }

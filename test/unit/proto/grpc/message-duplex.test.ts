@@ -1,7 +1,14 @@
 import { EventEmitter, once } from 'node:events'
+import type { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
+import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
-import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
+import {
+  MessageDuplex,
+  type MessageDuplexOptions,
+  maxStrangerBytes,
+  uncountedBytes,
+} from '../../../../src/proto/grpc/message-duplex.ts'
 
 const open = 1
 const closed = 3
@@ -147,6 +154,91 @@ t.test('a text message is refused', async (t) => {
   socket.emit('message', Buffer.from('text'), false)
   t.match(await failed, [{ message: /text message/ }])
   t.equal(socket.ended, 1003)
+})
+
+/** As a socket gives it. */
+const chunkBytes = 64 * 1024
+
+/** A connection whose agent has so much waiting elsewhere. */
+function startCharged(t: Test, heldBytes: number, maxBytes = 1024 * 1024) {
+  const connection = new EventEmitter()
+  const { socket, duplex } = start(t, { connection: connection as unknown as Readable })
+  const held = new HeldBytes(maxBytes)
+  held.add(heldBytes)
+  duplex.on('error', () => undefined).resume()
+  duplex.chargeTo(held)
+  const arrive = (bytes: number) => connection.emit('data', Buffer.alloc(bytes))
+  const message = (bytes: number) => socket.emit('message', Buffer.alloc(bytes), true)
+  return { socket, duplex, held, arrive, message }
+}
+
+t.test('messages as agents send them need no room: where all is taken, their connection lives on', (t) => {
+  const { duplex, held, arrive, message } = startCharged(t, 1024 * 1024)
+  const headBytes = 14
+  let arrived = 0
+  let taken = 0
+  for (let i = 0; i < 1000; i++) {
+    arrive(chunkBytes)
+    arrived += chunkBytes
+    for (; arrived - taken >= webSocketMessageBytes + headBytes; taken += webSocketMessageBytes + headBytes) {
+      message(webSocketMessageBytes)
+    }
+  }
+  t.equal(duplex.destroyed, false)
+  t.equal(held.bytes, 1024 * 1024)
+  t.end()
+})
+
+t.test('small messages too, whose heads are most of them', (t) => {
+  const { duplex, held, arrive, message } = startCharged(t, 1024 * 1024)
+  for (let i = 0; i < 10; i++) {
+    arrive(7 * 9000)
+    for (let j = 0; j < 9000; j++) message(1)
+  }
+  t.equal(duplex.destroyed, false)
+  t.equal(held.bytes, 1024 * 1024)
+  t.end()
+})
+
+t.test('what is beyond of a message that is not whole is counted, and given back with it', async (t) => {
+  const { duplex, held, arrive, message } = startCharged(t, 0)
+  for (let i = 0; i < 8; i++) arrive(chunkBytes)
+  t.equal(held.bytes, 8 * chunkBytes - uncountedBytes)
+  message(8 * chunkBytes - 14)
+  t.equal(held.bytes, 0)
+  for (let i = 0; i < 8; i++) arrive(chunkBytes)
+  duplex.destroy()
+  await once(duplex, 'close')
+  t.equal(held.bytes, 0)
+})
+
+t.test('without room for it the connection ends, and says why', async (t) => {
+  const { socket, duplex, held, arrive } = startCharged(t, 1024 * 1024)
+  const failed = once(duplex, 'error')
+  while (!duplex.destroyed) arrive(1024)
+  t.match(await failed, [{ code: 'TOO_MUCH_UNREAD', message: /1048576/ }])
+  t.equal(socket.ended, 1009)
+  t.equal(held.bytes, 1024 * 1024)
+})
+
+t.test('a stranger has no more than its connection may keep', async (t) => {
+  const connection = new EventEmitter()
+  const { duplex } = start(t, { connection: connection as unknown as Readable })
+  const failed = once(duplex, 'error')
+  connection.emit('data', Buffer.alloc(maxStrangerBytes))
+  t.equal(duplex.destroyed, false)
+  connection.emit('data', Buffer.alloc(1))
+  t.match(await failed, [{ code: 'TOO_MUCH_UNREAD' }])
+})
+
+t.test('who becomes known has what came before counted, beyond what is free', async (t) => {
+  const connection = new EventEmitter()
+  const { duplex } = start(t, { connection: connection as unknown as Readable })
+  connection.emit('data', Buffer.alloc(maxStrangerBytes))
+  const held = new HeldBytes(1024 * 1024)
+  duplex.chargeTo(held)
+  t.equal(held.bytes, maxStrangerBytes - uncountedBytes)
+  t.equal(duplex.destroyed, false)
 })
 
 function write(duplex: MessageDuplex, text: string): Promise<void> {
