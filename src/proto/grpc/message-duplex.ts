@@ -2,6 +2,7 @@ import { Duplex, type Readable } from 'node:stream'
 import { KasError } from '../../lib/errors.ts'
 import type { HeldBytes } from './held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from './limits.ts'
+import { PartialMessage } from './partial-message.ts'
 
 /** What is needed of a WebSocket; that of package ws fits. */
 export interface MessageSocket {
@@ -41,14 +42,6 @@ const messageTooBig = 1009
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
 
-/** Of a message that is not whole, while it is not known who sends it; agents send 32 to 64 KiB in one. */
-export const maxStrangerBytes = 256 * 1024
-/**
- * The same of who is known, before it is counted as its own: a message of 64 KiB but for its last byte, and what one
- * read may bring, which is 64 KiB too. So who sends as agents do needs no room.
- */
-export const uncountedBytes = 144 * 1024
-
 export interface MessageDuplexOptions {
   /** after the end of the WebSocket a reader may take what came before for this long */
   readonly unreadPatienceMs?: number
@@ -71,10 +64,7 @@ export class MessageDuplex extends Duplex {
   bytesWritten = 0
   readonly #socket: MessageSocket
   readonly #unreadPatienceMs: number
-  /** what has come of a message that is not whole, about: ws keeps it */
-  #partialBytes = 0
-  #lastChunkBytes = 0
-  #charged: HeldBytes | undefined
+  readonly #partial = new PartialMessage()
   #paused = false
   #closing: NodeJS.Timeout | undefined
 
@@ -86,49 +76,25 @@ export class MessageDuplex extends Duplex {
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
     // ahead of ws, which may find a whole message in it
     options.connection?.prependListener('data', (chunk: Buffer) => this.#arrived(chunk.length))
-    const onControl = ({ length }: Buffer) => this.#setPartial(this.#partialBytes - frameBytes(length))
-    socket.on('ping', onControl)
-    socket.on('pong', onControl)
+    socket.on('ping', ({ length }) => this.#partial.passed(length))
+    socket.on('pong', ({ length }) => this.#partial.passed(length))
     socket.on('close', () => this.#onClose())
     socket.on('error', (error) => this.destroy(error))
   }
 
-  /**
-   * What has come of a message that is not whole is counted there from now on, beyond `uncountedBytes`; without room
-   * the connection ends.
-   */
+  /** What ws keeps of a message that is not whole is counted there from now on; without room the connection ends. */
   chargeTo(held: HeldBytes): void {
-    if (this.#charged) return
-    const bytes = this.#partialBytes
-    this.#partialBytes = 0
-    this.#charged = held
-    this.#setPartial(bytes)
+    if (!this.destroyed && !this.#partial.chargeTo(held)) this.#refusePartial()
   }
 
   #arrived(bytes: number): void {
-    if (this.destroyed) return
-    this.#lastChunkBytes = bytes
-    this.#setPartial(this.#partialBytes + bytes)
+    if (!this.destroyed && !this.#partial.arrived(bytes)) this.#refusePartial()
   }
 
-  #setPartial(bytes: number): void {
-    const next = Math.max(0, bytes)
-    if (!this.#hasRoom(next)) {
-      const error = new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? maxStrangerBytes })
-      if (this.#socket.readyState === open) this.#socket.close(messageTooBig, error.message)
-      this.destroy(error)
-      return
-    }
-    this.#partialBytes = next
-  }
-
-  /** What is counted is changed with it. */
-  #hasRoom(next: number): boolean {
-    if (!this.#charged) return next <= maxStrangerBytes
-    const change = countedOf(next) - countedOf(this.#partialBytes)
-    if (change > 0) return this.#charged.add(change)
-    this.#charged.remove(-change)
-    return true
+  #refusePartial(): void {
+    const error = new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#partial.limit })
+    if (this.#socket.readyState === open) this.#socket.close(messageTooBig, error.message)
+    this.destroy(error)
   }
 
   override _read(): void {
@@ -152,7 +118,7 @@ export class MessageDuplex extends Duplex {
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     clearTimeout(this.#closing)
-    this.#setPartial(0)
+    this.#partial.drop()
     if (this.#socket.readyState !== closed) this.#socket.terminate()
     done(error)
   }
@@ -182,8 +148,7 @@ export class MessageDuplex extends Duplex {
       return
     }
     this.bytesRead += data.length
-    // what is left came behind it: with heads of further frames of the message, which are not known, it cannot grow
-    this.#setPartial(Math.min(this.#partialBytes - frameBytes(data.length), this.#lastChunkBytes))
+    this.#partial.taken(data.length)
     if (this.push(data)) return
     this.#paused = true
     this.#socket.pause()
@@ -199,14 +164,4 @@ export class MessageDuplex extends Duplex {
     this.once('end', () => this.destroy())
     this.#closing = setTimeout(() => this.destroy(), this.#unreadPatienceMs)
   }
-}
-
-/** Of a masked one: flags and a short length, a longer one where it needs it, a mask, and what it carries. */
-function frameBytes(payloadBytes: number): number {
-  const lengthBytes = payloadBytes < 126 ? 0 : payloadBytes < 64 * 1024 ? 2 : 8
-  return 2 + lengthBytes + 4 + payloadBytes
-}
-
-function countedOf(partialBytes: number): number {
-  return Math.max(0, partialBytes - uncountedBytes)
 }

@@ -10,6 +10,7 @@ import { Code, KasError } from '../../../src/lib/errors.ts'
 import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
+import { maxStrangerBytes, pieceBytes } from '../../../src/proto/grpc/partial-message.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
@@ -251,6 +252,36 @@ t.test('a stranger’s WebSocket message that never becomes whole ends its conne
   }
   await closed
   t.ok(sent < 10 << 20, `after ${sent} bytes`)
+  await lives(t, server)
+})
+
+t.test('a WebSocket message in too many fragments, or in too many pieces, ends its connection', async (t) => {
+  const refused: string[] = []
+  const server = await startAgentsServer(t, { components: { onRefused: (reason) => refused.push(reason) } })
+  const upgrade =
+    'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n'
+  const keys = 'Sec-WebSocket-Protocol: ws-tunnel\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n'
+  const fragment = (opcode: number) => Buffer.of(opcode, 0x81, 0, 0, 0, 0, 1)
+  const masked = Buffer.concat([Buffer.of(0x82, 0xff), Buffer.alloc(8), Buffer.alloc(4)])
+  masked.writeUInt32BE(1024 * 1024, 6)
+  const attacks = [
+    { first: fragment(2), next: fragment(0), most: 64 },
+    { first: masked, next: Buffer.of(0), most: maxStrangerBytes / pieceBytes },
+  ]
+  for (const { first, next, most } of attacks) {
+    const socket = await dial(t, server.port)
+    const closed = new Promise((resolve) => socket.once('close', resolve)) // also where a write has failed before
+    socket.write(upgrade + keys)
+    await once(socket, 'data')
+    socket.resume().write(first)
+    let sent = 0
+    for (; !socket.destroyed && sent < 20 * most; sent++) {
+      socket.write(next)
+      await new Promise(setImmediate)
+    }
+    await closed
+  }
+  t.same(refused, ['too_much_unread', 'too_much_unread'])
   await lives(t, server)
 })
 

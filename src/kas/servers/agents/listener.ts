@@ -33,6 +33,13 @@ export interface ListenerOptions {
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const protocolError = 1002
 
+/**
+ * Of a WebSocket message: ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. Agents
+ * send one frame a message; a proxy may cut 64 KiB to 1 KiB each, and the 10 MiB of the largest come in 640 B a piece.
+ */
+const maxFragments = 64
+const maxBufferedChunks = 16 * 1024
+
 export interface ListenerEvents {
   /** a connection, before anything is known of it */
   accepted(socket: Socket): void
@@ -61,6 +68,8 @@ export class Listener {
       noServer: true,
       perMessageDeflate: false,
       maxPayload: maxWebSocketMessageBytes,
+      maxFragments,
+      maxBufferedChunks,
       handleProtocols: (offered) => (offered.has(webSocketProtocol) ? webSocketProtocol : false),
     })
     this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
@@ -171,7 +180,7 @@ export class Listener {
       this.#decided(request.socket)
       const duplex = new MessageDuplex(webSocket, { connection: socket })
       duplex.on('error', (error) => {
-        if (KasError.from(error).code === 'TOO_MUCH_UNREAD') this.#events.refused('too_much_unread')
+        if (isTooMuchUnread(error)) this.#events.refused('too_much_unread')
       })
       this.#events.connection(duplex, addressOf(request.socket))
     })
@@ -208,6 +217,12 @@ function refusalOf({ method, headers }: IncomingMessage): Refusal | undefined {
 
 function originHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host.toLowerCase() : undefined
+}
+
+/** Of messages that are not whole. */
+function isTooMuchUnread(error: Error): boolean {
+  const tooManyParts = (error as NodeJS.ErrnoException).code === 'WS_ERR_TOO_MANY_BUFFERED_PARTS'
+  return tooManyParts || KasError.from(error).code === 'TOO_MUCH_UNREAD'
 }
 
 function addressOf(socket: Socket): string {

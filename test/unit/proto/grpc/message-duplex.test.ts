@@ -3,12 +3,8 @@ import type { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
-import {
-  MessageDuplex,
-  type MessageDuplexOptions,
-  maxStrangerBytes,
-  uncountedBytes,
-} from '../../../../src/proto/grpc/message-duplex.ts'
+import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
+import { maxStrangerBytes, pieceBytes, uncountedBytes } from '../../../../src/proto/grpc/partial-message.ts'
 
 const open = 1
 const closed = 3
@@ -200,10 +196,36 @@ t.test('small messages too, whose heads are most of them', (t) => {
   t.end()
 })
 
+t.test('and those that come in the smallest pieces that networks make', (t) => {
+  const { duplex, held, arrive, message } = startCharged(t, 1024 * 1024)
+  for (let i = 0; i < 10; i++) {
+    for (let left = webSocketMessageBytes + 14; left > 0; left -= 536) arrive(Math.min(536, left))
+    message(webSocketMessageBytes)
+  }
+  t.equal(duplex.destroyed, false)
+  t.equal(held.bytes, 1024 * 1024)
+  t.end()
+})
+
+t.test('each piece counts more than its bytes: one by one, they are bounded too', (t) => {
+  const charged = startCharged(t, 1024 * 1024)
+  let pieces = 0
+  for (; !charged.duplex.destroyed && pieces < 10_000; pieces++) charged.arrive(1)
+  t.equal(charged.duplex.destroyed, true)
+  t.ok(pieces <= uncountedBytes / pieceBytes + 1, `after ${pieces}`)
+  const pinging = startCharged(t, 1024 * 1024)
+  for (let i = 0; i < 10_000; i++) {
+    pinging.arrive(6)
+    pinging.socket.emit('ping', Buffer.alloc(0))
+  }
+  t.equal(pinging.duplex.destroyed, false, 'what is taken leaves no piece')
+  t.end()
+})
+
 t.test('what is beyond of a message that is not whole is counted, and given back with it', async (t) => {
   const { duplex, held, arrive, message } = startCharged(t, 0)
   for (let i = 0; i < 8; i++) arrive(chunkBytes)
-  t.equal(held.bytes, 8 * chunkBytes - uncountedBytes)
+  t.equal(held.bytes, 8 * (chunkBytes + pieceBytes) - uncountedBytes)
   message(8 * chunkBytes - 14)
   t.equal(held.bytes, 0)
   for (let i = 0; i < 8; i++) arrive(chunkBytes)
@@ -225,7 +247,7 @@ t.test('a stranger has no more than its connection may keep', async (t) => {
   const connection = new EventEmitter()
   const { duplex } = start(t, { connection: connection as unknown as Readable })
   const failed = once(duplex, 'error')
-  connection.emit('data', Buffer.alloc(maxStrangerBytes))
+  connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
   t.equal(duplex.destroyed, false)
   connection.emit('data', Buffer.alloc(1))
   t.match(await failed, [{ code: 'TOO_MUCH_UNREAD' }])
@@ -234,7 +256,7 @@ t.test('a stranger has no more than its connection may keep', async (t) => {
 t.test('who becomes known has what came before counted, beyond what is free', async (t) => {
   const connection = new EventEmitter()
   const { duplex } = start(t, { connection: connection as unknown as Readable })
-  connection.emit('data', Buffer.alloc(maxStrangerBytes))
+  connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
   const held = new HeldBytes(1024 * 1024)
   duplex.chargeTo(held)
   t.equal(held.bytes, maxStrangerBytes - uncountedBytes)
