@@ -9,6 +9,7 @@ import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Metadata } from '../../proto/call.ts'
 import type { SessionLimits } from '../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, type ServerStream, serveSession } from '../../proto/grpc/server-session.ts'
+import { UnpackTurns } from '../../proto/grpc/unpack-turns.ts'
 import type { Agent, Directory } from '../directory/directory.ts'
 import { HeldByAgent } from '../held-by-agent.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../tunnels/agent-connection.ts'
@@ -101,6 +102,7 @@ export class AgentsServer implements Service {
   #listener: Listener | undefined
   readonly #calls: AgentCalls
   readonly #newcomers: Newcomers
+  readonly #unpackTurns = new UnpackTurns()
   readonly #liveness: LivenessOptions
   readonly #hints: HomeHints
   readonly #connections = new Set<AgentConnection>()
@@ -249,6 +251,7 @@ export class AgentsServer implements Service {
     const { log, events } = this.#components
     const session = serveSession(duplex, (method) => this.#calls.handlerFor(method, connection), {
       limits: { ...sessionLimits, ...this.#options.limits },
+      unpackTurns: this.#unpackTurns,
       events: {
         ...events,
         handlerError: (method, error) => log.error({ error, grpc_method: method }, 'A call of an agent failed inside'),

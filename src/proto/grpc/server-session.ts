@@ -13,6 +13,7 @@ import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
 import { StreamQuota } from './stream-quota.ts'
 import { StreamWindow } from './stream-window.ts'
+import type { UnpackTurns } from './unpack-turns.ts'
 import { Unpacker } from './unpacker.ts'
 import { whenClosed } from './when-closed.ts'
 
@@ -39,6 +40,8 @@ export interface ServerSessionEvents {
 export interface ServerSessionOptions {
   readonly limits?: Partial<SessionLimits>
   readonly events?: ServerSessionEvents
+  /** with other connections, at unpacking large messages; absent: its own */
+  readonly unpackTurns?: UnpackTurns
 }
 
 /**
@@ -88,7 +91,7 @@ export class ServerSession {
     } as object)
     const session = this.#session
     this.window = new StreamWindow(session, this.limits)
-    this.unpacker = new Unpacker(this.limits)
+    this.unpacker = new Unpacker(this.limits, options.unpackTurns)
     this.quota = new StreamQuota(session, this.limits)
     this.closed = whenClosed(session, duplex)
     session.on('error', (error) => this.#events.sessionError?.(error))
@@ -115,9 +118,13 @@ export class ServerSession {
     return this.#duplex.bytesRead ?? 0
   }
 
-  /** What the connection itself holds, of a WebSocket message that is not whole, is counted there. */
+  /**
+   * Whose connection it is: what it holds itself, of a WebSocket message that is not whole, is counted there, and it
+   * unpacks in the turn of all that are counted there.
+   */
   chargeTo(held: HeldBytes): void {
     this.#duplex.chargeTo?.(held)
+    this.unpacker.chargeTo(held)
   }
 
   /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */

@@ -1,25 +1,38 @@
 import { gunzip, gunzipSync } from 'node:zlib'
 import { KasError } from '../../lib/errors.ts'
 import { maxUnpackedBytes, unpackedAtOnceBytes } from './limits.ts'
+import { UnpackTurns } from './unpack-turns.ts'
 
 /** The shortest gzip: a head, nothing, a check sum and a length. */
 const minGzipBytes = 18
 
 /**
  * Unpacks the messages of one connection, each when its reader takes it: a few bytes may stand for megabytes. Small
- * ones are unpacked where they stand; large ones beside the event loop, one at a time, and only as long as those that
- * their readers have not handed on are within `maxUnpackedBytes`: a connection that sends many waits for itself.
+ * ones are unpacked where they stand; large ones beside the event loop, one at a time, in turn with other connections,
+ * and only as long as those that their readers have not handed on are within `maxUnpackedBytes`: a connection that sends
+ * many waits for itself.
  */
 export class Unpacker {
   readonly #maxMessageBytes: number
   /** large ones that their readers have */
   #heldBytes = 0
   #running = false
+  readonly #turns: UnpackTurns
+  #payer: object = this
+  /** who waits for the turn of the connection */
+  #asking: { readonly reader: object; readonly payer: object } | undefined
   /** first in, first out, by who reads */
   readonly #waiting = new Map<object, PromiseWithResolvers<void>>()
 
-  constructor(options: { maxMessageBytes: number }) {
+  /** @param turns - with other connections; absent: it is alone */
+  constructor(options: { maxMessageBytes: number }, turns = new UnpackTurns()) {
     this.#maxMessageBytes = options.maxMessageBytes
+    this.#turns = turns
+  }
+
+  /** Whose connection it is: all those of one payer have a turn where another's one has. */
+  chargeTo(payer: object): void {
+    if (this.#payer === this) this.#payer = payer
   }
 
   /**
@@ -51,7 +64,7 @@ export class Unpacker {
     }
     this.#running = true
     try {
-      const message = await gunzipWithin(packed, maxBytes)
+      const message = await this.#unpackInTurn(packed, reader, maxBytes)
       this.#heldBytes += message.length
       return message
     } finally {
@@ -60,8 +73,24 @@ export class Unpacker {
     }
   }
 
+  async #unpackInTurn(packed: Buffer, reader: object, maxBytes: number): Promise<Buffer> {
+    const payer = this.#payer
+    this.#asking = { reader, payer }
+    try {
+      await this.#turns.enter(this, payer)
+    } finally {
+      this.#asking = undefined
+    }
+    try {
+      return await gunzipWithin(packed, maxBytes)
+    } finally {
+      this.#turns.done()
+    }
+  }
+
   /** What the reader waits for is not wanted any more. */
   leave(reader: object): void {
+    if (this.#asking?.reader === reader) this.#turns.leave(this, this.#asking.payer)
     const turn = this.#waiting.get(reader)
     this.#waiting.delete(reader)
     turn?.reject(new KasError({ code: 'CANCELLED' }))
