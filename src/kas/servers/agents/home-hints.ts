@@ -56,7 +56,7 @@ export class HomeHints implements Service {
   readonly #options: HomeHintsOptions
   readonly #told = new Map<AgentConnection, Map<AgentId, Told>>()
   readonly #agents = new Map<AgentId, Hinted>()
-  /** with connections that may have something to hear */
+  /** with connections that may have something to hear, who take turns */
   readonly #waiting = new Set<Hinted>()
   #changes = 0
   #cancel: (() => void) | undefined
@@ -165,7 +165,7 @@ export class HomeHints implements Service {
     else this.#cancel ??= this.#components.clock.after(this.#options.settleMs, () => this.#askNext())
   }
 
-  /** Asks the first that has something to hear; when leaving, all. */
+  /** Asks the first that has something to hear; when leaving, all of them. */
   #askNext(): void {
     this.#cancel = undefined
     let looks = 0
@@ -174,6 +174,8 @@ export class HomeHints implements Service {
         if (told.askedFor >= agent.changedAt) continue
         const ended = this.#ask(told)
         if (this.#hurried || (!ended && ++looks < maxLooks)) continue
+        this.#waiting.delete(agent)
+        this.#waiting.add(agent) // behind the others: one that changes all the time would always be the first
         this.#cancel = this.#components.clock.after(this.#options.spreadMs, () => this.#askNext())
         return
       }

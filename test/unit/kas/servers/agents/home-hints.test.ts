@@ -7,6 +7,8 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId
 
+const restlessId = 43n as AgentId
+
 /** Connections with one idle tunnel each, at a replica whose pods all have the same home. */
 async function start(count: number) {
   const clock = new ManualClock()
@@ -35,7 +37,11 @@ async function start(count: number) {
     home = to
     tell('all')
   }
-  return { clock, hints, closed, change, times: () => asked.splice(0).map((at) => at - began) }
+  const changeOf = (id: AgentId, to: string) => {
+    home = to
+    tell(new Set([id]))
+  }
+  return { clock, hints, closed, change, changeOf, times: () => asked.splice(0).map((at) => at - began) }
 }
 
 t.test('a change settles, then one connection after another is asked', async (t) => {
@@ -73,5 +79,22 @@ t.test('what is gone is not asked, and stop leaves nothing behind', async (t) =>
   t.equal(other.clock.pending, 1)
   await other.hints.stop()
   t.equal(other.clock.pending, 0)
+  await hints.stop()
+})
+
+t.test('an agent that changes all the time takes turns with the others', async (t) => {
+  const { clock, hints, change, changeOf, times } = await start(3)
+  const connection = { session: { closed: new Promise(() => undefined) } } as unknown as AgentConnection
+  hints.hints(connection, restlessId, 'pod')
+  let restless = 0
+  hints.idle(connection, restlessId, () => ++restless > 0)
+  changeOf(restlessId, 'kas-1')
+  change('kas-1')
+  for (let i = 0; i < 100; i++) {
+    clock.advance(100)
+    changeOf(restlessId, `kas-${i + 2}`)
+  }
+  t.equal(times().length, 3)
+  t.ok(restless > 3, `${restless} times`)
   await hints.stop()
 })
