@@ -52,6 +52,11 @@ export class HandOverStream {
     })
   }
 
+  /** Calls `listener` once nothing of the stream is left here. */
+  onClosed(listener: () => void): void {
+    this.#stream.onClosed(listener)
+  }
+
   /** Sends the call's messages; how that went is told by `done`. */
   async send({ messages }: Call): Promise<void> {
     const stream = this.#stream

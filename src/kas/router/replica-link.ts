@@ -4,7 +4,6 @@ import { delay } from '../../lib/signals.ts'
 import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
 import type { Call } from '../../proto/call.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
-import type { HeldBytes } from '../../proto/grpc/held-bytes.ts'
 import { RpcSpan } from '../../proto/rpc-span.ts'
 import type { HeldByAgent } from '../held-by-agent.ts'
 import type { HandOver } from './hand-over.ts'
@@ -130,12 +129,12 @@ export class ReplicaLink {
   async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
     const usable = this.#usable
     if (!usable || signal.aborted) return undefined
-    const own = this.#components.heldByAgent?.enter(call.agentId)
-    const { stream, span } = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager }, own?.held)
+    const opened = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager })
+    if (!opened) return undefined
+    const { stream, span } = opened
     this.#calls++
     void stream.done.then(({ error }) => {
       this.#calls--
-      own?.leave()
       span?.end(error)
     })
     const giveUp = () => stream.cancel(KasError.from(signal.reason))
@@ -156,24 +155,37 @@ export class ReplicaLink {
     }
   }
 
-  /** Where calls are traced each time that the replica is asked has a span, also those that are in vain. */
+  /**
+   * Where calls are traced each time that the replica is asked has a span, also those that are in vain.
+   *
+   * @returns undefined: the connection takes no call, or not this one
+   */
   #open(
     session: ClientSession,
     call: Call,
     handOver: HandOver,
-    held?: HeldBytes,
-  ): { stream: HandOverStream; span?: RpcSpan } {
+  ): { stream: HandOverStream; span: RpcSpan | undefined } | undefined {
+    const { heldByAgent, log } = this.#components
+    const own = heldByAgent?.enter(call.agentId)
+    const span = this.#begin(call)
+    try {
+      const stream = new HandOverStream(session, span?.call(call) ?? call, handOver, own?.held)
+      stream.onClosed(() => own?.leave())
+      return { stream, span }
+    } catch (error) {
+      own?.leave()
+      span?.end(KasError.from(error))
+      log.debug({ error }, 'A call could not be handed over')
+      return undefined
+    }
+  }
+
+  #begin({ method, metadata: parent, agentId }: Call): RpcSpan | undefined {
     const { traced } = this.#components
-    if (!traced) return { stream: new HandOverStream(session, call, handOver, held) }
-    const { method, metadata: parent, agentId } = call
+    if (!traced) return undefined
     const span = new RpcSpan(traced.tracer, { kind: 'client', method, parent, attributes: traced.attributes })
     span.calls(agentId)
-    try {
-      return { stream: new HandOverStream(session, span.call(call), handOver, held), span }
-    } catch (error) {
-      span.end(KasError.from(error))
-      throw error
-    }
+    return span
   }
 
   async #run(): Promise<void> {

@@ -40,6 +40,8 @@ export class ClientStream {
   #trailers: { parsed: IncomingHttpHeaders; raw: readonly string[] } | undefined
   #outcome: Outcome | undefined
   #unbind: (() => void) | undefined
+  #isClosed = false
+  #closedListener: (() => void) | undefined
 
   constructor(http2: ClientHttp2Stream, limits: SessionLimits, connection: Connection) {
     this.#http2 = http2
@@ -76,6 +78,12 @@ export class ClientStream {
   chargeTo(held: HeldBytes): void {
     this.#inbox.chargeTo(held)
     this.#outbox.chargeTo(held)
+  }
+
+  /** Calls `listener` once nothing of the stream is left here, which may be after `done`. */
+  onClosed(listener: () => void): void {
+    if (this.#isClosed) listener()
+    else this.#closedListener = listener
   }
 
   /** Ties the call to a signal and a deadline. */
@@ -143,6 +151,8 @@ export class ClientStream {
   #onClose(): void {
     this.#outbox.close()
     this.#connection.onClosed()
+    this.#isClosed = true
+    this.#closedListener?.()
     if (this.#outcome) return
     const code = this.#http2.rstCode
     const refused = code === refusedCode || this.#http2.id === undefined

@@ -1,8 +1,10 @@
 import t, { type Test } from 'tap'
-import { ReplicaLink } from '../../../../src/kas/router/replica-link.ts'
+import { HeldByAgent } from '../../../../src/kas/held-by-agent.ts'
+import { ReplicaLink, type ReplicaLinkComponents } from '../../../../src/kas/router/replica-link.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/proto/call.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
+import type { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { KnownMessages } from '../../../../src/proto/known-messages.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
@@ -10,24 +12,27 @@ const lost = (error: KasError): Outcome => ({ error, trailers: {} })
 
 /** A connection to a replica that says `ready` to each call, and then nothing any more. */
 function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
-  const opened: { sent: string[]; answer(): void; end(outcome: Outcome): void }[] = []
+  const opened: { sent: string[]; held?: HeldBytes; answer(): void; end(outcome: Outcome): void; close(): void }[] = []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
-  const open: ClientSession['open'] = ({ onInterim }) => {
+  const open: ClientSession['open'] = ({ onInterim, held }) => {
     const metadata = Promise.withResolvers<Metadata>()
     const done = Promise.withResolvers<Outcome>()
     const sent: string[] = []
+    const streamClosed = Promise.withResolvers<void>()
     const end = (outcome: Outcome) => {
       metadata.resolve({})
       done.resolve(outcome)
     }
     onInterim?.({ 'kas-tunnel': ['ready'] })
-    opened.push({ sent, answer: () => metadata.resolve({ served: ['yes'] }), end })
+    const answer = () => metadata.resolve({ served: ['yes'] })
+    opened.push({ sent, ...(held ? { held } : {}), answer, end, close: streamClosed.resolve })
     return {
       metadata: metadata.promise,
       done: done.promise,
       send: (message: Uint8Array) => void sent.push(Buffer.from(message).toString()),
       end: () => undefined,
+      onClosed: (listener: () => void) => void streamClosed.promise.then(listener),
       cancel: (error: KasError) => end(lost(error)),
     } as unknown as ReturnType<ClientSession['open']>
   }
@@ -61,6 +66,7 @@ async function linkTo(
   sessions: ClientSession | ClientSession[],
   timers: Partial<typeof reachability> = {},
   redialMs: readonly [number, number] = [5, 50],
+  more: Partial<ReplicaLinkComponents> = {},
 ) {
   const rest = [sessions].flat()
   const changed = new EventTarget()
@@ -77,6 +83,7 @@ async function linkTo(
       log,
       onChange: () => void changed.dispatchEvent(new Event('change')),
       onUnknown: () => undefined,
+      ...more,
     },
     { reachability: { ...reachability, ...timers }, redialMs },
   )
@@ -222,4 +229,44 @@ t.test('retired, it waits for all of its connections', async (t) => {
   t.same(ended, [])
   first.session.destroy()
   await retired
+})
+
+/** What is counted of the agent now; a new one once nobody has any. */
+function heldNow(heldByAgent: HeldByAgent): HeldBytes {
+  const { held, leave } = heldByAgent.enter(42n as AgentId)
+  leave()
+  return held
+}
+
+t.test('what a call holds is counted until nothing of its stream is left, also after its end', async (t) => {
+  const heldByAgent = new HeldByAgent()
+  const { session, opened } = silentSession({ pongs: () => true })
+  const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
+  const reply = await forward(link, 'unsafe')
+  const [stream] = opened
+  stream?.end({ trailers: {} })
+  await reply.done
+  await new Promise(setImmediate)
+  t.equal(heldNow(heldByAgent), stream?.held)
+  stream?.close()
+  await new Promise(setImmediate)
+  t.not(heldNow(heldByAgent), stream?.held)
+})
+
+t.test('a call that cannot be handed over is none that the replica was asked for, and holds nothing', async (t) => {
+  const heldByAgent = new HeldByAgent()
+  const { session } = silentSession({ pongs: () => true })
+  const held: (HeldBytes | undefined)[] = []
+  session.open = (options) => {
+    held.push(options.held)
+    throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+  }
+  const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
+  const { signal } = new AbortController()
+  const messages = new KnownMessages([Buffer.from('a')])
+  const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
+  t.equal(await link.ask(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), undefined)
+  t.equal(held.length, 1)
+  t.not(heldNow(heldByAgent), held[0])
+  t.equal(link.calls, 0)
 })
