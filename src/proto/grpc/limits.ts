@@ -19,7 +19,10 @@ export interface SessionLimits {
   readonly streamResetRate: number
   /** refused streams that a session survives */
   readonly maxRejectedStreams: number
-  /** frames with a head or trailers that HTTP/2 forbids, each of which ends its own stream; beyond it, the session */
+  /**
+   * Frames with a head or trailers that HTTP/2 forbids, and streams that crossed a lower bound on their way, each of
+   * which ends its own stream; more than these, over the life of a session, end that.
+   */
   readonly maxInvalidFrames: number
   /** streams are read before their handler asks: only where the peer is authenticated already */
   readonly readAhead: boolean
