@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { type ErrorCode, KasError } from '../../../lib/errors.ts'
-import { delay } from '../../../lib/signals.ts'
 import type { Metadata } from '../../../proto/call.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
 import type { CallCounts } from './call-counts.ts'
+import { DirectoryPolls, isAway } from './directory-polls.ts'
 
 export interface AuthenticatorOptions {
   /** calls that one token may start in a clock minute, at all replicas; every call counts, not every connection */
@@ -23,8 +23,7 @@ export class Authenticator {
   readonly #options: AuthenticatorOptions
   readonly #counts: CallCounts
   readonly #onRateExceeded: () => void
-  /** tries that run while the directory is away: one a token, shared by all its calls */
-  readonly #retries = new Map<string, Promise<Agent>>()
+  readonly #polls: DirectoryPolls
 
   constructor(
     components: { directory: Directory; counts: CallCounts; onRateExceeded: () => void },
@@ -34,6 +33,7 @@ export class Authenticator {
     this.#counts = components.counts
     this.#onRateExceeded = components.onRateExceeded
     this.#options = options
+    this.#polls = new DirectoryPolls(options)
   }
 
   /**
@@ -68,32 +68,14 @@ export class Authenticator {
     } catch (error) {
       if (!patient || !isAway(error)) throw error
     }
-    return this.#retry(token, from, signal)
+    const ask = (polling: AbortSignal) => this.#directory.agentByToken(token, polling, from)
+    return await this.#polls.wait(hashOf(token), ask, signal)
   }
 
   #count(token: string): void {
     if (this.#counts.add(hashOf(token)) <= this.#options.callsPerTokenPerMinute) return
     this.#onRateExceeded()
     throw new KasError({ code: 'RATE_EXCEEDED' })
-  }
-
-  async #retry(token: string, from: string | undefined, signal: AbortSignal): Promise<Agent> {
-    const hash = hashOf(token)
-    const [firstMs, lastMs] = this.#options.retryMs
-    for (let waitMs = firstMs; ; waitMs = Math.min(lastMs, waitMs * 2)) {
-      await delay(waitMs, signal)
-      let running = this.#retries.get(hash)
-      if (!running) {
-        running = this.#directory.agentByToken(token, signal, from).finally(() => this.#retries.delete(hash))
-        this.#retries.set(hash, running)
-      }
-      try {
-        return await running
-      } catch (error) {
-        signal.throwIfAborted()
-        if (!isAway(error) && KasError.from(error).code !== 'CANCELLED') throw error
-      }
-    }
   }
 }
 
@@ -110,8 +92,4 @@ const refusals: ReadonlySet<ErrorCode> = new Set(['UNAUTHENTICATED', 'FORBIDDEN'
 
 function hashOf(token: string): string {
   return hash('sha256', token, 'base64')
-}
-
-function isAway(error: unknown): boolean {
-  return error instanceof KasError && error.code === 'DIRECTORY_UNAVAILABLE'
 }

@@ -1,0 +1,99 @@
+import { KasError } from '../../../lib/errors.ts'
+import { abortable, delay } from '../../../lib/signals.ts'
+import { apart } from '../../../lib/tracing/apart.ts'
+import type { Agent } from '../../directory/directory.ts'
+
+export interface DirectoryPollsOptions {
+  /** waits between questions. ms, doubled from the first to the last */
+  readonly retryMs: readonly [first: number, last: number]
+  /** tokens that are asked about at once */
+  readonly maxTokens?: number
+  /** streams that wait for an answer */
+  readonly maxStreams?: number
+  /** of them with one token: more than an agent may have open */
+  readonly maxStreamsPerToken?: number
+}
+
+const defaults = { maxTokens: 10_000, maxStreams: 20_000, maxStreamsPerToken: 2000 }
+
+interface Poll {
+  readonly controller: AbortController
+  readonly answer: Promise<Agent>
+  streams: number
+}
+
+/** Asks the directory again while it is out of reach: one poll a token, for all streams that wait for its answer. */
+export class DirectoryPolls {
+  readonly #options: DirectoryPollsOptions & typeof defaults
+  readonly #polls = new Map<string, Poll>()
+  #streams = 0
+
+  constructor(options: DirectoryPollsOptions) {
+    this.#options = { ...defaults, ...options }
+  }
+
+  /**
+   * @param token - its hash
+   * @param ask - told to give up once no stream waits any more
+   * @throws what the directory says of the token; DIRECTORY_UNAVAILABLE at once if too many wait; the signal's reason
+   */
+  async wait(token: string, ask: (signal: AbortSignal) => Promise<Agent>, signal: AbortSignal): Promise<Agent> {
+    signal.throwIfAborted()
+    const poll = this.#enter(token, ask)
+    try {
+      return await abortable(poll.answer, signal)
+    } finally {
+      this.#leave(token, poll)
+    }
+  }
+
+  #enter(token: string, ask: (signal: AbortSignal) => Promise<Agent>): Poll {
+    const known = this.#polls.get(token)
+    const { maxTokens, maxStreams, maxStreamsPerToken } = this.#options
+    const isFull = known ? known.streams >= maxStreamsPerToken : this.#polls.size >= maxTokens
+    if (isFull || this.#streams >= maxStreams) {
+      throw new KasError({ code: 'DIRECTORY_UNAVAILABLE', reason: 'too many streams wait for it' })
+    }
+    const poll = known ?? this.#begin(token, ask)
+    poll.streams += 1
+    this.#streams += 1
+    return poll
+  }
+
+  #leave(token: string, poll: Poll): void {
+    this.#streams -= 1
+    poll.streams -= 1
+    if (poll.streams > 0) return
+    if (this.#polls.get(token) === poll) this.#polls.delete(token)
+    poll.controller.abort(new KasError({ code: 'CANCELLED' }))
+  }
+
+  #begin(token: string, ask: (signal: AbortSignal) => Promise<Agent>): Poll {
+    const controller = new AbortController()
+    const poll = { controller, answer: apart(() => this.#run(ask, controller.signal)), streams: 0 }
+    this.#polls.set(token, poll)
+    const end = () => {
+      if (this.#polls.get(token) === poll) this.#polls.delete(token)
+    }
+    poll.answer.then(end, end)
+    return poll
+  }
+
+  async #run(ask: (signal: AbortSignal) => Promise<Agent>, signal: AbortSignal): Promise<Agent> {
+    const [firstMs, lastMs] = this.#options.retryMs
+    for (let waitMs = firstMs; ; waitMs = Math.min(lastMs, waitMs * 2)) {
+      await delay(waitMs, signal)
+      try {
+        return await ask(signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isAway(error)) throw error
+      }
+    }
+  }
+}
+
+/** The directory could not be asked: later it may know. */
+export function isAway(error: unknown): boolean {
+  return error instanceof KasError && error.code === 'DIRECTORY_UNAVAILABLE'
+}
