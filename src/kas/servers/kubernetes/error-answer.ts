@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { goCodeName } from '../../../lib/go-code-name.ts'
-import { encodeStatus, mediaTypes, negotiate } from './status.ts'
+import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
 
 /** An answer that kas makes itself, because the call failed before a status line was sent (wire-protocol 6.6). */
 export interface ErrorAnswer {
@@ -39,6 +39,9 @@ const withCause = new Set([
 ])
 const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSWER_INVALID', 'GITLAB_BUSY'])
 
+/** What a flood of unknown credentials is told, by media type: encoded once, for it names neither caller nor trace. */
+const notCheckedBodies = new Map<string, string | Uint8Array>()
+
 /**
  * @param accept - of the request, all its headers
  * @param delivery - whether the call may have reached the cluster
@@ -64,15 +67,17 @@ export function errorAnswer(
   if (mayRepeat && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
-  const answer = { ...encode(code, message, accept, headers), delivery: reached }
+  const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
+  const known = isSameForAll ? notCheckedBodies : undefined
+  const answer = { ...encode({ code, message }, accept, headers, known), delivery: reached }
   return traceId === undefined ? answer : { ...answer, traceId }
 }
 
 function encode(
-  code: number,
-  message: string,
+  status: Status,
   accept: readonly string[],
   headers: string[],
+  known?: Map<string, string | Uint8Array>,
 ): Omit<ErrorAnswer, 'delivery'> {
   const mediaType = negotiate(accept)
   if (mediaType === undefined) {
@@ -81,7 +86,9 @@ function encode(
     return { code: 406, headers, body: `${messagePrefix}Failed to negotiate output media type: ${accepted}\n` }
   }
   headers.push('Content-Type', mediaType)
-  return { code, headers, body: encodeStatus(mediaType, { message, code }) }
+  const body = known?.get(mediaType) ?? encodeStatus(mediaType, status)
+  known?.set(mediaType, body)
+  return { code: status.code, headers, body }
 }
 
 function ownText(error: KasError): string {

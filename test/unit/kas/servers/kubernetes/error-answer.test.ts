@@ -195,3 +195,16 @@ t.test('an Accept without end: its first 4096 characters are looked at', async (
   t.equal(answerTo(`${'a/b,'.repeat(1000)}application/json`), 403)
   t.equal(answerTo(`${'a/b,'.repeat(1024)}application/json`), 406)
 })
+
+t.test('what a flood is told is encoded once for each media type, and is whole each time', async (t) => {
+  const yaml = ['application/yaml']
+  for (let i = 0; i < 2; i++) {
+    const made = answer({ code: 'CREDENTIAL_NOT_CHECKED' })
+    t.match(JSON.parse(String(made.body)), { kind: 'Status', code: 429, reason: 'TooManyRequests' })
+    t.match(message(made), /^GitLab Agent Server: Too many unknown credentials/)
+    t.match(parse(String(answer({ code: 'CREDENTIAL_NOT_CHECKED' }, 'entry', yaml).body)), { code: 429 })
+    t.match(message(answer({ code: 'CREDENTIAL_NOT_CHECKED' }, 'tunnel')), 'HTTP->gRPC')
+    const traced = errorAnswer(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' }), 'entry', [], 'none', 'feed')
+    t.match(message(traced), /Trace ID: feed$/)
+  }
+})
