@@ -224,7 +224,7 @@ export class GitlabDirectory implements Directory, Service {
   ): Promise<T> {
     if (isKnown) return await ask({ lane: kind })
     try {
-      return await this.#unknown.check(credential, (mayWait) => ask({ lane: `new_${kind}`, mayWait }))
+      return await this.#unknown.check(credential, (how) => ask({ lane: `new_${kind}`, ...how }))
     } catch (error) {
       if (KasError.from(error).code === 'CREDENTIAL_NOT_CHECKED') this.#onUnchecked(kind)
       throw error

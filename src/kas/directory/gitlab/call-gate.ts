@@ -1,5 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { FairQueue } from './fair-queue.ts'
 
 /**
  * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of
@@ -20,6 +21,14 @@ const laneLimits: Readonly<Partial<Record<Lane, number>>> = { modules: 15, new_a
  */
 const waitingLimits: Readonly<Partial<Record<Lane, number>>> = { new_agents: 2000, new_users: 1000 }
 
+/** Calls that are refused in one turn of the event loop: each has to be answered. */
+const maxRefusedAtOnce = 50
+/** until the next, in ms */
+const refusalRestMs = 1
+
+/** Built once: in a flood it is thrown thousands of times. */
+const notChecked = new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
+
 /** The part of the burst that is left to others by calls that may not wait. */
 const keptOfBurst = 0.75
 
@@ -31,6 +40,8 @@ export interface Turn {
    * plenty of room, or is refused; absent: it may
    */
   readonly mayWait?: () => boolean
+  /** sources of one lane take turns, and share its places; absent: all that name none are one */
+  readonly source?: string
 }
 
 export interface CallGateOptions {
@@ -55,15 +66,16 @@ export interface CallGateEvents {
 }
 
 interface Waiting {
+  readonly source: string
   admit(): void
-  refuse(error: KasError): void
+  /** It may not wait, or has no place. */
+  refuse(): void
   mayWait(): boolean
 }
 
 interface LaneState {
   readonly maxRunning: number
-  readonly maxWaiting: number
-  readonly waiting: Set<Waiting>
+  readonly waiting: FairQueue<Waiting>
   running: number
 }
 
@@ -87,8 +99,7 @@ export class CallGate {
     const { maxRunningInLane, maxWaitingInLane } = this.#options
     this.#lanes = lanes.map((lane) => ({
       maxRunning: Math.min(maxRunningInLane, laneLimits[lane] ?? maxRunningInLane),
-      maxWaiting: Math.min(maxWaitingInLane, waitingLimits[lane] ?? maxWaitingInLane),
-      waiting: new Set(),
+      waiting: new FairQueue(Math.min(maxWaitingInLane, waitingLimits[lane] ?? maxWaitingInLane)),
       running: 0,
     }))
     this.#tokens = options.bucketSize
@@ -109,15 +120,11 @@ export class CallGate {
    * @throws KasError GITLAB_BUSY after `maxWaitMs`, or at once if too many wait; CREDENTIAL_NOT_CHECKED at once, or when
    * its turn has come, if it may not wait; or the signal's reason
    */
-  async enter({ lane, mayWait }: Turn, signal: AbortSignal): Promise<() => void> {
+  async enter(turn: Turn, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
-    const state = this.#lanes[lanes.indexOf(lane)] as LaneState
-    if (mayWait && !mayWait()) return this.#beginAtOnce(state)
-    if (state.waiting.size >= state.maxWaiting) {
-      this.#events.waited(false, 0)
-      throw new KasError(mayWait ? { code: 'CREDENTIAL_NOT_CHECKED' } : { code: 'GITLAB_BUSY', waitedMs: 0 })
-    }
-    return await this.#wait(state, mayWait ?? always, signal)
+    const state = this.#lanes[lanes.indexOf(turn.lane)] as LaneState
+    if (turn.mayWait && !turn.mayWait()) return this.#beginAtOnce(state)
+    return await this.#wait(state, turn, signal)
   }
 
   /** @throws KasError CREDENTIAL_NOT_CHECKED unless there is plenty of room */
@@ -127,30 +134,34 @@ export class CallGate {
     const isRoom = state.running < state.maxRunning && this.#running < maxRunning && state.waiting.size === 0
     const begins = isRoom && this.#tokens >= Math.max(1, bucketSize * keptOfBurst)
     this.#events.waited(begins, 0)
-    if (!begins) throw new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
+    if (!begins) throw notChecked
     return this.#begin(state)
   }
 
-  async #wait(state: LaneState, mayWait: () => boolean, signal: AbortSignal): Promise<() => void> {
+  async #wait(state: LaneState, { mayWait, source = '' }: Turn, signal: AbortSignal): Promise<() => void> {
     const begin = this.#clock.now()
     const { promise, resolve, reject } = Promise.withResolvers<() => void>()
     const waited = (allowed: boolean) => this.#events.waited(allowed, this.#clock.now() - begin)
+    const busy = () => new KasError({ code: 'GITLAB_BUSY', waitedMs: this.#clock.now() - begin })
     const waiting: Waiting = {
-      mayWait,
+      source,
+      mayWait: mayWait ?? always,
       admit: () => {
         waited(true)
         resolve(this.#begin(state))
       },
-      refuse: (error) => drop(error),
+      refuse: () => refuse(mayWait ? notChecked : busy()),
     }
-    const drop = (reason: unknown) => {
-      if (state.waiting.delete(waiting)) waited(false) // now, so that no turn is given to who is gone
+    const refuse = (reason: unknown) => {
+      waited(false)
       reject(reason)
     }
-    const refuse = () => drop(new KasError({ code: 'GITLAB_BUSY', waitedMs: this.#clock.now() - begin }))
-    const onAbort = () => drop(signal.reason)
-    state.waiting.add(waiting)
-    const cancel = this.#clock.after(this.#options.maxWaitMs, refuse)
+    const leave = (reason: unknown) => {
+      if (state.waiting.delete(waiting)) refuse(reason) // now, so that no turn is given to who is gone
+    }
+    const onAbort = () => leave(signal.reason)
+    state.waiting.add(waiting)?.refuse()
+    const cancel = this.#clock.after(this.#options.maxWaitMs, () => leave(busy()))
     signal.addEventListener('abort', onAbort, { once: true })
     try {
       this.#pump()
@@ -178,17 +189,22 @@ export class CallGate {
 
   #pump(): void {
     this.#refill()
+    let refused = 0
     for (let state = this.#next(); state; state = this.#next()) {
       if (this.#tokens < 1) {
-        this.#pumpLater()
+        this.#pumpLater(Math.ceil(((1 - this.#tokens) * 1000) / this.#options.refillPerSecond))
         return
       }
-      const waiting = state.waiting.values().next().value as Waiting
+      if (refused >= maxRefusedAtOnce) {
+        this.#pumpLater(refusalRestMs)
+        return
+      }
+      const waiting = state.waiting.take() as Waiting
       if (!waiting.mayWait()) {
-        waiting.refuse(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' }))
+        refused += 1
+        waiting.refuse()
         continue
       }
-      state.waiting.delete(waiting)
       this.#turn = (this.#lanes.indexOf(state) + 1) % lanes.length
       waiting.admit()
     }
@@ -204,9 +220,8 @@ export class CallGate {
     return undefined
   }
 
-  #pumpLater(): void {
+  #pumpLater(ms: number): void {
     if (this.#cancelPump) return
-    const ms = Math.ceil(((1 - this.#tokens) * 1000) / this.#options.refillPerSecond)
     this.#cancelPump = this.#clock.after(ms, () => {
       this.#cancelPump = undefined
       this.#pump()

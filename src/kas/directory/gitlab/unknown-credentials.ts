@@ -3,6 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { plainAddress } from '../../../lib/host-port.ts'
 import { tokenHash } from '../token-hash.ts'
+import type { Turn } from './call-gate.ts'
 import { FailureBudgets } from './failure-budgets.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { SeenHashes } from './seen-hashes.ts'
@@ -22,12 +23,22 @@ export interface UnknownCredentialsOptions {
   readonly maxSources?: number
   /** questions at once about credentials that came again after they were not checked */
   readonly maxReturning?: number
+  /** of them from one address */
+  readonly maxReturningPerAddress?: number
 }
 
-const defaults = { maxFailures: 30, forgivenPerSecond: 0.5, maxSources: 10_000, maxReturning: 100 }
+const defaults = {
+  maxFailures: 30,
+  forgivenPerSecond: 0.5,
+  maxSources: 10_000,
+  maxReturning: 100,
+  maxReturningPerAddress: 10,
+}
 
 /** Of a token: what GitLab puts before it, and so much chance that few good ones share it. */
 const beginningLength = 12
+/** Such as GitLab gives to jobs, with or without its prefix: the header is the same in all, the signature in none. */
+const jwt = /^(?:[a-z]{1,20}-)?eyJ/
 
 /**
  * Which questions to GitLab about credentials that nothing good is known of may wait for their turn. Anybody can make
@@ -38,6 +49,7 @@ const beginningLength = 12
  *   those that do are refused when their turn comes. That is no ban: where GitLab is hardly asked, they are asked.
  * - Who floods with tokens made up at random behind a front spends the budget of all who come by it. But kubectl and
  *   agents come again with the same credential, and who comes again may wait, in a bounded number.
+ * - Addresses take turns, and share the places where one waits.
  */
 export class UnknownCredentials {
   readonly #options: Required<UnknownCredentialsOptions>
@@ -46,6 +58,7 @@ export class UnknownCredentials {
   /** hashes of credentials that were not checked */
   readonly #unchecked: SeenHashes
   #returning = 0
+  readonly #returningOf = new Map<string, number>()
 
   constructor(components: { clock: Clock }, options: UnknownCredentialsOptions = {}) {
     this.#options = { ...defaults, ...options }
@@ -57,19 +70,23 @@ export class UnknownCredentials {
   /**
    * Asks, and counts what is answered.
    *
-   * @param ask - `mayWait` tells whether the question may wait for its turn, now
+   * @param ask - gets how the question waits for its turn
    * @throws what `ask` throws; CREDENTIAL_NOT_CHECKED makes the next try one that comes again
    */
-  async check<T>({ secret, from }: UnknownCredential, ask: (mayWait: () => boolean) => Promise<T>): Promise<T> {
+  async check<T>(
+    { secret, from }: UnknownCredential,
+    ask: (how: Required<Pick<Turn, 'mayWait' | 'source'>>) => Promise<T>,
+  ): Promise<T> {
     const address = from === undefined ? undefined : networkOf(from)
-    const beginning = tokenHash(secret.slice(0, beginningLength))
+    const beginning = tokenHash(beginningOf(secret))
     const isSpent = () =>
       this.#beginnings.isSpent(beginning) || (address !== undefined && this.#addresses.isSpent(address))
     const hash = tokenHash(secret)
-    const returns = isSpent() && this.#returning < this.#options.maxReturning && this.#unchecked.has(hash)
-    if (returns) this.#returning += 1
+    const source = address ?? ''
+    const returns = isSpent() && this.#mayReturn(source) && this.#unchecked.has(hash)
+    if (returns) this.#returns(source, 1)
     try {
-      const answer = await ask(() => returns || !isSpent())
+      const answer = await ask({ mayWait: () => returns || !isSpent(), source })
       this.#beginnings.succeeded(beginning)
       if (address !== undefined) this.#addresses.succeeded(address)
       return answer
@@ -82,9 +99,27 @@ export class UnknownCredentials {
       }
       throw failure
     } finally {
-      if (returns) this.#returning -= 1
+      if (returns) this.#returns(source, -1)
     }
   }
+
+  #mayReturn(source: string): boolean {
+    const { maxReturning, maxReturningPerAddress } = this.#options
+    return this.#returning < maxReturning && (this.#returningOf.get(source) ?? 0) < maxReturningPerAddress
+  }
+
+  #returns(source: string, change: 1 | -1): void {
+    this.#returning += change
+    const count = (this.#returningOf.get(source) ?? 0) + change
+    if (count > 0) this.#returningOf.set(source, count)
+    else this.#returningOf.delete(source)
+  }
+}
+
+/** What tokens of one source have in common. */
+function beginningOf(secret: string): string {
+  const from = jwt.test(secret) ? secret.lastIndexOf('.') + 1 : 0
+  return secret.slice(from, from + beginningLength)
 }
 
 /** A cookie that GitLab cannot read is as good as made up. */

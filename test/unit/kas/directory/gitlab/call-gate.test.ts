@@ -1,5 +1,10 @@
 import t from 'tap'
-import { CallGate, type CallGateOptions, type Lane } from '../../../../../src/kas/directory/gitlab/call-gate.ts'
+import {
+  CallGate,
+  type CallGateOptions,
+  type Lane,
+  type Turn,
+} from '../../../../../src/kas/directory/gitlab/call-gate.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
@@ -13,16 +18,18 @@ function ground(options: Partial<CallGateOptions> = {}) {
   const begun: string[] = []
   const leaves = new Map<string, () => void>()
   const failed: unknown[] = []
-  const enter = (name: string, lane: Lane = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) => {
+  const enterFor = (turn: Turn, name: string, by: AbortSignal = signal) => {
     const entered = (leave: () => void) => {
       begun.push(name)
       leaves.set(name, leave)
     }
-    gate.enter({ lane, ...(mayWait ? { mayWait } : {}) }, by).then(entered, (error: unknown) => failed.push(error))
+    gate.enter(turn, by).then(entered, (error: unknown) => failed.push(error))
   }
+  const enter = (name: string, lane: Lane = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) =>
+    enterFor({ lane, ...(mayWait ? { mayWait } : {}) }, name, by)
   /** lets promises settle */
   const settle = () => new Promise((resolve) => setImmediate(resolve))
-  return { clock, gate, waits, begun, leaves, failed, enter, settle }
+  return { clock, gate, waits, begun, leaves, failed, enter, enterFor, settle }
 }
 
 t.test('a burst goes at once, the rest by the clock', async (t) => {
@@ -188,4 +195,46 @@ t.test('a crowd of unknown ones is refused when it fills its lane, and leaves ro
   for (let i = 0; i < 5; i++) enter(`known ${i}`, 'users')
   await settle()
   t.equal(begun.length, 50)
+})
+
+t.test('sources take turns: a crowd of one keeps nobody else waiting, nor out', async (t) => {
+  const { clock, begun, failed, enterFor, settle } = ground({ bucketSize: 1, maxWaitingInLane: 4 })
+  const mayWait = () => true
+  const ask = (source: string, name: string) => enterFor({ lane: 'new_users', mayWait, source }, name)
+  for (let i = 0; i < 7; i++) ask('crowd', `crowd ${i}`)
+  await settle()
+  t.equal(failed.length, 2, 'alone it may have all places')
+  ask('one', 'one 0')
+  ask('two', 'two 0')
+  await settle()
+  t.equal(failed.length, 4, 'its latest make room')
+  ask('crowd', 'crowd again')
+  ask('one', 'one 1')
+  await settle()
+  t.equal(failed.length, 6, 'who has his share gets no more')
+  t.match(failed, Array(6).fill({ code: 'CREDENTIAL_NOT_CHECKED' }))
+  clock.advance(100 * 4)
+  await settle()
+  t.strictSame(begun, ['crowd 0', 'crowd 1', 'one 0', 'two 0', 'crowd 2'])
+  t.equal(clock.pending, 0)
+})
+
+t.test('when many may not wait any more, they are refused a few at a time', async (t) => {
+  const { clock, begun, failed, enterFor, settle } = ground({ bucketSize: 1 })
+  let mayWait = true
+  for (let i = 0; i < 500; i++) enterFor({ lane: 'new_users', mayWait: () => mayWait, source: 'crowd' }, `${i}`)
+  await settle()
+  mayWait = false
+  const counts: number[] = []
+  clock.advance(100)
+  for (let before = -1; before < failed.length; clock.advance(1)) {
+    before = failed.length
+    await settle()
+    counts.push(failed.length - before)
+  }
+  t.equal(failed.length, 499)
+  t.ok(Math.max(...counts) <= 50, counts.join())
+  t.equal(new Set(failed).size, 1, 'built once')
+  t.strictSame(begun, ['0'])
+  t.equal(clock.pending, 0)
 })

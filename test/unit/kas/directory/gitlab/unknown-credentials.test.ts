@@ -24,7 +24,7 @@ function ground(options: UnknownCredentialsOptions = {}) {
   ) => {
     let might = false
     await unknown
-      .check({ secret, from }, async (mayWait) => {
+      .check({ secret, from }, async ({ mayWait }) => {
         might = mayWait()
         return await answer()
       })
@@ -54,6 +54,18 @@ t.test('a beginning that was refused too often may not wait, wherever it comes f
   t.equal(await ask('made-up-tOken-4', '10.0.0.4'), true)
 })
 
+t.test('tokens of jobs that are JWTs begin alike: refusals of some keep no others from waiting', async (t) => {
+  for (const prefix of ['', 'glcbt-']) {
+    const { ask, refuse } = ground()
+    const header = Buffer.from('{"kid":"one","typ":"JWT","alg":"RS256"}').toString('base64url')
+    const job = (signature: string) => `${prefix}${header}.eyJpc3MiOiJodHRwczovL2dpdGxhYiJ9.${signature}`
+    for (const i of [1, 2, 3, 4]) await refuse(job(`${i}-signature-of-an-old-job`), `10.0.0.${i}`)
+    t.equal(await ask(job('signature-of-a-new-job'), '10.0.0.9'), true)
+    for (const i of [1, 2, 3]) await refuse(job(`same-begins-${i}`), `10.0.1.${i}`)
+    t.equal(await ask(job('same-begins-4'), '10.0.0.9'), false)
+  }
+})
+
 t.test('good answers make up for refusals', async (t) => {
   const { ask, refuse } = ground()
   for (let i = 0; i < 20; i++) {
@@ -79,7 +91,7 @@ t.test('one that waits may not wait any more once the budget is spent', async (t
   const { unknown, refuse } = ground()
   const { promise, resolve } = Promise.withResolvers<void>()
   let mayStill = (): boolean => true
-  const waiting = unknown.check({ secret: 'glpat-waits', from: '10.0.0.1' }, (mayWait) => {
+  const waiting = unknown.check({ secret: 'glpat-waits', from: '10.0.0.1' }, ({ mayWait }) => {
     mayStill = mayWait
     return promise
   })
@@ -98,7 +110,7 @@ t.test('one that was not checked may wait when it comes again, so many at once',
   const { promise, resolve } = Promise.withResolvers<void>()
   const might: boolean[] = []
   const asked = good.map((secret) =>
-    unknown.check({ secret, from: '10.0.0.1' }, (mayWait) => {
+    unknown.check({ secret, from: '10.0.0.1' }, ({ mayWait }) => {
       might.push(mayWait())
       return promise
     }),
@@ -108,6 +120,29 @@ t.test('one that was not checked may wait when it comes again, so many at once',
   await Promise.all(asked)
   t.equal(await ask(good[2] as string, '10.0.0.1'), true, 'answers made up for refusals')
   t.equal(await ask('glpat-never-seen', '10.0.0.1'), true)
+})
+
+t.test('of those that come again, one address has a few, and leaves room to others', async (t) => {
+  const { unknown, refuse } = ground({ maxReturning: 3, maxReturningPerAddress: 2 })
+  const addresses = ['10.0.0.1', '10.0.0.2']
+  for (const from of addresses) for (const i of [1, 2, 3]) await refuse(`${i}-made-up`, from)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const might: boolean[] = []
+  const asked: Promise<unknown>[] = []
+  const askAgain = async (secret: string, from: string) => {
+    await refuse(secret, from, notChecked())
+    asked.push(
+      unknown.check({ secret, from }, ({ mayWait }) => {
+        might.push(mayWait())
+        return promise
+      }),
+    )
+  }
+  for (const i of [1, 2, 3]) await askAgain(`glpat-one-${i}`, '10.0.0.1')
+  for (const i of [1, 2]) await askAgain(`glpat-two-${i}`, '10.0.0.2')
+  t.strictSame(might, [true, true, false, true, false], 'two of an address, three in all')
+  resolve()
+  await Promise.all(asked)
 })
 
 t.test('an address of IPv6 is its first 64 bits, one of IPv4 is the same in both', async (t) => {
