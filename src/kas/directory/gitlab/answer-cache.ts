@@ -2,6 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import { clockDelay } from './clock-delay.ts'
+import { roughBytes } from './rough-bytes.ts'
 
 export interface AnswerCacheOptions<Answer> {
   /** life of an answer, from the moment of the question, in ms */
@@ -16,13 +17,18 @@ export interface AnswerCacheOptions<Answer> {
   onLost?(answer: Answer): void
   /** answers at once; the longest unused one makes room */
   readonly maxAnswers?: number
+  /** what all answers may take, roughly; the longest unused one makes room, and its key stays known */
+  readonly maxBytes?: number
   /** refusals at once, apart from the answers: callers with made-up tokens push out no good ones */
   readonly maxRefusals?: number
   /** questions at once; more are refused */
   readonly maxAsking?: number
 }
 
-const defaults = { maxAnswers: 20_000, maxRefusals: 10_000, maxAsking: 20_000 }
+const defaults = { maxAnswers: 20_000, maxBytes: 64 << 20, maxRefusals: 10_000, maxAsking: 20_000 }
+
+/** Of what all answers may take, that one may: a larger one would drop too many others, and is not kept. */
+const largestPart = 1 / 8
 
 /** In ms since 1970. */
 interface Life {
@@ -47,7 +53,10 @@ export class AnswerCache<T> {
   readonly #clock: Clock
   readonly #options: AnswerCacheOptions<T> & typeof defaults
   /** also when their life is over: who was known once is no stranger */
-  readonly #answers = new Map<string, Life & { readonly value: T }>()
+  readonly #answers = new Map<string, Life & { readonly value: T; readonly bytes: number }>()
+  #bytes = 0
+  /** keys whose answers were too much to keep */
+  readonly #known = new Map<string, true>()
   readonly #refusals = new Map<string, Life & { readonly error: KasError }>()
   readonly #pauses = new Map<string, Life>()
   readonly #asking = new Map<string, Asking<T>>()
@@ -118,10 +127,9 @@ export class AnswerCache<T> {
     this.#pauses.delete(key)
     const askedAt = this.#clock.now()
     try {
-      const value = await ask(signal, this.#answers.has(key))
+      const value = await ask(signal, this.#answers.has(key) || this.#known.has(key))
       this.#refusals.delete(key)
-      const { ttlMs, maxAnswers } = this.#options
-      keep(this.#answers, key, { value, from: askedAt, until: askedAt + ttlMs }, maxAnswers)
+      this.#keepAnswer(key, value, askedAt)
       return value
     } catch (failure) {
       if (!signal.aborted) this.#failed(key, KasError.from(failure), askedAt)
@@ -129,11 +137,32 @@ export class AnswerCache<T> {
     }
   }
 
+  #keepAnswer(key: string, value: T, from: number): void {
+    const { ttlMs, maxAnswers, maxBytes } = this.#options
+    const bytes = roughBytes(value)
+    this.#forget(key)
+    if (bytes > maxBytes * largestPart) return void keep(this.#known, key, true, maxAnswers)
+    this.#answers.set(key, { value, bytes, from, until: from + ttlMs })
+    this.#bytes += bytes
+    for (const oldest of this.#answers.keys()) {
+      const isFull = this.#answers.size > maxAnswers
+      if (!isFull && this.#bytes <= maxBytes) return
+      this.#forget(oldest)
+      if (!isFull) keep(this.#known, oldest, true, maxAnswers)
+    }
+  }
+
+  #forget(key: string): void {
+    this.#known.delete(key)
+    this.#bytes -= this.#answers.get(key)?.bytes ?? 0
+    this.#answers.delete(key)
+  }
+
   #failed(key: string, error: KasError, askedAt: number): void {
     const { errorTtlMs, maxRefusals } = this.#options
     if (this.#options.isRefusal(error)) {
       const lost = this.#answers.get(key)
-      this.#answers.delete(key)
+      this.#forget(key)
       if (errorTtlMs > 0) keep(this.#refusals, key, { error, from: askedAt, until: askedAt + errorTtlMs }, maxRefusals)
       if (lost) this.#options.onLost?.(lost.value)
       return

@@ -171,3 +171,40 @@ t.test('a key is known while its last answer is remembered, however old that is'
     t.equal(await isKnown('a'), 'false', 'others made it forgotten')
   }
 })
+
+t.test('answers are bounded by what they take; whose was dropped for it is still known', async (t) => {
+  const { cache, get, asked } = ground({ maxBytes: 40_000 })
+  const isKnown = (key: string) => cache.get(key, async (_, known) => String(known), signal)
+  const large = (key: string) => get(key, async () => key.repeat(2000))
+  for (const key of 'abcdefghi') await large(key)
+  await get('a')
+  t.equal(asked(), 9, 'nine are kept')
+  await large('j') // b is the longest unused
+  for (const key of 'acdefghij') await get(key)
+  t.equal(asked(), 10)
+  t.equal(await isKnown('b'), 'true')
+  for (const key of 'acdefghij') await get(key)
+  t.equal(asked(), 10, 'there was room for a small one')
+})
+
+t.test('an answer that is asked for anew takes no more, and one that is too large is not kept', async (t) => {
+  const { cache, clock, get, fail, asked } = ground({ maxBytes: 40_000 })
+  const isKnown = (key: string) => cache.get(key, async (_, known) => String(known), signal)
+  await get('a')
+  for (let i = 0; i < 20; i++) {
+    clock.advance(1000)
+    await get('b', async () => 'b'.repeat(2000))
+  }
+  t.equal(await isKnown('a'), 'true')
+  await get('a')
+  const before = asked()
+  await get('c', async () => 'c'.repeat(10_000))
+  await get('c', async () => 'c'.repeat(10_000))
+  t.equal(asked(), before + 2)
+  await get('a')
+  await get('b')
+  t.equal(asked(), before + 2, 'it dropped no other')
+  await t.rejects(fail('c', refused), refused)
+  clock.advance(100)
+  t.equal(await isKnown('c'), 'false')
+})
