@@ -19,7 +19,7 @@ import type { Reader } from './wire.ts'
 export const maxHeadBytes = 1024 * 1024
 /** Header lines of a head: kas and agentk let 500 pass, and stock ones seldom see a hundred. */
 export const maxHeadLines = 1000
-/** Values of a query, and of whom a request acts as: a request line of 64 KiB holds three times as many. */
+/** Values of a query, and of whom a request acts as: kas takes queries of 1,000 from callers. */
 export const maxHeadValues = 10_000
 
 export const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'

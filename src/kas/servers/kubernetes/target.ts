@@ -15,6 +15,8 @@ export interface Target {
 
 const slash = 47
 const none: readonly string[] = []
+/** Of a query, the empty ones too: nobody is known yet when they are read. kubectl's longest are the words of a command. */
+const maxParameters = 1000
 const absoluteForm = /^https?:\/\/[^/?#]*/i
 
 /**
@@ -58,8 +60,10 @@ function fromAbsoluteForm(target: string): string {
 }
 
 function parseQuery(raw: string): Map<string, string[]> {
+  const pairs = raw.split('&', maxParameters + 1)
+  if (pairs.length > maxParameters) throw bad(`the query has more than ${maxParameters} parameters`)
   const query = new Map<string, string[]>()
-  for (const pair of raw.split('&')) {
+  for (const pair of pairs) {
     if (pair === '') continue
     const mark = pair.indexOf('=')
     const name = decodeForm(mark < 0 ? pair : pair.slice(0, mark))

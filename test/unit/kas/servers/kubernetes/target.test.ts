@@ -32,6 +32,15 @@ t.test('the query, decoded, sorted by name, values in order', async (t) => {
   t.same(parse('/?a=1?b').query, [['a', ['1?b']]])
 })
 
+t.test('a query of too many parameters is refused before any is read', async (t) => {
+  const many = (count: number) => `/?${Array.from({ length: count }, (_, i) => `command=${i}`).join('&')}`
+  t.equal(parse(many(1000)).query[0]?.[1].length, 1000)
+  const refusal = { code: 'BAD_REQUEST', message: 'Bad request: the query has more than 1000 parameters' }
+  t.throws(() => parse(many(1001)), refusal)
+  t.throws(() => parse(`${many(1001)}&%ff`), refusal)
+  t.throws(() => parse(`/?${'&'.repeat(60_000)}`), refusal)
+})
+
 // wire: request.query
 t.test('what is meant for kas is taken out', async (t) => {
   t.same(parse('/?watch=1&gitlab-agent-id=42&gitlab-csrf-token=x&gitlab-csrf-token=y'), {
@@ -84,11 +93,4 @@ t.test('segments that could leave the path of the cluster are refused, however t
     t.throws(() => parse(target), { code: 'BAD_REQUEST' }, target)
   }
   t.throws(() => parse('/k8s-proxy/../secret', '/k8s-proxy/'), { code: 'BAD_REQUEST' })
-})
-
-t.test('many parameters cost no more than their length', async (t) => {
-  const target = `/?${Array.from({ length: 20_000 }, (_, i) => i.toString(36)).join('&')}`
-  const began = performance.now()
-  t.equal(parse(target).query.length, 20_000)
-  t.ok(performance.now() - began < 2000)
 })
