@@ -5,10 +5,11 @@ import { KasError } from '../../lib/errors.ts'
 import { FolderWatch, type FolderWatchOptions } from '../../lib/folder-watch.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import type { AgentId } from '../../proto/call.ts'
 import type { RepositoryAddress } from '../repositories/repository-url.ts'
 import { type DirectoryContents, parseDirectory } from './directory-contents.ts'
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
-import { TokenExpiry } from './token-expiry.ts'
+import { type Expiry, TokenExpiry } from './token-expiry.ts'
 import { tokenHash } from './token-hash.ts'
 
 export interface DirectoryFileComponents {
@@ -50,6 +51,7 @@ export class DirectoryFile implements Service {
   readonly #watch: FolderWatch
   readonly #expiry: TokenExpiry
   readonly #listeners = new Set<() => void>()
+  readonly #expiryListeners = new Set<(agentIds: ReadonlySet<AgentId>) => void>()
   #contents: DirectoryContents | undefined
   #state: DirectoryFileState = { inForce: 'none' }
   /** what was read last, good or not: the same is not judged twice */
@@ -65,7 +67,10 @@ export class DirectoryFile implements Service {
     this.#log = components.log.child({ mod_name: 'directory' })
     this.#clock = components.clock ?? systemClock
     this.#metrics = components.metrics ?? noDirectoryMetrics
-    this.#expiry = new TokenExpiry({ clock: this.#clock, onExpired: () => this.#emit() })
+    const onExpired = (agentIds: ReadonlySet<AgentId>) => {
+      for (const listener of this.#expiryListeners) listener(agentIds)
+    }
+    this.#expiry = new TokenExpiry({ clock: this.#clock, onExpired })
     const onChange = () => void this.read()
     this.#watch = new FolderWatch(
       [this.#file],
@@ -88,14 +93,18 @@ export class DirectoryFile implements Service {
     return this.#contents?.projects.get(projectId)?.git
   }
 
-  /**
-   * Calls `listener` after other contents came into force, and when the token of an agent has expired, until the
-   * returned function is called.
-   */
+  /** Calls `listener` after other contents came into force, until the returned function is called. */
   onChange(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
+  }
+
+  /** Calls `listener` after tokens of these agents have expired, until the returned function is called. */
+  onExpired(listener: (agentIds: ReadonlySet<AgentId>) => void): () => void {
+    const own = (agentIds: ReadonlySet<AgentId>) => listener(agentIds)
+    this.#expiryListeners.add(own)
+    return () => this.#expiryListeners.delete(own)
   }
 
   /** Resolves also if the file cannot be read: then nobody has access until it can. */
@@ -164,10 +173,6 @@ export class DirectoryFile implements Service {
     }
     this.#log.info({ file: this.#file, ...counts }, 'Directory file is in force')
     this.#expiry.watch(agentExpiries(contents))
-    this.#emit()
-  }
-
-  #emit(): void {
     for (const listener of this.#listeners) listener()
   }
 
@@ -183,8 +188,10 @@ export class DirectoryFile implements Service {
 }
 
 /** Streams of agents stay open with the token that opened them; long requests of others are asked about time and again. */
-function agentExpiries({ agentTokens }: DirectoryContents): number[] {
-  return [...agentTokens.values()].flatMap(({ expiresAt }) => (expiresAt === undefined ? [] : [expiresAt]))
+function agentExpiries({ agentTokens }: DirectoryContents): Expiry[] {
+  return [...agentTokens.values()].flatMap(({ owner, expiresAt }) =>
+    expiresAt === undefined ? [] : [{ agentId: owner.id, at: expiresAt }],
+  )
 }
 
 async function readBounded(file: string, maxBytes: number): Promise<string> {

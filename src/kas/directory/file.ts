@@ -8,7 +8,7 @@ import {
   configurationPath,
 } from '../repositories/agent-configurations.ts'
 import { decideCiAccess } from './ci-access.ts'
-import type { Agent, Directory, JobGrant, UserCredential, UserGrant } from './directory.ts'
+import type { Agent, Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from './directory.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
 import { RefusalLog } from './refusal-log.ts'
@@ -16,7 +16,7 @@ import { sameHash, tokenHash } from './token-hash.ts'
 import { decideUserAccess } from './user-access.ts'
 
 export interface FileDirectoryComponents {
-  readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange'>
+  readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired'>
   readonly configurations: Pick<AgentConfigurations, 'current'>
   readonly log: Logger
   readonly clock?: Clock
@@ -91,8 +91,12 @@ export class FileDirectory implements Directory {
   }
 
   /** Calls `listener` after other contents came into force or a token expired: who was known may be unknown now. */
-  onChange(listener: () => void): () => void {
-    return this.#components.directoryFile.onChange(listener)
+  onChange(listener: DirectoryListener): () => void {
+    const { directoryFile } = this.#components
+    const undo = [directoryFile.onChange(() => listener()), directoryFile.onExpired(listener)]
+    return () => {
+      for (const each of undo) each()
+    }
   }
 
   #owner<Owner>(tokens: ReadonlyMap<string, TokenEntry<Owner>>, token: string): Owner | undefined {

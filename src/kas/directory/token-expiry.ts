@@ -1,8 +1,17 @@
 import type { Clock } from '../../lib/clock.ts'
+import type { AgentId } from '../../proto/call.ts'
 
 export interface TokenExpiryComponents {
   readonly clock: Clock
-  readonly onExpired: () => void
+  /** @param agentIds - whose tokens they were */
+  readonly onExpired: (agentIds: ReadonlySet<AgentId>) => void
+}
+
+/** Of an agent's token. */
+export interface Expiry {
+  readonly agentId: AgentId
+  /** in ms since 1970 */
+  readonly at: number
 }
 
 /**
@@ -14,8 +23,8 @@ const maxWaitMs = 60_000
 /** Tells when tokens become void by time: one timer, for the next. */
 export class TokenExpiry {
   readonly #components: TokenExpiryComponents
-  /** in ms since 1970, all later than when they were looked at last */
-  #pending: readonly number[] = []
+  /** all later than when they were compared with the clock last */
+  #pending: readonly Expiry[] = []
   #cancel: (() => void) | undefined
   #stopped = false
 
@@ -23,12 +32,12 @@ export class TokenExpiry {
     this.#components = components
   }
 
-  /** @param expiries - in ms since 1970: those of what is in force from now on */
-  watch(expiries: readonly number[]): void {
+  /** @param expiries - those of what is in force from now on */
+  watch(expiries: readonly Expiry[]): void {
     this.#cancel?.()
     this.#cancel = undefined
     const now = this.#components.clock.now()
-    this.#pending = expiries.filter((at) => at > now)
+    this.#pending = expiries.filter(({ at }) => at > now)
     this.#schedule()
   }
 
@@ -41,17 +50,17 @@ export class TokenExpiry {
   #schedule(): void {
     if (this.#stopped || this.#pending.length === 0) return
     const { clock } = this.#components
-    const next = this.#pending.reduce((earliest, at) => Math.min(earliest, at))
+    const next = this.#pending.reduce((earliest, { at }) => Math.min(earliest, at), Infinity)
     this.#cancel = clock.after(Math.min(maxWaitMs, Math.max(1, next - clock.now())), () => this.#check())
   }
 
   #check(): void {
     const { clock, onExpired } = this.#components
     const now = clock.now()
-    const later = this.#pending.filter((at) => at > now)
-    const isOver = later.length < this.#pending.length
-    this.#pending = later
+    const isOver = ({ at }: Expiry) => at <= now
+    const expired = new Set(this.#pending.filter(isOver).map(({ agentId }) => agentId))
+    this.#pending = this.#pending.filter((expiry) => !isOver(expiry))
     this.#schedule()
-    if (isOver) onExpired()
+    if (expired.size > 0) onExpired(expired)
   }
 }

@@ -71,7 +71,7 @@ t.test('a user is let in and out by pushes, and by the commands, while kas runs'
   await change
   await rejects(t, grant(), 'USER_UNAUTHORIZED')
 
-  const reread = new Promise<void>((resolve) => void t.teardown(directory.onChange(resolve)))
+  const reread = new Promise<void>((resolve) => void t.teardown(directory.onChange(() => resolve())))
   await writeFile(file, (await readFile(file, 'utf8')).replace(/tokens:\n +- sha256: \S+/, 'tokens: []'))
   await reread
   await rejects(t, directory.agentByToken(agentToken, signal), 'UNAUTHENTICATED')

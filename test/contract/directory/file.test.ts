@@ -83,10 +83,13 @@ t.test('file: a token is void from the moment it expires', async (t) => {
     t,
     'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }',
   )
+  const told: unknown[] = []
+  t.teardown(directory.onChange((agentIds) => told.push(agentIds)))
   clock.advance(Date.parse('2027-01-01T00:00:00Z') - clock.now() - 1)
   await directory.agentByToken(tokens.agent, signal)
   await directory.grantUser(agentId, pat(tokens.ada), signal)
   clock.advance(1)
+  t.same(told, [new Set([agentId])], 'it concerns that agent alone')
   await rejects(t, directory.agentByToken(tokens.agent, signal), 'UNAUTHENTICATED')
   await rejects(t, directory.grantUser(agentId, pat(tokens.ada), signal), 'USER_UNAUTHORIZED')
   await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'JOB_TOKEN_UNAUTHORIZED')

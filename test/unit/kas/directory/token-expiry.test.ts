@@ -1,18 +1,28 @@
 import t from 'tap'
 import { TokenExpiry } from '../../../../src/kas/directory/token-expiry.ts'
+import type { AgentId } from '../../../../src/proto/call.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const hourMs = 3_600_000
 
 function start(clock = new ManualClock()) {
   const told: number[] = []
+  const agents: (readonly number[])[] = []
   const begin = clock.now()
-  const expiry = new TokenExpiry({ clock, onExpired: () => told.push(clock.now() - begin) })
-  return { clock, told, expiry, at: (...ms: number[]) => ms.map((each) => begin + each) }
+  const expiry = new TokenExpiry({
+    clock,
+    onExpired: (agentIds) => {
+      told.push(clock.now() - begin)
+      agents.push([...agentIds].map(Number))
+    },
+  })
+  /** the first is a token of agent 1, and so on */
+  const at = (...ms: number[]) => ms.map((each, i) => ({ agentId: BigInt(i + 1) as AgentId, at: begin + each }))
+  return { clock, told, agents, expiry, at }
 }
 
 t.test('tells of each moment at which a token becomes void, once', async (t) => {
-  const { clock, told, expiry, at } = start()
+  const { clock, told, agents, expiry, at } = start()
   expiry.watch(at(3 * hourMs, hourMs, hourMs, -hourMs))
   t.equal(clock.pending, 1, 'one timer')
   clock.advance(hourMs - 1)
@@ -21,6 +31,7 @@ t.test('tells of each moment at which a token becomes void, once', async (t) => 
   t.same(told, [hourMs])
   clock.advance(10 * hourMs)
   t.same(told, [hourMs, 3 * hourMs])
+  t.same(agents, [[2, 3], [1]], 'and whose they were')
   t.equal(clock.pending, 0, 'nothing is left to expire')
 })
 
