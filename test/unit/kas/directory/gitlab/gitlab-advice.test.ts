@@ -18,6 +18,7 @@ t.test('what to look at, by how a connection failed', async (t) => {
     ['CERT_HAS_EXPIRED', /compare the clock of this machine/],
     ['ERR_TLS_CERT_ALTNAME_INVALID', /a name that GitLab's certificate has not/],
     ['SELF_SIGNED_CERT_IN_CHAIN', /set gitlab\.ca_certificate_file/],
+    ['CERT_SIGNATURE_FAILURE', /set gitlab\.ca_certificate_file/],
     ['EPROTO', /speak http where gitlab\.address says https/],
     ['ECONNRESET', /speak https where gitlab\.address says http/],
     ['ETIMEDOUT', /firewalls/],
