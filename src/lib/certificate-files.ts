@@ -6,6 +6,7 @@ import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
 import { FolderWatch } from './folder-watch.ts'
 import type { Logger } from './log.ts'
+import { RepeatedRead } from './repeated-read.ts'
 import type { Service } from './service.ts'
 
 export interface Certificate {
@@ -35,8 +36,7 @@ export class CertificateFiles implements Service {
   readonly #watch: FolderWatch
   readonly #listeners = new Set<(certificate: Certificate) => void>()
   #current: Certificate | undefined
-  #reading: Promise<void> | undefined
-  #readAgain = false
+  readonly #reading = new RepeatedRead(() => this.#read())
   /** why what is on the disk cannot be used: told once */
   #problem: string | undefined
   #stopped = false
@@ -46,7 +46,7 @@ export class CertificateFiles implements Service {
     this.#clock = clock
     this.#options = options
     const { certificateFile, keyFile, settleMs = defaultSettleMs } = options
-    const onChange = () => void this.#read()
+    const onChange = () => void this.#reading.now()
     this.#watch = new FolderWatch(
       [certificateFile, keyFile],
       { clock, log, onChange },
@@ -76,33 +76,17 @@ export class CertificateFiles implements Service {
     }
     this.#warnOfDates(this.#current)
     this.#watch.start()
-    await this.#read() // what changed between
+    await this.#reading.now() // what changed between
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     this.#watch.stop()
     this.#listeners.clear()
-    await this.#reading
+    await this.#reading.stop()
   }
 
-  /** One at a time, and once more if asked for meanwhile: an older pair never comes after a newer one. */
-  #read(): Promise<void> {
-    if (this.#reading) this.#readAgain = true
-    this.#reading ??= this.#readUntilCurrent().finally(() => {
-      this.#reading = undefined
-    })
-    return this.#reading
-  }
-
-  async #readUntilCurrent(): Promise<void> {
-    do {
-      this.#readAgain = false
-      await this.#readOnce()
-    } while (this.#readAgain && !this.#stopped)
-  }
-
-  async #readOnce(): Promise<void> {
+  async #read(): Promise<void> {
     const { certificateFile } = this.#options
     try {
       const next = await this.#pair()

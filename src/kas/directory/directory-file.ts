@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { FolderWatch, type FolderWatchOptions } from '../../lib/folder-watch.ts'
 import type { Logger } from '../../lib/log.ts'
+import { RepeatedRead } from '../../lib/repeated-read.ts'
 import type { Service } from '../../lib/service.ts'
 import type { AgentId } from '../../proto/call.ts'
 import type { RepositoryAddress } from '../repositories/repository-url.ts'
@@ -56,8 +57,7 @@ export class DirectoryFile implements Service {
   #state: DirectoryFileState = { inForce: 'none' }
   /** what was read last, good or not: the same is not judged twice */
   #lastSeen: string | undefined
-  #reading: Promise<void> | undefined
-  #readAgain = false
+  readonly #reading = new RepeatedRead(() => this.#read())
   #stopped = false
 
   constructor(components: DirectoryFileComponents, options: DirectoryFileOptions) {
@@ -117,26 +117,15 @@ export class DirectoryFile implements Service {
     this.#stopped = true
     this.#watch.stop()
     this.#expiry.stop()
-    await this.#reading
+    await this.#reading.stop()
   }
 
-  /** Reads the file now; one read at a time, and once more if asked for meanwhile. */
+  /** Reads the file now. */
   read(): Promise<void> {
-    if (this.#reading) this.#readAgain = true
-    this.#reading ??= this.#readUntilCurrent().finally(() => {
-      this.#reading = undefined
-    })
-    return this.#reading
+    return this.#reading.now()
   }
 
-  async #readUntilCurrent(): Promise<void> {
-    do {
-      this.#readAgain = false
-      await this.#readOnce()
-    } while (this.#readAgain && !this.#stopped)
-  }
-
-  async #readOnce(): Promise<void> {
+  async #read(): Promise<void> {
     let text: string
     try {
       text = await readBounded(this.#file, this.#maxBytes)
