@@ -18,6 +18,7 @@ const maxPassedOver = 10_000
 export class Leads implements Service {
   readonly #clock: Clock
   #membership: LeadMembership | undefined
+  #unsubscribe: (() => void) | undefined
   /** what ends it, by agent and name */
   readonly #passedOver = new Map<string, () => void>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
@@ -34,6 +35,7 @@ export class Leads implements Service {
 
   async stop(): Promise<void> {
     this.#isStopped = true
+    this.#unsubscribe?.()
     for (const cancel of this.#passedOver.values()) cancel()
     this.#passedOver.clear()
   }
@@ -46,6 +48,9 @@ export class Leads implements Service {
   join(membership: LeadMembership, tellOthers: (agentId: AgentId) => Promise<ReadonlySet<string>>): void {
     this.#membership = membership
     this.#tellOthers = tellOthers
+    this.#unsubscribe = membership.onChange(({ agentIds }) => {
+      for (const agentId of agentIds === 'members' ? this.#listeners.keys() : agentIds) this.#tell(agentId)
+    })
   }
 
   /** Whether this one does, for the agent. */
@@ -92,11 +97,7 @@ export class Leads implements Service {
     const own = () => listener()
     const listeners = this.#listeners.get(agentId) ?? new Set()
     this.#listeners.set(agentId, listeners.add(own))
-    const heard = this.#membership?.onChange(({ agentIds }) => {
-      if (agentIds === 'members' || agentIds.has(agentId)) listener()
-    })
     return () => {
-      heard?.()
       listeners.delete(own)
       if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
     }

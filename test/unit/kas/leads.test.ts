@@ -78,7 +78,25 @@ t.test('who asks hears of what may change it', async (t) => {
   tell(new Set([43n as AgentId]))
   t.equal(heard, 2)
   forget()
+  tell('members')
+  t.equal(heard, 2)
+  await leads.stop()
   t.equal(listeners.size, 0)
+})
+
+t.test('the members are listened to once, however many ask', async (t) => {
+  const { leads, tell, listeners } = join(['kas-1'])
+  const heard: number[] = []
+  const ids = Array.from({ length: 100 }, (_, i) => BigInt(i) as AgentId)
+  const forget = ids.flatMap((id) => [1, 2].map(() => leads.onChange(id, () => heard.push(Number(id)))))
+  t.equal(listeners.size, 1)
+  tell(new Set([3n as AgentId, 100n as AgentId]))
+  t.same(heard, [3, 3])
+  tell('members')
+  t.equal(heard.length, 202)
+  for (const each of forget) each()
+  tell('members')
+  t.equal(heard.length, 202)
 })
 
 t.test('one that fails passes it on for ten minutes, and tells the others once', async (t) => {
