@@ -16,6 +16,8 @@ export interface WatchRequest {
 
 /** An object is at most 1.5 MiB in etcd, and JSON may say the same in more bytes. */
 export const maxEventBytes = 4 * 1024 * 1024
+/** what a piece of a line takes beside its bytes: it may have as few as one */
+const pieceBytes = 128
 const newline = 0x0a
 
 /**
@@ -83,9 +85,9 @@ class Lines {
       from = end + 1
       if (line.length > 0) this.#onLine(line)
     }
-    const rest = chunk.subarray(from)
-    this.#parts.push(rest)
-    this.#bytes += rest.length
+    if (from === chunk.length) return
+    this.#parts.push(chunk.subarray(from))
+    this.#bytes += chunk.length - from + pieceBytes
     if (this.#bytes <= maxEventBytes) return
     throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: this.#bytes, maxBytes: maxEventBytes })
   }
