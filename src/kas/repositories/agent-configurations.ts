@@ -254,7 +254,7 @@ export class AgentConfigurations implements Service {
   async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
     const first = await this.#fileAtHead(agent)
     if (!first) return undefined
-    const turn = await this.#turns.take(agent.project.id, this.#stopped.signal)
+    const turn = await this.#turns.take(agent.project, this.#stopped.signal)
     if (turn.hadToWait) this.#metrics.limited('turn')
     let costMs = 0
     try {

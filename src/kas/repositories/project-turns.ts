@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { abortable } from '../../lib/signals.ts'
+import type { Agent } from '../directory/directory.ts'
 
 export interface Turn {
   /** what was read before may be old */
@@ -11,16 +12,23 @@ export interface Turn {
 export interface ProjectTurnsOptions {
   /** turns at once, of as many projects: each may hold a file */
   readonly maxTurns?: number
+  /** of them, of projects in one root group */
+  readonly maxTurnsOfGroup?: number
   /** what a project may take at once before its share counts, in ms of CPU time */
   readonly burstMs?: number
 }
 
 /** 8 MiB of the largest files. */
 const defaultMaxTurns = 64
+/** What others may find before them at the one thread: who has a group may have any number of projects in it. */
+const defaultMaxTurnsOfGroup = 4
 /** Half of the longest that an event loop may stall. */
 const defaultBurstMs = 100
 /** A project that changes its files without end gets a tenth of the time of a thread. */
 const restFactor = 10
+
+/** Whose agent it is. */
+type Owner = Agent['project']
 
 interface Project {
   isTaken: boolean
@@ -31,35 +39,38 @@ interface Project {
 }
 
 interface Waiting {
-  readonly project: bigint
+  readonly owner: Owner
   readonly begin: () => void
 }
 
 /**
  * Who may read an agent's configuration file now: one at a time of each project, first come, first served, and none of
- * a project that took more than its share, until it has rested. Those who wait hold nothing.
+ * a project that took more than its share, until it has rested. A root group has a few turns at once. Those who wait hold nothing.
  */
 export class ProjectTurns {
   readonly #clock: Clock
   readonly #maxTurns: number
+  readonly #maxTurnsOfGroup: number
   readonly #burstRestMs: number
   /** with a turn, or not yet rested */
   readonly #projects = new Map<bigint, Project>()
+  readonly #turnsOf = new Map<string, number>()
   #waiting: Waiting[] = []
   #turns = 0
 
-  constructor(clock: Clock, { maxTurns = defaultMaxTurns, burstMs = defaultBurstMs }: ProjectTurnsOptions = {}) {
+  constructor(clock: Clock, options: ProjectTurnsOptions = {}) {
     this.#clock = clock
-    this.#maxTurns = maxTurns
-    this.#burstRestMs = burstMs * restFactor
+    this.#maxTurns = options.maxTurns ?? defaultMaxTurns
+    this.#maxTurnsOfGroup = options.maxTurnsOfGroup ?? defaultMaxTurnsOfGroup
+    this.#burstRestMs = (options.burstMs ?? defaultBurstMs) * restFactor
   }
 
   /** @param signal - ends the wait */
-  async take(project: bigint, signal: AbortSignal): Promise<Turn> {
+  async take(owner: Owner, signal: AbortSignal): Promise<Turn> {
     signal.throwIfAborted()
-    if (this.#isFree(project)) return this.#begin(project, false)
+    if (this.#isFree(owner)) return this.#begin(owner, false)
     const { promise, resolve } = Promise.withResolvers<Turn>()
-    const waiting = { project, begin: () => resolve(this.#begin(project, true)) }
+    const waiting = { owner, begin: () => resolve(this.#begin(owner, true)) }
     this.#waiting.push(waiting)
     try {
       return await abortable(promise, signal)
@@ -77,28 +88,38 @@ export class ProjectTurns {
   }
 
   /** There is a turn for it now. */
-  #isFree(project: bigint): boolean {
+  #isFree(owner: Owner): boolean {
     if (this.#turns >= this.#maxTurns) return false
-    const known = this.#projects.get(project)
+    if ((this.#turnsOf.get(rootGroup(owner)) ?? 0) >= this.#maxTurnsOfGroup) return false
+    const known = this.#projects.get(owner.id)
     return !known || (!known.isTaken && this.#restOf(known) <= this.#burstRestMs)
   }
 
-  #begin(project: bigint, hadToWait: boolean): Turn {
+  #begin(owner: Owner, hadToWait: boolean): Turn {
+    const { id } = owner
     const now = this.#clock.now()
-    const known = this.#projects.get(project) ?? { isTaken: true, restMs: 0, at: now, cancelRest: () => undefined }
+    const known = this.#projects.get(id) ?? { isTaken: true, restMs: 0, at: now, cancelRest: () => undefined }
     known.isTaken = true
-    this.#projects.set(project, known)
-    this.#turns++
+    this.#projects.set(id, known)
+    this.#count(owner, 1)
     return {
       hadToWait,
       end: (costMs) => {
-        this.#turns--
+        this.#count(owner, -1)
         known.isTaken = false
         known.restMs = this.#restOf(known) + Math.ceil(costMs) * restFactor // whole: what is left of a fraction never ends
-        if (this.#projects.get(project) === known) this.#rest(project, known)
+        if (this.#projects.get(id) === known) this.#rest(id, known)
         this.#beginNext()
       },
     }
+  }
+
+  #count(owner: Owner, change: 1 | -1): void {
+    this.#turns += change
+    const group = rootGroup(owner)
+    const turns = (this.#turnsOf.get(group) ?? 0) + change
+    if (turns > 0) this.#turnsOf.set(group, turns)
+    else this.#turnsOf.delete(group)
   }
 
   #rest(id: bigint, project: Project): void {
@@ -124,9 +145,14 @@ export class ProjectTurns {
   #beginNext(): void {
     for (const waiting of this.#waiting) {
       if (this.#turns >= this.#maxTurns) return
-      if (!this.#isFree(waiting.project)) continue
+      if (!this.#isFree(waiting.owner)) continue
       this.#waiting = this.#waiting.filter((other) => other !== waiting)
       waiting.begin()
     }
   }
+}
+
+/** Of one root group all is one tenant's. */
+function rootGroup({ path }: Owner): string {
+  return (path.split('/', 1)[0] as string).toLowerCase()
 }

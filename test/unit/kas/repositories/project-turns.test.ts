@@ -5,12 +5,14 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 const signal = new AbortController().signal
 const settled = () => new Promise(setImmediate)
 
+const owner = (id: bigint, group = `group-${id}`) => ({ id, path: `${group}/sub/project-${id}` })
+
 function start(options = {}) {
   const clock = new ManualClock()
   const turns = new ProjectTurns(clock, { burstMs: 100, ...options })
   const begun: string[] = []
-  const take = async (project: bigint, name: string): Promise<Turn> => {
-    const turn = await turns.take(project, signal)
+  const take = async (project: bigint, name: string, group = `group-${project}`): Promise<Turn> => {
+    const turn = await turns.take(owner(project, group), signal)
     begun.push(turn.hadToWait ? `${name} waited` : name)
     return turn
   }
@@ -53,7 +55,7 @@ t.test('in the long run it has a tenth of the time, however often it asks', asyn
   let took = 0
   const loop = (async () => {
     for (;;) {
-      const turn = await turns.take(1n, ended.signal)
+      const turn = await turns.take(owner(1n), ended.signal)
       took += 400
       clock.advance(400)
       turn.end(400)
@@ -81,11 +83,27 @@ t.test('turns at once are bounded, whose ever they are', async (t) => {
   t.same(begun, ['one', 'two', 'three waited'])
 })
 
+t.test('a root group has a few turns at once, however many projects it has', async (t) => {
+  const { take, begun, turns, clock } = start({ maxTurnsOfGroup: 2 })
+  const mine = [await take(1n, 'one', 'Evil'), await take(2n, 'two', 'evil')]
+  const three = take(3n, 'three', 'evil')
+  ;(await take(4n, 'other', 'evil-not')).end(0)
+  t.same(begun, ['one', 'two', 'other'])
+  mine[0]?.end(0)
+  mine.push(await three)
+  t.same(begun, ['one', 'two', 'other', 'three waited'])
+  for (const turn of mine.slice(1)) turn.end(0)
+  for (const id of [5n, 6n]) (await take(id, `${id}`, 'evil')).end(0)
+  t.same(begun.slice(4), ['5', '6'], 'no turn was lost')
+  turns.stop()
+  t.equal(clock.pending, 0)
+})
+
 t.test('who leaves the wait hands on what had come', async (t) => {
   const { turns, take } = start()
   const first = await take(1n, 'a')
   const leaving = new AbortController()
-  const left = turns.take(1n, leaving.signal)
+  const left = turns.take(owner(1n), leaving.signal)
   const next = take(1n, 'c')
   first.end(0)
   leaving.abort(new Error('left'))
