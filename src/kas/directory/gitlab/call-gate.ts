@@ -67,7 +67,10 @@ export interface CallGateEvents {
 
 interface Waiting {
   readonly source: string
+  readonly since: number
   admit(): void
+  /** It has waited for too long. */
+  expire(): void
   /** It may not wait, or has no place. */
   refuse(): void
   mayWait(): boolean
@@ -91,6 +94,9 @@ export class CallGate {
   /** index of the lane whose turn is next */
   #turn = 0
   #cancelPump: (() => void) | undefined
+  /** in all lanes, the longest waiting first */
+  readonly #waiting = new Set<Waiting>()
+  #cancelExpiry: (() => void) | undefined
 
   constructor(components: { clock: Clock; events: CallGateEvents }, options: CallGateOptions) {
     this.#clock = components.clock
@@ -145,12 +151,14 @@ export class CallGate {
     const busy = () => new KasError({ code: 'GITLAB_BUSY', waitedMs: this.#clock.now() - begin })
     const waiting: Waiting = {
       source,
+      since: begin,
       mayWait: mayWait ?? always,
       admit: () => {
         waited(true)
         resolve(this.#begin(state))
       },
       refuse: () => refuse(mayWait ? notChecked : busy()),
+      expire: () => leave(busy()),
     }
     const refuse = (reason: unknown) => {
       waited(false)
@@ -161,13 +169,15 @@ export class CallGate {
     }
     const onAbort = () => leave(signal.reason)
     state.waiting.add(waiting)?.refuse()
-    const cancel = this.#clock.after(this.#options.maxWaitMs, () => leave(busy()))
+    this.#waiting.add(waiting)
+    this.#expireLater()
     signal.addEventListener('abort', onAbort, { once: true })
     try {
       this.#pump()
       return await promise
     } finally {
-      cancel()
+      this.#waiting.delete(waiting)
+      if (this.#waiting.size === 0) this.#cancelExpiry?.()
       signal.removeEventListener('abort', onAbort)
     }
   }
@@ -226,6 +236,36 @@ export class CallGate {
       this.#cancelPump = undefined
       this.#pump()
     })
+  }
+
+  /** One timer for all: they wait equally long, and those that came together are not refused together. */
+  #expireLater(): void {
+    const [longest] = this.#waiting
+    if (!longest || this.#cancelExpiry) return
+    const { maxWaitMs } = this.#options
+    const ms = Math.min(maxWaitMs, longest.since + maxWaitMs - this.#clock.now())
+    const cancel = this.#clock.after(Math.max(refusalRestMs, ms), () => {
+      this.#cancelExpiry = undefined
+      this.#expire()
+      this.#expireLater()
+    })
+    this.#cancelExpiry = () => {
+      cancel()
+      this.#cancelExpiry = undefined
+    }
+  }
+
+  /** A clock that was put back lets nobody wait for longer. */
+  #expire(): void {
+    const now = this.#clock.now()
+    let refused = 0
+    for (const waiting of this.#waiting) {
+      const isInTime = waiting.since <= now && now < waiting.since + this.#options.maxWaitMs
+      if (isInTime || refused >= maxRefusedAtOnce) return
+      this.#waiting.delete(waiting)
+      waiting.expire()
+      refused += 1
+    }
   }
 
   #refill(): void {

@@ -238,3 +238,39 @@ t.test('when many may not wait any more, they are refused a few at a time', asyn
   t.strictSame(begun, ['0'])
   t.equal(clock.pending, 0)
 })
+
+t.test('when many have waited for too long, they are refused a few at a time, by one timer', async (t) => {
+  const { clock, begun, leaves, failed, enter, settle } = ground({ maxRunning: 1, maxWaitMs: 1000 })
+  for (let i = 0; i < 300; i++) enter(`${i}`)
+  clock.advance(500)
+  enter('later')
+  await settle()
+  t.equal(clock.pending, 1)
+  clock.advance(499)
+  await settle()
+  t.equal(failed.length, 0)
+  const counts: number[] = []
+  for (let before = -1; before < failed.length; ) {
+    before = failed.length
+    clock.advance(1)
+    await settle()
+    counts.push(failed.length - before)
+  }
+  t.equal(failed.length, 299)
+  t.ok(Math.max(...counts) <= 50, counts.join())
+  leaves.get('0')?.()
+  await settle()
+  t.strictSame(begun, ['0', 'later'])
+  t.equal(clock.pending, 0)
+})
+
+t.test('a clock that was put back lets nobody wait for longer', async (t) => {
+  const { clock, failed, enter, settle } = ground({ maxRunning: 1, maxWaitMs: 1000 })
+  for (let i = 0; i < 3; i++) enter(`${i}`)
+  const now = clock.now.bind(clock)
+  clock.now = () => now() - 3_600_000
+  clock.advance(1000)
+  await settle()
+  t.equal(failed.length, 2)
+  t.equal(clock.pending, 0)
+})
