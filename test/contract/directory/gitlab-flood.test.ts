@@ -87,6 +87,13 @@ t.test('a new one of another address is asked about', async (t) => {
   await t.rejects(users('glpat-bob', signal, stranger), { code: 'CREDENTIAL_NOT_CHECKED' })
 })
 
+t.test('a new one of another address is asked about next, also while a flood fills all places', async (t) => {
+  const { gitlab, flood, users } = await start(t)
+  flood(users)
+  t.match(await users('glpat-ada', signal, '198.51.100.1'), { user: { id: 5n } })
+  t.ok(gitlab.calls.length < 50, `${gitlab.calls.length} calls`)
+})
+
 t.test('behind one front, tokens made up at random: a new one that comes again is asked about', async (t) => {
   const { gitlab, flood, users } = await start(t)
   const { ended } = flood(users, { from: front, token: (i) => `${(i * 2654435761) % 4294967296}-made-up` })
