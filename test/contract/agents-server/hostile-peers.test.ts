@@ -211,6 +211,44 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
 })
 
+t.test('connections beyond those of an agent are newcomers still: the longest silent make room', async (t) => {
+  const refused: string[] = []
+  const server = await startAgentsServer(t, {
+    components: { onRefused: (reason) => refused.push(reason) },
+    options: { openStreams: { maxConnections: 2 }, newcomers: { maxSilentPerAddress: 3 } },
+  })
+  const dialAgent = async () => {
+    const agent = await FakeAgent.dial(server.port)
+    t.teardown(() => agent.session.destroy())
+    const tunnel = agent.open()
+    await Promise.race([tunnel.done, agent.session.ping()])
+    return { agent, tunnel }
+  }
+  const [first, second] = [await dialAgent(), await dialAgent()]
+  for (const { tunnel } of [first, second]) void tunnel.serveEcho()
+  const beyond = []
+  for (let i = 0; i < 6; i++) beyond.push(await dialAgent())
+  for (const { tunnel } of beyond) {
+    const { error } = await tunnel.done
+    t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /Too many connections of this agent.*allowed: 2/ })
+  }
+  t.equal(refused.filter((reason) => reason === 'too_many_streams').length, 6)
+  t.equal(refused.filter((reason) => reason === 'too_many_connections').length, 3)
+  await Promise.all(beyond.slice(0, 3).map(({ agent }) => agent.session.closed))
+  await Promise.all(beyond.slice(3).map(({ agent }) => agent.session.ping()))
+  for (const { agent } of [first, second]) t.equal(agent.session.destroyed, false, 'what was let in stays')
+  t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
+  const [last] = beyond.slice(-1)
+  first.agent.session.destroy()
+  await first.agent.session.closed
+  await second.agent.session.ping()
+  const taken = last?.agent.open()
+  t.equal(
+    await Promise.race([taken?.done.then(() => 'refused'), last?.agent.session.ping().then(() => 'let in')]),
+    'let in',
+  )
+})
+
 t.test('a stream counts until its answer has been taken', async (t) => {
   const answer = async (_agent: unknown, stream: ServerStream) => void stream.send(Buffer.from('answer'))
   const server = await startAgentsServer(t, {

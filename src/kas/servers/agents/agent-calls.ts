@@ -88,7 +88,6 @@ export class AgentCalls {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
-      this.#knowConnection(stream.session, agent)
       const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
       this.#charge(stream, agent, leave)
       stream.session.quota.admitted(stream.session.streams.size)
@@ -125,8 +124,9 @@ export class AgentCalls {
     })
   }
 
+  /** Whose a stream is; its connection is somebody's from then on. */
   async #authenticate(
-    { metadata, signal }: ServerStream,
+    { metadata, signal, session }: ServerStream,
     connection: AgentConnection,
     { bytes, ...how }: { patient: boolean; counted: boolean; bytes: number },
   ): Promise<Agent> {
@@ -142,6 +142,7 @@ export class AgentCalls {
     try {
       const from = hostOf(connection.remoteAddress)
       const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
+      this.#knowConnection(session, agent) // else it is a newcomer still: nobody else counts it
       newcomers.letIn(connection.remoteAddress)
       return agent
     } catch (error) {
