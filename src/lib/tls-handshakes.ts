@@ -1,25 +1,26 @@
 import type { Socket } from 'node:net'
 import type { Server } from 'node:tls'
+import { remoteOf } from './remote-of.ts'
 
 /**
  * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it
  * only tells, and a server that closes waits for a peer that is silent, and takes one that is late.
  */
 export class TlsHandshakes {
-  /** by remote address and port: what speaks TLS is another object */
+  /** by their far end */
   readonly #sockets = new Map<string, Socket>()
 
   /** @param server - whose every connection is seen from here on */
   constructor(server: Server) {
     server.on('connection', (socket: Socket) => {
-      const peer = peerOf(socket)
-      if (peer === undefined) return // of a Unix socket: its time-out has to do
-      this.#sockets.set(peer, socket)
+      const remote = remoteOf(socket)
+      if (remote === undefined) return // of a Unix socket: its time-out has to do
+      this.#sockets.set(remote, socket)
       socket.once('close', () => {
-        if (this.#sockets.get(peer) === socket) this.#sockets.delete(peer)
+        if (this.#sockets.get(remote) === socket) this.#sockets.delete(remote)
       })
     })
-    server.on('secureConnection', (socket) => this.#sockets.delete(peerOf(socket) ?? ''))
+    server.on('secureConnection', (socket) => this.#sockets.delete(remoteOf(socket) ?? ''))
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
       if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') socket.destroy()
     })
@@ -29,8 +30,4 @@ export class TlsHandshakes {
   destroy(): void {
     for (const socket of this.#sockets.values()) socket.destroy()
   }
-}
-
-function peerOf({ remoteAddress, remotePort }: Socket): string | undefined {
-  return remotePort === undefined ? undefined : `${remoteAddress} ${remotePort}`
 }

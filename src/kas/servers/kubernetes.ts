@@ -7,6 +7,7 @@ import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
+import { remoteOf } from '../../lib/remote-of.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
@@ -247,7 +248,7 @@ export class KubernetesServer implements Service {
     options?: { expectsContinue?: boolean; upgrade?: UpgradedSocket },
   ): Exchange | undefined {
     const connection = this.#connection(request.socket)
-    this.#newcomers.letIn(`${request.socket.remoteAddress}:${request.socket.remotePort}`)
+    this.#newcomers.letIn(remoteOf(request.socket) ?? '')
     if (connection.exchanges.size >= maxPipelinedRequests) {
       request.socket.destroy()
       return undefined
@@ -298,10 +299,10 @@ export class KubernetesServer implements Service {
     return running
   }
 
-  /** With TLS the socket that was accepted is another object than the one that speaks HTTP: known by its peer. */
+  /** With TLS the socket that was accepted is another object than the one that speaks HTTP: known by its far end. */
   #destroyHandshakes(): void {
-    const peers = new Set([...this.#connections.keys()].map(peerOf))
-    for (const socket of this.#tcpSockets) if (!peers.has(peerOf(socket))) socket.destroy()
+    const remotes = new Set([...this.#connections.keys()].map(remoteOf))
+    for (const socket of this.#tcpSockets) if (!remotes.has(remoteOf(socket))) socket.destroy()
   }
 
   #destroyAll(): void {
@@ -309,10 +310,6 @@ export class KubernetesServer implements Service {
     for (const socket of this.#connections.keys()) socket.destroy()
     for (const socket of this.#tcpSockets) socket.destroy()
   }
-}
-
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`
 }
 
 function ignore(): void {}

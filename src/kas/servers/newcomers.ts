@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../../lib/clock.ts'
+import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
   /** connections of one address; beyond it the one that is silent for longest ends. Many agents may share a proxy's */
@@ -32,7 +33,7 @@ interface Newcomer {
 export class Newcomers {
   readonly #components: NewcomersComponents
   readonly #options: NewcomersOptions
-  /** by `host:port` */
+  /** by their far end */
   readonly #newcomers = new Map<string, Newcomer>()
   /** the longest silent first */
   readonly #silent = new Set<Newcomer>()
@@ -45,17 +46,17 @@ export class Newcomers {
 
   /** @param socket - just accepted, before TLS */
   arrived(socket: Socket): void {
-    const { remoteAddress, remotePort } = socket
-    if (remoteAddress === undefined || remotePort === undefined) return // a Unix socket, or it has left already
-    const key = `${remoteAddress}:${remotePort}`
-    const newcomer = { address: remoteAddress, socket, asking: 0, silentSince: 0 }
-    this.#newcomers.set(key, newcomer)
+    const remote = remoteOf(socket)
+    if (remote === undefined) return
+    const address = socket.remoteAddress as string
+    const newcomer = { address, socket, asking: 0, silentSince: 0 }
+    this.#newcomers.set(remote, newcomer)
     socket.once('close', () => {
       this.#speaks(newcomer)
-      if (this.#newcomers.get(key) === newcomer) this.#newcomers.delete(key)
+      if (this.#newcomers.get(remote) === newcomer) this.#newcomers.delete(remote)
     })
     const { maxSilent, maxSilentPerAddress } = this.#options
-    const ofAddress = this.#silentOf.get(remoteAddress)
+    const ofAddress = this.#silentOf.get(address)
     if (ofAddress && ofAddress.size >= maxSilentPerAddress) this.#makeRoom(ofAddress)
     else if (this.#silent.size >= maxSilent) this.#makeRoom(this.#silent)
     this.#falls(newcomer)

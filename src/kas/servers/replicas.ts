@@ -3,6 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { createServer, type Server, type TLSSocket } from 'node:tls'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
+import { remoteOf } from '../../lib/remote-of.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
 import { TlsHandshakes } from '../../lib/tls-handshakes.ts'
@@ -88,9 +89,9 @@ export class ReplicasServer implements Service {
     this.#handshakes = new TlsHandshakes(server)
     server.on('connection', (socket) => {
       if (this.#strangers.size >= maxStrangers) return this.#refuse(socket)
-      const peer = peerOf(socket) // with TLS another object than the one that speaks HTTP/2
-      this.#strangers.add(peer)
-      socket.once('close', () => this.#strangers.delete(peer))
+      const remote = remoteOf(socket) ?? ''
+      this.#strangers.add(remote)
+      socket.once('close', () => this.#strangers.delete(remote))
     })
     server.on('secureConnection', (socket) => this.#accept(socket))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
@@ -139,10 +140,10 @@ export class ReplicasServer implements Service {
     const session = serveSession(socket, (method) => this.#handlerFor(method, key), options)
     this.#sessions.add(session)
     void session.closed.then(() => this.#sessions.delete(session))
-    const peer = peerOf(socket)
-    if (isKnown(key)) this.#strangers.delete(peer)
+    const remote = remoteOf(socket) ?? ''
+    if (isKnown(key)) this.#strangers.delete(remote)
     const patience = setTimeout(() => {
-      if (isKnown(key)) this.#strangers.delete(peer)
+      if (isKnown(key)) this.#strangers.delete(remote)
       else this.#refuse(socket)
     }, strangerTimeoutMs)
     socket.once('close', () => clearTimeout(patience))
@@ -159,10 +160,6 @@ export class ReplicasServer implements Service {
     const { methods } = this.#components
     return Object.hasOwn(methods, method) ? methods[method] : undefined
   }
-}
-
-function peerOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`
 }
 
 /** The caller makes its row known, and tries again. */

@@ -11,6 +11,7 @@ import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { remoteOf } from '../../../lib/remote-of.ts'
 import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
@@ -125,7 +126,7 @@ export class Listener {
       socket.off('readable', onReadable)
       if (isHttp2) {
         this.#decided(socket)
-        this.#events.connection(socket, addressOf(socket))
+        this.#events.connection(socket, remoteOf(socket) ?? '')
       } else if (this.#options.websocket) this.#http.emit('connection', socket)
       else {
         this.#events.refused('protocol')
@@ -182,7 +183,7 @@ export class Listener {
       duplex.on('error', (error) => {
         if (isTooMuchUnread(error)) this.#events.refused('too_much_unread')
       })
-      this.#events.connection(duplex, addressOf(request.socket))
+      this.#events.connection(duplex, remoteOf(request.socket) ?? '')
     })
   }
 
@@ -223,8 +224,4 @@ function originHost(origin: string): string | undefined {
 function isTooMuchUnread(error: Error): boolean {
   const tooManyParts = (error as NodeJS.ErrnoException).code === 'WS_ERR_TOO_MANY_BUFFERED_PARTS'
   return tooManyParts || KasError.from(error).code === 'TOO_MUCH_UNREAD'
-}
-
-function addressOf(socket: Socket): string {
-  return `${socket.remoteAddress ?? ''}:${socket.remotePort ?? ''}`
 }

@@ -1,0 +1,9 @@
+import type { Socket } from 'node:net'
+
+/**
+ * The far end of a socket, as `address:port`. A socket that was accepted and the TLS that speaks on it are two objects
+ * with one far end. Undefined: it is a Unix socket, or had left before anybody asked.
+ */
+export function remoteOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress}:${remotePort}`
+}
