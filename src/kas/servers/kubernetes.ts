@@ -106,7 +106,7 @@ export class KubernetesServer implements Service {
     const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
     this.#newcomers = new Newcomers({ clock: components.clock ?? systemClock, refused }, this.#limits.newcomers)
     this.#proxy = new KubernetesProxy(
-      { ...components, metrics: this.#metrics },
+      { ...components, metrics: this.#metrics, newcomers: this.#newcomers },
       {
         limits: this.#limits,
         responses: responseRules(options, components.log),
@@ -248,7 +248,6 @@ export class KubernetesServer implements Service {
     options?: { expectsContinue?: boolean; upgrade?: UpgradedSocket },
   ): Exchange | undefined {
     const connection = this.#connection(request.socket)
-    this.#newcomers.letIn(remoteOf(request.socket) ?? '')
     if (connection.exchanges.size >= maxPipelinedRequests) {
       request.socket.destroy()
       return undefined

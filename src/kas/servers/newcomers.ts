@@ -19,6 +19,7 @@ export interface NewcomersComponents {
 }
 
 interface Newcomer {
+  readonly remote: string
   readonly address: string
   readonly socket: Socket
   /** calls whose token is being asked about: while the directory is away that takes its time */
@@ -27,8 +28,8 @@ interface Newcomer {
 }
 
 /**
- * Connections of which nothing has come yet that lets their side in: a call with a good token where agents connect, the
- * whole head of a request where callers do. Those that nobody is even asked about are bounded.
+ * Connections by which no call has come yet that was let in. Those that are silent are bounded: nothing of them is being
+ * checked just now.
  */
 export class Newcomers {
   readonly #components: NewcomersComponents
@@ -49,12 +50,9 @@ export class Newcomers {
     const remote = remoteOf(socket)
     if (remote === undefined) return
     const address = socket.remoteAddress as string
-    const newcomer = { address, socket, asking: 0, silentSince: 0 }
+    const newcomer = { remote, address, socket, asking: 0, silentSince: 0 }
     this.#newcomers.set(remote, newcomer)
-    socket.once('close', () => {
-      this.#speaks(newcomer)
-      if (this.#newcomers.get(remote) === newcomer) this.#newcomers.delete(remote)
-    })
+    socket.once('close', () => this.#forget(newcomer))
     const { maxSilent, maxSilentPerAddress } = this.#options
     const ofAddress = this.#silentOf.get(address)
     if (ofAddress && ofAddress.size >= maxSilentPerAddress) this.#makeRoom(ofAddress)
@@ -62,24 +60,28 @@ export class Newcomers {
     this.#falls(newcomer)
   }
 
-  /** A call has come, and it is asked whose it is. */
-  asks(remote: string): void {
-    const newcomer = this.#newcomers.get(remote)
-    if (newcomer && ++newcomer.asking === 1) this.#speaks(newcomer)
+  /**
+   * A call has come: it is somebody's, and its connection no newcomer any more, if `ask` resolves. Meanwhile the
+   * connection is not silent; if `ask` rejects, its silence begins anew.
+   *
+   * @throws what `ask` throws
+   */
+  admit<T>(remote: string | undefined, ask: () => Promise<T>): Promise<T> {
+    const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
+    return newcomer ? this.#admit(newcomer, ask) : ask()
   }
 
-  /** It is nobody's. */
-  refused(remote: string): void {
-    const newcomer = this.#newcomers.get(remote)
-    if (newcomer && --newcomer.asking === 0 && !newcomer.socket.destroyed) this.#falls(newcomer)
-  }
-
-  /** It is somebody's: the connection is no newcomer any more. */
-  letIn(remote: string): void {
-    const newcomer = this.#newcomers.get(remote)
-    if (!newcomer) return
-    this.#newcomers.delete(remote)
+  async #admit<T>(newcomer: Newcomer, ask: () => Promise<T>): Promise<T> {
+    newcomer.asking++
     this.#speaks(newcomer)
+    try {
+      const answer = await ask()
+      this.#forget(newcomer)
+      return answer
+    } finally {
+      newcomer.asking--
+      if (this.#isNewcomer(newcomer) && newcomer.asking === 0) this.#falls(newcomer)
+    }
   }
 
   /** Ends those that have been silent for too long; to be called every now and then. */
@@ -90,6 +92,15 @@ export class Newcomers {
       this.#components.refused('too_slow')
       this.#drop(newcomer)
     }
+  }
+
+  #isNewcomer(newcomer: Newcomer): boolean {
+    return this.#newcomers.get(newcomer.remote) === newcomer
+  }
+
+  #forget(newcomer: Newcomer): void {
+    if (this.#isNewcomer(newcomer)) this.#newcomers.delete(newcomer.remote)
+    this.#speaks(newcomer)
   }
 
   #falls(newcomer: Newcomer): void {
@@ -115,7 +126,7 @@ export class Newcomers {
   }
 
   #drop(newcomer: Newcomer): void {
-    this.#speaks(newcomer)
+    this.#forget(newcomer)
     newcomer.socket.destroy()
   }
 }

@@ -248,3 +248,30 @@ t.test(
     t.equal(await count('HEAD_TOO_SLOW'), 1)
   },
 )
+
+t.test('a connection is a newcomer until a caller on it was let in: no other answer is enough', async (t) => {
+  const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, maxSilenceMs: 60_000 }
+  const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
+  const known = await open()
+  await known.write(`${get}\r\n`).until(/}$/)
+  const preflight = 'OPTIONS /k8s-proxy/api HTTP/1.1\r\nHost: kas\r\nOrigin: https://gitlab.example.com\r\n\r\n'
+  const firsts: [request: string, status: string][] = [
+    [`${get.replace('ci:42:good', 'ci:42:made-up')}\r\n`, '401'],
+    ['GET /elsewhere HTTP/1.1\r\nHost: kas\r\n\r\n', '400'],
+    [preflight, '200'],
+  ]
+  const strangers = []
+  for (const [request, status] of firsts) {
+    const stranger = await open()
+    strangers.push(stranger)
+    const answer = await stranger.write(request).until(/^HTTP.*\r\n/)
+    t.equal(answer.split(' ')[1], status)
+    stranger.write('GET /k8s-proxy/ HTTP/1.1\r\nX-Endless: ')
+  }
+  for (let i = 0; i < 3; i++) await (await open()).write(preflight).until(/^HTTP/)
+  if (!t.equal(await count('HEAD_TOO_SLOW'), 3)) return
+  for (const stranger of strangers) await stranger.toEnd()
+  known.text = ''
+  await known.write(`${get}\r\n`).until(/}$/)
+  t.equal(known.ended, undefined)
+})

@@ -138,16 +138,13 @@ export class AgentCalls {
     }
     undecided.set(connection, before + bytes)
     const { authenticator, newcomers } = this.#components
-    newcomers.asks(connection.remoteAddress)
+    const from = hostOf(connection.remoteAddress)
     try {
-      const from = hostOf(connection.remoteAddress)
-      const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
-      this.#knowConnection(session, agent) // else it is a newcomer still: nobody else counts it
-      newcomers.letIn(connection.remoteAddress)
-      return agent
-    } catch (error) {
-      newcomers.refused(connection.remoteAddress)
-      throw error
+      return await newcomers.admit(connection.remoteAddress, async () => {
+        const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
+        this.#knowConnection(session, agent) // else it is a newcomer still: nobody else counts it
+        return agent
+      })
     } finally {
       undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
     }

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { KasError } from '../../../lib/errors.ts'
+import { remoteOf } from '../../../lib/remote-of.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 8
@@ -22,6 +23,7 @@ export interface Running {
  */
 export class Connection {
   readonly socket: Socket
+  readonly remote: string | undefined
   readonly exchanges = new Set<Running>()
   /** its parser has failed: no other request will come */
   broken = false
@@ -30,6 +32,7 @@ export class Connection {
 
   constructor(socket: Socket) {
     this.socket = socket
+    this.remote = remoteOf(socket)
     socket.once('close', () => {
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()

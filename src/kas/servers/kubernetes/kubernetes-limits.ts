@@ -6,7 +6,7 @@ export interface KubernetesLimits {
   readonly maxHeadBytes: number
   /** for a request's head to come, in ms */
   readonly headTimeoutMs: number
-  /** connections of which no whole head has come yet, each of which may hold `maxHeadBytes` */
+  /** connections by which nobody has asked yet who may, each of which may hold `maxHeadBytes` */
   readonly newcomers: NewcomersOptions
   /** a connection may be idle between requests, in ms */
   readonly keepAliveMs: number

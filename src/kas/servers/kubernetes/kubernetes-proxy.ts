@@ -6,6 +6,7 @@ import { type Call, type Forward, noMetadata } from '../../../proto/call.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
 import type { Directory, Impersonation } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
+import type { Newcomers } from '../newcomers.ts'
 import { accessCheckMs, type CheckedAccess, checkAccess } from './access-check.ts'
 import { authorize } from './authorize.ts'
 import { originHeaders, preflightHeaders } from './cors.ts'
@@ -32,6 +33,7 @@ export interface KubernetesProxyComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
+  readonly newcomers: Pick<Newcomers, 'admit'>
   /** hears who was let through; absent: nobody wants to know */
   readonly usage?: Usage
   readonly clock?: Clock
@@ -139,8 +141,9 @@ export class KubernetesProxy {
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span?.calls(credentials.agentId)
-    const from = exchange.connection.socket.remoteAddress
-    const { impersonation, access } = await authorize(directory, credentials, exchange.signal, from)
+    const { remote, socket } = exchange.connection
+    const ask = () => authorize(directory, credentials, exchange.signal, socket.remoteAddress)
+    const { impersonation, access } = await this.#components.newcomers.admit(remote, ask)
     exchange.signal.throwIfAborted()
     if (own) return await this.#serveOwn(own, { exchange, progress, head, target, credentials, impersonation })
     const location = body ? undefined : this.#components.redirect?.locationFor(request, credentials.agentId)
@@ -154,8 +157,8 @@ export class KubernetesProxy {
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
       signal: exchange.signal,
     }
-    const ask = (signal: AbortSignal) => this.#mayNow(credentials, signal)
-    const stopChecking = this.#checkAccess(exchange, progress, { ask, first: impersonation })
+    const askAgain = (signal: AbortSignal) => this.#mayNow(credentials, signal)
+    const stopChecking = this.#checkAccess(exchange, progress, { ask: askAgain, first: impersonation })
     try {
       return await this.#carry(exchange, progress, call)
     } finally {

@@ -11,11 +11,11 @@ function start() {
   const refused: string[] = []
   const newcomers = new Newcomers({ clock, refused: (reason) => refused.push(reason) }, options)
   let port = 0
-  const arrive = (address: string) => {
+  const arrive = (address: string, remotePort = ++port) => {
     const emitter = new EventEmitter()
     const socket = Object.assign(emitter, {
       remoteAddress: address,
-      remotePort: ++port,
+      remotePort,
       destroyed: false,
       destroy: () => {
         socket.destroyed = true
@@ -23,7 +23,7 @@ function start() {
       },
     })
     newcomers.arrived(socket as unknown as Socket)
-    return { socket, name: `${address}:${port}` }
+    return { socket, name: `${address}:${remotePort}` }
   }
   return { clock, refused, newcomers, arrive }
 }
@@ -53,34 +53,41 @@ t.test('of one address, and of all, the longest silent makes room', async (t) =>
 t.test('one that is asked about is not silent, one that is let in is no newcomer', async (t) => {
   const { newcomers, arrive, clock, refused } = start()
   const [asked, agent] = [arrive('a'), arrive('a')]
-  newcomers.asks(asked.name)
-  newcomers.asks(asked.name)
-  newcomers.asks(agent.name)
-  newcomers.letIn(agent.name)
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const calls = [first, second].map(({ promise }) => newcomers.admit(asked.name, () => promise))
+  t.equal(await newcomers.admit(agent.name, async () => 'somebody'), 'somebody')
   for (let i = 0; i < 5; i++) arrive('a')
-  t.same(
-    [asked, agent].map(({ socket }) => socket.destroyed),
-    [false, false],
-  )
-  newcomers.refused(asked.name)
-  newcomers.refused(agent.name)
+  const destroyed = () => [asked, agent].map(({ socket }) => socket.destroyed)
+  t.same(destroyed(), [false, false])
+  first.reject(new Error('nobody'))
+  await t.rejects(calls[0] as Promise<void>, { message: 'nobody' })
+  await t.rejects(newcomers.admit(agent.name, () => Promise.reject(new Error('nobody'))))
   clock.advance(options.maxSilenceMs)
   newcomers.check()
-  t.same(
-    [asked, agent].map(({ socket }) => socket.destroyed),
-    [false, false],
-    'a call of it still waits',
-  )
-  newcomers.refused(asked.name)
+  t.same(destroyed(), [false, false], 'a call of it still waits')
+  second.reject(new Error('nobody'))
+  await t.rejects(calls[1] as Promise<void>)
   newcomers.check()
-  t.equal(asked.socket.destroyed, false, 'its silence begins')
+  t.same(destroyed(), [false, false], 'its silence begins')
   clock.advance(options.maxSilenceMs)
   newcomers.check()
-  t.same(
-    [asked, agent].map(({ socket }) => socket.destroyed),
-    [true, false],
-  )
+  t.same(destroyed(), [true, false])
   t.equal(refused.filter((reason) => reason === 'too_slow').length, 3)
+})
+
+t.test('one that leaves while it is asked about is forgotten, also where another comes from its port', async (t) => {
+  const { newcomers, arrive, clock, refused } = start()
+  const left = arrive('a')
+  const asked = Promise.withResolvers<void>()
+  const call = newcomers.admit(left.name, () => asked.promise)
+  left.socket.destroy()
+  const next = arrive('a', left.socket.remotePort)
+  asked.resolve()
+  await call
+  clock.advance(options.maxSilenceMs)
+  newcomers.check()
+  t.equal(next.socket.destroyed, true, 'nobody was let in by it')
+  t.same(refused, ['too_slow'])
 })
 
 t.test('what has no address is left alone', async (t) => {
