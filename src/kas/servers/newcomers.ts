@@ -3,15 +3,25 @@ import type { Clock } from '../../lib/clock.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
-  /** connections of one address; beyond it the one that is silent for longest ends. Many agents may share a proxy's */
+  /** connections of one address; beyond it the one that is silent for longest makes room. Many agents may share a proxy's */
   readonly maxSilentPerAddress: number
   /** of all addresses */
   readonly maxSilent: number
+  /**
+   * One that is silent for less makes no room, the next one is refused: where a thousand come at once, who came first is
+   * about to speak. TLS and a first call over a long way take so long. ms
+   */
+  readonly minSilenceMs: number
   /** an agent calls as soon as it is connected, and again 20 s after a refusal at the latest. ms */
   readonly maxSilenceMs: number
 }
 
-export const defaultNewcomers: NewcomersOptions = { maxSilentPerAddress: 1000, maxSilent: 10_000, maxSilenceMs: 60_000 }
+export const defaultNewcomers: NewcomersOptions = {
+  maxSilentPerAddress: 1000,
+  maxSilent: 10_000,
+  minSilenceMs: 2000,
+  maxSilenceMs: 60_000,
+}
 
 export interface NewcomersComponents {
   readonly clock: Clock
@@ -53,16 +63,12 @@ export class Newcomers {
     const newcomer = { remote, address, socket, asking: 0, silentSince: 0 }
     this.#newcomers.set(remote, newcomer)
     socket.once('close', () => this.#forget(newcomer))
-    const { maxSilent, maxSilentPerAddress } = this.#options
-    const ofAddress = this.#silentOf.get(address)
-    if (ofAddress && ofAddress.size >= maxSilentPerAddress) this.#makeRoom(ofAddress)
-    else if (this.#silent.size >= maxSilent) this.#makeRoom(this.#silent)
     this.#falls(newcomer)
   }
 
   /**
    * A call has come: it is somebody's, and its connection no newcomer any more, if `ask` resolves. Meanwhile the
-   * connection is not silent; if `ask` rejects, its silence begins anew.
+   * connection is not silent; if `ask` rejects, its silence begins anew, if there is room.
    *
    * @throws what `ask` throws
    */
@@ -104,6 +110,10 @@ export class Newcomers {
   }
 
   #falls(newcomer: Newcomer): void {
+    if (!this.#makeRoom(newcomer.address)) {
+      this.#drop(newcomer)
+      return
+    }
     newcomer.silentSince = this.#components.clock.now()
     this.#silent.add(newcomer)
     const ofAddress = this.#silentOf.get(newcomer.address)
@@ -118,11 +128,17 @@ export class Newcomers {
     if (ofAddress?.size === 0) this.#silentOf.delete(newcomer.address)
   }
 
-  #makeRoom(silent: ReadonlySet<Newcomer>): void {
-    const [longest] = silent
-    if (!longest) return
+  /** Whether one more may be silent; another one may have ended for it. */
+  #makeRoom(address: string): boolean {
+    const { maxSilent, maxSilentPerAddress, minSilenceMs } = this.#options
+    const ofAddress = this.#silentOf.get(address)
+    const isFull = ofAddress !== undefined && ofAddress.size >= maxSilentPerAddress
+    if (!isFull && this.#silent.size < maxSilent) return true
     this.#components.refused('too_many_connections')
+    const [longest] = isFull ? ofAddress : this.#silent
+    if (!longest || longest.silentSince > this.#components.clock.now() - minSilenceMs) return false
     this.#drop(longest)
+    return true
   }
 
   #drop(newcomer: Newcomer): void {

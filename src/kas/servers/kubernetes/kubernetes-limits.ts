@@ -1,4 +1,4 @@
-import type { NewcomersOptions } from '../newcomers.ts'
+import { defaultNewcomers, type NewcomersOptions } from '../newcomers.ts'
 
 /** Wire-protocol 6.5, 6.7 and 6.8. There is no limit on bodies, nor on the time that one request takes. */
 export interface KubernetesLimits {
@@ -31,7 +31,7 @@ export interface KubernetesLimits {
 export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
-  newcomers: { maxSilentPerAddress: 1000, maxSilent: 2000, maxSilenceMs: 60_000 },
+  newcomers: { ...defaultNewcomers, maxSilent: 2000 },
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)

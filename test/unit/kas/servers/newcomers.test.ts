@@ -4,7 +4,7 @@ import t from 'tap'
 import { Newcomers } from '../../../../src/kas/servers/newcomers.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-const options = { maxSilentPerAddress: 2, maxSilent: 3, maxSilenceMs: 60_000 }
+const options = { maxSilentPerAddress: 2, maxSilent: 3, minSilenceMs: 2000, maxSilenceMs: 60_000 }
 
 function start() {
   const clock = new ManualClock()
@@ -29,7 +29,11 @@ function start() {
 }
 
 t.test('of one address, and of all, the longest silent makes room', async (t) => {
-  const { refused, arrive } = start()
+  const { refused, arrive: comes, clock } = start()
+  const arrive = (address: string) => {
+    clock.advance(options.minSilenceMs)
+    return comes(address)
+  }
   const [a1, a2, a3] = [arrive('a'), arrive('a'), arrive('a')]
   t.same(
     [a1, a2, a3].map(({ socket }) => socket.destroyed),
@@ -48,6 +52,39 @@ t.test('of one address, and of all, the longest silent makes room', async (t) =>
     'one had left',
   )
   t.same(refused, ['too_many_connections', 'too_many_connections'])
+})
+
+t.test('many at once: those that came first are let in, nobody makes room so soon', async (t) => {
+  const { refused, arrive, newcomers, clock } = start()
+  const herd = Array.from({ length: 5 }, () => arrive('a'))
+  const destroyed = () => herd.map(({ socket }) => socket.destroyed)
+  t.same(destroyed(), [false, false, true, true, true])
+  t.same(refused, Array(3).fill('too_many_connections'))
+  for (const { name } of herd.slice(0, 2)) await newcomers.admit(name, async () => undefined)
+  herd.push(arrive('a'), arrive('a'))
+  clock.advance(options.minSilenceMs - 1)
+  herd.push(arrive('a'))
+  t.same(destroyed().slice(5), [false, false, true])
+  clock.advance(1)
+  herd.push(arrive('a'))
+  t.same(destroyed().slice(5), [true, false, true, false], 'it had its time')
+})
+
+t.test('those that are refused all at once are no more than those that come', async (t) => {
+  const { arrive, newcomers, refused } = start()
+  const asked = Promise.withResolvers<void>()
+  const asking = []
+  const all = []
+  for (let i = 0; i < 4; i++) {
+    const pair = [arrive('a'), arrive('a')]
+    all.push(...pair)
+    for (const { name } of pair) asking.push(newcomers.admit(name, () => asked.promise))
+  }
+  t.same(refused, [], 'nobody is silent')
+  asked.reject(new Error('nobody'))
+  t.same(new Set((await Promise.allSettled(asking)).map(({ status }) => status)), new Set(['rejected']))
+  t.equal(all.filter(({ socket }) => !socket.destroyed).length, options.maxSilentPerAddress)
+  t.same(refused, Array(6).fill('too_many_connections'))
 })
 
 t.test('one that is asked about is not silent, one that is let in is no newcomer', async (t) => {
