@@ -51,6 +51,16 @@ export function plainAddress(host: string): string {
   return halves.flatMap((half) => [half >> 8, half & 0xff]).join('.')
 }
 
+/** An address, of IPv6 its first 64 bits: whoever has one has all that begin so. */
+export function networkOf(host: string): string {
+  const address = plainAddress(host)
+  if (!isIPv6(address)) return address
+  const [head, tail] = (address.split('%', 1)[0] as string).split('::').map((half) => half.split(':').filter(Boolean))
+  const groups = head as string[]
+  const zeros = tail ? Array<string>(Math.max(0, 8 - groups.length - tail.length)).fill('0') : []
+  return [...groups, ...zeros, ...(tail ?? [])].slice(0, 4).join(':')
+}
+
 /** IPv6 has many spellings; this gives the short one of RFC 5952. */
 function canonicalAddress(address: string): string {
   const isPlain = isIPv6(address) && !address.includes('%') // a link's address means nothing elsewhere

@@ -1,9 +1,13 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../../lib/clock.ts'
+import { networkOf } from '../../lib/host-port.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
-  /** connections of one address; beyond it the one that is silent for longest makes room. Many agents may share a proxy's */
+  /**
+   * connections of one address, of IPv6 of one network; beyond it the one that is silent for longest makes room. Many
+   * agents may share a proxy's
+   */
   readonly maxSilentPerAddress: number
   /** of all addresses */
   readonly maxSilent: number
@@ -30,7 +34,7 @@ export interface NewcomersComponents {
 
 interface Newcomer {
   readonly remote: string
-  readonly address: string
+  readonly network: string
   readonly socket: Socket
   /** calls whose token is being asked about: while the directory is away that takes its time */
   asking: number
@@ -48,6 +52,7 @@ export class Newcomers {
   readonly #newcomers = new Map<string, Newcomer>()
   /** the longest silent first */
   readonly #silent = new Set<Newcomer>()
+  /** by their network */
   readonly #silentOf = new Map<string, Set<Newcomer>>()
 
   constructor(components: NewcomersComponents, options: NewcomersOptions = defaultNewcomers) {
@@ -59,8 +64,8 @@ export class Newcomers {
   arrived(socket: Socket): void {
     const remote = remoteOf(socket)
     if (remote === undefined) return
-    const address = socket.remoteAddress as string
-    const newcomer = { remote, address, socket, asking: 0, silentSince: 0 }
+    const network = networkOf(socket.remoteAddress as string)
+    const newcomer = { remote, network, socket, asking: 0, silentSince: 0 }
     this.#newcomers.set(remote, newcomer)
     socket.once('close', () => this.#forget(newcomer))
     this.#falls(newcomer)
@@ -110,32 +115,32 @@ export class Newcomers {
   }
 
   #falls(newcomer: Newcomer): void {
-    if (!this.#makeRoom(newcomer.address)) {
+    if (!this.#makeRoom(newcomer.network)) {
       this.#drop(newcomer)
       return
     }
     newcomer.silentSince = this.#components.clock.now()
     this.#silent.add(newcomer)
-    const ofAddress = this.#silentOf.get(newcomer.address)
-    if (ofAddress) ofAddress.add(newcomer)
-    else this.#silentOf.set(newcomer.address, new Set([newcomer]))
+    const ofNetwork = this.#silentOf.get(newcomer.network)
+    if (ofNetwork) ofNetwork.add(newcomer)
+    else this.#silentOf.set(newcomer.network, new Set([newcomer]))
   }
 
   #speaks(newcomer: Newcomer): void {
     if (!this.#silent.delete(newcomer)) return
-    const ofAddress = this.#silentOf.get(newcomer.address)
-    ofAddress?.delete(newcomer)
-    if (ofAddress?.size === 0) this.#silentOf.delete(newcomer.address)
+    const ofNetwork = this.#silentOf.get(newcomer.network)
+    ofNetwork?.delete(newcomer)
+    if (ofNetwork?.size === 0) this.#silentOf.delete(newcomer.network)
   }
 
   /** Whether one more may be silent; another one may have ended for it. */
-  #makeRoom(address: string): boolean {
+  #makeRoom(network: string): boolean {
     const { maxSilent, maxSilentPerAddress, minSilenceMs } = this.#options
-    const ofAddress = this.#silentOf.get(address)
-    const isFull = ofAddress !== undefined && ofAddress.size >= maxSilentPerAddress
+    const ofNetwork = this.#silentOf.get(network)
+    const isFull = ofNetwork !== undefined && ofNetwork.size >= maxSilentPerAddress
     if (!isFull && this.#silent.size < maxSilent) return true
     this.#components.refused('too_many_connections')
-    const [longest] = isFull ? ofAddress : this.#silent
+    const [longest] = isFull ? ofNetwork : this.#silent
     if (!longest || longest.silentSince > this.#components.clock.now() - minSilenceMs) return false
     this.#drop(longest)
     return true

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { formatHostPort, isHostName, isLoopbackHost, parseHostPort, plainAddress } from '../../../src/lib/host-port.ts'
+import {
+  formatHostPort,
+  isHostName,
+  isLoopbackHost,
+  networkOf,
+  parseHostPort,
+  plainAddress,
+} from '../../../src/lib/host-port.ts'
 
 t.test('what is a host and a port', async (t) => {
   const taken: [text: string, host: string, port: number, written?: string][] = [
@@ -35,6 +42,20 @@ t.test('addresses as others write them', async (t) => {
     ['', ''],
   ] as const
   for (const [from, to] of forms) t.equal(plainAddress(from), to)
+})
+
+t.test('of IPv6 whoever has one address has all that begin so', async (t) => {
+  const networks = [
+    ['10.0.0.7', '10.0.0.7'],
+    ['::ffff:10.0.0.7', '10.0.0.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2'],
+    ['2001:DB8:1:2::9', '2001:db8:1:2'],
+    ['2001:db8::1:2:3:4', '2001:db8:0:0'],
+    ['2001:db8::', '2001:db8:0:0'],
+    ['::1', '0:0:0:0'],
+    ['fe80::1%eth0', 'fe80:0:0:0'],
+  ] as const
+  for (const [address, network] of networks) t.equal(networkOf(address), network, address)
 })
 
 t.test('what leads nowhere but to this machine', async (t) => {

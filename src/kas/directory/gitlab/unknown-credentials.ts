@@ -1,7 +1,6 @@
-import { isIPv6 } from 'node:net'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { plainAddress } from '../../../lib/host-port.ts'
+import { networkOf } from '../../../lib/host-port.ts'
 import { tokenHash } from '../token-hash.ts'
 import type { Turn } from './call-gate.ts'
 import { FailureBudgets } from './failure-budgets.ts'
@@ -125,14 +124,4 @@ function beginningOf(secret: string): string {
 /** A cookie that GitLab cannot read is as good as made up. */
 function isRefused(error: KasError): boolean {
   return isRefusal(error) || (error.spec.code === 'GITLAB_STATUS' && error.spec.status === 400)
-}
-
-/** An address, of IPv6 its first 64 bits: whoever has one has all that begin so. */
-function networkOf(from: string): string {
-  const address = plainAddress(from)
-  if (!isIPv6(address)) return address
-  const [head, tail] = (address.split('%', 1)[0] as string).split('::').map((half) => half.split(':').filter(Boolean))
-  const groups = head as string[]
-  const zeros = tail ? Array<string>(Math.max(0, 8 - groups.length - tail.length)).fill('0') : []
-  return [...groups, ...zeros, ...(tail ?? [])].slice(0, 4).join(':')
 }

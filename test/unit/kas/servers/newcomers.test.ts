@@ -87,6 +87,18 @@ t.test('those that are refused all at once are no more than those that come', as
   t.same(refused, Array(6).fill('too_many_connections'))
 })
 
+t.test('of IPv6 a network counts as one address', async (t) => {
+  const { arrive, refused } = start()
+  const there = ['2001:db8:1:2::1', '2001:db8:1:2::2', '2001:db8:1:2:3::3', '2001:db8:1:3::1'].map((address) =>
+    arrive(address),
+  )
+  t.same(
+    there.map(({ socket }) => socket.destroyed),
+    [false, false, true, false],
+  )
+  t.same(refused, ['too_many_connections'])
+})
+
 t.test('one that is asked about is not silent, one that is let in is no newcomer', async (t) => {
   const { newcomers, arrive, clock, refused } = start()
   const [asked, agent] = [arrive('a'), arrive('a')]
