@@ -135,7 +135,7 @@ export class AgentsServer implements Service {
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
     this.#newcomers = new Newcomers(
-      { clock: systemClock, refused: this.#refused },
+      { now: () => performance.now(), refused: this.#refused },
       { ...defaultNewcomers, ...options.newcomers },
     )
     this.#calls = new AgentCalls({

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, ServerResponse } from 
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { CertificateFiles } from '../../lib/certificate-files.ts'
-import { type Clock, systemClock } from '../../lib/clock.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
@@ -104,7 +104,7 @@ export class KubernetesServer implements Service {
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
     this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
     const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
-    this.#newcomers = new Newcomers({ clock: components.clock ?? systemClock, refused }, this.#limits.newcomers)
+    this.#newcomers = new Newcomers({ now: () => performance.now(), refused }, this.#limits.newcomers)
     this.#proxy = new KubernetesProxy(
       { ...components, metrics: this.#metrics, newcomers: this.#newcomers },
       {

@@ -1,5 +1,4 @@
 import type { Socket } from 'node:net'
-import type { Clock } from '../../lib/clock.ts'
 import { networkOf } from '../../lib/host-port.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
 
@@ -27,9 +26,12 @@ export const defaultNewcomers: NewcomersOptions = {
   maxSilenceMs: 60_000,
 }
 
+export type NewcomerRefusal = 'too_slow' | 'too_many_connections'
+
 export interface NewcomersComponents {
-  readonly clock: Clock
-  readonly refused: (reason: 'too_slow' | 'too_many_connections') => void
+  /** ms, of a clock that is never set back: else nobody would make room for as long */
+  readonly now: () => number
+  readonly refused: (reason: NewcomerRefusal) => void
 }
 
 interface Newcomer {
@@ -97,7 +99,7 @@ export class Newcomers {
 
   /** Ends those that have been silent for too long; to be called every now and then. */
   check(): void {
-    const oldest = this.#components.clock.now() - this.#options.maxSilenceMs
+    const oldest = this.#components.now() - this.#options.maxSilenceMs
     for (const newcomer of this.#silent) {
       if (newcomer.silentSince > oldest) return
       this.#components.refused('too_slow')
@@ -119,7 +121,7 @@ export class Newcomers {
       this.#drop(newcomer)
       return
     }
-    newcomer.silentSince = this.#components.clock.now()
+    newcomer.silentSince = this.#components.now()
     this.#silent.add(newcomer)
     const ofNetwork = this.#silentOf.get(newcomer.network)
     if (ofNetwork) ofNetwork.add(newcomer)
@@ -141,7 +143,7 @@ export class Newcomers {
     if (!isFull && this.#silent.size < maxSilent) return true
     this.#components.refused('too_many_connections')
     const [longest] = isFull ? ofNetwork : this.#silent
-    if (!longest || longest.silentSince > this.#components.clock.now() - minSilenceMs) return false
+    if (!longest || longest.silentSince > this.#components.now() - minSilenceMs) return false
     this.#drop(longest)
     return true
   }

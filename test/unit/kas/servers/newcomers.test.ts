@@ -9,7 +9,7 @@ const options = { maxSilentPerAddress: 2, maxSilent: 3, minSilenceMs: 2000, maxS
 function start() {
   const clock = new ManualClock()
   const refused: string[] = []
-  const newcomers = new Newcomers({ clock, refused: (reason) => refused.push(reason) }, options)
+  const newcomers = new Newcomers({ now: () => clock.now(), refused: (reason) => refused.push(reason) }, options)
   let port = 0
   const arrive = (address: string, remotePort = ++port) => {
     const emitter = new EventEmitter()
