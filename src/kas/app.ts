@@ -44,6 +44,7 @@ import {
 } from './servers/listening.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket.ts'
+import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
 import { RailsServer } from './servers/rails.ts'
 import { Readiness } from './servers/readiness.ts'
 import { stopPatienceMs } from './stop-patience.ts'
@@ -281,7 +282,16 @@ export class App implements Service {
     const events = grpcObserver(metrics, railsMethodTypes(methods))
     const certificate = certificateOf(this.#log, listen)
     const server = new RailsServer(
-      { methods, forward: deliver(router.forward), clock: systemClock, log, events, ...certificate, ...this.#traced },
+      {
+        methods,
+        forward: deliver(router.forward),
+        clock: systemClock,
+        log,
+        onRefused: createRailsRefusalMetrics(this.#register),
+        events,
+        ...certificate,
+        ...this.#traced,
+      },
       {
         listen: listenOptions(listen),
         secretFile,

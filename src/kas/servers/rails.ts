@@ -17,6 +17,7 @@ import { RpcSpan } from '../../proto/rpc-span.ts'
 import type { UnaryMethod } from '../../proto/unary-service.ts'
 import { readApiSecret } from '../config/secret-file.ts'
 import type { GrpcObserver } from './grpc-observer.ts'
+import { defaultNewcomers, type NewcomerRefusal, Newcomers, type NewcomersOptions } from './newcomers.ts'
 import { AgentCalls } from './rails/agent-calls.ts'
 import { everyMethodServer } from './rails/every-method-server.ts'
 import { JwtVerifier } from './rails/jwt-verifier.ts'
@@ -31,6 +32,8 @@ export interface RailsServerComponents {
   readonly certificate?: CertificateFiles
   readonly clock: Clock
   readonly log: Logger
+  /** hears of connections that were ended, or refused, because no call of GitLab came by them */
+  readonly onRefused?: (reason: NewcomerRefusal) => void
   readonly events?: GrpcObserver
   /** absent: nothing is traced */
   readonly tracer?: Tracer
@@ -43,6 +46,7 @@ export interface RailsServerOptions {
   readonly listenGraceMs: number
   /** `max_connection_age` */
   readonly maxAgeMs: number
+  readonly newcomers?: Partial<NewcomersOptions>
 }
 
 /** Shares of the age: GOAWAY, give or take a tenth, then time for what runs (wire-protocol 2.4). */
@@ -60,6 +64,8 @@ const strangerSentence =
   'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
 /** GitLab makes a connection for each of its jobs, and ends it soon. */
 const maxConnections = 10_000
+/** Strangers have a fifth of them at the most. */
+const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 2000 }
 
 /**
  * Server `rails` (8153): GitLab asks and tells, and calls services of agents (wire-protocol 5.1, gitlab-contract 1).
@@ -69,6 +75,7 @@ export class RailsServer implements Service {
   readonly #options: RailsServerOptions
   readonly #agentCalls: AgentCalls
   readonly #strangers: LimitedLog
+  readonly #newcomers: Newcomers
   #jwt: JwtVerifier | undefined
   #grpc: grpc.Server | undefined
   #listener: Server | undefined
@@ -86,6 +93,10 @@ export class RailsServer implements Service {
     this.#options = options
     this.#agentCalls = new AgentCalls(components)
     this.#strangers = new LimitedLog(components, strangerSentence)
+    this.#newcomers = new Newcomers(
+      { now: () => performance.now(), refused: (reason) => components.onRefused?.(reason) },
+      { ...newcomerOptions, ...options.newcomers },
+    )
   }
 
   /** Where it listens, once started. */
@@ -149,6 +160,8 @@ export class RailsServer implements Service {
   #createListener(accept: (socket: Socket) => void): Server {
     const { certificate, log } = this.#components
     const keep = (socket: Socket) => {
+      this.#newcomers.check() // who is silent harms nobody until others come
+      this.#newcomers.arrived(socket)
       this.#sockets.add(socket)
       socket.once('close', () => this.#sockets.delete(socket))
       socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
@@ -159,6 +172,7 @@ export class RailsServer implements Service {
     if (certificate) this.#handshakes = new TlsHandshakes(listener as TlsServer)
     listener.on('connection', keep)
     listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
+      if (socket.destroyed) return // there was no room for it
       socket.on('error', () => undefined) // told below TLS
       accept(socket.setNoDelay(true))
     })
@@ -210,7 +224,7 @@ export class RailsServer implements Service {
   /** What a caller is told that is not GitLab. Never rejects. */
   async #refusal(call: RailsCall): Promise<Outcome | undefined> {
     try {
-      await this.#jwt?.verify(call.metadata)
+      await this.#newcomers.admit(call.remote, async () => this.#jwt?.verify(call.metadata))
       return undefined
     } catch (error) {
       return this.#failed(call, error)

@@ -9,6 +9,7 @@ import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly
 import { createLinkMetrics } from '../../../src/kas/router/link-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/metrics.ts'
+import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'
 import { createStrangersMetric } from '../../../src/kas/servers/replicas/strangers.ts'
 import { errorCodes } from '../../../src/lib/errors.ts'
 import {
@@ -42,6 +43,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createGitalyMetrics(register)
   createKubernetesMetrics(register, () => 0)
   createRefusalMetrics(register)
+  createRailsRefusalMetrics(register)
   createStrangersMetric(register)
   createLinkMetrics(register, { reaches: () => [] })
   const none = () => 0

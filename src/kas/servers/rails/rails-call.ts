@@ -48,6 +48,11 @@ export class RailsCall implements AsyncIterableIterator<Uint8Array> {
     this.closed = this.#closed.promise
   }
 
+  /** where the caller is, as `address:port` */
+  get remote(): string {
+    return this.#grpc.getPeer()
+  }
+
   get metadata(): Metadata {
     return this.#metadata
   }
