@@ -84,6 +84,12 @@ export class Newcomers {
     return newcomer ? this.#admit(newcomer, ask) : ask()
   }
 
+  /** It is somebody's, whatever comes by it. */
+  letIn(remote: string | undefined): void {
+    const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
+    if (newcomer) this.#forget(newcomer)
+  }
+
   async #admit<T>(newcomer: Newcomer, ask: () => Promise<T>): Promise<T> {
     newcomer.asking++
     this.#speaks(newcomer)

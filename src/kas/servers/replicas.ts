@@ -19,6 +19,7 @@ import type { ListenOptions } from '../config/listen-address.ts'
 import { tunnelKey } from '../router/hand-over.ts'
 import { peerKeyHash, type ReplicaIdentity } from '../router/replica-identity.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
+import { Newcomers, type NewcomersOptions } from './newcomers.ts'
 import { HandOvers } from './replicas/hand-overs.ts'
 
 export interface ReplicasServerComponents {
@@ -41,10 +42,20 @@ export interface ReplicasServerOptions {
   readonly listenGraceMs: number
   /** for TLS, from the start of a connection; default `tlsHandshakeTimeoutMs` */
   readonly handshakeMs?: number
+  /** default `strangerBounds` */
+  readonly strangers?: Partial<NewcomersOptions>
 }
 
-/** Of strangers at once: what is beyond is refused before TLS. One row takes a moment to arrive. */
-export const maxStrangers = 64
+/**
+ * Connections that are no member's: TLS is not agreed yet, or their row has not arrived. Replicas have addresses of their
+ * own, and TLS takes them some milliseconds.
+ */
+export const strangerBounds: NewcomersOptions = {
+  maxSilentPerAddress: 16,
+  maxSilent: 64,
+  minSilenceMs: 200,
+  maxSilenceMs: 5000, // each of them has a time-out of its own before
+}
 /** for a stranger to become a member. ms */
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
@@ -55,8 +66,7 @@ export class ReplicasServer implements Service {
   readonly #options: ReplicasServerOptions
   readonly #handOvers: HandOvers
   readonly #sessions = new Set<ServerSession>()
-  /** connections that are no member's yet, by their remote address and port */
-  readonly #strangers = new Set<string>()
+  readonly #strangers: Newcomers
   #server: Server | undefined
   #handshakes: TlsHandshakes | undefined
   #left: Promise<void> | undefined
@@ -65,6 +75,10 @@ export class ReplicasServer implements Service {
     this.#components = components
     this.#options = options
     this.#handOvers = new HandOvers(components)
+    this.#strangers = new Newcomers(
+      { now: () => performance.now(), refused: () => components.onStranger() },
+      { ...strangerBounds, ...options.strangers },
+    )
   }
 
   /** Where it listens; only after `start`. */
@@ -87,12 +101,7 @@ export class ReplicasServer implements Service {
       noDelay: true,
     })
     this.#handshakes = new TlsHandshakes(server)
-    server.on('connection', (socket) => {
-      if (this.#strangers.size >= maxStrangers) return this.#refuse(socket)
-      const remote = remoteOf(socket) ?? ''
-      this.#strangers.add(remote)
-      socket.once('close', () => this.#strangers.delete(remote))
-    })
+    server.on('connection', (socket) => this.#strangers.arrived(socket))
     server.on('secureConnection', (socket) => this.#accept(socket))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       log.debug({ error }, 'A connection failed before it was one')
@@ -135,16 +144,20 @@ export class ReplicasServer implements Service {
       this.#refuse(socket)
       return
     }
-    const { events, isKnown } = this.#components
+    const { events } = this.#components
+    const remote = remoteOf(socket)
+    const isMember = () => {
+      const isKnown = this.#components.isKnown(key)
+      if (isKnown) this.#strangers.letIn(remote)
+      return isKnown
+    }
     const options = { limits: replicaLimits, ...(events ? { events } : {}) }
-    const session = serveSession(socket, (method) => this.#handlerFor(method, key), options)
+    const session = serveSession(socket, (method) => (isMember() ? this.#handlerFor(method) : refuseStranger), options)
     this.#sessions.add(session)
     void session.closed.then(() => this.#sessions.delete(session))
-    const remote = remoteOf(socket) ?? ''
-    if (isKnown(key)) this.#strangers.delete(remote)
+    if (isMember()) return
     const patience = setTimeout(() => {
-      if (isKnown(key)) this.#strangers.delete(remote)
-      else this.#refuse(socket)
+      if (!isMember()) this.#refuse(socket)
     }, strangerTimeoutMs)
     socket.once('close', () => clearTimeout(patience))
   }
@@ -154,8 +167,7 @@ export class ReplicasServer implements Service {
     socket.destroy()
   }
 
-  #handlerFor(method: string, key: string): Handler | undefined {
-    if (!this.#components.isKnown(key)) return refuseStranger
+  #handlerFor(method: string): Handler | undefined {
     if (!method.startsWith('/kas.')) return this.#handOvers.serve
     const { methods } = this.#components
     return Object.hasOwn(methods, method) ? methods[method] : undefined

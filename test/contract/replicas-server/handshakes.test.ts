@@ -4,7 +4,7 @@ import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { dialReplica } from '../../../src/kas/router/dial-replica.ts'
 import { createReplicaIdentity } from '../../../src/kas/router/replica-identity.ts'
-import { maxStrangers, ReplicasServer } from '../../../src/kas/servers/replicas.ts'
+import { ReplicasServer, type ReplicasServerOptions, strangerBounds } from '../../../src/kas/servers/replicas.ts'
 import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import type { Handler } from '../../../src/proto/grpc/server-session.ts'
@@ -14,21 +14,31 @@ import type { Handler } from '../../../src/proto/grpc/server-session.ts'
  * or say it later.
  */
 
+interface Setting {
+  readonly handshakeMs?: number
+  readonly hold?: Handler
+  readonly isKnown?: () => boolean
+  readonly strangers?: ReplicasServerOptions['strangers']
+}
+
 const idle: Handler = async () => undefined
 
-async function startServer(t: Test, { handshakeMs = 60_000, hold = idle } = {}) {
+async function startServer(
+  t: Test,
+  { handshakeMs = 60_000, hold = idle, isKnown = () => true, strangers: bounds = {} }: Setting = {},
+) {
   const identity = await createReplicaIdentity()
   const strangers = { count: 0 }
   const server = new ReplicasServer(
     {
       identity,
       tunnels: new Tunnels({ now: () => performance.now() }),
-      isKnown: () => true,
+      isKnown,
       methods: { '/kas.Test/Hold': hold },
       log: createLogger({ level: 'silent' }),
       onStranger: () => void strangers.count++,
     },
-    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, handshakeMs },
+    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, handshakeMs, strangers: bounds },
   )
   await server.start()
   t.teardown(() => server.stop())
@@ -41,8 +51,8 @@ async function startServer(t: Test, { handshakeMs = 60_000, hold = idle } = {}) 
     return session
   }
   /** A connection, and nothing on it. */
-  const connectSilently = async () => {
-    const socket = connect({ port, host: '127.0.0.1' })
+  const connectSilently = async (localAddress = '127.0.0.1') => {
+    const socket = connect({ port, host: '127.0.0.1', localAddress })
     t.teardown(() => socket.destroy())
     socket.on('error', () => undefined)
     await once(socket, 'connect')
@@ -82,11 +92,48 @@ t.test('nobody comes in while the server stops', { timeout: 10_000 }, async (t) 
 
 t.test('silent connections do not keep replicas out for longer than a handshake may take', async (t) => {
   const { strangers, dial, connectSilently } = await startServer(t, { handshakeMs: 200 })
-  const silent = await Promise.all(Array.from({ length: maxStrangers }, connectSilently))
+  const silent = await Promise.all(Array.from({ length: strangerBounds.maxSilent }, () => connectSilently()))
   for (const { socket } of silent) socket.resume()
   await Promise.all(silent.map(({ closed }) => closed))
   await t.resolves(dial())
   t.equal(strangers.count, silent.length, 'they are counted')
+})
+
+t.test('strangers of one address keep nobody else out', async (t) => {
+  const { strangers, dial, connectSilently } = await startServer(t)
+  const { maxSilent, maxSilentPerAddress } = strangerBounds
+  const silent = await Promise.all(Array.from({ length: maxSilent }, () => connectSilently('127.0.0.2')))
+  for (const { socket } of silent) socket.resume()
+  await t.resolves(dial())
+  t.equal(strangers.count, maxSilent - maxSilentPerAddress)
+})
+
+t.test('the longest silent of an address makes room for a replica behind it', async (t) => {
+  const { strangers, dial, connectSilently } = await startServer(t, { strangers: { minSilenceMs: 0 } })
+  const silent = []
+  for (let i = 0; i < strangerBounds.maxSilentPerAddress; i++) silent.push(await connectSilently())
+  for (const { socket } of silent) socket.resume()
+  const [first] = silent
+  await Promise.all([dial(), first?.closed])
+  t.equal(strangers.count, 1)
+})
+
+t.test('a replica whose row comes late has no place of a stranger any more', async (t) => {
+  let known = false
+  const { strangers, dial, connectSilently } = await startServer(t, {
+    isKnown: () => known,
+    strangers: { maxSilentPerAddress: 1, minSilenceMs: 0 },
+  })
+  const session = await dial()
+  const call = async () => (await session.open({ method: '/kas.Test/Hold' }).done).error
+  t.ok(await call())
+  known = true
+  t.notOk(await call())
+  const [first] = [await connectSilently(), await connectSilently()]
+  first.socket.resume()
+  await first.closed
+  t.notOk(await call(), 'it makes no room')
+  t.equal(strangers.count, 1)
 })
 
 async function handshake(socket: Socket, identity: { certificatePem: string; keyPem: string }): Promise<string> {
