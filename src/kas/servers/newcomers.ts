@@ -11,10 +11,10 @@ export interface NewcomersOptions {
   /** of all addresses */
   readonly maxSilent: number
   /**
-   * One that is silent for less makes no room, the next one is refused: where a thousand come at once, who came first is
-   * about to speak. TLS and a first call over a long way take so long. ms
+   * One that came so short a time ago makes no room, the next one is refused: where a thousand come at once, who came
+   * first is about to speak. TLS and a first call over a long way take so long. ms
    */
-  readonly minSilenceMs: number
+  readonly graceMs: number
   /** an agent calls as soon as it is connected, and again 20 s after a refusal at the latest. ms */
   readonly maxSilenceMs: number
 }
@@ -22,7 +22,7 @@ export interface NewcomersOptions {
 export const defaultNewcomers: NewcomersOptions = {
   maxSilentPerAddress: 1000,
   maxSilent: 10_000,
-  minSilenceMs: 2000,
+  graceMs: 2000,
   maxSilenceMs: 60_000,
 }
 
@@ -38,6 +38,7 @@ interface Newcomer {
   readonly remote: string
   readonly network: string
   readonly socket: Socket
+  readonly cameAt: number
   /** calls whose token is being asked about: while the directory is away that takes its time */
   asking: number
   silentSince: number
@@ -67,7 +68,8 @@ export class Newcomers {
     const remote = remoteOf(socket)
     if (remote === undefined) return
     const network = networkOf(socket.remoteAddress as string)
-    const newcomer = { remote, network, socket, asking: 0, silentSince: 0 }
+    const cameAt = this.#components.now()
+    const newcomer = { remote, network, socket, cameAt, asking: 0, silentSince: cameAt }
     this.#newcomers.set(remote, newcomer)
     socket.once('close', () => this.#forget(newcomer))
     this.#falls(newcomer)
@@ -143,13 +145,13 @@ export class Newcomers {
 
   /** Whether one more may be silent; another one may have ended for it. */
   #makeRoom(network: string): boolean {
-    const { maxSilent, maxSilentPerAddress, minSilenceMs } = this.#options
+    const { maxSilent, maxSilentPerAddress, graceMs } = this.#options
     const ofNetwork = this.#silentOf.get(network)
     const isFull = ofNetwork !== undefined && ofNetwork.size >= maxSilentPerAddress
     if (!isFull && this.#silent.size < maxSilent) return true
     this.#components.refused('too_many_connections')
     const [longest] = isFull ? ofNetwork : this.#silent
-    if (!longest || longest.silentSince > this.#components.now() - minSilenceMs) return false
+    if (!longest || longest.cameAt > this.#components.now() - graceMs) return false
     this.#drop(longest)
     return true
   }

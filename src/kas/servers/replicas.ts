@@ -53,7 +53,7 @@ export interface ReplicasServerOptions {
 export const strangerBounds: NewcomersOptions = {
   maxSilentPerAddress: 16,
   maxSilent: 64,
-  minSilenceMs: 200,
+  graceMs: 200,
   maxSilenceMs: 5000, // each of them has a time-out of its own before
 }
 /** for a stranger to become a member. ms */

@@ -191,7 +191,7 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { onRefused: (reason) => refused.push(reason) },
-    options: { newcomers: { maxSilentPerAddress: 3, minSilenceMs: 0 } },
+    options: { newcomers: { maxSilentPerAddress: 3, graceMs: 0 } },
   })
   const agent = await FakeAgent.dial(server.port)
   t.teardown(() => agent.close())
@@ -215,7 +215,7 @@ t.test('connections beyond those of an agent are newcomers still: the longest si
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { onRefused: (reason) => refused.push(reason) },
-    options: { openStreams: { maxConnections: 2 }, newcomers: { maxSilentPerAddress: 3, minSilenceMs: 0 } },
+    options: { openStreams: { maxConnections: 2 }, newcomers: { maxSilentPerAddress: 3, graceMs: 0 } },
   })
   const dialAgent = async () => {
     const agent = await FakeAgent.dial(server.port)

@@ -230,7 +230,7 @@ t.test('more requests on one connection than it may have open', async (t) => {
 t.test(
   'connections that never say what they want: the longest silent makes room, those that have asked stay',
   async (t) => {
-    const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, minSilenceMs: 0, maxSilenceMs: 60_000 }
+    const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, graceMs: 0, maxSilenceMs: 60_000 }
     const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
     const known = await open()
     await known.write(`${get}\r\n`).until(/}$/)
@@ -250,7 +250,7 @@ t.test(
 )
 
 t.test('a connection is a newcomer until a caller on it was let in: no other answer is enough', async (t) => {
-  const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, minSilenceMs: 0, maxSilenceMs: 60_000 }
+  const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, graceMs: 0, maxSilenceMs: 60_000 }
   const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
   const known = await open()
   await known.write(`${get}\r\n`).until(/}$/)

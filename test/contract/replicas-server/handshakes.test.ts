@@ -109,7 +109,7 @@ t.test('strangers of one address keep nobody else out', async (t) => {
 })
 
 t.test('the longest silent of an address makes room for a replica behind it', async (t) => {
-  const { strangers, dial, connectSilently } = await startServer(t, { strangers: { minSilenceMs: 0 } })
+  const { strangers, dial, connectSilently } = await startServer(t, { strangers: { graceMs: 0 } })
   const silent = []
   for (let i = 0; i < strangerBounds.maxSilentPerAddress; i++) silent.push(await connectSilently())
   for (const { socket } of silent) socket.resume()
@@ -122,7 +122,7 @@ t.test('a replica whose row comes late has no place of a stranger any more', asy
   let known = false
   const { strangers, dial, connectSilently } = await startServer(t, {
     isKnown: () => known,
-    strangers: { maxSilentPerAddress: 1, minSilenceMs: 0 },
+    strangers: { maxSilentPerAddress: 1, graceMs: 0 },
   })
   const session = await dial()
   const call = async () => (await session.open({ method: '/kas.Test/Hold' }).done).error

@@ -4,7 +4,7 @@ import t from 'tap'
 import { Newcomers } from '../../../../src/kas/servers/newcomers.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-const options = { maxSilentPerAddress: 2, maxSilent: 3, minSilenceMs: 2000, maxSilenceMs: 60_000 }
+const options = { maxSilentPerAddress: 2, maxSilent: 3, graceMs: 2000, maxSilenceMs: 60_000 }
 
 function start() {
   const clock = new ManualClock()
@@ -31,7 +31,7 @@ function start() {
 t.test('of one address, and of all, the longest silent makes room', async (t) => {
   const { refused, arrive: comes, clock } = start()
   const arrive = (address: string) => {
-    clock.advance(options.minSilenceMs)
+    clock.advance(options.graceMs)
     return comes(address)
   }
   const [a1, a2, a3] = [arrive('a'), arrive('a'), arrive('a')]
@@ -62,12 +62,26 @@ t.test('many at once: those that came first are let in, nobody makes room so soo
   t.same(refused, Array(3).fill('too_many_connections'))
   for (const { name } of herd.slice(0, 2)) await newcomers.admit(name, async () => undefined)
   herd.push(arrive('a'), arrive('a'))
-  clock.advance(options.minSilenceMs - 1)
+  clock.advance(options.graceMs - 1)
   herd.push(arrive('a'))
   t.same(destroyed().slice(5), [false, false, true])
   clock.advance(1)
   herd.push(arrive('a'))
   t.same(destroyed().slice(5), [true, false, true, false], 'it had its time')
+})
+
+t.test('who is refused again and again keeps no place by it', async (t) => {
+  const { arrive, newcomers, clock } = start()
+  const strangers = [arrive('a'), arrive('a')]
+  for (let i = 0; i < 4; i++) {
+    clock.advance(options.graceMs / 4)
+    for (const { name } of strangers) await t.rejects(newcomers.admit(name, () => Promise.reject(new Error('nobody'))))
+  }
+  const next = arrive('a')
+  t.same(
+    [...strangers, next].map(({ socket }) => socket.destroyed),
+    [true, false, false],
+  )
 })
 
 t.test('those that are refused all at once are no more than those that come', async (t) => {
