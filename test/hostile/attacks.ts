@@ -8,6 +8,7 @@ import { halfWebSockets } from './attacks/half-websockets.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { longErrors } from './attacks/long-errors.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
+import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
 import { waitingCalls } from './attacks/waiting-calls.ts'
@@ -21,6 +22,7 @@ export const attacks: readonly Attack<unknown>[] = [
   fatRows,
   manyHeaders,
   idleConnects,
+  manyConnections,
   waitingCalls,
   slowReaders,
   halfMessages,

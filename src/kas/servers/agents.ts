@@ -95,6 +95,12 @@ const sessionLimits = {
   strangerWindowBytes: 64 * 1024,
 } as const satisfies Partial<SessionLimits>
 
+/**
+ * One costs about 90 KB once TLS and HTTP/2 are agreed. Whose connections are refused dials again, later and later: of a
+ * whole fleet that comes at once behind one address so many are let in together, hundreds in a second.
+ */
+const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilentPerAddress: 400, maxSilent: 4000 }
+
 /** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
 export class AgentsServer implements Service {
   readonly #components: AgentsServerComponents
@@ -136,7 +142,7 @@ export class AgentsServer implements Service {
     )
     this.#newcomers = new Newcomers(
       { now: () => performance.now(), refused: this.#refused },
-      { ...defaultNewcomers, ...options.newcomers },
+      { ...newcomerOptions, ...options.newcomers },
     )
     this.#calls = new AgentCalls({
       ...components,

@@ -4,8 +4,8 @@ import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
   /**
-   * connections of one address, of IPv6 of one network; beyond it the one that is silent for longest makes room. Many
-   * agents may share a proxy's
+   * connections of one address, of IPv6 of one network: a front's may be that of many; beyond it the one that is silent
+   * for longest makes room
    */
   readonly maxSilentPerAddress: number
   /** of all addresses */
@@ -19,9 +19,10 @@ export interface NewcomersOptions {
   readonly maxSilenceMs: number
 }
 
+/** Where callers come at once in any number, and say at once what they want. */
 export const defaultNewcomers: NewcomersOptions = {
   maxSilentPerAddress: 1000,
-  maxSilent: 10_000,
+  maxSilent: 2000,
   graceMs: 2000,
   maxSilenceMs: 60_000,
 }

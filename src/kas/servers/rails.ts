@@ -62,10 +62,8 @@ const handshakeTimeoutMs = 10_000
 const lingerMs = 1000
 const strangerSentence =
   'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
-/** GitLab makes a connection for each of its jobs, and ends it soon. */
+/** GitLab makes a connection for each of its jobs, and ends it soon. Strangers have a fifth of them at the most. */
 const maxConnections = 10_000
-/** Strangers have a fifth of them at the most. */
-const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 2000 }
 
 /**
  * Server `rails` (8153): GitLab asks and tells, and calls services of agents (wire-protocol 5.1, gitlab-contract 1).
@@ -95,7 +93,7 @@ export class RailsServer implements Service {
     this.#strangers = new LimitedLog(components, strangerSentence)
     this.#newcomers = new Newcomers(
       { now: () => performance.now(), refused: (reason) => components.onRefused?.(reason) },
-      { ...newcomerOptions, ...options.newcomers },
+      { ...defaultNewcomers, ...options.newcomers },
     )
   }
 

@@ -31,7 +31,7 @@ export interface KubernetesLimits {
 export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
-  newcomers: { ...defaultNewcomers, maxSilent: 2000 },
+  newcomers: defaultNewcomers,
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)
