@@ -19,11 +19,16 @@ export class Outbox {
   #closed = false
   #charged: HeldBytes | undefined
   #countedBytes = 0
+  // node's 'drain' comes only from its own mark on, and a sender may wait for less
+  readonly #onLeft = () => this.#left()
+  readonly #uncork = () => {
+    this.#corked = false
+    this.#stream.uncork()
+  }
 
   constructor(stream: Http2Stream, maxMessageBytes: number) {
     this.#stream = stream
     this.#maxMessageBytes = maxMessageBytes
-    stream.on('drain', () => this.#free())
   }
 
   /** Its waiting is counted there from now on. */
@@ -48,12 +53,13 @@ export class Outbox {
     const stream = this.#stream
     if (this.#closed || stream.destroyed || stream.writableEnded) return undefined
     this.sent++
+    const onLeft = this.#corked ? undefined : this.#onLeft // one for all of this turn: they leave together
     this.cork()
     const prefix = framePrefix(bytes)
     const first = head ? Buffer.concat([prefix, head]) : prefix
-    if (payload.length <= copiedBytes) stream.write(Buffer.concat([first, payload]))
+    if (payload.length <= copiedBytes) stream.write(Buffer.concat([first, payload]), onLeft)
     else {
-      stream.write(first)
+      stream.write(first, onLeft)
       stream.write(payload)
     }
     for (const piece of rest) stream.write(piece)
@@ -74,16 +80,13 @@ export class Outbox {
     if (this.#corked) return
     this.#corked = true
     this.#stream.cork()
-    process.nextTick(() => {
-      this.#corked = false
-      this.#stream.uncork()
-    })
+    process.nextTick(this.#uncork)
   }
 
   /** The stream has closed: nobody waits any longer. */
   close(): void {
     this.#closed = true
-    this.#free()
+    this.#left()
   }
 
   get #maxUnsentBytes(): number {
@@ -97,9 +100,10 @@ export class Outbox {
     this.#countedBytes = bytes
   }
 
-  #free(): void {
+  #left(): void {
     this.#count()
-    this.#room?.resolve()
+    if (!this.#room || (!this.#closed && this.#stream.writableLength > this.#maxUnsentBytes)) return
+    this.#room.resolve()
     this.#room = undefined
   }
 }

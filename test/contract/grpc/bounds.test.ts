@@ -571,8 +571,7 @@ t.test('many senders that wait for one agent keep less each', async (t) => {
       written += 8192
       const full = stream.send(Buffer.alloc(8187))
       if (!full) continue
-      const room = await Promise.race([full.then(() => true), quiet(session).then(() => false)])
-      if (!room) return { stream, written }
+      if (!(await comes(full, session))) return { stream, written }
     }
   }
   const all = []
@@ -585,6 +584,65 @@ t.test('many senders that wait for one agent keep less each', async (t) => {
   await quiet(session)
   t.equal(held.unsent, 0)
 })
+
+/** Streams of one client, charged to `held`, to a server that reads all and says nothing. */
+async function senders(t: Test, held: HeldBytes) {
+  const read: TestHandler = async ({ messages }) => {
+    for await (const _ of messages);
+    return {}
+  }
+  const server = await serveOurs({ '/test.Contract/Read': read })
+  t.teardown(() => server.close())
+  const socket = connect({ port: server.port, host: '127.0.0.1' })
+  await once(socket, 'connect')
+  const session = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
+  t.teardown(() => session.destroy())
+  return { session, open: () => session.open({ method: '/test.Contract/Read', held }) }
+}
+
+t.test('a sender that waits for less goes on once it has left, whatever its size', async (t) => {
+  const held = new HeldBytes(1 << 30)
+  const { session, open } = await senders(t, held)
+  const others = wideUnsentBytes + 1
+  held.unsent = others
+  const stream = open()
+  let waits = 0
+  for (const kilobytes of [17, 20, 30, 48, 60, 63, 64, 65, 100, 20]) {
+    const full = stream.send(Buffer.alloc(kilobytes * 1024))
+    if (!full) continue
+    waits++
+    t.ok(await comes(full, session), `room behind ${kilobytes} KiB that have left`)
+  }
+  t.equal(waits, 10)
+  await quiet(session)
+  t.equal(held.unsent, others)
+  stream.end()
+  t.notOk((await stream.done).error)
+})
+
+t.test('what has left is not counted as unsent, also where nothing follows', async (t) => {
+  const held = new HeldBytes(1 << 30)
+  const { session, open } = await senders(t, held)
+  const streams = Array.from({ length: 110 }, open)
+  for (const stream of streams) stream.send(Buffer.alloc(20_000))
+  t.ok(held.unsent > wideUnsentBytes, `${held.unsent} bytes are on their way`)
+  await quiet(session)
+  t.equal(held.unsent, 0)
+  for (const stream of streams) stream.end()
+  await Promise.all(streams.map(({ done }) => done))
+  await quiet(session)
+  t.equal(held.unsent, 0)
+})
+
+/** Whether there was room by the time that nothing moved any more. */
+async function comes(room: Promise<void>, session: ClientSession): Promise<boolean> {
+  let came = false
+  void room.then(() => {
+    came = true
+  })
+  await quiet(session)
+  return came
+}
 
 /** Nothing moves on the connection any more. */
 async function quiet(session: ClientSession): Promise<void> {
