@@ -1,11 +1,10 @@
 import { KasError } from '../../lib/errors.ts'
+import { Blocks } from './blocks.ts'
 import { trailersFlag } from './body-trailers.ts'
 
 /** gRPC's framing of messages: a flag, four bytes of length, the message. */
 
 export const prefixBytes = 5
-/** Smaller pieces of a message are copied together: one by one, each would cost more than its bytes. */
-const blockBytes = 1024
 
 export function framePrefix(messageBytes: number, flag = 0): Buffer {
   const prefix = Buffer.allocUnsafe(prefixBytes)
@@ -23,9 +22,8 @@ export class Deframer {
   readonly #onTrailers: ((bytes: Uint8Array) => void) | undefined
   #hasTrailers = false
   #pieces: Buffer[] = []
-  /** small pieces, behind all of `#pieces` */
-  #block: Buffer | undefined
-  #filled = 0
+  /** behind all of `#pieces` */
+  #blocks: Blocks | undefined
   #held = 0
   /** bytes that the next frame takes; its prefix while that is unknown */
   #wanted = prefixBytes
@@ -82,16 +80,8 @@ export class Deframer {
 
   #hold(piece: Buffer): void {
     this.#held += piece.length
-    if (this.#filled + piece.length > blockBytes) this.#sealBlock()
-    if (piece.length >= blockBytes) return void this.#pieces.push(piece)
-    this.#block ??= Buffer.allocUnsafeSlow(blockBytes) // of its own: one in Node's pool would keep others' bytes
-    this.#filled += piece.copy(this.#block, this.#filled)
-  }
-
-  #sealBlock(): void {
-    if (this.#block) this.#pieces.push(this.#block.subarray(0, this.#filled))
-    this.#block = undefined
-    this.#filled = 0
+    this.#blocks ??= new Blocks((bytes) => this.#pieces.push(bytes))
+    this.#blocks.add(piece)
   }
 
   /** The next `wanted` bytes, or the whole frame if `chunk` alone holds it. */
@@ -105,7 +95,7 @@ export class Deframer {
       return { bytes: chunk.subarray(0, size), used: size }
     }
     const used = this.#wanted - this.#held
-    this.#sealBlock()
+    this.#blocks?.flush()
     this.#pieces.push(chunk.subarray(0, used))
     const bytes = Buffer.concat(this.#pieces, this.#wanted)
     this.#pieces = []

@@ -1,5 +1,6 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
+import { Blocks } from './blocks.ts'
 import { type Deframer, prefixBytes } from './frames.ts'
 import type { HeldBytes } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
@@ -36,6 +37,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   readonly #unpacker: Unpacker
   readonly #onFault: (error: KasError) => void
   readonly #onUnwanted: () => void
+  /** the stream's own, for what its reader gets */
+  readonly #push: Http2Stream['push']
   readonly #messages: Unread[] = []
   /** absent: as the connection has it */
   #maxMessageBytes: number | undefined
@@ -44,6 +47,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   #heldBytes = 0
   #charged: HeldBytes | undefined
   #begun = false
+  /** what came last while nobody reads; node keeps what is before it */
+  #kept: Blocks | undefined
   #paused = false
   #ended = false
   #failure: KasError | undefined
@@ -68,12 +73,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#unpacker = unpacker
     this.#onFault = onFault
     this.#onUnwanted = onUnwanted
-    // node keeps what comes while nobody reads: a view would keep all that was read with it
-    const push = stream.push
-    stream.push = (chunk: Buffer | null, encoding?: BufferEncoding) => {
-      if (chunk && !this.#hold(chunk.length)) return true // its call has ended
-      return push.call(stream, (this.#paused || !this.#begun) && chunk ? ownCopy(chunk) : chunk, encoding)
-    }
+    this.#push = stream.push
+    stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
     stream.on('close', () => {
       this.#go()
       this.#let(this.#heldBytes)
@@ -86,6 +87,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   begin(): void {
     if (this.#begun) return
     this.#begun = true
+    this.#kept?.flush()
     const add = (message: Buffer, isPacked: boolean) => this.#add(message, isPacked)
     this.#stream.on('data', (chunk: Buffer) => {
       if (this.#failure) return
@@ -181,6 +183,20 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this
   }
 
+  /** What the connection brings, `null` at the end. */
+  #arrive(chunk: Buffer | null): boolean {
+    const stream = this.#stream
+    if (chunk && !this.#hold(chunk.length)) return true // its call has ended
+    if (!chunk || (this.#begun && !this.#paused)) {
+      this.#kept?.flush()
+      return this.#push.call(stream, chunk)
+    }
+    // a view would keep all that was read with it
+    this.#kept ??= new Blocks((bytes) => this.#push.call(stream, isAlone(bytes) ? bytes : ownCopy(bytes)))
+    this.#kept.add(chunk)
+    return stream.readableLength < stream.readableHighWaterMark
+  }
+
   /** @returns false: there is no room for it */
   #hold(bytes: number): boolean {
     if (this.#charged && !this.#charged.add(bytes)) {
@@ -200,7 +216,10 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     const { bytes } = this.#messages.shift() as Unread
     this.#let(Math.min(bytes.length + prefixBytes, this.#heldBytes))
     this.#unreadBytes -= bytes.length + unreadMessageBytes
-    if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) this.#stream.resume()
+    if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) {
+      this.#kept?.flush()
+      this.#stream.resume()
+    }
   }
 
   /** @returns whether it was paused */
@@ -278,6 +297,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#unpackedBytes = 0
   }
 }
+
+const isAlone = (bytes: Buffer) => bytes.length === bytes.buffer.byteLength
 
 /** Outside of node's pool, which other streams share. */
 function ownCopy(chunk: Buffer): Buffer {

@@ -1,0 +1,98 @@
+import type { Http2Stream } from 'node:http2'
+import { Readable } from 'node:stream'
+import t from 'tap'
+import { Deframer, framePrefix } from '../../../../src/proto/grpc/frames.ts'
+import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
+import { Inbox } from '../../../../src/proto/grpc/inbox.ts'
+import { maxUnreadBytes } from '../../../../src/proto/grpc/limits.ts'
+import type { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
+import { Unpacker } from '../../../../src/proto/grpc/unpacker.ts'
+
+const maxMessageBytes = 4 << 20
+
+/** An inbox, and what its stream is given by the connection. */
+function inbox(held?: HeldBytes) {
+  const stream = new Readable({ read: () => undefined })
+  const faults: string[] = []
+  let stopped = 0
+  const window = { stopped: () => stopped++, resumed: () => stopped-- } as unknown as StreamWindow
+  const messages = new Inbox(
+    {
+      stream: stream as unknown as Http2Stream,
+      deframer: new Deframer(maxMessageBytes, () => undefined),
+      window,
+      unpacker: new Unpacker({ maxMessageBytes }),
+    },
+    ({ code }) => faults.push(code),
+    () => undefined,
+  )
+  if (held) messages.chargeTo(held)
+  stream.on('end', () => messages.end())
+  return { stream, messages, faults, stopped: () => stopped }
+}
+
+const message = (bytes: number, fill: string) => Buffer.concat([framePrefix(bytes), Buffer.alloc(bytes, fill)])
+
+/** `bytes` in pieces as long as `sizes` says, in turn. */
+function* cut(bytes: Buffer, sizes: readonly number[]) {
+  for (let at = 0, i = 0; at < bytes.length; i++) {
+    const size = sizes[i % sizes.length] as number
+    yield bytes.subarray(at, at + size)
+    at += size
+  }
+}
+
+t.test('pieces of a byte that nobody reads are kept together', async (t) => {
+  const held = new HeldBytes(1 << 20)
+  const { stream, messages } = inbox(held)
+  let kept = 0
+  stream.on('resume', () => stream.prependListener('data', () => kept++))
+  const bytes = message(50_000, 'x')
+  for (const piece of cut(bytes, [1])) stream.push(piece)
+  t.equal(held.bytes, bytes.length)
+  t.equal((await messages.next()).value?.length, 50_000)
+  t.ok(kept <= 50, `${kept} pieces`)
+  t.equal(held.bytes, 0)
+})
+
+t.test('what was kept comes whole and in its order, before and between reads', async (t) => {
+  const lengths = [0, 1, 70_000, 5, 1000, 1024, 30_000, 2, 90_000, 0, 1019, 66_000]
+  const all = Buffer.concat(lengths.map((length, i) => message(length, String.fromCharCode(97 + i))))
+  for (const sizes of [[1], [1023], [1024], [1025], [1, 2000], [3, 1024, 700, 16_384, 1], [16_384], [200_000]]) {
+    const held = new HeldBytes(1 << 20)
+    const { stream, messages, stopped } = inbox(held)
+    const pieces = cut(all, sizes)
+    let hasEnded = false
+    const give = (bytes: number) => {
+      for (let given = 0; given < bytes; ) {
+        const { value, done } = pieces.next()
+        if (done) {
+          if (!hasEnded) stream.push(null)
+          hasEnded = true
+          return
+        }
+        given += value.length
+        stream.push(value)
+      }
+    }
+    give(50_000)
+    const got: string[] = []
+    let wasStopped = false
+    for (;;) {
+      const next = messages.next()
+      give(2 * maxUnreadBytes)
+      wasStopped ||= stopped() > 0
+      const { value, done } = await next
+      if (done) break
+      got.push(`${value.length}${Buffer.from(value).toString('latin1', 0, 1)}`)
+    }
+    t.same(
+      got,
+      lengths.map((length, i) => `${length}${length ? String.fromCharCode(97 + i) : ''}`),
+      `pieces of ${sizes} bytes`,
+    )
+    t.equal(held.bytes, 0)
+    t.ok(wasStopped, 'it was stopped meanwhile')
+    t.equal(stopped(), 0)
+  }
+})
