@@ -3,7 +3,8 @@ import { HeldBytes } from '../proto/grpc/held-bytes.ts'
 
 /**
  * Bytes of one agent that wait at this replica: messages that are not whole, and those that no caller takes. A stopped
- * reader holds 1 MiB, 192 KiB beside eight others and 64 KiB beside 32: 140 readers of one agent may stop at once.
+ * reader holds 64 KiB and a window: 1 MiB, 192 KiB beside eight others and 64 KiB beside 32. Some 60 readers of one
+ * agent may stop, one after another; then the one that holds most ends.
  */
 export const maxHeldBytesPerAgent = 20 * 1024 * 1024
 

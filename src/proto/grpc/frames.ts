@@ -48,6 +48,14 @@ export class Deframer {
     return this.#held
   }
 
+  /** What is not whole is not wanted any more. */
+  clear(): void {
+    this.#pieces = []
+    this.#blocks = undefined
+    this.#held = 0
+    this.#wanted = prefixBytes
+  }
+
   /**
    * @param onMessage - `isPacked`: by gzip, as it came
    * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE

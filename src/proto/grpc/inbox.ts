@@ -2,7 +2,7 @@ import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { Blocks } from './blocks.ts'
 import { type Deframer, prefixBytes } from './frames.ts'
-import type { HeldBytes } from './held-bytes.ts'
+import type { HeldBytes, Holder } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Unpacker } from './unpacker.ts'
@@ -28,7 +28,7 @@ const over: IteratorResult<Uint8Array> = { value: undefined, done: true }
  * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
  * `maxUnreadBytes`, and the sender's window fills. What is packed stays so until it is read.
  */
-export class Inbox implements AsyncIterableIterator<Uint8Array> {
+export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   /** messages so far, read or not */
   received = 0
   readonly #stream: Http2Stream
@@ -43,9 +43,10 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   /** absent: as the connection has it */
   #maxMessageBytes: number | undefined
   #unreadBytes = 0
-  /** all that has come and is not taken, also what node keeps and what is not whole */
+  /** also what node keeps */
   #heldBytes = 0
   #charged: HeldBytes | undefined
+  #isDropped = false
   #begun = false
   /** what came last while nobody reads; node keeps what is before it */
   #kept: Blocks | undefined
@@ -77,6 +78,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
     stream.on('close', () => {
       this.#go()
+      this.#charged?.leave(this)
       this.#let(this.#heldBytes)
       this.#release()
       unpacker.leave(this)
@@ -101,6 +103,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
         this.#paused = true
         this.#stream.pause()
         this.#window.stopped()
+        this.#charged?.stoppedReaders.add()
       }
     })
   }
@@ -117,7 +120,26 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     const bytes = this.#heldBytes
     this.#heldBytes = 0
     this.#charged = held
+    if (this.#paused) held.stoppedReaders.add()
+    if (!this.#ended) held.enter(this)
     this.#hold(bytes)
+  }
+
+  /** What has come and is not taken, whole or not. */
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  /** Nothing of it is kept: others have no room. */
+  drop(): void {
+    this.#isDropped = true
+    this.#messages.length = 0
+    this.#unreadBytes = 0
+    this.#deframer.clear()
+    this.#kept = undefined
+    this.#let(this.#heldBytes)
+    this.#overflow()
+    if (this.#go()) this.#stream.resume() // what node keeps goes too
   }
 
   /** The other side has half-closed. */
@@ -128,6 +150,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
       return
     }
     this.#ended = true
+    this.#go() // nothing follows
+    this.#charged?.leave(this) // its call may have ended well
     if (this.#unpacking) return // who waits gets that first
     this.#waiting?.resolve(over)
     this.#waiting = undefined
@@ -186,6 +210,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   /** What the connection brings, `null` at the end. */
   #arrive(chunk: Buffer | null): boolean {
     const stream = this.#stream
+    if (chunk && this.#isDropped) return true
     if (chunk && !this.#hold(chunk.length)) return true // its call has ended
     if (!chunk || (this.#begun && !this.#paused)) {
       this.#kept?.flush()
@@ -199,12 +224,18 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
 
   /** @returns false: there is no room for it */
   #hold(bytes: number): boolean {
-    if (this.#charged && !this.#charged.add(bytes)) {
-      this.#onFault(new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged.maxBytes }))
+    const charged = this.#charged
+    if (charged && !charged.add(bytes)) {
+      this.#overflow()
       return false
     }
     this.#heldBytes += bytes
-    return true
+    if (this.#isDropped) this.#let(bytes) // it was the one that held most
+    return !this.#isDropped
+  }
+
+  #overflow(): void {
+    this.#onFault(new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? 0 }))
   }
 
   #let(bytes: number): void {
@@ -227,6 +258,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     if (!this.#paused) return false
     this.#paused = false
     this.#window.resumed()
+    this.#charged?.stoppedReaders.remove()
     return true
   }
 

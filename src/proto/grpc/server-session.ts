@@ -119,10 +119,11 @@ export class ServerSession {
   }
 
   /**
-   * Whose connection it is: what it holds itself, of a WebSocket message that is not whole, is counted there, and it
-   * unpacks in the turn of all that are counted there.
+   * Whose connection it is: what it holds itself, of a WebSocket message that is not whole, is counted there, it unpacks
+   * in the turn of all that are counted there, and its windows are narrow while many readers have stopped that are.
    */
   chargeTo(held: HeldBytes): void {
+    this.window.narrowWith(held.stoppedReaders)
     this.#duplex.chargeTo?.(held)
     this.unpacker.chargeTo(held)
   }

@@ -1,12 +1,6 @@
 import type { Http2Session } from 'node:http2'
-import {
-  crowdStopped,
-  crowdWindowBytes,
-  fewStopped,
-  manyStopped,
-  narrowWindowBytes,
-  type SessionLimits,
-} from './limits.ts'
+import type { SessionLimits } from './limits.ts'
+import { StoppedReaders } from './stopped-readers.ts'
 
 /**
  * The window of each stream of a connection. node has one for all: with many readers that stopped at once it becomes
@@ -17,11 +11,13 @@ export class StreamWindow {
   readonly #wideBytes: number
   #bytes: number
   #isStranger: boolean
-  #stopped = 0
-  #isNarrow = false
-  #isCrowd = false
+  /** of the connection */
+  readonly #own = new StoppedReaders()
+  /** of the connection's owner, on all of his connections */
+  #owners: StoppedReaders | undefined
   /** SETTINGS are not acknowledged yet */
   #changing = false
+  readonly #onChange = () => this.#adapt()
 
   constructor(session: Http2Session, limits: Pick<SessionLimits, 'streamWindowBytes' | 'strangerWindowBytes'>) {
     const { streamWindowBytes, strangerWindowBytes } = limits
@@ -29,10 +25,12 @@ export class StreamWindow {
     this.#wideBytes = streamWindowBytes
     this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
     this.#isStranger = this.#bytes < streamWindowBytes
+    this.#own.watch(this.#onChange)
     session.on('localSettings', () => {
       this.#changing = false
       this.#adapt()
     })
+    session.once('close', () => this.#owners?.unwatch(this.#onChange))
   }
 
   /** The peer has shown who it is: what it sends from now on is counted as its own. */
@@ -42,25 +40,29 @@ export class StreamWindow {
     this.#adapt()
   }
 
+  /** It is narrow also while many have stopped of those. */
+  narrowWith(owners: StoppedReaders): void {
+    if (this.#owners || this.#session.destroyed) return
+    this.#owners = owners
+    owners.watch(this.#onChange)
+    this.#adapt()
+  }
+
   /** The reader of a stream takes no more for now. */
   stopped(): void {
-    this.#stopped++
-    this.#adapt()
+    this.#own.add()
   }
 
   /** It reads again, or its stream is gone. */
   resumed(): void {
-    this.#stopped--
-    this.#adapt()
+    this.#own.remove()
   }
 
   #adapt(): void {
     const session = this.#session
     if (this.#isStranger || this.#changing || session.closed || session.destroyed) return
-    this.#isNarrow = this.#isNarrow ? this.#stopped > fewStopped : this.#stopped > manyStopped
-    this.#isCrowd = this.#isNarrow && (this.#isCrowd || this.#stopped > crowdStopped)
-    const narrowBytes = this.#isCrowd ? crowdWindowBytes : narrowWindowBytes
-    const bytes = this.#isNarrow ? Math.min(narrowBytes, this.#wideBytes) : this.#wideBytes
+    const owners = this.#owners?.windowBytes ?? this.#wideBytes
+    const bytes = Math.min(this.#wideBytes, this.#own.windowBytes, owners)
     if (bytes === this.#bytes) return
     this.#bytes = bytes
     this.#changing = true

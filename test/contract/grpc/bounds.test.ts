@@ -3,6 +3,7 @@ import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { maxHeldBytesPerAgent } from '../../../src/kas/held-by-agent.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { HeldBytes } from '../../../src/proto/grpc/held-bytes.ts'
@@ -494,6 +495,7 @@ async function serveCharged(t: Test, held: HeldBytes, readAhead: boolean) {
   const reading = Promise.withResolvers<void>()
   const sessions = new Set<ServerSession>()
   const handler: Handler = async (stream) => {
+    stream.session.chargeTo(held)
     stream.chargeTo(held)
     if (readAhead) stream.messages.begin()
     const first = stream.messages.next() // of a message that is not whole nothing comes
@@ -553,6 +555,23 @@ t.test('what waits of one agent is bounded over its streams, whole messages or n
   t.same(new Set(await Promise.all(ends)), new Set(['99005']), 'those that had room go on')
   await sent(session)
   t.equal(held.bytes, 0, 'all is given back')
+})
+
+t.test('readers of one agent that stopped on many connections leave one another room', async (t) => {
+  const held = new HeldBytes(maxHeldBytesPerAgent)
+  const { port, reading } = await serveCharged(t, held, true)
+  const sessions = await Promise.all(Array.from({ length: 3 }, () => rawClient(t, port)))
+  const large = Buffer.concat(Array.from({ length: 40 }, () => framed(0, Buffer.alloc(32 * 1024))))
+  const answers = []
+  for (let i = 0; i < 60; i++) {
+    const session = sessions[i % sessions.length] as ClientHttp2Session
+    answers.push(rawCall(session, { ':path': '/a.B/C' }, large))
+    for (const each of sessions) await sent(each)
+  }
+  t.ok(held.bytes > wideUnsentBytes, `${held.bytes} bytes are held`)
+  reading.resolve()
+  const bytes = (await Promise.all(answers)).map(({ headers }) => headers.bytes)
+  t.same(new Set(bytes), new Set([String(40 * 32 * 1024)]), 'none has been cut')
 })
 
 t.test('many senders that wait for one agent keep less each', async (t) => {

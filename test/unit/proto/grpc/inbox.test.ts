@@ -23,7 +23,10 @@ function inbox(held?: HeldBytes) {
       window,
       unpacker: new Unpacker({ maxMessageBytes }),
     },
-    ({ code }) => faults.push(code),
+    (error) => {
+      faults.push(error.code)
+      messages.fail(error)
+    },
     () => undefined,
   )
   if (held) messages.chargeTo(held)
@@ -95,4 +98,32 @@ t.test('what was kept comes whole and in its order, before and between reads', a
     t.ok(wasStopped, 'it was stopped meanwhile')
     t.equal(stopped(), 0)
   }
+})
+
+t.test('without room who holds most ends, not who keeps up', async (t) => {
+  const held = new HeldBytes(400_000)
+  const stopped = [150_000, 170_000].map((bytes) => {
+    const one = inbox(held)
+    one.messages.begin()
+    one.stream.push(message(bytes, 's'))
+    return one
+  })
+  const [less, most] = stopped as [(typeof stopped)[0], (typeof stopped)[0]]
+  const quick = inbox(held)
+  for (let i = 0; i < 50; i++) {
+    const next = quick.messages.next()
+    for (const piece of cut(message(100_000, 'q'), [16_384])) quick.stream.push(piece)
+    t.equal((await next).value?.length, 100_000)
+  }
+  t.same(quick.faults, [])
+  t.same(less.faults, [])
+  t.same(most.faults, ['TOO_MUCH_UNREAD'])
+  t.equal(most.messages.heldBytes, 0)
+  t.equal(held.bytes, 150_005)
+  most.stream.push(Buffer.alloc(10_000))
+  t.equal(held.bytes, 150_005, 'nothing of it is kept any more')
+  less.stream.push(Buffer.alloc(300_000))
+  t.same(less.faults, ['TOO_MUCH_UNREAD'], 'also if it is the one that receives')
+  t.equal(held.bytes, 0)
+  t.equal(less.stopped() + most.stopped(), 0)
 })

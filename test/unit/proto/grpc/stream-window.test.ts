@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import type { Http2Session } from 'node:http2'
 import t from 'tap'
 import { crowdStopped, crowdWindowBytes, manyStopped, narrowWindowBytes } from '../../../../src/proto/grpc/limits.ts'
+import { StoppedReaders } from '../../../../src/proto/grpc/stopped-readers.ts'
 import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 
 const wide = 1024 * 1024
@@ -16,7 +17,8 @@ function window(strangerWindowBytes: number) {
   })
   const limits = { streamWindowBytes: wide, strangerWindowBytes }
   const acknowledge = () => session.emit('localSettings')
-  return { set, acknowledge, streams: new StreamWindow(session as unknown as Http2Session, limits) }
+  const close = () => session.emit('close')
+  return { set, acknowledge, close, streams: new StreamWindow(session as unknown as Http2Session, limits) }
 }
 
 t.test('a stranger has a small window until he is known, whatever his streams do', async (t) => {
@@ -67,4 +69,24 @@ t.test('a crowd of stopped readers has a narrower one, until few are left', asyn
     acknowledge()
   }
   t.same(set, [narrowWindowBytes, crowdWindowBytes, wide])
+})
+
+t.test('many that stopped on other connections of its owner make it narrow too', async (t) => {
+  const owners = new StoppedReaders()
+  const { set, acknowledge, close, streams } = window(64 * 1024)
+  for (let i = 0; i <= manyStopped; i++) owners.add()
+  streams.narrowWith(owners)
+  t.same(set, [], 'it is a stranger still')
+  streams.widen()
+  t.same(set, [narrowWindowBytes])
+  acknowledge()
+  for (let i = manyStopped; i <= crowdStopped; i++) owners.add()
+  t.same(set, [narrowWindowBytes, crowdWindowBytes])
+  acknowledge()
+  for (let i = 0; i <= crowdStopped; i++) owners.remove()
+  t.same(set, [narrowWindowBytes, crowdWindowBytes, wide])
+  acknowledge()
+  close()
+  for (let i = 0; i <= manyStopped; i++) owners.add()
+  t.equal(set.length, 3)
 })
