@@ -17,13 +17,17 @@ export class HeldByAgent {
     this.#maxBytes = options.maxBytes ?? maxHeldBytesPerAgent
   }
 
-  /** @returns what to charge, and what to call once nothing is charged to it any more */
+  /** @returns what to charge, and what to call once nothing more is charged to it; what waits then still counts */
   enter(agentId: AgentId): { readonly held: HeldBytes; leave(): void } {
     const agent = this.#agents.get(agentId) ?? { held: new HeldBytes(this.#maxBytes), users: 0 }
     this.#agents.set(agentId, agent)
     agent.users++
+    agent.held.onEmpty = undefined
     const leave = () => {
-      if (--agent.users === 0) this.#agents.delete(agentId)
+      if (--agent.users > 0) return
+      const forget = () => this.#agents.delete(agentId)
+      if (agent.held.bytes === 0) forget()
+      else agent.held.onEmpty = forget
     }
     return { held: agent.held, leave }
   }

@@ -117,6 +117,7 @@ export class ClientStream {
 
   cancel(reason: KasError = new KasError({ code: 'CANCELLED' })): void {
     this.#settle({ error: reason, trailers: noMetadata })
+    this.#inbox.discard()
     this.#reset()
   }
 

@@ -15,6 +15,8 @@ export class HeldBytes {
   readonly maxBytes: number
   /** what is to be sent, and has not left: beyond `wideUnsentBytes` each stream keeps less */
   unsent = 0
+  /** called whenever nothing waits any more */
+  onEmpty: (() => void) | undefined
   /** of the streams that are charged */
   readonly stoppedReaders = new StoppedReaders()
   readonly #holders = new Set<Holder>()
@@ -42,6 +44,7 @@ export class HeldBytes {
 
   remove(bytes: number): void {
     this.#bytes -= bytes
+    if (this.#bytes === 0) this.onEmpty?.()
   }
 
   /** It may be dropped, until it leaves. */

@@ -79,7 +79,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     stream.on('close', () => {
       this.#go()
       this.#charged?.leave(this)
-      this.#let(this.#heldBytes)
+      this.#let(this.#heldBytes - this.#queuedBytes()) // those are here still
       this.#release()
       unpacker.leave(this)
     })
@@ -130,11 +130,17 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     return this.#heldBytes
   }
 
+  /** Nobody reads any further. Who has begun to, and neither reads to the end nor returns, has to say so. */
+  discard(): void {
+    this.#let(this.#queuedBytes())
+    this.#messages.length = 0
+    this.#unreadBytes = 0
+  }
+
   /** Nothing of it is kept: others have no room. */
   drop(): void {
     this.#isDropped = true
-    this.#messages.length = 0
-    this.#unreadBytes = 0
+    this.discard()
     this.#deframer.clear()
     this.#kept = undefined
     this.#let(this.#heldBytes)
@@ -197,7 +203,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   }
 
   return(): Promise<IteratorResult<Uint8Array>> {
-    this.#messages.length = 0
+    this.discard()
     this.#release()
     if (!this.#ended && !this.#failure) this.#onUnwanted()
     return Promise.resolve(over)
@@ -241,6 +247,13 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   #let(bytes: number): void {
     this.#heldBytes -= bytes
     this.#charged?.remove(bytes)
+  }
+
+  /** Of whole messages. */
+  #queuedBytes(): number {
+    let sum = 0
+    for (const { bytes } of this.#messages) sum += bytes.length + prefixBytes
+    return Math.min(sum, this.#heldBytes)
   }
 
   #shift(): void {
@@ -315,7 +328,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   }
 
   #refuse(error: unknown): void {
-    this.#messages.length = 0
+    this.discard()
     const failure = KasError.from(error)
     this.#ended = false // what it sent was not whole
     this.#onFault(failure)

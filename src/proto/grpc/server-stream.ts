@@ -136,6 +136,8 @@ export class ServerStream {
       const failure = KasError.from(error)
       if (failure.code === 'INTERNAL') this.session.onHandlerError(this.method, error)
       this.#finish(failure)
+    } finally {
+      this.messages.discard()
     }
   }
 

@@ -574,6 +574,46 @@ t.test('readers of one agent that stopped on many connections leave one another 
   t.same(new Set(bytes), new Set([String(40 * 32 * 1024)]), 'none has been cut')
 })
 
+t.test('an answer that nobody has read yet is counted also when its call is over', async (t) => {
+  const held = new HeldBytes(1 << 20)
+  const charged: Handler = async (stream) => {
+    stream.chargeTo(ofServer)
+    stream.messages.begin()
+    await quiet(session)
+    stream.send(Buffer.alloc(30_000))
+  }
+  const ofServer = new HeldBytes(1 << 20)
+  const server = createServer((socket) => {
+    serveSession(socket, () => charged)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' })
+  await once(socket, 'connect')
+  const session = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
+  t.teardown(() => session.destroy())
+  const answered = async () => {
+    const stream = session.open({ method: '/a.B/C', held })
+    stream.send(Buffer.alloc(20_000))
+    stream.end()
+    t.notOk((await stream.done).error)
+    await quiet(session)
+    t.equal(session.streams.size, 0)
+    t.equal(held.bytes, 30_005)
+    return stream
+  }
+  const { messages } = await answered()
+  t.equal((await collect(messages))[0]?.length, 30_000)
+  t.equal(held.bytes, 0, 'read')
+  const unwanted = await answered()
+  unwanted.cancel()
+  t.equal(held.bytes, 0, 'not wanted')
+  for await (const _ of (await answered()).messages) break
+  t.equal(held.bytes, 0, 'left')
+  t.equal(ofServer.bytes, 0, 'what a handler has not read, nobody will')
+})
+
 t.test('many senders that wait for one agent keep less each', async (t) => {
   const held = new HeldBytes(1 << 30)
   const deaf: TestHandler = ({ left }) => left.then(() => ({}))

@@ -1,6 +1,8 @@
+import { once } from 'node:events'
 import type { Http2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import t from 'tap'
+import { KasError } from '../../../../src/lib/errors.ts'
 import { Deframer, framePrefix } from '../../../../src/proto/grpc/frames.ts'
 import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { Inbox } from '../../../../src/proto/grpc/inbox.ts'
@@ -126,4 +128,50 @@ t.test('without room who holds most ends, not who keeps up', async (t) => {
   t.same(less.faults, ['TOO_MUCH_UNREAD'], 'also if it is the one that receives')
   t.equal(held.bytes, 0)
   t.equal(less.stopped() + most.stopped(), 0)
+})
+
+t.test('a call that has ended well is never cut: what receives then ends', async (t) => {
+  const held = new HeldBytes(100_000)
+  const ended = inbox(held)
+  ended.messages.begin()
+  ended.stream.push(message(60_000, 'e'))
+  const end = once(ended.stream, 'close')
+  ended.stream.push(null)
+  await end
+  const late = inbox(held)
+  for (const piece of cut(message(60_000, 'l'), [16_384])) late.stream.push(piece)
+  t.same(late.faults, ['TOO_MUCH_UNREAD'])
+  t.same(ended.faults, [])
+  t.equal((await ended.messages.next()).value?.length, 60_000)
+  t.equal((await ended.messages.next()).done, true)
+})
+
+t.test('what a call has left unread is counted until it is read, or nobody will', async (t) => {
+  const held = new HeldBytes(1 << 20)
+  const closed = async () => {
+    const one = inbox(held)
+    one.messages.begin()
+    for (let i = 0; i < 3; i++) one.stream.push(message(10_000, 'm'))
+    one.stream.push(message(10_000, 'm').subarray(0, 500)) // never becomes whole
+    const close = once(one.stream, 'close')
+    await new Promise(setImmediate)
+    one.stream.destroy()
+    await close
+    one.messages.fail(new KasError({ code: 'CANCELLED' }))
+    return one
+  }
+  const { messages } = await closed()
+  t.equal(held.bytes, 30_015)
+  for (const bytes of [20_010, 10_005, 0]) {
+    t.equal((await messages.next()).value?.length, 10_000)
+    t.equal(held.bytes, bytes)
+  }
+  await t.rejects(messages.next(), { code: 'CANCELLED' })
+  const other = await closed()
+  await other.messages.next()
+  t.equal(held.bytes, 20_010)
+  await other.messages.return()
+  t.equal(held.bytes, 0)
+  await other.messages.return()
+  t.equal(held.bytes, 0)
 })
