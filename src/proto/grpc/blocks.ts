@@ -1,6 +1,21 @@
 /** Smaller pieces are copied together: one by one, each would cost more than its bytes. */
 export const blockBytes = 1024
 
+/** A view keeps all that was read with it: one that is less than such a part is copied. */
+const ownPart = 1 / 8
+
+/** `bytes`, for as long as they may have to wait. */
+export function kept(bytes: Buffer): Buffer {
+  return bytes.length < bytes.buffer.byteLength * ownPart ? ownCopy(bytes) : bytes
+}
+
+/** Outside of node's pool, which other streams share. */
+export function ownCopy(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
+}
+
 /** Passes bytes that have to wait on in pieces of `blockBytes` at least, whatever they come in. */
 export class Blocks {
   readonly #take: (bytes: Buffer) => void

@@ -1,5 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
-import { Blocks } from './blocks.ts'
+import { Blocks, kept } from './blocks.ts'
 import { trailersFlag } from './body-trailers.ts'
 
 /** gRPC's framing of messages: a flag, four bytes of length, the message. */
@@ -88,7 +88,7 @@ export class Deframer {
 
   #hold(piece: Buffer): void {
     this.#held += piece.length
-    this.#blocks ??= new Blocks((bytes) => this.#pieces.push(bytes))
+    this.#blocks ??= new Blocks((bytes) => this.#pieces.push(kept(bytes)))
     this.#blocks.add(piece)
   }
 

@@ -1,6 +1,6 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
-import { Blocks } from './blocks.ts'
+import { Blocks, ownCopy } from './blocks.ts'
 import { type Deframer, prefixBytes } from './frames.ts'
 import type { HeldBytes, Holder } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
@@ -21,6 +21,9 @@ interface Unread {
   readonly bytes: Buffer
   readonly isPacked: boolean
 }
+
+/** A message that waits, beside what it says. */
+const queuedMessageBytes = prefixBytes + unreadMessageBytes
 
 const over: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
@@ -252,13 +255,13 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   /** Of whole messages. */
   #queuedBytes(): number {
     let sum = 0
-    for (const { bytes } of this.#messages) sum += bytes.length + prefixBytes
+    for (const { bytes } of this.#messages) sum += bytes.length + queuedMessageBytes
     return Math.min(sum, this.#heldBytes)
   }
 
   #shift(): void {
     const { bytes } = this.#messages.shift() as Unread
-    this.#let(Math.min(bytes.length + prefixBytes, this.#heldBytes))
+    this.#let(Math.min(bytes.length + queuedMessageBytes, this.#heldBytes))
     this.#unreadBytes -= bytes.length + unreadMessageBytes
     if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) {
       this.#kept?.flush()
@@ -276,6 +279,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   }
 
   #add(bytes: Buffer, isPacked: boolean): void {
+    if (this.#failure) return // a frame before it, or its number
     this.received++
     const waiting = this.#waiting
     if (waiting && !isPacked && !this.#unpacking) {
@@ -284,6 +288,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
       waiting.resolve({ value: bytes, done: false })
       return
     }
+    if (!this.#hold(unreadMessageBytes)) return
     this.#messages.push({ bytes, isPacked })
     this.#unreadBytes += bytes.length + unreadMessageBytes
     if (waiting && !this.#unpacking) this.#serve(waiting)
@@ -344,10 +349,3 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
 }
 
 const isAlone = (bytes: Buffer) => bytes.length === bytes.buffer.byteLength
-
-/** Outside of node's pool, which other streams share. */
-function ownCopy(chunk: Buffer): Buffer {
-  const copy = Buffer.allocUnsafeSlow(chunk.length)
-  copy.set(chunk)
-  return copy
-}

@@ -37,13 +37,28 @@ t.test('messages are the same however they are cut', async (t) => {
   for (const [name, lengths] of Object.entries(cuts)) t.strictSame(deframed(bytes, lengths), messages, name)
 })
 
+setFlagsFromString('--expose-gc')
+const gc = runInNewContext('gc') as () => void
+
+t.test('a message that is not whole does not keep what was read with its pieces', async (t) => {
+  const pieces = 256
+  const deframer = new Deframer(maxMessageBytes, () => undefined)
+  const onMessage = () => t.fail('it is not complete')
+  deframer.push(framePrefix(maxMessageBytes), onMessage)
+  gc()
+  const before = process.memoryUsage().arrayBuffers
+  for (let i = 0; i < pieces; i++) deframer.push(Buffer.alloc(65_536).subarray(0, 4096), onMessage)
+  gc()
+  const cost = process.memoryUsage().arrayBuffers - before
+  t.equal(deframer.heldBytes, 5 + pieces * 4096)
+  t.ok(cost < 2 * pieces * 4096, `${cost} bytes for ${pieces * 4096}`)
+})
+
 t.test('a large message in tiny pieces holds little more than its bytes', async (t) => {
   const bytes = 1 << 20
   const deframer = new Deframer(maxMessageBytes, () => undefined)
   const onMessage = () => t.fail('it is not complete')
   deframer.push(framePrefix(2 * bytes), onMessage)
-  setFlagsFromString('--expose-gc')
-  const gc = runInNewContext('gc') as () => void
   gc()
   const before = process.memoryUsage()
   for (let i = 0; i < bytes; i++) deframer.push(Buffer.from([i]), onMessage)

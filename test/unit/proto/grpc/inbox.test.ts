@@ -3,10 +3,10 @@ import type { Http2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { Deframer, framePrefix } from '../../../../src/proto/grpc/frames.ts'
+import { Deframer, framePrefix, prefixBytes } from '../../../../src/proto/grpc/frames.ts'
 import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { Inbox } from '../../../../src/proto/grpc/inbox.ts'
-import { maxUnreadBytes } from '../../../../src/proto/grpc/limits.ts'
+import { maxUnreadBytes, unreadMessageBytes } from '../../../../src/proto/grpc/limits.ts'
 import type { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 import { Unpacker } from '../../../../src/proto/grpc/unpacker.ts'
 
@@ -37,6 +37,9 @@ function inbox(held?: HeldBytes) {
 }
 
 const message = (bytes: number, fill: string) => Buffer.concat([framePrefix(bytes), Buffer.alloc(bytes, fill)])
+
+/** What a message of so many bytes is counted as, while it waits. */
+const waiting = (bytes: number) => prefixBytes + bytes + unreadMessageBytes
 
 /** `bytes` in pieces as long as `sizes` says, in turn. */
 function* cut(bytes: Buffer, sizes: readonly number[]) {
@@ -121,9 +124,9 @@ t.test('without room who holds most ends, not who keeps up', async (t) => {
   t.same(less.faults, [])
   t.same(most.faults, ['TOO_MUCH_UNREAD'])
   t.equal(most.messages.heldBytes, 0)
-  t.equal(held.bytes, 150_005)
+  t.equal(held.bytes, waiting(150_000))
   most.stream.push(Buffer.alloc(10_000))
-  t.equal(held.bytes, 150_005, 'nothing of it is kept any more')
+  t.equal(held.bytes, waiting(150_000), 'nothing of it is kept any more')
   less.stream.push(Buffer.alloc(300_000))
   t.same(less.faults, ['TOO_MUCH_UNREAD'], 'also if it is the one that receives')
   t.equal(held.bytes, 0)
@@ -161,17 +164,29 @@ t.test('what a call has left unread is counted until it is read, or nobody will'
     return one
   }
   const { messages } = await closed()
-  t.equal(held.bytes, 30_015)
-  for (const bytes of [20_010, 10_005, 0]) {
+  t.equal(held.bytes, 3 * waiting(10_000))
+  for (const bytes of [2 * waiting(10_000), waiting(10_000), 0]) {
     t.equal((await messages.next()).value?.length, 10_000)
     t.equal(held.bytes, bytes)
   }
   await t.rejects(messages.next(), { code: 'CANCELLED' })
   const other = await closed()
   await other.messages.next()
-  t.equal(held.bytes, 20_010)
+  t.equal(held.bytes, 2 * waiting(10_000))
   await other.messages.return()
   t.equal(held.bytes, 0)
   await other.messages.return()
+  t.equal(held.bytes, 0)
+})
+
+t.test('empty messages that nobody reads have a bound, also those of one frame', async (t) => {
+  const held = new HeldBytes(100 * waiting(0))
+  const { stream, messages, faults } = inbox(held)
+  t.equal(messages.take(), undefined)
+  for (let i = 0; i < 10; i++) stream.push(message(0, ''))
+  await new Promise(setImmediate)
+  t.equal(held.bytes, 10 * waiting(0))
+  stream.push(Buffer.alloc(prefixBytes * 1000))
+  t.same(new Set(faults), new Set(['TOO_MUCH_UNREAD']))
   t.equal(held.bytes, 0)
 })
