@@ -1,6 +1,6 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
-import { Blocks, ownCopy } from './blocks.ts'
+import { Blocks, keepAll, ownCopy } from './blocks.ts'
 import { type Deframer, prefixBytes } from './frames.ts'
 import type { HeldBytes, Holder } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
@@ -18,7 +18,7 @@ export interface InboxComponents {
 
 /** A message as it came. */
 interface Unread {
-  readonly bytes: Buffer
+  bytes: Buffer
   readonly isPacked: boolean
 }
 
@@ -43,6 +43,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   /** the stream's own, for what its reader gets */
   readonly #push: Http2Stream['push']
   readonly #messages: Unread[] = []
+  /** so many of them, the first ones, keep nothing else that was read with them */
+  #alone = 0
   /** absent: as the connection has it */
   #maxMessageBytes: number | undefined
   #unreadBytes = 0
@@ -96,6 +98,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     const add = (message: Buffer, isPacked: boolean) => this.#add(message, isPacked)
     this.#stream.on('data', (chunk: Buffer) => {
       if (this.#failure) return
+      if (this.#messages.length > this.#alone) this.#keepAlone() // they have waited: their reader does not keep up
       try {
         this.#deframer.push(chunk, add)
       } catch (error) {
@@ -137,6 +140,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   discard(): void {
     this.#let(this.#queuedBytes())
     this.#messages.length = 0
+    this.#alone = 0
     this.#unreadBytes = 0
   }
 
@@ -259,8 +263,14 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     return Math.min(sum, this.#heldBytes)
   }
 
+  #keepAlone(): void {
+    keepAll(this.#messages, this.#alone)
+    this.#alone = this.#messages.length
+  }
+
   #shift(): void {
     const { bytes } = this.#messages.shift() as Unread
+    if (this.#alone > 0) this.#alone--
     this.#let(Math.min(bytes.length + queuedMessageBytes, this.#heldBytes))
     this.#unreadBytes -= bytes.length + unreadMessageBytes
     if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) {

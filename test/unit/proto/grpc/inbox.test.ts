@@ -190,3 +190,25 @@ t.test('empty messages that nobody reads have a bound, also those of one frame',
   t.same(new Set(faults), new Set(['TOO_MUCH_UNREAD']))
   t.equal(held.bytes, 0)
 })
+
+t.test('messages that nobody reads do not keep what was read with them', async (t) => {
+  const { stream, messages } = inbox()
+  t.equal(messages.take(), undefined)
+  await new Promise(setImmediate)
+  const sizes = Array.from({ length: 100 }, (_, i) => (i % 7) * 100)
+  const fill = (i: number) => 'abc'.charAt(i % 3)
+  let last = Buffer.alloc(0)
+  for (const [i, size] of sizes.entries()) {
+    const read = Buffer.alloc(65_536)
+    const bytes = message(size, fill(i))
+    bytes.copy(read)
+    stream.push(read.subarray(0, bytes.length))
+    last.fill(0) // not to be seen: it is another's
+    last = read
+    if (i % 10 === 5) t.equal((await messages.next()).value?.length, sizes[Math.floor(i / 10)])
+  }
+  for (let i = 10; i < sizes.length; i++) {
+    const { value } = await messages.next()
+    if (!value || !Buffer.alloc(sizes[i] as number, fill(i)).equals(value)) t.fail(`message ${i}`)
+  }
+})
