@@ -4,31 +4,36 @@ export const blockBytes = 1024
 /** A view keeps all that was read with it: one that is less than such a part is copied. */
 const ownPart = 1 / 8
 
-const isSmallPart = (bytes: Buffer) => bytes.length < bytes.buffer.byteLength * ownPart
-
 /** `bytes`, for as long as they may have to wait. */
 export function kept(bytes: Buffer): Buffer {
-  return isSmallPart(bytes) ? ownCopy(bytes) : bytes
+  return bytes.length < bytes.buffer.byteLength * ownPart ? ownCopy(bytes) : bytes
 }
 
-/** The same for those from `start` on, in one copy: they are small. */
-export function keepAll(all: { bytes: Buffer }[], start: number): void {
-  let sum = 0
-  for (let i = start; i < all.length; i++) sum += sizeOfCopy(all[i] as { bytes: Buffer })
-  if (sum === 0) return
-  const copy = Buffer.allocUnsafeSlow(sum)
-  let at = 0
-  for (let i = start; i < all.length; i++) {
-    const one = all[i] as { bytes: Buffer }
-    const size = sizeOfCopy(one)
-    if (size === 0) continue
-    copy.set(one.bytes, at)
-    one.bytes = copy.subarray(at, at + size)
-    at += size
+interface Piece {
+  bytes: Buffer
+}
+
+/** The same for those from `start` on: what was read at once is copied at once, if they are a small part of it together. */
+export function keepAll(pieces: readonly Piece[], start: number): void {
+  for (let i = start; i < pieces.length; ) {
+    const { buffer } = (pieces[i] as Piece).bytes
+    const first = i
+    let sum = 0
+    for (; i < pieces.length && pieces[i]?.bytes.buffer === buffer; i++) sum += (pieces[i] as Piece).bytes.length
+    if (sum < buffer.byteLength * ownPart) copyTogether(pieces.slice(first, i), sum)
   }
 }
 
-const sizeOfCopy = ({ bytes }: { bytes: Buffer }) => (isSmallPart(bytes) ? bytes.length : 0)
+function copyTogether(pieces: readonly Piece[], sum: number): void {
+  const copy = Buffer.allocUnsafeSlow(sum)
+  let at = 0
+  for (const piece of pieces) {
+    const { length } = piece.bytes
+    copy.set(piece.bytes, at)
+    piece.bytes = copy.subarray(at, at + length)
+    at += length
+  }
+}
 
 /** Outside of node's pool, which other streams share. */
 export function ownCopy(bytes: Buffer): Buffer {
