@@ -26,10 +26,6 @@ export class StreamWindow {
     this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
     this.#isStranger = this.#bytes < streamWindowBytes
     this.#own.watch(this.#onChange)
-    session.on('localSettings', () => {
-      this.#changing = false
-      this.#adapt()
-    })
     session.once('close', () => this.#owners?.unwatch(this.#onChange))
   }
 
@@ -66,6 +62,10 @@ export class StreamWindow {
     if (bytes === this.#bytes) return
     this.#bytes = bytes
     this.#changing = true
-    session.settings({ initialWindowSize: bytes })
+    // not 'localSettings': that also tells of what others have set
+    session.settings({ initialWindowSize: bytes }, () => {
+      this.#changing = false
+      this.#adapt()
+    })
   }
 }

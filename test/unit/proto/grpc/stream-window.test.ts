@@ -10,13 +10,17 @@ const wide = 1024 * 1024
 /** A session that acknowledges its SETTINGS when it is told to. */
 function window(strangerWindowBytes: number) {
   const set: number[] = []
+  const unacknowledged: (() => void)[] = []
   const session = Object.assign(new EventEmitter(), {
     closed: false,
     destroyed: false,
-    settings: ({ initialWindowSize }: { initialWindowSize: number }) => set.push(initialWindowSize),
+    settings: ({ initialWindowSize }: { initialWindowSize: number }, acknowledged: () => void) => {
+      set.push(initialWindowSize)
+      unacknowledged.push(acknowledged)
+    },
   })
   const limits = { streamWindowBytes: wide, strangerWindowBytes }
-  const acknowledge = () => session.emit('localSettings')
+  const acknowledge = () => unacknowledged.shift()?.()
   const close = () => session.emit('close')
   return { set, acknowledge, close, streams: new StreamWindow(session as unknown as Http2Session, limits) }
 }

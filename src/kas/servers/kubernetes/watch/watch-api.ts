@@ -40,6 +40,9 @@ export interface WatchApiOptions {
 /** wire-protocol 6.8 */
 export const watchProtocol = 'gitlab-agent-watch-api'
 
+/** Of a message that is not whole, ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. */
+const maxMessageParts = 1024
+
 /** The WebSocket of GitLab's pages, over which they watch several resources at once (wire-protocol 6.8). */
 export class WatchApi {
   readonly #components: WatchApiComponents
@@ -57,6 +60,8 @@ export class WatchApi {
       clientTracking: false,
       perMessageDeflate: false,
       maxPayload: maxWatchMessageBytes,
+      maxFragments: maxMessageParts,
+      maxBufferedChunks: maxMessageParts,
       autoPong: false, // it answers pings without end to a client that does not read
       closeTimeout: watchCloseMs, // newer than the types
       handleProtocols: () => watchProtocol,
