@@ -14,6 +14,7 @@ import { maxStrangerBytes, pieceBytes } from '../../../src/proto/grpc/partial-me
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 
 /** Peers on 8150, with a token or without, that mean harm: they fail alone. */
@@ -211,42 +212,53 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
 })
 
-t.test('connections beyond those of an agent are newcomers still: the longest silent make room', async (t) => {
+t.test('connections beyond those of an agent end, and are newcomers until then', async (t) => {
   const refused: string[] = []
+  const known = oneAgent()
+  const directory: Directory = {
+    ...known,
+    agentByToken: (token, signal) =>
+      token === 'slow' ? new Promise(() => undefined) : known.agentByToken(token, signal),
+  }
   const server = await startAgentsServer(t, {
-    components: { onRefused: (reason) => refused.push(reason) },
-    options: { openStreams: { maxConnections: 2 }, newcomers: { maxSilentPerAddress: 3, graceMs: 0 } },
+    components: { directory, onRefused: (reason) => refused.push(reason) },
+    options: { openStreams: { maxConnections: 2 } },
   })
   const dialAgent = async () => {
     const agent = await FakeAgent.dial(server.port)
     t.teardown(() => agent.session.destroy())
-    const tunnel = agent.open()
-    await Promise.race([tunnel.done, agent.session.ping()])
-    return { agent, tunnel }
+    return agent
   }
   const [first, second] = [await dialAgent(), await dialAgent()]
-  for (const { tunnel } of [first, second]) void tunnel.serveEcho()
-  const beyond = []
-  for (let i = 0; i < 6; i++) beyond.push(await dialAgent())
-  for (const { tunnel } of beyond) {
-    const { error } = await tunnel.done
-    t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /Too many connections of this agent.*allowed: 2/ })
+  for (const agent of [first, second]) {
+    void agent.open().serveEcho()
+    await agent.session.ping()
   }
-  t.equal(refused.filter((reason) => reason === 'too_many_streams').length, 6)
-  t.equal(refused.filter((reason) => reason === 'too_many_connections').length, 3)
-  await Promise.all(beyond.slice(0, 3).map(({ agent }) => agent.session.closed))
-  await Promise.all(beyond.slice(3).map(({ agent }) => agent.session.ping()))
-  for (const { agent } of [first, second]) t.equal(agent.session.destroyed, false, 'what was let in stays')
+  for (let i = 0; i < 6; i++) {
+    const beyond = await dialAgent()
+    const { error } = await beyond.open().done
+    t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /Too many connections of this agent.*allowed: 2/ })
+    await beyond.session.closed
+  }
+  t.same(refused, Array(6).fill('too_many_streams'))
+  for (const { session } of [first, second]) t.equal(session.destroyed, false, 'what was let in stays')
   t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
-  const [last] = beyond.slice(-1)
-  first.agent.session.destroy()
-  await first.agent.session.closed
-  await second.agent.session.ping()
-  const taken = last?.agent.open()
-  t.equal(
-    await Promise.race([taken?.done.then(() => 'refused'), last?.agent.session.ping().then(() => 'let in')]),
-    'let in',
-  )
+
+  const shared = await dialAgent()
+  const slow = shared.session.open({ method: connectMethod, metadata: { authorization: ['Bearer slow'] } })
+  t.match((await shared.open().done).error, { grpcCode: Code.RESOURCE_EXHAUSTED })
+  t.equal(shared.session.destroyed, false, 'somebody else on it is not cut')
+  slow.cancel()
+  await shared.session.closed
+
+  first.session.destroy()
+  await eventually(() => {
+    if (server.server.connections.size > 1) throw new Error('the first is still there')
+  })
+  const next = await dialAgent()
+  void next.open().serveEcho()
+  await next.session.ping()
+  t.equal(next.session.destroyed, false, 'there is room again')
 })
 
 t.test('a stream counts until its answer has been taken', async (t) => {

@@ -112,16 +112,25 @@ export class AgentCalls {
   /** The first agent that is let in on a connection has it as its own. @throws KasError TOO_MANY_STREAMS */
   #knowConnection(session: ServerStream['session'], { id }: Agent): void {
     if (this.#known.has(session)) return
-    const { heldByAgent, openStreams } = this.#components
-    const leave = openStreams.enter(id, 'connections')
+    const leave = this.#enter(session, id)
     this.#known.add(session)
-    const own = heldByAgent.enter(id)
+    const own = this.#components.heldByAgent.enter(id)
     session.chargeTo(own.held)
     session.window.widen()
     void session.closed.then(() => {
       leave()
       own.leave()
     })
+  }
+
+  /** One beyond those of its agent ends once its streams have: nobody is served on it. @throws KasError TOO_MANY_STREAMS */
+  #enter(session: ServerStream['session'], id: Agent['id']): () => void {
+    try {
+      return this.#components.openStreams.enter(id, 'connections')
+    } catch (error) {
+      session.close()
+      throw error
+    }
   }
 
   /** Whose a stream is; its connection is somebody's from then on. */
