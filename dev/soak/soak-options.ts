@@ -29,6 +29,7 @@ export const attackNames = [
   'slow-readers',
   'half-messages',
   'half-websockets',
+  'many-connections',
   'made-up-tokens',
 ] as const
 export type AttackName = (typeof attackNames)[number]

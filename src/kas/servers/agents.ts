@@ -95,11 +95,8 @@ const sessionLimits = {
   strangerWindowBytes: 64 * 1024,
 } as const satisfies Partial<SessionLimits>
 
-/**
- * One costs about 90 KB once TLS and HTTP/2 are agreed. Whose connections are refused dials again, later and later: of a
- * whole fleet that comes at once behind one address so many are let in together, hundreds in a second.
- */
-const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilentPerAddress: 400, maxSilent: 4000 }
+/** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
+const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 4000 }
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
 export class AgentsServer implements Service {
