@@ -25,11 +25,11 @@ export const attackNames = [
   'fat-rows',
   'many-headers',
   'idle-connects',
+  'many-connections',
   'waiting-calls',
   'slow-readers',
   'half-messages',
   'half-websockets',
-  'many-connections',
   'made-up-tokens',
 ] as const
 export type AttackName = (typeof attackNames)[number]
