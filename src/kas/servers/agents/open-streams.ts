@@ -8,9 +8,9 @@ export interface OpenStreamsOptions {
    * different replicas. Each costs about 13 KB
    */
   readonly maxTunnels: number
-  /** of all other methods. A pod keeps two open: a hundred pods, on two connections each, and their short calls */
+  /** of all other methods. A pod keeps two open: a hundred pods, and their short calls */
   readonly maxOthers: number
-  /** a hundred pods, on two connections each */
+  /** a hundred pods, and those that move. One costs 250 KB while it says all that it may */
   readonly maxConnections: number
   /** of the heads of all these; an agent sends about half a KiB with each */
   readonly maxHeadBytes: number
@@ -19,7 +19,7 @@ export interface OpenStreamsOptions {
 export const defaultOpenStreams: OpenStreamsOptions = {
   maxTunnels: 1500,
   maxOthers: 500,
-  maxConnections: 200,
+  maxConnections: 120,
   maxHeadBytes: 8 * 1024 * 1024,
 }
 
