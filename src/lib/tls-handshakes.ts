@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Server } from 'node:tls'
 import { remoteOf } from './remote-of.ts'
+import { beginInTurns } from './tls-turns.ts'
 
 /**
  * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it
@@ -10,8 +11,9 @@ export class TlsHandshakes {
   /** by their far end */
   readonly #sockets = new Map<string, Socket>()
 
-  /** @param server - whose every connection is seen from here on */
+  /** @param server - whose every connection is seen from here on, and begins in its turn */
   constructor(server: Server) {
+    beginInTurns(server)
     server.on('connection', (socket: Socket) => {
       const remote = remoteOf(socket)
       if (remote === undefined) return // of a Unix socket: its time-out has to do

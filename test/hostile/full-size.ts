@@ -2,12 +2,12 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { delay } from '../../src/lib/signals.ts'
-import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { GoodLoad } from './good-load.ts'
-import { HostileGround, slowGitlabMs } from './hostile-ground.ts'
+import { HostileGround } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
+import { SlowGitlab } from './slow-gitlab.ts'
 import { residentBytes, vitalSigns } from './vital-signs.ts'
 
 /** What was seen of good tenants and of the programs, over some time. */
@@ -58,9 +58,7 @@ const maxAttackerShare = 0.5
 
 /** One attack on a stack of its own, again and again for `seconds`, with a quiet time before. */
 export async function playFullSize(attack: Attack<unknown>, seconds: number): Promise<FullSize> {
-  const gitlab = attack.gitlab ? new GitlabDouble() : undefined
-  await gitlab?.come()
-  if (gitlab) gitlab.fault = { kind: 'slow', ms: slowGitlabMs }
+  const gitlab = attack.gitlab ? await SlowGitlab.start() : undefined
   const ground = await HostileGround.start(AbortSignal.timeout(startMs), gitlab)
   const attacker = await Attacker.start()
   const good = new GoodLoad({ ...load, accesses: [ground.entry.access, ground.holder.access] })
@@ -94,7 +92,7 @@ export async function playFullSize(attack: Attack<unknown>, seconds: number): Pr
     await attacker.stop()
     await good.stop()
     await ground.stop()
-    await gitlab?.leave()
+    await gitlab?.stop()
   }
 }
 

@@ -14,8 +14,8 @@ import { tokenHash } from '../../src/kas/directory/token-hash.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
-import type { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import { evilWorkload, workloadPath } from './evil-workload.ts'
+import type { SlowGitlab, ToldWorld } from './slow-gitlab.ts'
 import type { Stage, Tenant } from './stage.ts'
 
 /** a program whose event loop and memory are watched */
@@ -33,8 +33,6 @@ export interface HostileReplica extends Watched {
 const graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
 const evilId = 43
-/** of a GitLab that has much to do. ms */
-export const slowGitlabMs = 200
 /** an agent of a good tenant that is not connected yet */
 export const newcomerId = 44
 
@@ -60,7 +58,7 @@ export class HostileGround {
   }
 
   /** @param gitlab - in place of the directory file */
-  static async start(signal: AbortSignal, gitlab?: GitlabDouble): Promise<HostileGround> {
+  static async start(signal: AbortSignal, gitlab?: SlowGitlab): Promise<HostileGround> {
     const tenants = new Tenants()
     let agentk: Watched | undefined
     const ground = await RollingGround.start(
@@ -184,23 +182,22 @@ class Tenants {
   }
 
   /** To a GitLab, with all that npm start has written. */
-  async tell(gitlab: GitlabDouble, folder: string): Promise<void> {
+  async tell(gitlab: SlowGitlab, folder: string): Promise<void> {
     const read = async (name: string) => (await readFile(join(folder, name), 'utf8')).trim()
     const [goodToken, goodUser] = [await read(files.agentToken), (await read(files.userHeader)).replace(/^.*:/, '')]
     const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
-    const { world } = gitlab
-    world.projects = [
+    const projects: ToldWorld['projects'] = [
       { ...agent.project, groups: [{ id: 7, path: 'demo' }] },
       { id: 2, path: 'evil/clusters', groups: [{ id: 8, path: 'evil' }] },
     ]
     const good = { project: agent.project.id, configuration: access(agent.project.path) }
-    world.agents = [
+    const agents: ToldWorld['agents'] = [
       { id: agent.id, name: agent.name, tokens: [goodToken], ...good },
       { id: newcomerId, name: 'newcomer', tokens: [this.newcomerToken], ...good },
       { id: evilId, name: 'evil', project: 2, tokens: [this.#evilToken], configuration: access('evil/clusters') },
     ]
     const user = { sessions: [], roles: {} }
-    world.users = [
+    const users: ToldWorld['users'] = [
       {
         ...user,
         id: 5,
@@ -210,16 +207,17 @@ class Tenants {
       },
       { ...user, id: 6, username: 'eve', personalAccessTokens: [this.#evilUserToken], roles: { 2: 'maintainer' } },
     ]
+    await gitlab.tell({ projects, agents, users })
     for (const name of ['kas-0', 'kas-1', 'kas-2']) await askGitlab(gitlab, folder, name)
   }
 }
 
 /** Who is told by GitLab has no directory file. */
-async function askGitlab(gitlab: GitlabDouble, folder: string, name: string): Promise<void> {
+async function askGitlab(gitlab: SlowGitlab, folder: string, name: string): Promise<void> {
   const path = join(folder, replicaFiles(name).configuration)
   const { directory: _, ...configuration } = parse(await readFile(path, 'utf8')) as Record<string, object>
   const secret = join(folder, 'gitlab.secret')
-  await writeFile(secret, gitlab.secret.toString('base64'), { mode: 0o600 })
+  await writeFile(secret, gitlab.secret, { mode: 0o600 })
   const known = { ...configuration, gitlab: { address: gitlab.address, authentication_secret_file: secret } }
   await writeFile(path, stringify(known), { mode: 0o600 })
 }

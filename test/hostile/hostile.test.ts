@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
-import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { attacks } from './attacks.ts'
 import { GoodLoad } from './good-load.ts'
-import { HostileGround, slowGitlabMs } from './hostile-ground.ts'
+import { HostileGround } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
+import { SlowGitlab } from './slow-gitlab.ts'
 import { residentBytes, vitalSigns } from './vital-signs.ts'
 
 /** Each attack in a small size, beside good tenants, who see nothing of it. All on one stack: starting one takes time. */
@@ -23,8 +23,8 @@ const maxMoreBytes = 128 * 1024 * 1024
 const maxToldBytes = 512 * 1024
 
 const slowGitlab = async (t: Test) => {
-  const gitlab = await GitlabDouble.start(t)
-  gitlab.fault = { kind: 'slow', ms: slowGitlabMs }
+  const gitlab = await SlowGitlab.start()
+  t.teardown(() => gitlab.stop())
   return gitlab
 }
 

@@ -10,6 +10,7 @@ import type { Registry } from '../../lib/metrics.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
 import type { Service } from '../../lib/service.ts'
 import { delay } from '../../lib/signals.ts'
+import { beginInTurns } from '../../lib/tls-turns.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { Forward } from '../../proto/call.ts'
 import type { ListenOptions } from '../config/listen-address.ts'
@@ -233,6 +234,7 @@ export class KubernetesServer implements Service {
     }
     const server = createTlsServer({ ...options, ...tls, ...certificate.current })
     certificate.onChange((next) => server.setSecureContext({ ...next, minVersion: tls.minVersion }))
+    beginInTurns(server)
     return server
   }
 

@@ -1,5 +1,7 @@
 import type { Socket } from 'node:net'
+import { KasError } from '../../lib/errors.ts'
 import { networkOf } from '../../lib/host-port.ts'
+import { LoopTurns } from '../../lib/loop-turns.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
@@ -18,6 +20,10 @@ export interface NewcomersOptions {
   /** an agent calls as soon as it is connected, and again 20 s after a refusal at the latest. ms */
   readonly maxSilenceMs: number
 }
+
+/** To ask about a call takes the event loop about a quarter of a ms. */
+const askedPerTurn = 4
+const maxWaitingForTurn = 20_000
 
 /** Where callers come at once in any number, and say at once what they want. */
 export const defaultNewcomers: NewcomersOptions = {
@@ -58,6 +64,7 @@ export class Newcomers {
   readonly #silent = new Set<Newcomer>()
   /** by their network */
   readonly #silentOf = new Map<string, Set<Newcomer>>()
+  readonly #turns = new LoopTurns(askedPerTurn, maxWaitingForTurn)
 
   constructor(components: NewcomersComponents, options: NewcomersOptions = defaultNewcomers) {
     this.#components = components
@@ -78,9 +85,10 @@ export class Newcomers {
 
   /**
    * A call has come: it is somebody's, and its connection no newcomer any more, if `ask` resolves. Meanwhile the
-   * connection is not silent; if `ask` rejects, its silence begins anew, if there is room.
+   * connection is not silent; if `ask` rejects, its silence begins anew, if there is room. Of many that call at once some
+   * are asked about in each turn of the event loop, one network after another.
    *
-   * @throws what `ask` throws
+   * @throws what `ask` throws, KasError CREDENTIAL_NOT_CHECKED
    */
   admit<T>(remote: string | undefined, ask: () => Promise<T>): Promise<T> {
     const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
@@ -97,6 +105,7 @@ export class Newcomers {
     newcomer.asking++
     this.#speaks(newcomer)
     try {
+      await this.#turn(newcomer)
       const answer = await ask()
       this.#forget(newcomer)
       return answer
@@ -104,6 +113,12 @@ export class Newcomers {
       newcomer.asking--
       if (this.#isNewcomer(newcomer) && newcomer.asking === 0) this.#falls(newcomer)
     }
+  }
+
+  #turn({ network }: Newcomer): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#turns.enter(network, resolve, () => reject(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })))
+    return promise
   }
 
   /** Ends those that have been silent for too long; to be called every now and then. */

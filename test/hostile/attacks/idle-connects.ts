@@ -13,7 +13,7 @@ const perConnection = 500
 export const idleConnects: Attack<Size> = {
   name: 'idle-connects',
   what: 'idle tunnels of one agent by the thousand, which all end at once',
-  refusal: /tunnels|streams/,
+  refusal: /tunnels|streams|rate limit/,
   counter: 'kas_agents_refused_total{reason="too_many_streams"}',
   cheap: { streams: 2000 },
   full: { streams: 30_000 },

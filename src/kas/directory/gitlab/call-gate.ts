@@ -1,6 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { FairQueue } from './fair-queue.ts'
+import { FairQueue } from '../../../lib/fair-queue.ts'
 
 /**
  * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of

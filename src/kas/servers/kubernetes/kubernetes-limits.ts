@@ -31,7 +31,7 @@ export interface KubernetesLimits {
 export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
-  newcomers: defaultNewcomers,
+  newcomers: { ...defaultNewcomers, maxSilentPerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)

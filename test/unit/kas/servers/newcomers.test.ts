@@ -87,14 +87,24 @@ t.test('who is refused again and again keeps no place by it', async (t) => {
 t.test('those that are refused all at once are no more than those that come', async (t) => {
   const { arrive, newcomers, refused } = start()
   const asked = Promise.withResolvers<void>()
-  const asking = []
+  const asking: Promise<void>[] = []
   const all = []
+  let begun = 0
   for (let i = 0; i < 4; i++) {
     const pair = [arrive('a'), arrive('a')]
     all.push(...pair)
-    for (const { name } of pair) asking.push(newcomers.admit(name, () => asked.promise))
+    const ask = () => {
+      begun++
+      return asked.promise
+    }
+    for (const { name } of pair) asking.push(newcomers.admit(name, ask))
   }
   t.same(refused, [], 'nobody is silent')
+  t.equal(begun, 0)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(begun, 4, 'a few in each turn of the event loop')
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(begun, 8)
   asked.reject(new Error('nobody'))
   t.same(new Set((await Promise.allSettled(asking)).map(({ status }) => status)), new Set(['rejected']))
   t.equal(all.filter(({ socket }) => !socket.destroyed).length, options.maxSilentPerAddress)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FairQueue } from '../../../../../src/kas/directory/gitlab/fair-queue.ts'
+import { FairQueue } from '../../../src/lib/fair-queue.ts'
 
 const item = (name: string) => ({ name, source: name.slice(0, 1) })
 

@@ -1,0 +1,40 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { GitlabWorld } from '../support/gitlab/gitlab-world.ts'
+
+export type ToldWorld = Pick<GitlabWorld, 'projects' | 'agents' | 'users'>
+
+/** A GitLab that has much to do, beside the load: what it costs is not counted as good tenants' time. */
+export class SlowGitlab {
+  readonly address: string
+  /** shared with kas, in base64 */
+  readonly secret: string
+  readonly #child: ChildProcess
+
+  private constructor(child: ChildProcess, { address, secret }: { address: string; secret: string }) {
+    this.#child = child
+    this.address = address
+    this.secret = secret
+  }
+
+  static async start(): Promise<SlowGitlab> {
+    const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests
+    const program = join(import.meta.dirname, 'slow-gitlab-program.ts')
+    const child = fork(program, { env, execArgv: [], serialization: 'advanced' })
+    const [where] = await once(child, 'message')
+    return new SlowGitlab(child, where)
+  }
+
+  async tell(world: ToldWorld): Promise<void> {
+    const told = once(this.#child, 'message')
+    this.#child.send(world)
+    await told
+  }
+
+  async stop(): Promise<void> {
+    const exited = once(this.#child, 'exit')
+    this.#child.kill('SIGKILL')
+    await exited
+  }
+}
