@@ -13,6 +13,8 @@ interface Waiting {
 export class LoopTurns {
   readonly #perTurn: number
   readonly #waiting: FairQueue<Waiting>
+  /** in this turn of the event loop */
+  #begun = 0
   readonly #onTurn = () => this.#turn()
 
   constructor(perTurn: number, maxWaiting: number) {
@@ -21,18 +23,30 @@ export class LoopTurns {
   }
 
   /**
-   * @param begin - called in its turn, never before this returns
+   * @param begin - called in its turn, which may be now
    * @param lost - called in place of it: the source has too many that wait, and others have fewer
    */
   enter(source: string, begin: () => void, lost: () => void): void {
-    const item: Waiting = { source, begin, lost }
-    const loser = this.#waiting.add(item)
-    loser?.lost()
-    if (loser !== item && this.#waiting.size === 1) setImmediate(this.#onTurn)
+    if (this.#begun < this.#perTurn) {
+      this.#begin(begin)
+      return
+    }
+    this.#waiting.add({ source, begin, lost })?.lost()
   }
 
+  #begin(begin: () => void): void {
+    this.#begun++
+    if (this.#begun === 1) setImmediate(this.#onTurn)
+    begin()
+  }
+
+  /** Nobody waits while fewer than may have begun. */
   #turn(): void {
-    for (let begun = 0; begun < this.#perTurn; begun++) this.#waiting.take()?.begin()
-    if (this.#waiting.size > 0) setImmediate(this.#onTurn)
+    this.#begun = 0
+    while (this.#begun < this.#perTurn) {
+      const next = this.#waiting.take()
+      if (!next) return
+      this.#begin(next.begin)
+    }
   }
 }

@@ -14,7 +14,7 @@ interface Size {
 }
 
 /** kas takes so many on one connection */
-const pipelined = 2
+const pipelined = 4
 /** streams: fewer than it takes */
 const perConnection = 500
 const goodAgentId = 42

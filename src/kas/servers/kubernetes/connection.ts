@@ -3,7 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
-export const maxPipelinedRequests = 2
+export const maxPipelinedRequests = 4
 
 /** A request and its answer, as its connection sees them; Exchange is one. */
 export interface Running {
