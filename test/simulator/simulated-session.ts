@@ -153,6 +153,10 @@ export class SimulatedClientStream {
     this.#session.wire.send(() => this.exchange.server?.cancelled())
   }
 
+  onClosed(listener: () => void): void {
+    void this.done.then(listener)
+  }
+
   // what comes from the server
 
   interim(metadata: Metadata): void {

@@ -174,8 +174,10 @@ export class ReplicaLink {
       return { stream, span }
     } catch (error) {
       own?.leave()
-      span?.end(KasError.from(error))
-      log.debug({ error }, 'A call could not be handed over')
+      const failure = KasError.from(error)
+      span?.end(failure)
+      if (failure.code === 'INTERNAL') log.error({ error }, 'A call could not be handed over')
+      else log.debug({ error }, 'A call could not be handed over')
       return undefined
     }
   }
