@@ -1,0 +1,153 @@
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+
+/** Where texts say what they follow, and whether it is there. Paths are relative to the root. */
+
+/** Names that stand for a page of the reference, beside its path. */
+const pages: Readonly<Record<string, string>> = {
+  'wire-protocol': 'doc/reference/tunnel-protocol.md',
+  'gitlab-contract': 'doc/reference/gitlab-contract.md',
+  captured: 'doc/reference/captured.md',
+  'captured.md': 'doc/reference/captured.md',
+}
+/** Short ones, in tables of the wire and inside the reference. */
+const shortPages: Readonly<Record<string, string>> = {
+  W: 'doc/reference/tunnel-protocol.md',
+  G: 'doc/reference/gitlab-contract.md',
+}
+const hasShortPages = /^(?:doc\/reference\/|doc\/wire\.md$|dev\/wire\/rows\/)/
+
+const section = String.raw`\d+(?:\.\d+)*`
+const rows = String.raw`no\.\s+\d+(?:(?:,|\s+and|\s+to)\s+\d+(?!\.?\d))*`
+/** `9.1`, `9.1 no. 3`, `2.2 no. 11 to 15`, `9.1 no. 1, 2`; `no. 57` of a page that counts through */
+const item = String.raw`(?:${section}(?:\s+${rows})?|${rows})`
+const items = String.raw`\s+(?<items>${item}(?:(?:,|\s+and|\s+to)\s+${item})*)`
+
+const long = new RegExp(String.raw`(?<![\w/.-])(?<name>wire-protocol|gitlab-contract|captured(?:\.md)?)${items}`, 'g')
+const short = new RegExp(String.raw`\b(?<name>[WG])${items}`, 'g')
+const path = new RegExp(String.raw`\b(?<page>doc\/reference\/[\w-]+\.md)${items}`, 'g')
+const linkItems = new RegExp(String.raw`\]\((?<link>[\w./-]+\.md)\)${items}`, 'g')
+const quoted = /\b(?<page>doc\/[\w/-]+\.md)\s+"(?<heading>[^"]+)"/g
+const file = /(?<![\w-])(?<page>doc\/[\w/-]+\.md)/g
+const decision = /\b(?:decision\s+|doc\/decisions\/)(?<number>\d+)/gi
+const link = /\]\((?<link>[\w./-]*)(?:#(?<anchor>[\w-]+))?\)/g
+/** sections of a document that is not part of the project */
+const design = /\bdesign(?:,|'s)?\s+(?:section\s+)?\d+/gi
+
+/** Citations in these files that lead nowhere, each as `file:line: what it says`. */
+export function unresolved(root: string, files: readonly string[]): string[] {
+  const pageAt = pageReader(root)
+  return files.flatMap((name) => {
+    const text = oneLine(readFileSync(join(root, name), 'utf8'))
+    const has = (page: string, cited: string) => sectionsOf(cited).every((one) => pageAt(page)?.has(one))
+    const near = (target: string) => normalize(join(dirname(name), target))
+    const wrong = (pattern: RegExp, resolves: (groups: Groups) => boolean) =>
+      [...text.matchAll(pattern)].filter(({ groups = {} }) => !resolves(groups as Groups))
+    return [
+      ...wrong(long, ({ name, items }) => has(pages[name] ?? '', items)),
+      ...(hasShortPages.test(name) ? wrong(short, ({ name, items }) => has(shortPages[name] ?? '', items)) : []),
+      ...wrong(path, ({ page, items }) => has(page, items)),
+      ...wrong(quoted, ({ page, heading }) => pageAt(page)?.headings.has(heading) ?? false),
+      ...wrong(file, ({ page }) => pageAt(page) !== undefined),
+      ...wrong(decision, ({ number }) => decisionExists(root, number)),
+      ...(name.endsWith('.md')
+        ? [
+            ...wrong(
+              linkItems,
+              ({ link, items }) => !near(link).startsWith('doc/reference/') || has(near(link), items),
+            ),
+            ...wrong(link, ({ link, anchor }) => linkResolves(pageAt, root, link === '' ? name : near(link), anchor)),
+          ]
+        : []),
+    ].map((match) => told(name, text, match))
+  })
+}
+
+/** Citations of the design by its sections, as `unresolved` tells its own. */
+export function designCitations(root: string, files: readonly string[]): string[] {
+  return files.flatMap((name) => {
+    const text = oneLine(readFileSync(join(root, name), 'utf8'))
+    return [...text.matchAll(design)].map((match) => told(name, text, match))
+  })
+}
+
+type Groups = Readonly<Record<'name' | 'items' | 'page' | 'heading' | 'number' | 'link' | 'anchor', string>>
+
+function told(name: string, text: string, match: RegExpExecArray): string {
+  const line = text.slice(0, match.index).split('\v').length
+  return `${name}:${line}: ${match[0].replaceAll(/\s+/g, ' ')}`
+}
+
+/** A comment's lines as one, so that a citation may be broken between them; `\v`, a space to patterns, ends a line. */
+const oneLine = (text: string): string => text.replaceAll(/\n[ \t]*(?:\*(?!\*)|\/\/|#(?!#))?/g, '\v')
+
+/** `9.1 no. 1, 2, 10.3 no. 4` as `9.1 no. 1`, `9.1 no. 2`, `10.3 no. 4`. */
+function sectionsOf(cited: string): { section: string; row?: string }[] {
+  return [...cited.matchAll(new RegExp(item, 'g'))].flatMap(([one]) => {
+    const [section = '', rows] = one.split(/\s*no\.\s+/)
+    return rows === undefined ? [{ section }] : [...rows.matchAll(/\d+/g)].map(([row]) => ({ section, row }))
+  })
+}
+
+interface Page {
+  readonly headings: ReadonlySet<string>
+  has(place: { section: string; row?: string }): boolean
+}
+
+function pageReader(root: string): (path: string) => Page | undefined {
+  const read = new Map<string, Page | undefined>()
+  return (path) => {
+    if (!read.has(path)) read.set(path, readPage(join(root, path)))
+    return read.get(path)
+  }
+}
+
+function readPage(path: string): Page | undefined {
+  if (globSync(path).length === 0) return undefined
+  const headings = new Set<string>()
+  /** of each numbered section, those below it aside: numbers in a table's first column, or of a list */
+  const rows = new Map<string, Set<string>>()
+  let open: Set<string> | undefined
+  for (const line of readFileSync(path, 'utf8').split('\n')) {
+    const [, heading] = /^#+ (.+)$/.exec(line) ?? []
+    const [, row] = /^(?:\| )?(\d+)(?:\. | [^|]*\|)/.exec(line) ?? []
+    if (row !== undefined) open?.add(row)
+    if (heading === undefined) continue
+    headings.add(heading)
+    const [number] = /^\d+(?:\.\d+)*(?= )/.exec(heading) ?? []
+    open = number === undefined ? undefined : new Set()
+    if (number !== undefined && open !== undefined) rows.set(number, open)
+  }
+  return {
+    headings,
+    has({ section, row }) {
+      if (row === undefined) {
+        const [above, last = ''] = [section.replace(/\.?\d+$/, ''), section.split('.').at(-1)]
+        return rows.has(section) || (rows.get(above)?.has(last) ?? false) // 0.3.4 is the fourth of the list in 0.3
+      }
+      const within = [...rows].filter(([number]) => section === '' || `${number}.`.startsWith(`${section}.`))
+      return within.some(([, own]) => own.has(row))
+    },
+  }
+}
+
+function linkResolves(
+  pageAt: (path: string) => Page | undefined,
+  root: string,
+  target: string,
+  anchor: string | undefined,
+): boolean {
+  if (anchor === undefined) return globSync(join(root, target)).length > 0
+  return [...(pageAt(target)?.headings ?? [])].some((heading) => slug(heading) === anchor)
+}
+
+/** As forges make anchors of headings. */
+const slug = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+    .replaceAll(' ', '-')
+
+function decisionExists(root: string, number: string): boolean {
+  return globSync(`doc/decisions/${number.padStart(4, '0')}-*.md`, { cwd: root }).length > 0
+}
