@@ -39,15 +39,16 @@ export function unresolved(root: string, files: readonly string[]): string[] {
   const pageAt = pageReader(root)
   return files.flatMap((name) => {
     const text = oneLine(readFileSync(join(root, name), 'utf8'))
-    const has = (page: string, cited: string) => sectionsOf(cited).every((one) => pageAt(page)?.has(one))
+    const has = (page: string | undefined, cited: string) =>
+      page !== undefined && sectionsOf(cited).every((one) => pageAt(page)?.has(one))
     const near = (target: string) => normalize(join(dirname(name), target))
     const wrong = (pattern: RegExp, resolves: (groups: Groups) => boolean) =>
       [...text.matchAll(pattern)].filter(({ groups = {} }) => !resolves(groups as Groups))
     return [
-      ...wrong(long, ({ name, items }) => has(pages[name] ?? '', items)),
-      ...(hasShortPages.test(name) ? wrong(short, ({ name, items }) => has(shortPages[name] ?? '', items)) : []),
+      ...wrong(long, ({ name, items }) => has(pages[name], items)),
+      ...(hasShortPages.test(name) ? wrong(short, ({ name, items }) => has(shortPages[name], items)) : []),
       ...wrong(path, ({ page, items }) => has(page, items)),
-      ...wrong(quoted, ({ page, heading }) => pageAt(page)?.headings.has(heading) ?? false),
+      ...wrong(quoted, ({ page, heading }) => pageAt(page)?.headings.has(heading.replaceAll(/\s+/g, ' ')) ?? false),
       ...wrong(file, ({ page }) => pageAt(page) !== undefined),
       ...wrong(decision, ({ number }) => decisionExists(root, number)),
       ...(name.endsWith('.md')

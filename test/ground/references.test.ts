@@ -90,7 +90,7 @@ t.test('a citation of what is there is not', async (t) => {
       `/** ${name} 9.1 no. 1 and 2, ${name} 9 no. 25, ${page} 2.2 no. 11 to 15, 9.4 no. 34. */`,
       '// wire-protocol 0.3.4, 1.20 and 4.1 no. 5; captured 3, captured.md 1',
       '// doc/reference/traps.md no. 57',
-      `// ${page} "9.4 Kubernetes API proxy"`,
+      `/**\n * Does it (${page} "9.4 Kubernetes\n * API proxy").\n */`,
     ].join('\n'),
     'doc/a.md': `See [it](reference/${name}.md) 9.5, [that](reference/${name}.md#22-endpoints).\n`,
   })
