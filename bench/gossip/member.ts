@@ -1,9 +1,10 @@
 /** The membership of one replica in a process of its own: it does what the bench asks, one thing after another. */
+
+import type { AgentId } from '../../src/call/call.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createRegistry } from '../../src/lib/metrics.ts'
 import { type ConnectionEntry, createDiscovery, Membership } from '../../src/membership/membership.ts'
-import type { AgentId } from '../../src/proto/call.ts'
 import { machineTime } from '../support/machine-time.ts'
 import type { Change, ChangesAnswer, MemberSettings, Question, RestAnswer } from './questions.ts'
 

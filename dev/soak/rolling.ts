@@ -32,7 +32,7 @@ export interface RollingStage {
   readonly signal: AbortSignal
 }
 
-/** what kas takes beyond its graces (src/kas/stop-patience.ts), and a busy machine beyond that. ms */
+/** what kas takes beyond its graces (src/kas/config/stop-patience.ts), and a busy machine beyond that. ms */
 const stopMarginMs = 15_000
 const backMs = 60_000
 /** for all watches and execs to begin. ms */

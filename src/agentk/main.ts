@@ -2,7 +2,7 @@
 import { createLogger } from '../lib/log.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
-import { parseFlags, UsageError, usage } from './flags.ts'
+import { parseFlags, UsageError, usage } from './config/flags.ts'
 
 /** Running calls may take this long to end after the first signal: Kubernetes kills a pod after 30 s. */
 const stopPatienceMs = 25_000
@@ -16,9 +16,9 @@ async function main(argv: readonly string[]): Promise<number> {
   // loaded here, so that --version and --help answer at once
   const [{ App }, { readConfig }, { loadCluster }, { createTracing }] = await Promise.all([
     import('./app.ts'),
-    import('./config.ts'),
+    import('./config/config.ts'),
     import('./cluster/load-cluster.ts'),
-    import('./tracing.ts'),
+    import('./config/tracing.ts'),
   ])
   const config = readConfig(flags, process.env)
   const access = await loadCluster(config.cluster, process.env).catch((cause: Error) => {

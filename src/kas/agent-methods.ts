@@ -1,12 +1,13 @@
 import type { Logger } from '../lib/log.ts'
 import type { GrpcType, Registry } from '../lib/metrics.ts'
 import { positiveInt63 } from '../lib/positive-int63.ts'
-import { gitlabAccessMethod } from '../proto/http-over-grpc.ts'
+import { gitlabAccessMethod } from '../proto/http/http-over-grpc.ts'
 import { connectMethod } from '../proto/reverse-tunnel.ts'
+import type { AgentConfigurations } from './agent-config/agent-configs.ts'
 import type { Agent, Directory } from './directory/directory.ts'
 import type { Usage } from './directory/usage.ts'
 import { agentTrackerHandlers } from './modules/agent-tracker/agent-tracker.ts'
-import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import type { ConnectedAgents } from './modules/agent-tracker/own-registrations.ts'
 import {
   type ConfigurationOptions,
   configurationHandler,
@@ -17,9 +18,8 @@ import { createFluxMetrics } from './modules/flux/flux-metrics.ts'
 import type { RecentPushes } from './modules/flux/recent-pushes.ts'
 import { reconcileProjectsHandler, reconcileProjectsMethod } from './modules/flux/reconcile-projects.ts'
 import { type MakeRequestComponents, makeRequestHandler } from './modules/gitlab-access/make-request.ts'
-import type { AgentConfigurations } from './repositories/agent-configurations.ts'
+import type { AgentMethod } from './servers/agents/agents-server.ts'
 import { bearerToken } from './servers/agents/authenticator.ts'
-import type { AgentMethod } from './servers/agents.ts'
 
 export interface AgentMethodsComponents {
   readonly directory: Pick<Directory, 'agentByToken' | 'watchToken' | 'readsProject' | 'onChange'>

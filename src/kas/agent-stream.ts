@@ -1,5 +1,5 @@
+import type { Metadata } from '../call/call.ts'
 import { KasError } from '../lib/errors.ts'
-import type { Metadata } from '../proto/call.ts'
 import type { Agent } from './directory/directory.ts'
 
 /** What a module needs of an agent's call that stays open; a ServerStream has it. */

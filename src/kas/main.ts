@@ -57,7 +57,7 @@ function parse(argv: readonly string[]) {
 }
 
 async function serve(file: string): Promise<number> {
-  const [{ App }, { loadKasConfig }] = await Promise.all([import('./app.ts'), import('./config.ts')])
+  const [{ App }, { loadKasConfig }] = await Promise.all([import('./app.ts'), import('./config/kas-config.ts')])
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
   tell(log, warnings)

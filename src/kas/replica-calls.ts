@@ -1,13 +1,13 @@
 import { create, type DescMethodUnary, type MessageInitShape } from '@bufbuild/protobuf'
+import type { AgentId } from '../call/call.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import type { InstanceId, Membership } from '../membership/membership.ts'
-import type { AgentId } from '../proto/call.ts'
 import { Leads, Limits, Notifications, Pushes, Registrations } from '../proto/gen/replica_pb.ts'
 import { callUnary } from '../proto/grpc/unary.ts'
 import type { KnownPush } from './modules/flux/recent-pushes.ts'
 import type { PushEvent } from './modules/notifications/notifications.ts'
-import type { Replicas } from './router/replicas.ts'
+import type { Replicas } from './replicas/links.ts'
 import type { MinuteCounts } from './servers/agents/call-counts.ts'
 
 export interface ReplicaCallsComponents {

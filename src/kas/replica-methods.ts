@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf'
+import type { AgentId } from '../call/call.ts'
 import { KasError } from '../lib/errors.ts'
-import type { AgentId } from '../proto/call.ts'
 import {
   BranchMovedResponseSchema,
   CallCountsResponseSchema,
@@ -16,11 +16,11 @@ import {
 } from '../proto/gen/replica_pb.ts'
 import type { Handler } from '../proto/grpc/server-session.ts'
 import { readOneMessage } from '../proto/grpc/unary.ts'
-import { type UnaryMethod, unaryService } from '../proto/unary-service.ts'
-import type { Leads as OwnLeads } from './leads.ts'
-import type { ConnectedAgents } from './modules/agent-tracker/connected-agents.ts'
+import { type UnaryMethod, unaryService } from '../proto/unary.ts'
+import type { ConnectedAgents } from './modules/agent-tracker/own-registrations.ts'
 import type { RecentPushes } from './modules/flux/recent-pushes.ts'
 import type { PushEvents } from './modules/notifications/notifications.ts'
+import type { Leads as OwnLeads } from './replicas/leads.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import type { CallCounts } from './servers/agents/call-counts.ts'
 

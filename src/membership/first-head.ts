@@ -1,5 +1,5 @@
 import type { MembershipOptions } from './membership-options.ts'
-import type { RowHead } from './row.ts'
+import type { RowHead } from './table/row.ts'
 
 /** Of a replica that starts. @param now - ms since 1970 */
 export function firstHead(options: MembershipOptions, now: number): RowHead {

@@ -2,8 +2,8 @@ import type { Clock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import type { Registry } from '../lib/metrics.ts'
 import type { DiscoverySource } from './discovery/source.ts'
-import type { Gossip, GossipNetwork } from './gossip.ts'
-import type { MembershipTimers } from './timers.ts'
+import type { Gossip, GossipNetwork } from './network/gossip.ts'
+import type { MembershipTimers } from './protocol/timers.ts'
 
 export interface MembershipComponents {
   readonly log: Logger

@@ -1,12 +1,12 @@
+import type { AgentId } from '../call/call.ts'
 import type { Clock } from '../lib/clock.ts'
 import { KasError } from '../lib/errors.ts'
 import { formatHostPort, isLoopbackHost } from '../lib/host-port.ts'
 import type { Logger } from '../lib/log.ts'
-import type { AgentId } from '../proto/call.ts'
-import type { HeldBack } from './agent-share.ts'
 import type { MembershipMetrics } from './metrics.ts'
-import type { DialResult } from './reconciler.ts'
-import { bounds, type InstanceId, type RowHead } from './row.ts'
+import type { DialResult } from './protocol/reconciler.ts'
+import type { HeldBack } from './table/agent-share.ts'
+import { bounds, type InstanceId, type RowHead } from './table/row.ts'
 
 const loopbackText =
   'Other replicas cannot hand calls to this one: its private API listens on loopback. Set private_api.listen.address, for instance to ":8155"'

@@ -1,6 +1,6 @@
 import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../lib/metrics.ts'
-import type { HeldBack } from './agent-share.ts'
+import type { HeldBack } from './table/agent-share.ts'
 
 /**
  * Why something of a peer was not taken. `author`: news about another's row; `malformed`: out of bounds, or no news at

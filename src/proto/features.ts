@@ -1,4 +1,4 @@
-import type { Metadata } from './call.ts'
+import type { Metadata } from '../call/call.ts'
 
 /** Metadata by which our kas and our agentk tell what they can beyond stock ones: names with commas between them. */
 export const featuresKey = 'kas-features'

@@ -1,6 +1,6 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { Metadata } from '../call/call.ts'
 import { KasError } from '../lib/errors.ts'
-import type { Metadata } from './call.ts'
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
 import {
   boundedText,
@@ -12,8 +12,8 @@ import {
   metadataCut,
   metadataCutKey,
 } from './grpc/sendable.ts'
-import { readEntry } from './values.ts'
-import { Reader } from './wire.ts'
+import { readEntry } from './wire/values.ts'
+import { Reader } from './wire/wire.ts'
 
 /** What an agent says of a call's reply in metadata and in its status: cut to its bounds as it is read, with a mark. */
 

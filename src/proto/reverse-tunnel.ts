@@ -1,13 +1,13 @@
 import { toBinary } from '@bufbuild/protobuf'
+import type { Metadata } from '../call/call.ts'
 import { KasError } from '../lib/errors.ts'
 import { type Descriptor, decodeDescriptor } from './agent-descriptor.ts'
-import type { Metadata } from './call.ts'
 import { type AgentMetadata, type AgentStatus, readAgentMetadata, readAgentStatus } from './from-agent.ts'
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
 import { type AgentDescriptor, AgentDescriptorSchema } from './gen/info_pb.ts'
-import type { OrderTable } from './message-order.ts'
-import { readEntry, writeByteValue, writeEntry } from './values.ts'
-import { BackwardWriter, payloadHead, Reader } from './wire.ts'
+import type { OrderTable } from './wire/message-order.ts'
+import { readEntry, writeByteValue, writeEntry } from './wire/values.ts'
+import { BackwardWriter, payloadHead, Reader } from './wire/wire.ts'
 
 /** The messages of ReverseTunnel.Connect (wire-protocol 1.2), by hand where each call passes. */
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { bounds, entryBytes } from '../../src/membership/row.ts'
-import type { AgentId } from '../../src/proto/call.ts'
+import type { AgentId } from '../../src/call/call.ts'
+import { bounds, entryBytes } from '../../src/membership/table/row.ts'
 import { entry } from '../unit/membership/rows.ts'
 import { startProcess } from './replica-process.ts'
 import { createReplica, knowsAll, type Replica, startReplica, startReplicas, until, Way } from './replicas.ts'

@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Discovered, DiscoverySource } from '../../src/membership/discovery/source.ts'
 import { Membership, type MembershipOptions } from '../../src/membership/membership.ts'
-import type { MembershipTimers } from '../../src/membership/timers.ts'
+import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import { capturedLog } from '../support/captured-log.ts'
 
 /** Replicas' memberships in one process, on loopback, with their timers shortened. */

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse, stringify } from 'yaml'
 import { clusterTexts } from '../../src/kas/config/cluster-texts.ts'
+import { kasConfigSchema, parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import { unusedKeys } from '../../src/kas/config/unused-keys.ts'
-import { kasConfigSchema, parseKasConfig } from '../../src/kas/config.ts'
 import { leafKeys } from '../support/leaf-keys.ts'
 
 /** doc/configuration.md names every key with its default, and says the truth; every key of upstream is read. */

@@ -1,5 +1,5 @@
 import type { ReplicaPorts } from '../../dev/start/ports.ts'
-import { kubernetesApiMethod } from '../../src/proto/http-over-grpc.ts'
+import { kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import type { FakeAgent, FakeTunnel } from '../support/fake-agent.ts'
 import { dialAgent, type Stage } from './stage.ts'
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:tls'
 import { Kube } from '../../dev/soak/kube.ts'
-import { encodeHttpResponse, kubernetesApiMethod } from '../../src/proto/http-over-grpc.ts'
+import { encodeHttpResponse, kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import type { HostileGround } from './hostile-ground.ts'

@@ -1,6 +1,6 @@
+import type { AgentId, Call } from '../../src/call/call.ts'
+import { KnownMessages } from '../../src/call/known-messages.ts'
 import { KasError } from '../../src/lib/errors.ts'
-import type { AgentId, Call } from '../../src/proto/call.ts'
-import { KnownMessages } from '../../src/proto/known-messages.ts'
 import type { CallRecord } from './ledger.ts'
 import { answerTo, methods } from './simulated-agent.ts'
 import { callKey, readAnswer, type SimulatedReplica } from './simulated-replica.ts'

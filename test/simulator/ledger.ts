@@ -1,5 +1,5 @@
-import type { ConnectionEntry, InstanceId, Row, RowSnapshot } from '../../src/membership/row.ts'
-import type { AgentId, Safety } from '../../src/proto/call.ts'
+import type { AgentId, Safety } from '../../src/call/call.ts'
+import type { ConnectionEntry, InstanceId, Row, RowSnapshot } from '../../src/membership/table/row.ts'
 import { contentOf, isAsTold } from './row-content.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 

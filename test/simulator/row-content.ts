@@ -1,4 +1,4 @@
-import type { ConnectionEntry, Row, RowSnapshot } from '../../src/membership/row.ts'
+import type { ConnectionEntry, Row, RowSnapshot } from '../../src/membership/table/row.ts'
 
 /** A row at one moment, as a reader has it. */
 type Read = Pick<Row, 'head' | 'connections'>

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf'
-import type { AgentId } from '../../src/proto/call.ts'
+import type { AgentId } from '../../src/call/call.ts'
 import { AgentDescriptorSchema } from '../../src/proto/gen/info_pb.ts'
 import { connectMethod, decodeConnectResponse, encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import type { Seeded } from '../support/seeded.ts'

@@ -1,8 +1,8 @@
 import { KasError } from '../../src/lib/errors.ts'
-import type { GossipComponents, GossipNetwork } from '../../src/membership/gossip.ts'
-import type { DialResult } from '../../src/membership/reconciler.ts'
-import type { InstanceId, Row, RowSnapshot } from '../../src/membership/row.ts'
-import { encodeNews } from '../../src/membership/row-codec.ts'
+import type { GossipComponents, GossipNetwork } from '../../src/membership/network/gossip.ts'
+import type { DialResult } from '../../src/membership/protocol/reconciler.ts'
+import type { InstanceId, Row, RowSnapshot } from '../../src/membership/table/row.ts'
+import { encodeNews } from '../../src/membership/table/row-codec.ts'
 import type { Seeded } from '../support/seeded.ts'
 import type { Ledger } from './ledger.ts'
 import type { PlantedBug } from './planted-bugs.ts'
@@ -58,7 +58,7 @@ interface Hello {
 }
 
 /**
- * a second connection of the same pair within this is a dial of both sides at once, as in src/membership/gossip.ts. ms
+ * a second connection of the same pair within this is a dial of both sides at once, as in src/membership/network/gossip.ts. ms
  */
 const simultaneousMs = 3000
 /** from a connection to the first news on it, at the most. ms */
@@ -66,7 +66,7 @@ const subscriptionMs = 50
 /** peers to which news of others are passed on, 0 to 1 */
 const relayed = 0.4
 
-/** The gossip's network, with the manners of src/membership/gossip.ts. */
+/** The gossip's network, with the manners of src/membership/network/gossip.ts. */
 export class SimulatedGossip implements GossipNetwork {
   readonly instance: InstanceId
   readonly #components: SimulatedGossipComponents

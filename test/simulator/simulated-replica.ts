@@ -1,8 +1,9 @@
 import { Registry } from 'prom-client'
+import type { AgentId, Call, Forward } from '../../src/call/call.ts'
+import type { dialReplica } from '../../src/kas/replicas/dial-replica.ts'
+import { tunnelKey, withoutOwnKeys } from '../../src/kas/replicas/hand-over.ts'
+import { Replicas } from '../../src/kas/replicas/links.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
-import type { dialReplica } from '../../src/kas/router/dial-replica.ts'
-import { tunnelKey, withoutOwnKeys } from '../../src/kas/router/hand-over.ts'
-import { Replicas } from '../../src/kas/router/replicas.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { HandOvers } from '../../src/kas/servers/replicas/hand-overs.ts'
 import { AgentConnection } from '../../src/kas/tunnels/agent-connection.ts'
@@ -14,7 +15,6 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { type InstanceId, Membership } from '../../src/membership/membership.ts'
-import type { AgentId, Call, Forward } from '../../src/proto/call.ts'
 import type { ClientSession } from '../../src/proto/grpc/client-session.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
 import type { Seeded } from '../support/seeded.ts'
@@ -58,9 +58,9 @@ export interface AgentHello {
   readonly pod: string
 }
 
-/** as in src/kas/router/dial-replica.ts. ms */
+/** as in src/kas/replicas/dial-replica.ts. ms */
 const dialTimeoutMs = 2000
-/** as in src/kas/servers/agents.ts. ms */
+/** as in src/kas/servers/agents/agents-server.ts. ms */
 const checkIntervalMs = 250
 /** calls are still taken for so long by a replica that leaves. ms */
 const leaveGraceMs = 1000

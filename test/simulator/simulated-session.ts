@@ -1,5 +1,5 @@
+import { type Metadata, noMetadata, type Outcome } from '../../src/call/call.ts'
 import { KasError } from '../../src/lib/errors.ts'
-import { type Metadata, noMetadata, type Outcome } from '../../src/proto/call.ts'
 import type { OpenOptions } from '../../src/proto/grpc/client-session.ts'
 import { defaultLimits } from '../../src/proto/grpc/limits.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'

@@ -1,4 +1,4 @@
-import type { AgentId } from '../../src/proto/call.ts'
+import type { AgentId } from '../../src/call/call.ts'
 import { Seeded } from '../support/seeded.ts'
 import { Ledger } from './ledger.ts'
 import type { PlantedBug } from './planted-bugs.ts'

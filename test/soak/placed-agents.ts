@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { delay } from '../../src/lib/signals.ts'
-import { kubernetesApiMethod } from '../../src/proto/http-over-grpc.ts'
+import { kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import { dialFake } from '../cluster/front-cases.ts'
 
 /** Agents that stay connected, as a thread, until it is ended. Tells its parent of each dial that fails. */

@@ -1,13 +1,17 @@
 import type { Test } from 'tap'
+import type { AgentId, Call, Forward, Reply } from '../../src/call/call.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { defaultSearch } from '../../src/kas/router/search.ts'
-import { AgentsServer, type AgentsServerComponents, type AgentsServerOptions } from '../../src/kas/servers/agents.ts'
+import {
+  AgentsServer,
+  type AgentsServerComponents,
+  type AgentsServerOptions,
+} from '../../src/kas/servers/agents/agents-server.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
-import type { AgentId, Call, Forward, Reply } from '../../src/proto/call.ts'
 import { echoMethod } from './fake-agent.ts'
 
 export const agentId = 42n as AgentId

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { create } from '@bufbuild/protobuf'
-import type { Outcome } from '../../src/proto/call.ts'
+import type { Outcome } from '../../src/call/call.ts'
 import { AgentDescriptorSchema } from '../../src/proto/gen/info_pb.ts'
 import { ClientSession, type ClientStream } from '../../src/proto/grpc/client-session.ts'
 import {

@@ -1,4 +1,4 @@
-import { type AgentId, type Forward, noMetadata, type Outcome, type Reply, type Safety } from '../../src/proto/call.ts'
+import { type AgentId, type Forward, noMetadata, type Outcome, type Reply, type Safety } from '../../src/call/call.ts'
 import {
   decodeHttpResponse,
   encodeHttpRequest,
@@ -6,8 +6,8 @@ import {
   type HttpResponseHeader,
   httpMessageOrder,
   kubernetesApiMethod,
-} from '../../src/proto/http-over-grpc.ts'
-import { MessageOrder } from '../../src/proto/message-order.ts'
+} from '../../src/proto/http/http-over-grpc.ts'
+import { MessageOrder } from '../../src/proto/wire/message-order.ts'
 
 const chunkBytes = 32 * 1024
 

@@ -1,5 +1,5 @@
-import type { Impersonation } from '../../proto/http-over-grpc.ts'
-import { WatchedFile } from '../watched-file.ts'
+import { WatchedFile } from '../../lib/watched-file.ts'
+import type { Impersonation } from '../../proto/http/http-over-grpc.ts'
 
 /** Files or their contents; absent parts are not used. */
 export interface ClusterSettings {

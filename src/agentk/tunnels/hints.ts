@@ -1,4 +1,4 @@
-import type { Metadata } from '../../proto/call.ts'
+import type { Metadata } from '../../call/call.ts'
 import { hasFeature } from '../../proto/features.ts'
 
 /** A replica as kas names it. */

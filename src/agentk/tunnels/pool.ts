@@ -1,15 +1,15 @@
 import { create } from '@bufbuild/protobuf'
+import type { Metadata } from '../../call/call.ts'
+import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
-import type { Metadata } from '../../proto/call.ts'
 import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
 import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.ts'
-import { Backoff } from '../backoff.ts'
-import type { Serve } from '../serve.ts'
+import type { Serve } from './serve.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 
 /** Upstream's pause after a refused Connect (wire-protocol 2.5). */

@@ -1,17 +1,17 @@
 import { create } from '@bufbuild/protobuf'
+import { type AgentId, type Call, type Metadata, noMetadata, type Outcome } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import { type AgentId, type Call, type Metadata, noMetadata, type Outcome } from '../../proto/call.ts'
 import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
 import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
 import type { ClientStream } from '../../proto/grpc/client-session.ts'
-import { MessageOrder } from '../../proto/message-order.ts'
 import {
   type ConnectResponse,
   decodeConnectResponse,
   encodeConnectRequest,
   reusedConnectResponseOrder,
 } from '../../proto/reverse-tunnel.ts'
-import { type Serve, type ServeReply, SplitMessage } from '../serve.ts'
+import { MessageOrder } from '../../proto/wire/message-order.ts'
+import { type Serve, type ServeReply, SplitMessage } from './serve.ts'
 
 type Message = Uint8Array | SplitMessage
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { tokenHash } from '../directory/token-hash.ts'
+import { tokenHash } from '../../lib/token-hash.ts'
 
 /** How tokens begin, so that a reader and a secret scanner know them. */
 const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as const

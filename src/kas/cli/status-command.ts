@@ -53,7 +53,7 @@ async function socketOf(values: CliValues, env: CliIo['env']): Promise<string> {
   if (socket !== undefined) return socket
   const file = textOption(values, 'configuration-file')
   if (file !== undefined) {
-    const { loadKasConfig } = await import('../config.ts')
+    const { loadKasConfig } = await import('../config/kas-config.ts')
     const { config } = await loadKasConfig(file, env)
     if (config.ops.socket === undefined) throw new UsageError(`${file} names no ops.socket`)
     return config.ops.socket

@@ -1,4 +1,4 @@
-import { tokenHash } from '../directory/token-hash.ts'
+import { tokenHash } from '../../lib/token-hash.ts'
 import { type CliContext, type CliIo, type Command, textOption } from './command.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
 import { newToken } from './new-token.ts'

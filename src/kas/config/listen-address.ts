@@ -1,4 +1,5 @@
 import { dirname } from 'node:path'
+import { maxSocketFolderBytes, maxSocketPathBytes } from '../../lib/stale-socket.ts'
 
 /** What node:net's `listen` takes. Without `host` it listens on all interfaces of both families, as Go does. */
 export type ListenOptions = { host?: string; port: number; ipv6Only?: boolean } | { path: string }
@@ -24,11 +25,6 @@ export function parseListenAddress(network: Network, address: string): ListenOpt
   if (network === 'tcp4') return { host: '0.0.0.0', port }
   return network === 'tcp6' ? { host: '::', port, ipv6Only: true } : { port }
 }
-
-/** What fits in a socket's address, with its end. */
-const maxSocketPathBytes = 107
-/** What fits beside the socket while its place is claimed: `/.kas.12345678/12345678` (claimSocket). */
-export const maxSocketFolderBytes = maxSocketPathBytes - 23
 
 /** What `isSocketPath` takes, for error texts. */
 export const socketPathForm = `a path that begins with /, of ${maxSocketPathBytes} bytes at most, its folder of ${maxSocketFolderBytes}`

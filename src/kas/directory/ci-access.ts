@@ -1,4 +1,4 @@
-import type { AgentConfigurationFile, CiAccessAs, CiAccessEntry } from '../repositories/agent-configuration.ts'
+import type { AgentConfigurationFile, CiAccessAs, CiAccessEntry } from '../agent-config/agent-config-file.ts'
 import type { Agent } from './directory.ts'
 import type { Job } from './directory-contents.ts'
 import { matchesWildcard } from './wildcard.ts'

@@ -1,17 +1,17 @@
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { AgentId } from '../../call/call.ts'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { FolderWatch, type FolderWatchOptions } from '../../lib/folder-watch.ts'
 import type { Logger } from '../../lib/log.ts'
 import { RepeatedRead } from '../../lib/repeated-read.ts'
 import type { Service } from '../../lib/service.ts'
-import type { AgentId } from '../../proto/call.ts'
+import { tokenHash } from '../../lib/token-hash.ts'
 import type { RepositoryAddress } from '../repositories/repository-url.ts'
 import { type DirectoryContents, parseDirectory } from './directory-contents.ts'
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
 import { type Expiry, TokenExpiry } from './token-expiry.ts'
-import { tokenHash } from './token-hash.ts'
 
 export interface DirectoryFileComponents {
   readonly log: Logger

@@ -1,4 +1,4 @@
-import type { AgentId } from '../../proto/call.ts'
+import type { AgentId } from '../../call/call.ts'
 
 /** An agent as its token tells (gitlab-contract 2.2 no. 1). */
 export interface Agent {

@@ -1,5 +1,5 @@
+import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
-import type { AgentId } from '../../proto/call.ts'
 
 export interface TokenExpiryComponents {
   readonly clock: Clock

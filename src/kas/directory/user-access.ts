@@ -1,4 +1,4 @@
-import type { UserAccess } from '../repositories/agent-configuration.ts'
+import type { UserAccess } from '../agent-config/agent-config-file.ts'
 import type { DirectoryContents, Group, User } from './directory-contents.ts'
 import { higherRole, isAtLeast, leastUserAccessRole, type RoleName, rolesUpTo } from './roles.ts'
 

@@ -7,7 +7,7 @@ import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { tokenHash } from '../directory/token-hash.ts'
+import { tokenHash } from '../../lib/token-hash.ts'
 
 /** A socket on which the process listens that owns the folder: a killed one no longer does, whatever its pid. */
 const lockName = 'owner.sock'

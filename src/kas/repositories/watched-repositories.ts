@@ -1,6 +1,6 @@
+import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
-import type { AgentId } from '../../proto/call.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'

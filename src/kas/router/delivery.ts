@@ -1,6 +1,6 @@
+import { type Call, type Forward, noMetadata, type Reply } from '../../call/call.ts'
+import { KnownMessages } from '../../call/known-messages.ts'
 import type { Delivery } from '../../lib/errors.ts'
-import { type Call, type Forward, noMetadata, type Reply } from '../../proto/call.ts'
-import { KnownMessages } from '../../proto/known-messages.ts'
 import { ReplayablePrefix } from './replayable-prefix.ts'
 
 /**

@@ -1,5 +1,5 @@
+import { noMetadata, type Reply } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import { noMetadata, type Reply } from '../../proto/call.ts'
 
 const ready = Promise.resolve()
 const metadata = Promise.resolve(noMetadata)

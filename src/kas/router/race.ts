@@ -1,4 +1,4 @@
-import type { Offer } from './offer.ts'
+import type { Offer } from '../../call/offer.ts'
 
 /** Asks for a tunnel; undefined: there is none this way. Must end soon after `signal` aborts. */
 export type Ask = (signal: AbortSignal) => Promise<Offer | undefined>

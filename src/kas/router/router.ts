@@ -1,8 +1,8 @@
-import type { Call, Reply } from '../../proto/call.ts'
+import type { Call, Reply } from '../../call/call.ts'
+import type { Offer } from '../../call/offer.ts'
+import type { Replicas } from '../replicas/links.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { HedgeBudget } from './hedge-budget.ts'
-import type { Offer } from './offer.ts'
-import type { Replicas } from './replicas.ts'
 import { defaultSearch, Search, type SearchOptions } from './search.ts'
 
 /** What the router tells: metrics.ts has one. */

@@ -1,14 +1,14 @@
+import type { Call } from '../../call/call.ts'
+import { KnownMessages } from '../../call/known-messages.ts'
+import type { Offer } from '../../call/offer.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Call } from '../../proto/call.ts'
-import { KnownMessages } from '../../proto/known-messages.ts'
+import type { AskOptions } from '../replicas/link.ts'
+import type { Replicas, Way } from '../replicas/links.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import type { HedgeBudget } from './hedge-budget.ts'
 import { lostReply } from './lost-reply.ts'
-import type { Offer } from './offer.ts'
 import { Race } from './race.ts'
-import type { AskOptions } from './replica-link.ts'
-import type { Replicas, Way } from './replicas.ts'
 
 export interface SearchOptions {
   /** how long a call waits for its agent. ms; upstream's, which agentk and UI users know */

@@ -1,10 +1,10 @@
 import { CertificateFiles } from '../../lib/certificate-files.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import { claimSocket } from '../../lib/stale-socket.ts'
 import { type ListenOptions, type Network, parseListenAddress } from '../config/listen-address.ts'
+import type { Readiness } from '../observability/readiness.ts'
 import { type ListenPlace, listenFailure } from './listen-failure.ts'
-import type { Readiness } from './readiness.ts'
-import { claimSocket } from './stale-socket.ts'
 
 /** What the blocks `listen` of the configuration have in common, and what every server does with them. */
 export interface Listen {

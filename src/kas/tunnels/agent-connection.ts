@@ -1,5 +1,5 @@
+import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { AgentId } from '../../proto/call.ts'
 import type { ServerSession } from '../../proto/grpc/server-session.ts'
 
 /** When a connection is asked after, and when it is given up. ms. */

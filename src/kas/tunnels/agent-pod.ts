@@ -1,4 +1,4 @@
-import type { Metadata } from '../../proto/call.ts'
+import type { Metadata } from '../../call/call.ts'
 import { hasFeature } from '../../proto/features.ts'
 
 /** What our agentk tells of itself in the metadata of each Connect. */

@@ -1,5 +1,5 @@
+import type { AgentId, Metadata } from '../../call/call.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
-import type { AgentId, Metadata } from '../../proto/call.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'

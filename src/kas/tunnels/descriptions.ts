@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
+import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import { descriptorBounds } from '../../proto/agent-descriptor.ts'
-import type { AgentId } from '../../proto/call.ts'
 import { decodeConnectRequest } from '../../proto/reverse-tunnel.ts'
 import type { AgentConnection } from './agent-connection.ts'
 

@@ -1,6 +1,6 @@
+import type { AgentId } from '../../call/call.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { ConnectionEntry } from '../../membership/membership.ts'
-import type { AgentId } from '../../proto/call.ts'
 import type { Agent } from '../directory/directory.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import type { AgentPod } from './agent-pod.ts'

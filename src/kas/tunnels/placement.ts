@@ -1,5 +1,5 @@
+import type { AgentId } from '../../call/call.ts'
 import type { Membership, MembershipChange } from '../../membership/membership.ts'
-import type { AgentId } from '../../proto/call.ts'
 import { homeOf } from '../../ring/home.ts'
 
 /** A replica as an agent may reach it. */

@@ -1,10 +1,10 @@
+import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../call/call.ts'
+import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
-import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../proto/call.ts'
 import type { AgentStatus } from '../../proto/from-agent.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
-import { KnownMessages } from '../../proto/known-messages.ts'
-import { MessageOrder, type OrderTable } from '../../proto/message-order.ts'
 import { decodeConnectRequest, encodeConnectResponse } from '../../proto/reverse-tunnel.ts'
+import { MessageOrder, type OrderTable } from '../../proto/wire/message-order.ts'
 
 /** How a call left its tunnel: both sides have said all; the tunnel waits for the next call; or it is broken. */
 export type TunnelCallEnd = 'EOF' | 'idle' | KasError

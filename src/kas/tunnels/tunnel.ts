@@ -1,9 +1,9 @@
+import type { Call, Reply } from '../../call/call.ts'
+import { RpcSpan } from '../../call/rpc-span.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
-import type { Call, Reply } from '../../proto/call.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
 import { connectRequestOrder, reusedConnectRequestOrder } from '../../proto/reverse-tunnel.ts'
-import { RpcSpan } from '../../proto/rpc-span.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import { TunnelCall, type TunnelCallEnd } from './tunnel-call.ts'
 

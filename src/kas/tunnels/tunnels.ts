@@ -1,5 +1,5 @@
+import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { AgentId } from '../../proto/call.ts'
 import type { Tunnel } from './tunnel.ts'
 
 export interface TunnelsOptions {

@@ -1,7 +1,7 @@
 import { type ClientHttp2Session, connect, type OutgoingHttpHeaders } from 'node:http2'
 import type { Duplex } from 'node:stream'
+import type { Metadata } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Metadata } from '../call.ts'
 import { bodyTrailersKey, bodyTrailersValue } from './body-trailers.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'

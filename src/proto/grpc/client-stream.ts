@@ -1,7 +1,7 @@
 import type { ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2'
 import { addAbortSignal } from 'node:stream'
+import { type Metadata, noMetadata, type Outcome } from '../../call/call.ts'
 import { Code, KasError } from '../../lib/errors.ts'
-import { type Metadata, noMetadata, type Outcome } from '../call.ts'
 import { decodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'

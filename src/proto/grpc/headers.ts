@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'
+import type { Metadata } from '../../call/call.ts'
 import { Code, KasError } from '../../lib/errors.ts'
-import type { Metadata } from '../call.ts'
 import { bodyTrailersKey } from './body-trailers.ts'
 import {
   encodeStatusText,

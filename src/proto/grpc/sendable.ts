@@ -1,4 +1,4 @@
-import type { Metadata } from '../call.ts'
+import type { Metadata } from '../../call/call.ts'
 
 /**
  * What HTTP/2 takes of metadata, and how much: one filter for all that is written. What came from a tenant must cost his

@@ -5,8 +5,8 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Duplex } from 'node:stream'
+import type { Metadata } from '../../call/call.ts'
 import { Code, KasError } from '../../lib/errors.ts'
-import type { Metadata } from '../call.ts'
 import type { HeldBytes } from './held-bytes.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'

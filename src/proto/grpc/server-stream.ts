@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
+import type { Metadata } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Metadata } from '../call.ts'
 import { bodyTrailersKey, bodyTrailersValue, encodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { readMetadata, readTimeout, writeMetadata, writeStatus } from './headers.ts'

@@ -1,14 +1,14 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import type { Serve } from '../../../src/agentk/serve.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
-import { KasLink } from '../../../src/agentk/tunnels/kas-link.ts'
+import { KasLink } from '../../../src/agentk/tunnels/kas-session.ts'
 import {
   stockPool,
   TunnelPool,
   type TunnelPoolComponents,
   type TunnelPoolOptions,
 } from '../../../src/agentk/tunnels/pool.ts'
+import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 

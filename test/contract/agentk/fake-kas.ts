@@ -4,8 +4,8 @@ import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer } from 'node:tls'
 import type { Test } from 'tap'
 import { WebSocketServer } from 'ws'
+import type { Metadata } from '../../../src/call/call.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
-import type { Metadata } from '../../../src/proto/call.ts'
 import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
 import {
   type Handler,
@@ -13,7 +13,6 @@ import {
   type ServerStream,
   serveSession,
 } from '../../../src/proto/grpc/server-session.ts'
-import { MessageOrder } from '../../../src/proto/message-order.ts'
 import {
   type ConnectRequest,
   connectMethod,
@@ -22,6 +21,7 @@ import {
   encodeConnectResponse,
   reusedConnectRequestOrder,
 } from '../../../src/proto/reverse-tunnel.ts'
+import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 import { listen } from './api-server.ts'
 
 /** kas' side of one Connect stream. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
-import type { Lanes } from '../../../src/agentk/tunnels/lanes.ts'
+import type { Lanes } from '../../../src/agentk/tunnels/kas-connections.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
 import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'

@@ -1,5 +1,5 @@
-import { type Serve, SplitMessage } from '../../../src/agentk/serve.ts'
-import type { AgentId, Call, Outcome } from '../../../src/proto/call.ts'
+import { type Serve, SplitMessage } from '../../../src/agentk/tunnels/serve.ts'
+import type { AgentId, Call, Outcome } from '../../../src/call/call.ts'
 import {
   decodeHttpResponse,
   encodeHttpRequest,
@@ -8,7 +8,7 @@ import {
   type HttpResponseHeader,
   type HttpResponseMessage,
   kubernetesApiMethod,
-} from '../../../src/proto/http-over-grpc.ts'
+} from '../../../src/proto/http/http-over-grpc.ts'
 
 /** Messages that the test writes and the module reads. */
 export class Outgoing implements AsyncIterableIterator<Uint8Array> {

@@ -8,7 +8,7 @@ import { text } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
-import { encodeHttpRequest } from '../../../src/proto/http-over-grpc.ts'
+import { encodeHttpRequest } from '../../../src/proto/http/http-over-grpc.ts'
 import { listen, startModule, startRaw, startSide } from './api-server.ts'
 import { callOf, decodeMessage, exchange, headerValues, Outgoing, requestHeader, wholeRequest } from './http-call.ts'
 

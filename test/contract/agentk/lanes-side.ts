@@ -1,12 +1,12 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import type { Serve } from '../../../src/agentk/serve.ts'
 import { allowedAddress } from '../../../src/agentk/tunnels/allowed-address.ts'
+import { laneBuilder } from '../../../src/agentk/tunnels/build-connection.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
-import { laneBuilder } from '../../../src/agentk/tunnels/lane-builder.ts'
-import { defaultLanes, Lanes, type LanesOptions } from '../../../src/agentk/tunnels/lanes.ts'
+import { defaultLanes, Lanes, type LanesOptions } from '../../../src/agentk/tunnels/kas-connections.ts'
+import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
+import type { Forward } from '../../../src/call/call.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
-import type { Forward } from '../../../src/proto/call.ts'
 
 export const echoMethod = '/test.Echo/Do'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
+import type { Forward } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import type { Forward } from '../../../src/proto/call.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startLink, startPool } from './agent-side.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'

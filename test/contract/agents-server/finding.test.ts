@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import { agentId, callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
 

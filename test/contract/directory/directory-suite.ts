@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 
 /**
  * What every Directory promises. The world that an implementation sets up: agent 42 `prod` of project 1

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { KubernetesServer } from '../../../src/kas/servers/kubernetes.ts'
+import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'

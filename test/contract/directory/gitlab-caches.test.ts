@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import type { UserCredential } from '../../../src/kas/directory/directory.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import { eventually } from '../../support/eventually.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'

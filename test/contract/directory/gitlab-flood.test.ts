@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import type { UserGrant } from '../../../src/kas/directory/directory.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'

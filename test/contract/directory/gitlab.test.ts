@@ -1,7 +1,7 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { type GitlabVersion, gitlabVersions } from '../../support/gitlab/gitlab-versions.ts'

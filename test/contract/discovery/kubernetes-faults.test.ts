@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
-import type { KubernetesDiscoveryOptions } from '../../../src/membership/discovery/kubernetes.ts'
+import type { KubernetesDiscoveryOptions } from '../../../src/membership/discovery/kubernetes/kubernetes-source.ts'
 import { eventually } from '../../support/eventually.ts'
 import type { FrontFault } from './faulting-front.ts'
 import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground.ts'

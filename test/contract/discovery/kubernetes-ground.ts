@@ -5,7 +5,10 @@ import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 import type { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
-import { KubernetesDiscovery, type KubernetesDiscoveryOptions } from '../../../src/membership/discovery/kubernetes.ts'
+import {
+  KubernetesDiscovery,
+  type KubernetesDiscoveryOptions,
+} from '../../../src/membership/discovery/kubernetes/kubernetes-source.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { FaultingFront } from './faulting-front.ts'
 

@@ -3,7 +3,7 @@ import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { maxHeldBytesPerAgent } from '../../../src/kas/held-by-agent.ts'
+import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/held-by-agent.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
+import type { Metadata } from '../../../src/call/call.ts'
 import { Code } from '../../../src/lib/errors.ts'
-import type { Metadata } from '../../../src/proto/call.ts'
 import { grpcJs } from './grpc-js.ts'
 import { ours, oursWithBodyTrailers } from './ours.ts'
 import { bytes, type Client, collect, Failure, type Side, type SideOptions, type TestHandler, text } from './sides.ts'

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import * as grpc from '@grpc/grpc-js'
-import type { Metadata } from '../../../src/proto/call.ts'
+import type { Metadata } from '../../../src/call/call.ts'
 import { type ClientCall, Failure, type Server, type ServerCall, type Side, type TestHandler } from './sides.ts'
 
 const raw = (message: Buffer) => message

@@ -1,4 +1,4 @@
-import type { Metadata } from '../../../src/proto/call.ts'
+import type { Metadata } from '../../../src/call/call.ts'
 
 /** What a gRPC implementation must offer to be put under the contract, as a client and as a server. */
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { maxPipelinedRequests } from '../../../src/kas/servers/kubernetes/connection.ts'
+import { maxPipelinedRequests } from '../../../src/kas/servers/kubernetes/http/connection.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { clusterForward, data, echo, head, trailer } from './fake-cluster.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
+import { type Forward, noMetadata } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import { type Forward, noMetadata } from '../../../src/proto/call.ts'
 import { clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'

@@ -1,6 +1,6 @@
+import { type Call, type Forward, noMetadata, type Outcome } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { abortable } from '../../../src/lib/signals.ts'
-import { type Call, type Forward, noMetadata, type Outcome } from '../../../src/proto/call.ts'
 import {
   decodeHttpRequest,
   encodeHttpResponse,
@@ -8,8 +8,8 @@ import {
   type HttpRequestHeader,
   type HttpRequestMessage,
   httpMessageOrder,
-} from '../../../src/proto/http-over-grpc.ts'
-import { MessageOrder } from '../../../src/proto/message-order.ts'
+} from '../../../src/proto/http/http-over-grpc.ts'
+import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 
 /** One request as the agent sees it. */
 export interface ClusterRequest {

@@ -1,15 +1,15 @@
 import type { AddressInfo } from 'node:net'
 import { Registry } from 'prom-client'
+import type { Forward } from '../../../src/call/call.ts'
 import type { Directory, JobGrant, UserGrant } from '../../../src/kas/directory/directory.ts'
 import {
   KubernetesServer,
   type KubernetesServerComponents,
   type KubernetesServerOptions,
-} from '../../../src/kas/servers/kubernetes.ts'
+} from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import type { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
-import type { Forward } from '../../../src/proto/call.ts'
 
 /** The server over a `Forward` and a directory that are functions. */
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
-import { encodeHttpResponse } from '../../../src/proto/http-over-grpc.ts'
+import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type Cluster, type ClusterRequest, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'

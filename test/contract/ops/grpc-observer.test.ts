@@ -1,5 +1,5 @@
 import t from 'tap'
-import { grpcObserver } from '../../../src/kas/servers/grpc-observer.ts'
+import { grpcObserver } from '../../../src/kas/observability/grpc-observer.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createGrpcServerMetrics, createRegistry } from '../../../src/lib/metrics.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'

@@ -2,17 +2,10 @@ import { once } from 'node:events'
 import http2 from 'node:http2'
 import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
+import { type Call, type Forward, type Metadata, noMetadata, type Outcome, type Reply } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { abortable } from '../../../src/lib/signals.ts'
-import {
-  type Call,
-  type Forward,
-  type Metadata,
-  noMetadata,
-  type Outcome,
-  type Reply,
-} from '../../../src/proto/call.ts'
-import { kubernetesApiMethod } from '../../../src/proto/http-over-grpc.ts'
+import { kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { eventually } from '../../support/eventually.ts'
 import { callUnary, connect, goodMetadata, openBidi, startRailsServer } from './start-server.ts'
 

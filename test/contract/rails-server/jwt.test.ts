@@ -1,7 +1,7 @@
 import * as grpc from '@grpc/grpc-js'
 import { UnsecuredJWT } from 'jose'
 import t from 'tap'
-import { grpcObserver } from '../../../src/kas/servers/grpc-observer.ts'
+import { grpcObserver } from '../../../src/kas/observability/grpc-observer.ts'
 import { createGrpcServerMetrics, createRegistry } from '../../../src/lib/metrics.ts'
 import { callUnary, connect, type JwtInit, jwt, metadataOf, startRailsServer } from './start-server.ts'
 

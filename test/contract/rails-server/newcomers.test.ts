@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { connect as dial } from 'node:net'
 import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
-import type { RailsServerOptions } from '../../../src/kas/servers/rails.ts'
-import type { Forward } from '../../../src/proto/call.ts'
+import type { Forward } from '../../../src/call/call.ts'
+import type { RailsServerOptions } from '../../../src/kas/servers/rails/rails-server.ts'
 import { callUnary, connect, goodMetadata, jwt, metadataOf, openBidi, startRailsServer } from './start-server.ts'
 
 /** Connections to 8153 by which no call of GitLab has come. */

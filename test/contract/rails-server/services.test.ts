@@ -9,11 +9,11 @@ import {
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import { agentTrackerService } from '../../../src/kas/modules/agent-tracker/agent-tracker-service.ts'
-import { ConnectedAgents } from '../../../src/kas/modules/agent-tracker/connected-agents.ts'
+import { ConnectedAgents } from '../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { notificationsService, type PushEvent } from '../../../src/kas/modules/notifications/notifications.ts'
 import { serverInfoService } from '../../../src/kas/modules/server-info/server-info.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import {
   CountAgentsByAgentVersionsRequestSchema,
   CountAgentsByAgentVersionsResponseSchema,

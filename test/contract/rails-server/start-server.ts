@@ -5,7 +5,11 @@ import { join } from 'node:path'
 import * as grpc from '@grpc/grpc-js'
 import { SignJWT } from 'jose'
 import type { Test } from 'tap'
-import { RailsServer, type RailsServerComponents, type RailsServerOptions } from '../../../src/kas/servers/rails.ts'
+import {
+  RailsServer,
+  type RailsServerComponents,
+  type RailsServerOptions,
+} from '../../../src/kas/servers/rails/rails-server.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'

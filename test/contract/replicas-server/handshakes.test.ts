@@ -2,9 +2,13 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { dialReplica } from '../../../src/kas/router/dial-replica.ts'
-import { createReplicaIdentity } from '../../../src/kas/router/replica-identity.ts'
-import { ReplicasServer, type ReplicasServerOptions, strangerBounds } from '../../../src/kas/servers/replicas.ts'
+import { dialReplica } from '../../../src/kas/replicas/dial-replica.ts'
+import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
+import {
+  ReplicasServer,
+  type ReplicasServerOptions,
+  strangerBounds,
+} from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import type { Handler } from '../../../src/proto/grpc/server-session.ts'

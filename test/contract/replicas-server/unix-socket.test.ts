@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config.ts'
+import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import { announced, listenOptions } from '../../../src/kas/servers/listening.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 

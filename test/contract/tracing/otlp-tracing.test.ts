@@ -213,6 +213,9 @@ t.test('the library is loaded by who switches traces on, and by nobody else', as
     )
     .filter(({ line }) => /otlp-tracing\.ts'|'@opentelemetry\//.test(line) && !line.startsWith('import type '))
     .filter(({ file }) => file !== 'src/lib/tracing/otlp-tracing.ts')
-  t.strictSame([...new Set(importers.map(({ file }) => file))].sort(), ['src/agentk/tracing.ts', 'src/kas/tracing.ts'])
-  t.ok(importers.every(({ line }) => line.includes("await import('../lib/tracing/otlp-tracing.ts')")))
+  t.strictSame([...new Set(importers.map(({ file }) => file))].sort(), [
+    'src/agentk/config/tracing.ts',
+    'src/kas/observability/tracing.ts',
+  ])
+  t.ok(importers.every(({ line }) => line.includes("await import('../../lib/tracing/otlp-tracing.ts')")))
 })

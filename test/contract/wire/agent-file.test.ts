@@ -1,6 +1,6 @@
 import t from 'tap'
 import { agentFileKeys } from '../../../dev/wire/agent-file-rows.ts'
-import { parseAgentConfiguration } from '../../../src/kas/repositories/agent-configuration.ts'
+import { parseAgentConfiguration } from '../../../src/kas/agent-config/agent-config-file.ts'
 
 /** Each key of an agent's configuration file by itself (wire-protocol 7.2). */
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { stockPool } from '../../../src/agentk/tunnels/pool.ts'
 import { defaultSearch } from '../../../src/kas/router/search.ts'
 import { ConnectionAge } from '../../../src/kas/servers/agents/connection-age.ts'
-import { defaultKubernetesLimits } from '../../../src/kas/servers/kubernetes/kubernetes-limits.ts'
+import { defaultKubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { type AgentConnection, defaultLiveness } from '../../../src/kas/tunnels/agent-connection.ts'
 
 /** Figures that others reckon with: what they time is held by other tests, with shorter ones. */

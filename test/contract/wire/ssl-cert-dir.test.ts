@@ -10,7 +10,7 @@ import { Authority } from '../../../dev/certificates.ts'
 
 /** Omnibus names its folder of authorities by the environment alone (gitlab-contract 6.3). */
 
-const source = pathToFileURL(join(import.meta.dirname, '../../../src/kas/trusted-authorities.ts'))
+const source = pathToFileURL(join(import.meta.dirname, '../../../src/lib/trusted-authorities.ts'))
 const program = (port: number) => `
 import { connect } from 'node:tls'
 import { trustedContext } from '${source}'

@@ -7,7 +7,7 @@ import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from 
 import { HeaderExtraSchema } from '../../../src/proto/gen/gitlab_access_pb.ts'
 import { HttpRequestSchema, HttpResponseSchema } from '../../../src/proto/gen/grpctool_pb.ts'
 import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
-import { encodeHttpResponse, gitlabAccessMethod, kubernetesApiMethod } from '../../../src/proto/http-over-grpc.ts'
+import { encodeHttpResponse, gitlabAccessMethod, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
 import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-server.ts'

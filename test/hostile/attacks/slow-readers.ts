@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { TLSSocket } from 'node:tls'
 import { abortable } from '../../../src/lib/signals.ts'
-import { encodeHttpResponse } from '../../../src/proto/http-over-grpc.ts'
+import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import type { FakeTunnel } from '../../support/fake-agent.ts'
 import type { Attack } from '../attack.ts'

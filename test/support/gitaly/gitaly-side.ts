@@ -3,16 +3,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import * as tls from 'node:tls'
 import type { Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import type { Agent } from '../../../src/kas/directory/directory.ts'
 import {
   type GitalyCoordinates,
   GitalyCoordinatesByProject,
 } from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
 import { noGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
+import {
+  type GitalyRepositoriesOptions,
+  gitalyRepositories,
+} from '../../../src/kas/repositories/gitaly/gitaly-repositories.ts'
 import { GitalyServers, type GitalyServersOptions } from '../../../src/kas/repositories/gitaly/gitaly-servers.ts'
-import { type GitalyRepositoriesOptions, gitalyRepositories } from '../../../src/kas/repositories/gitaly.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../captured-log.ts'
 import { GitalyDouble, type GitalyDoubleOptions } from './gitaly-double.ts'
 import { ServedRepository } from './served-repository.ts'

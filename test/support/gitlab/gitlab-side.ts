@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { GitlabClient, type GitlabClientOptions } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
-import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import {
   GitlabDirectory,
   type GitlabDirectoryComponents,
   type GitlabDirectoryOptions,
-} from '../../../src/kas/directory/gitlab.ts'
+} from '../../../src/kas/directory/gitlab/gitlab-directory.ts'
+import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import type { Tracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../captured-log.ts'

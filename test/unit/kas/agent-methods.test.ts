@@ -3,7 +3,7 @@ import t from 'tap'
 import { type AgentMethodsComponents, agentMethods, methodTypes } from '../../../src/kas/agent-methods.ts'
 import { noUsage } from '../../../src/kas/directory/usage.ts'
 import { reconcileProjectsMethod } from '../../../src/kas/modules/flux/reconcile-projects.ts'
-import { gitlabAccessMethod } from '../../../src/proto/http-over-grpc.ts'
+import { gitlabAccessMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import { MembershipWarnings } from '../../../src/membership/membership-warnings.ts'
 import { noMetrics } from '../../../src/membership/metrics.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { head } from './rows.ts'

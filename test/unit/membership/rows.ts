@@ -1,5 +1,5 @@
-import type { ConnectionEntry, InstanceId, RowHead } from '../../../src/membership/row.ts'
-import type { AgentId } from '../../../src/proto/call.ts'
+import type { AgentId } from '../../../src/call/call.ts'
+import type { ConnectionEntry, InstanceId, RowHead } from '../../../src/membership/table/row.ts'
 
 /** Rows for tests. */
 

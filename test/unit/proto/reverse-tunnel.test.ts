@@ -3,7 +3,6 @@ import t from 'tap'
 import { StatusSchema } from '../../../src/proto/gen/google/rpc/status_pb.ts'
 import { AgentDescriptorSchema } from '../../../src/proto/gen/info_pb.ts'
 import { ConnectRequestSchema, ConnectResponseSchema } from '../../../src/proto/gen/reverse_tunnel_pb.ts'
-import { MessageOrder } from '../../../src/proto/message-order.ts'
 import {
   type ConnectRequest,
   type ConnectResponse,
@@ -14,6 +13,7 @@ import {
   encodeConnectRequest,
   encodeConnectResponse,
 } from '../../../src/proto/reverse-tunnel.ts'
+import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 import { encoded, rewrittenMessage } from '../../support/rewritten-message.ts'
 import { Seeded } from '../../support/seeded.ts'
 

@@ -1,7 +1,7 @@
+import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import { Backoff } from '../../backoff.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 import { resources } from './flux-apis.ts'
 import { type GitRepository, type Receiver, readGitRepository, readReceiver } from './flux-objects.ts'

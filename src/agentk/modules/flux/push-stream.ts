@@ -1,14 +1,14 @@
 import { create, toBinary } from '@bufbuild/protobuf'
+import type { Metadata } from '../../../call/call.ts'
+import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
-import type { Metadata } from '../../../proto/call.ts'
 import { featuresKey } from '../../../proto/features.ts'
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
-import { Backoff } from '../../backoff.ts'
 
 export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
 

@@ -1,3 +1,4 @@
+import type { Call } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import {
   failureOf,
@@ -7,10 +8,9 @@ import {
   urlServerAttributes,
 } from '../../../lib/tracing/attributes.ts'
 import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
-import type { Call } from '../../../proto/call.ts'
-import type { HttpRequestHeader } from '../../../proto/http-over-grpc.ts'
-import { requestUrl } from '../../../proto/request-url.ts'
-import type { ServeReply } from '../../serve.ts'
+import type { HttpRequestHeader } from '../../../proto/http/http-over-grpc.ts'
+import { requestUrl } from '../../../proto/http/request-url.ts'
+import type { ServeReply } from '../../tunnels/serve.ts'
 
 /** It may hold what nobody else should read. */
 const noQuery: HttpRequestHeader['query'] = []

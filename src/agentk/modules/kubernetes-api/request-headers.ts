@@ -1,5 +1,5 @@
-import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
-import { canonicalHeaderName, type HttpRequestHeader, type Impersonation } from '../../../proto/http-over-grpc.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
+import { canonicalHeaderName, type HttpRequestHeader, type Impersonation } from '../../../proto/http/http-over-grpc.ts'
 import { impersonationHeaders, isImpersonationHeader } from './impersonation-headers.ts'
 
 /** Headers of one hop, and those that are ours alone to say. */

@@ -1,5 +1,5 @@
-import { hopByHopHeaders, namedByConnection } from '../../../proto/hop-by-hop.ts'
-import { canonicalHeaderName, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
+import { canonicalHeaderName, type HttpResponseHeader } from '../../../proto/http/http-over-grpc.ts'
 
 const notPassed = new Set(hopByHopHeaders)
 const none: ReadonlySet<string> = new Set()

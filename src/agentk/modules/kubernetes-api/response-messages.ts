@@ -1,8 +1,8 @@
+import { noMetadata, type Outcome } from '../../../call/call.ts'
 import type { KasError } from '../../../lib/errors.ts'
-import { noMetadata, type Outcome } from '../../../proto/call.ts'
-import { encodeHttpResponse, type HttpResponseHeader } from '../../../proto/http-over-grpc.ts'
-import { payloadHead } from '../../../proto/wire.ts'
-import { SplitMessage } from '../../serve.ts'
+import { encodeHttpResponse, type HttpResponseHeader } from '../../../proto/http/http-over-grpc.ts'
+import { payloadHead } from '../../../proto/wire/wire.ts'
+import { SplitMessage } from '../../tunnels/serve.ts'
 
 /** Bytes that wait for their reader: from here on the API server's connection is not read. */
 const maxWaitingBytes = 64 * 1024

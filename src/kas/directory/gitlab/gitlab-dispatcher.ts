@@ -1,6 +1,6 @@
 import type { SecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
-import { trustedContext } from '../../trusted-authorities.ts'
+import { trustedContext } from '../../../lib/trusted-authorities.ts'
 
 export interface GitlabDispatcherOptions {
   /** of GitLab: whether TLS is needed */

@@ -1,6 +1,6 @@
 import { Counter, Histogram } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
-import { createLimiterMetrics } from '../../limiter-metrics.ts'
+import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
 import type { CallGateEvents } from './call-gate.ts'
 
 export interface GitlabMetrics extends CallGateEvents {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
-import { tokenHash } from '../token-hash.ts'
+import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Turn } from './call-gate.ts'
 import { FailureBudgets } from './failure-budgets.ts'
 import { isRefusal } from './gitlab-reach.ts'

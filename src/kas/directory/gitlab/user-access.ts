@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { AgentId } from '../../../proto/call.ts'
 import type { UserCredential, UserGrant } from '../directory.ts'
 import { id, withId } from './answer-schema.ts'
 import type { Turn } from './call-gate.ts'

@@ -1,7 +1,7 @@
 import { create, fromBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { AgentId } from '../../../proto/call.ts'
 import {
   AgentTracker,
   CountAgentsByAgentVersionsResponseSchema,
@@ -12,8 +12,8 @@ import {
   GetConnectedAgentsResponseSchema,
 } from '../../../proto/gen/agent_tracker_rpc_pb.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary-service.ts'
-import type { ConnectedAgent } from './connected-agents.ts'
+import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
+import type { ConnectedAgent } from './own-registrations.ts'
 
 /** Knows the pods that are connected, to any replica. */
 export interface ConnectedAgentsSource {

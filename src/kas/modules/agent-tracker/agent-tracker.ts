@@ -1,6 +1,5 @@
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../lib/errors.ts'
-import { fieldBytes } from '../../../proto/field-bytes.ts'
 import {
   RegisterRequestSchema,
   RegisterResponseSchema,
@@ -8,9 +7,10 @@ import {
   UnregisterResponseSchema,
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { decodeMessage, readOne, readOneMessage } from '../../../proto/grpc/unary.ts'
+import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
 import type { Agent } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { ConnectedAgents } from './connected-agents.ts'
+import type { ConnectedAgents } from './own-registrations.ts'
 import { registerEvent } from './register-event.ts'
 
 const service = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar'

@@ -5,7 +5,7 @@ import {
   type ListAgentConfigFilesRequest,
   ListAgentConfigFilesResponseSchema,
 } from '../../../proto/gen/configuration_project_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary-service.ts'
+import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
 import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
 import type { AgentConfigFiles } from './agent-config-files.ts'
 

@@ -1,12 +1,12 @@
+import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { apart } from '../../../lib/tracing/apart.ts'
-import type { AgentId } from '../../../proto/call.ts'
+import type { AgentConfiguration, AgentConfigurations } from '../../agent-config/agent-configs.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
-import type { Leads } from '../../leads.ts'
-import type { AgentConfiguration, AgentConfigurations } from '../../repositories/agent-configurations.ts'
+import type { Leads } from '../../replicas/leads.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
 
 export interface ConfigurationPostsComponents {

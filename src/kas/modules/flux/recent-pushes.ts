@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import type { AgentId } from '../../../proto/call.ts'
 
 /** A push to a branch of a project, as it is told. */
 export interface Push {

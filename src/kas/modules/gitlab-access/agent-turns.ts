@@ -1,6 +1,6 @@
+import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
-import type { AgentId } from '../../../proto/call.ts'
 
 export interface AgentTurnsOptions {
   /** requests of one agent at once */

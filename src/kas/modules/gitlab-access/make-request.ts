@@ -1,19 +1,19 @@
+import type { Metadata } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import type { Metadata } from '../../../proto/call.ts'
 import {
   decodeModuleRequest,
   encodeHttpResponse,
   type HttpMessage,
   type ModuleRequestHeader,
-} from '../../../proto/http-over-grpc.ts'
-import { HttpRequestMessages } from '../../../proto/http-request-messages.ts'
+} from '../../../proto/http/http-over-grpc.ts'
+import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
 import type { Agent } from '../../directory/directory.ts'
 import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
-import { moduleAnswerHeader } from './module-answer.ts'
-import { type ModuleRequestHead, moduleRequestHead } from './module-request.ts'
+import { moduleAnswerHeader } from './gitlab-answer.ts'
+import { type ModuleRequestHead, moduleRequestHead } from './gitlab-request.ts'
 
 /** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
 export interface ModuleRequest extends ModuleRequestHead {

@@ -7,7 +7,7 @@ import {
   GitPushEventResponseSchema,
   Notifications,
 } from '../../../proto/gen/notifications_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary-service.ts'
+import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
 
 /** A push to a branch of a project. */
 export interface PushEvent {

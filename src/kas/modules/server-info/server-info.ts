@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import { GetServerInfoResponseSchema, ServerInfo } from '../../../proto/gen/server_info_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary-service.ts'
+import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
 
 /**
  * Service ServerInfo. GitLab offers the version as image tag of agentk, so it is one of GitLab's, not ours.

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import type { Metadata } from '../../../proto/call.ts'
+import type { Metadata } from '../../../call/call.ts'
 import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
 
 /** What a name of gRPC metadata may hold; binary values (`-bin`) have no form here. */

@@ -2,7 +2,7 @@ import { Histogram } from 'prom-client'
 import type { KasError } from '../../../lib/errors.ts'
 import { goCodeName } from '../../../lib/go-code-name.ts'
 import type { Registry } from '../../../lib/metrics.ts'
-import { createLimiterMetrics } from '../../limiter-metrics.ts'
+import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
 
 export interface GitalyMetrics {
   /** a limit is in force: over all Gitalys, or that of one */

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import type { Metadata } from '../../../call/call.ts'
 import { type ErrorCode, KasError } from '../../../lib/errors.ts'
-import type { Metadata } from '../../../proto/call.ts'
 import type { Agent, Directory } from '../../directory/directory.ts'
 import type { CallCounts } from './call-counts.ts'
 import { DirectoryPolls, isAway } from './directory-polls.ts'

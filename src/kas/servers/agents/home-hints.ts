@@ -1,6 +1,6 @@
+import type { AgentId, Metadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
-import type { AgentId, Metadata } from '../../../proto/call.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import type { Placement } from '../../tunnels/placement.ts'
 

@@ -1,5 +1,5 @@
+import type { AgentId, Metadata } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { AgentId, Metadata } from '../../../proto/call.ts'
 
 /** What one agent may have open at one replica, on all its connections together. */
 export interface OpenStreamsOptions {

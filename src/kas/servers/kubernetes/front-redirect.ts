@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
+import type { AgentId } from '../../../call/call.ts'
+import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { Membership } from '../../../membership/membership.ts'
-import type { AgentId } from '../../../proto/call.ts'
-import { kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
+import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { readAccelRedirectSecret } from '../../config/secret-file.ts'
-import { sameHash, tokenHash } from '../../directory/token-hash.ts'
-import type { Replicas } from '../../router/replicas.ts'
+import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 export interface FrontRedirectComponents {

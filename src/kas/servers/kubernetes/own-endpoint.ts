@@ -1,5 +1,5 @@
 import { KasError } from '../../../lib/errors.ts'
-import type { Target } from './target.ts'
+import type { Target } from './request/target.ts'
 
 /** What kas answers by itself: a token for a WebSocket, and watches over one (wire-protocol 6.8). */
 export type OwnEndpoint = 'token' | 'watch'

@@ -1,6 +1,6 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
-import type { FailedAt } from './error-answer.ts'
-import type { RequestSpan } from './request-span.ts'
+import type { RequestSpan } from './http/request-span.ts'
+import type { FailedAt } from './response/error-answer.ts'
 
 /** What is known of a request so far: how a failure is told depends on it. */
 export interface Progress {

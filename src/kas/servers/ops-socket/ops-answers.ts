@@ -1,6 +1,6 @@
+import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { AgentId } from '../../../proto/call.ts'
-import { kubernetesApiMethod } from '../../../proto/http-over-grpc.ts'
+import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
 

@@ -1,6 +1,6 @@
+import type { AgentId } from '../../../call/call.ts'
 import type { Membership } from '../../../membership/membership.ts'
-import type { AgentId } from '../../../proto/call.ts'
-import type { Replicas } from '../../router/replicas.ts'
+import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 /** One replica beside this one that holds the agent. */

@@ -1,8 +1,8 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import type { AgentId } from '../../../call/call.ts'
 import type { ConnectionEntry, Membership, Row } from '../../../membership/membership.ts'
-import type { AgentId } from '../../../proto/call.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
-import type { Replicas } from '../../router/replicas.ts'
+import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 /** One replica, as this one sees it. */

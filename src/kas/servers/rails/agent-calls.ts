@@ -1,7 +1,7 @@
+import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome } from '../../../call/call.ts'
+import type { RpcSpan } from '../../../call/rpc-span.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
-import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome } from '../../../proto/call.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
-import type { RpcSpan } from '../../../proto/rpc-span.ts'
 import type { RailsCall } from './rails-call.ts'
 
 /** Names the agent of a call, as a decimal (wire-protocol 4.2). */

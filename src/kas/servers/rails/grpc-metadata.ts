@@ -1,5 +1,5 @@
 import * as grpc from '@grpc/grpc-js'
-import type { Metadata } from '../../../proto/call.ts'
+import type { Metadata } from '../../../call/call.ts'
 import { isSendableName, sendableValues } from '../../../proto/grpc/sendable.ts'
 
 /** Metadata between grpc-js' form and ours. */

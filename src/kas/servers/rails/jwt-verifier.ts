@@ -1,8 +1,8 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { jwtVerify } from 'jose'
+import type { Metadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Metadata } from '../../../proto/call.ts'
 
 const algorithms = ['HS256', 'HS384', 'HS512']
 const audience = 'gitlab-kas'

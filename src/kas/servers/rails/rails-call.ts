@@ -1,6 +1,6 @@
 import type { ServerInterceptingCallInterface } from '@grpc/grpc-js'
+import { type Metadata, noMetadata, type Outcome } from '../../../call/call.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
-import { type Metadata, noMetadata, type Outcome } from '../../../proto/call.ts'
 import { maxUnsentBytes } from '../../../proto/grpc/limits.ts'
 import { fromGrpc, toGrpc } from './grpc-metadata.ts'
 

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { parseDirectory } from '../../../../src/kas/directory/directory-contents.ts'
-import { tokenHash } from '../../../../src/kas/directory/token-hash.ts'
+import { tokenHash } from '../../../../src/lib/token-hash.ts'
 
 const commented = `# who is who
 projects:

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { unreachableGossip } from '../../../../src/kas/config/gossip-listen.ts'
-import { parseKasConfig } from '../../../../src/kas/config.ts'
+import { parseKasConfig } from '../../../../src/kas/config/kas-config.ts'
 
 const listenOf = (more: string, env = {}) =>
   parseKasConfig('kas.yaml', `directory: { file: /d.yaml }\n${more}`, env).config.cluster.listen

@@ -1,11 +1,11 @@
 import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
+import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
 import { decideCiAccess } from '../../../../src/kas/directory/ci-access.ts'
 import type { Agent } from '../../../../src/kas/directory/directory.ts'
 import { parseDirectory } from '../../../../src/kas/directory/directory-contents.ts'
-import { tokenHash } from '../../../../src/kas/directory/token-hash.ts'
 import { decideUserAccess } from '../../../../src/kas/directory/user-access.ts'
-import { parseAgentConfiguration } from '../../../../src/kas/repositories/agent-configuration.ts'
-import type { AgentId } from '../../../../src/proto/call.ts'
+import { tokenHash } from '../../../../src/lib/token-hash.ts'
 
 const { contents } = parseDirectory(
   'd.yaml',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseDirectory } from '../../../../src/kas/directory/directory-contents.ts'
-import { tokenHash } from '../../../../src/kas/directory/token-hash.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
+import { tokenHash } from '../../../../src/lib/token-hash.ts'
 
 const hash = (token: string) => tokenHash(token)
 const good = `

@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
 import { TokenExpiry } from '../../../../src/kas/directory/token-expiry.ts'
-import type { AgentId } from '../../../../src/proto/call.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const hourMs = 3_600_000

@@ -1,8 +1,8 @@
 import t from 'tap'
+import { type Call, type Forward, noMetadata, type Reply, type Safety } from '../../../../src/call/call.ts'
+import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { deliver, maxKeptBytes, maxRepeats, maxUnsentRepeats } from '../../../../src/kas/router/delivery.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { type Call, type Forward, noMetadata, type Reply, type Safety } from '../../../../src/proto/call.ts'
-import { KnownMessages } from '../../../../src/proto/known-messages.ts'
 import { callOf, readReply } from '../../../support/agents-server.ts'
 
 const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })

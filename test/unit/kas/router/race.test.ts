@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { Offer } from '../../../../src/call/offer.ts'
 import { HedgeBudget } from '../../../../src/kas/router/hedge-budget.ts'
-import type { Offer } from '../../../../src/kas/router/offer.ts'
 import { Race } from '../../../../src/kas/router/race.ts'
 
 function offer(): Offer & { back: number } {

@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
 import { AgentConnection, defaultLiveness } from '../../../../src/kas/tunnels/agent-connection.ts'
-import type { AgentId } from '../../../../src/proto/call.ts'
 import type { ServerSession } from '../../../../src/proto/grpc/server-session.ts'
 
 const { busySilenceMs, busyPingTimeoutMs, idleSilenceMs, idlePingTimeoutMs } = defaultLiveness

@@ -1,10 +1,10 @@
 import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/directory/directory.ts'
 import type { AgentConnection } from '../../../../src/kas/tunnels/agent-connection.ts'
 import { HeldConnections } from '../../../../src/kas/tunnels/held-connections.ts'
 import { createLogger } from '../../../../src/lib/log.ts'
 import type { ConnectionEntry } from '../../../../src/membership/membership.ts'
-import type { AgentId } from '../../../../src/proto/call.ts'
 
 const agent = { id: 42n as AgentId, project: { id: 7n } } as Agent
 const methodsOf = (prefix: string, count: number) =>

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
 import { MemberPlacement, type MemberPlacementComponents } from '../../../../src/kas/tunnels/placement.ts'
 import type { MembershipChange } from '../../../../src/membership/membership.ts'
-import type { AgentId } from '../../../../src/proto/call.ts'
 
 const agentId = 42n as AgentId
 

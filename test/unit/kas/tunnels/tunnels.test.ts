@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { Tunnels } from '../../../../src/kas/tunnels/tunnels.ts'
-import type { AgentId } from '../../../../src/proto/call.ts'
 
 const agentId = 42n as AgentId
 const echo = '/test.Echo/Echo'

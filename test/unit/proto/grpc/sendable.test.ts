@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http2'
 import t from 'tap'
+import type { Metadata } from '../../../../src/call/call.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
-import type { Metadata } from '../../../../src/proto/call.ts'
 import { readStatus, writeMetadata, writeStatus } from '../../../../src/proto/grpc/headers.ts'
 import {
   encodeStatusText,

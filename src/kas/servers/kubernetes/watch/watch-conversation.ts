@@ -1,9 +1,9 @@
 import type { WebSocket } from 'ws'
+import type { Reply } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Reply } from '../../../../proto/call.ts'
 import type { Impersonation } from '../../../directory/directory.ts'
-import { errorAnswer, type FailedAt } from '../error-answer.ts'
-import type { KubernetesLimits } from '../kubernetes-limits.ts'
+import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
+import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
 import { PartialBytes } from './partial-bytes.ts'
 import { readWatch } from './read-watch.ts'
 import {

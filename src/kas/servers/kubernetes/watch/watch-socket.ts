@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../../../lib/clock.ts'
-import type { KubernetesLimits } from '../kubernetes-limits.ts'
+import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 
 /** bytes of a closing reason that fit into its frame (RFC 6455, 5.5) */
 const maxReasonBytes = 123

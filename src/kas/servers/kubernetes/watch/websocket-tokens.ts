@@ -1,9 +1,9 @@
 import { hkdfSync } from 'node:crypto'
 import { EncryptJWT, jwtDecrypt } from 'jose'
+import type { AgentId } from '../../../../call/call.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { AgentId } from '../../../../proto/call.ts'
-import type { Credentials } from '../credentials.ts'
+import type { Credentials } from '../access/credentials.ts'
 
 /** A browser opens its WebSocket at once; clocks of replicas may differ by some of it. ms */
 export const tokenLifeMs = 60_000

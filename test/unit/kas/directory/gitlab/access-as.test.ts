@@ -1,8 +1,8 @@
 import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import { type JobAgents, jobGrantOf } from '../../../../../src/kas/directory/gitlab/job-agents.ts'
 import { userGrantOf } from '../../../../../src/kas/directory/gitlab/user-access.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
 
 const job = (configuration: unknown): JobAgents => ({
   allowed_agents: [

@@ -5,8 +5,8 @@ import {
   UnknownCredentials,
   type UnknownCredentialsOptions,
 } from '../../../../../src/kas/directory/gitlab/unknown-credentials.ts'
-import { tokenHash } from '../../../../../src/kas/directory/token-hash.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
+import { tokenHash } from '../../../../../src/lib/token-hash.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const status = (code: number, told?: string) =>

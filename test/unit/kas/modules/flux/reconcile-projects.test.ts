@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
+import type { AgentId, Metadata } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/directory/directory.ts'
 import { type Push, RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
 import {
@@ -7,7 +8,6 @@ import {
   reconcileProjectsHandler,
 } from '../../../../../src/kas/modules/flux/reconcile-projects.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import type { AgentId, Metadata } from '../../../../../src/proto/call.ts'
 import {
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,

@@ -1,7 +1,7 @@
 import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import { AgentTurns } from '../../../../../src/kas/modules/gitlab-access/agent-turns.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const [a, b] = [1n as AgentId, 2n as AgentId]

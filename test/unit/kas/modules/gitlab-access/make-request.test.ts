@@ -1,6 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { anyPack } from '@bufbuild/protobuf/wkt'
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/directory/directory.ts'
 import {
   type MakeRequestComponents,
@@ -9,7 +10,6 @@ import {
 } from '../../../../../src/kas/modules/gitlab-access/make-request.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
 import { HeaderExtraSchema } from '../../../../../src/proto/gen/gitlab_access_pb.ts'
 import { HttpRequestSchema, HttpResponseSchema } from '../../../../../src/proto/gen/grpctool_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'

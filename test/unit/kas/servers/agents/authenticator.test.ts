@@ -1,12 +1,12 @@
 import { EventEmitter, on } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/directory/directory.ts'
 import { Authenticator } from '../../../../../src/kas/servers/agents/authenticator.ts'
 import { CallCounts } from '../../../../../src/kas/servers/agents/call-counts.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
 
 const agent: Agent = { id: 1n as AgentId, name: 'a', project: { id: 1n, path: 'p' } }
 const away = () => new KasError({ code: 'DIRECTORY_UNAVAILABLE' })

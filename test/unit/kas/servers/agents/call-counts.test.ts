@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CallCountReports } from '../../../../../src/kas/call-count-reports.ts'
+import { CallCountReports } from '../../../../../src/kas/servers/agents/call-count-reports.ts'
 import { CallCounts, type MinuteCounts } from '../../../../../src/kas/servers/agents/call-counts.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 

@@ -1,9 +1,9 @@
 import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/directory/directory.ts'
 import { DirectoryPolls } from '../../../../../src/kas/servers/agents/directory-polls.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
 
 const agent: Agent = { id: 1n as AgentId, name: 'a', project: { id: 1n, path: 'p' } }
 const away = new KasError({ code: 'DIRECTORY_UNAVAILABLE' })

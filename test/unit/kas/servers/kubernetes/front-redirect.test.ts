@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
-import type { Reach } from '../../../../../src/kas/router/replica-link.ts'
-import type { Way } from '../../../../../src/kas/router/replicas.ts'
+import type { AgentId } from '../../../../../src/call/call.ts'
+import type { Reach } from '../../../../../src/kas/replicas/link.ts'
+import type { Way } from '../../../../../src/kas/replicas/links.ts'
 import { FrontRedirect, frontRedirect } from '../../../../../src/kas/servers/kubernetes/front-redirect.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import type { InstanceId, Row } from '../../../../../src/membership/membership.ts'
-import type { AgentId } from '../../../../../src/proto/call.ts'
 
 const secret = Buffer.alloc(32, 1).toString('base64')
 const said = { headers: { 'gitlab-kas-accel': secret } }

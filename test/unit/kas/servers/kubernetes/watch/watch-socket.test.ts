@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 import t from 'tap'
 import type { WebSocket } from 'ws'
-import { defaultKubernetesLimits } from '../../../../../../src/kas/servers/kubernetes/kubernetes-limits.ts'
+import { defaultKubernetesLimits } from '../../../../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { WatchSocket } from '../../../../../../src/kas/servers/kubernetes/watch/watch-socket.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 

@@ -1,0 +1,172 @@
+import { readFileSync } from 'node:fs'
+import type { LogLevel } from '../../lib/log.ts'
+import { WatchedFile } from '../../lib/watched-file.ts'
+import type { KubeconfigFlags } from '../cluster/kubeconfig.ts'
+import { type KasAddress, parseKasAddress } from '../tunnels/kas-address.ts'
+import { type Flags, UsageError } from './flags.ts'
+import { readTracing, type TracingSettings } from './tracing.ts'
+
+export interface Config {
+  readonly kas: {
+    readonly address: KasAddress
+    readonly caFile?: string
+    readonly serverName?: string
+    readonly skipVerify: boolean
+    readonly headers: readonly (readonly [name: string, value: string])[]
+    /** hosts at which replicas of kas may be, besides what is below that of the address */
+    readonly allowHome: readonly string[]
+  }
+  /** the agent's token as it is now */
+  readonly token: () => string
+  readonly pod: { readonly namespace: string; readonly name: string }
+  readonly observability: {
+    readonly listen: ListenAddress
+    readonly certificate?: { readonly certificateFile: string; readonly keyFile: string }
+  }
+  /** absent: nothing is traced */
+  readonly tracing?: TracingSettings
+  readonly cluster: KubeconfigFlags
+  readonly logLevel: LogLevel
+  /** for proxies, KUBECONFIG and the pod's service account */
+  readonly env: NodeJS.ProcessEnv
+}
+
+/** As node:net's listen takes it. */
+type ListenAddress = { readonly host?: string; readonly port: number } | { readonly path: string }
+
+const defaultObservabilityAddress = ':8080'
+const logLevels: readonly string[] = ['debug', 'info', 'warn', 'error']
+
+/** @throws UsageError that says what to change */
+export function readConfig(flags: Flags, env: NodeJS.ProcessEnv): Config {
+  const logLevel = env.LOG_LEVEL || 'info'
+  if (!logLevels.includes(logLevel))
+    throw new UsageError(`LOG_LEVEL is "${logLevel}", allowed: ${logLevels.join(', ')}`)
+  const tracing = readTracing(env)
+  return {
+    kas: readKas(flags),
+    token: readToken(flags, env),
+    pod: { namespace: required(env, 'POD_NAMESPACE'), name: required(env, 'POD_NAME') },
+    observability: readObservability(flags),
+    ...(tracing ? { tracing } : {}),
+    cluster: readCluster(flags),
+    logLevel: logLevel as LogLevel,
+    env,
+  }
+}
+
+function readKas(flags: Flags): Config['kas'] {
+  const text = flags['kas-address']
+  if (!text) throw new UsageError('--kas-address is missing, such as wss://kas.example.com/-/kubernetes-agent/')
+  const caFile = flags['kas-ca-cert-file'] ?? flags['ca-cert-file']
+  const serverName = flags['kas-tls-server-name']
+  if (caFile) readable(caFile, '--kas-ca-cert-file')
+  try {
+    return {
+      address: parseKasAddress(text),
+      ...(caFile ? { caFile } : {}),
+      ...(serverName ? { serverName } : {}),
+      skipVerify: flags['kas-insecure-skip-tls-verify'] ?? false,
+      headers: (flags['kas-header'] ?? []).map(readHeader),
+      allowHome: (flags['kas-allow-home'] ?? []).map(readHost),
+    }
+  } catch (error) {
+    throw new UsageError((error as Error).message, { cause: error })
+  }
+}
+
+/** The value may be a secret, so that it is not shown. */
+function readHeader(text: string): readonly [string, string] {
+  const [, name, value] = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+)\s*:\s*(.*?)\s*$/.exec(text) ?? []
+  if (name === undefined || value === undefined || /[^\t\x20-\x7e\x80-\xff]/.test(value)) {
+    throw new Error('--kas-header must be "Name: value"')
+  }
+  return [name, value]
+}
+
+function readHost(text: string): string {
+  const host = text.toLowerCase()
+  if (!/^[0-9a-z]([-.0-9a-z]*[0-9a-z])?$/.test(host))
+    throw new Error(`--kas-allow-home "${text}": expected a host name`)
+  return host
+}
+
+function readToken(flags: Flags, env: NodeJS.ProcessEnv): () => string {
+  const path = flags['token-file']
+  const text = env.AGENTK_TOKEN
+  if (path && text) throw new UsageError('--token-file and AGENTK_TOKEN are both set: set one of them')
+  if (path) {
+    readable(path, '--token-file')
+    const file = new WatchedFile(path)
+    return () => file.text().replace(/\r?\n$/, '')
+  }
+  if (!text) throw new UsageError('the agent token is missing: set --token-file or AGENTK_TOKEN')
+  return () => text
+}
+
+function readObservability(flags: Flags): Config['observability'] {
+  const network = flags['observability-listen-network'] ?? 'tcp'
+  const address = flags['observability-listen-address'] ?? defaultObservabilityAddress
+  const certificateFile = flags['observability-cert-file']
+  const keyFile = flags['observability-key-file']
+  if (!certificateFile !== !keyFile) {
+    throw new UsageError('--observability-cert-file and --observability-key-file go together')
+  }
+  const certificate = certificateFile && keyFile ? { certificate: { certificateFile, keyFile } } : {}
+  return { listen: readListenAddress(network, address), ...certificate }
+}
+
+/** `:8080`, `127.0.0.1:8080`, `[::1]:8080`, or a path for `unix`. */
+export function readListenAddress(network: string, address: string): ListenAddress {
+  if (network === 'unix') return { path: address }
+  if (!['tcp', 'tcp4', 'tcp6'].includes(network)) {
+    throw new UsageError(`--observability-listen-network is "${network}", allowed: tcp, tcp4, tcp6, unix`)
+  }
+  const [, host = '', port = ''] = /^(.*):(\d{1,5})$/.exec(address) ?? []
+  if (!port || Number(port) > 65_535) {
+    throw new UsageError(`--observability-listen-address is "${address}", expected host:port`)
+  }
+  const bare = host.replace(/^\[|\]$/g, '')
+  const any = { tcp: '', tcp4: '0.0.0.0', tcp6: '::' }[network] as string
+  return bare || any ? { host: bare || any, port: Number(port) } : { port: Number(port) }
+}
+
+function readCluster(flags: Flags): KubeconfigFlags {
+  const { kubeconfig, context, cluster, user, server, token, namespace, as } = flags
+  const named = {
+    kubeconfig,
+    context,
+    cluster,
+    user,
+    server,
+    token,
+    namespace,
+    as,
+    certificateAuthority: flags['certificate-authority'],
+    clientCertificate: flags['client-certificate'],
+    clientKey: flags['client-key'],
+    insecureSkipTlsVerify: flags['insecure-skip-tls-verify'],
+    tlsServerName: flags['tls-server-name'],
+    asGroup: flags['as-group'],
+    asUid: flags['as-uid'],
+  }
+  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
+}
+
+function required(env: NodeJS.ProcessEnv, name: string): string {
+  const value = env[name]
+  if (!value) {
+    const field = name === 'POD_NAME' ? 'metadata.name' : 'metadata.namespace'
+    const advice = `in a pod's manifest set it by valueFrom: { fieldRef: { fieldPath: ${field} } }, elsewhere to any name`
+    throw new UsageError(`${name} is not set in the environment: ${advice}`)
+  }
+  return value
+}
+
+function readable(path: string, flag: string): void {
+  try {
+    readFileSync(path)
+  } catch (error) {
+    throw new UsageError(`${flag} ${path} cannot be read: ${(error as Error).message}`, { cause: error })
+  }
+}

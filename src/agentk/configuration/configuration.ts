@@ -1,0 +1,154 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { Metadata } from '../../call/call.ts'
+import { Advice } from '../../lib/advice.ts'
+import { Backoff } from '../../lib/backoff.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import {
+  ConfigurationRequestSchema,
+  type ConfigurationResponse,
+  ConfigurationResponseSchema,
+} from '../../proto/gen/agent_configuration_pb.ts'
+import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
+import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { nextStepOfRefusal } from '../tunnels/next-step.ts'
+
+export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
+/** How often our kas answers PINGs, in its response metadata (design 10). */
+const pingIntervalKey = 'kas-ping-interval-ms'
+const pingIntervalMs = { min: 1000, max: 55_000 }
+
+/** What our kas says of a configuration; it says fewer by itself. */
+const maxWarnings = 100
+
+/** Upstream's (wire-protocol 2.5). */
+const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
+
+export interface ConfigurationComponents {
+  readonly link: {
+    session(signal: AbortSignal): Promise<ClientSession>
+    pingEvery(session: ClientSession, intervalMs: number): void
+  }
+  readonly metadata: () => Metadata
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/**
+ * Keeps the configuration stream open and hands on what comes (wire-protocol 1.5 and 2.9). The agent's id and GitLab's
+ * address keep their first values: a configuration in which they change is logged and dropped.
+ */
+export class Configuration implements Service {
+  readonly #components: ConfigurationComponents
+  readonly #meta: AgentMeta
+  readonly #listeners: ((configuration: AgentConfiguration) => void)[] = []
+  readonly #stopping = new AbortController()
+  readonly #advice = new Advice()
+  #identity: { agentId: bigint; externalUrl: string } | undefined
+  #commitId = ''
+  #running: Promise<void> | undefined
+
+  /** @param options.meta - without kubernetes_version, which is sent empty here */
+  constructor(components: ConfigurationComponents, options: { meta: AgentMeta }) {
+    this.#components = components
+    this.#meta = create(AgentMetaSchema, { ...options.meta, kubernetesVersion: create(KubernetesVersionSchema) })
+  }
+
+  /** Calls `listener` with each configuration that is applied. */
+  onConfiguration(listener: (configuration: AgentConfiguration) => void): void {
+    this.#listeners.push(listener)
+  }
+
+  async start(): Promise<void> {
+    this.#running = this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { link, log } = this.#components
+    const { signal } = this.#stopping
+    const backoff = new Backoff(this.#components, backoffOptions)
+    while (!signal.aborted) {
+      try {
+        const session = await link.session(signal)
+        const error = await this.#follow(session)
+        // the end of a connection is no refusal: the next one is asked at once, as soon as it is there
+        if (!error || signal.aborted || session.draining) continue
+        if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) {
+          log.error({ error, ...this.#advice.fields(nextStepOfRefusal(error)) }, 'GetConfiguration failed')
+        }
+        await backoff.wait(signal)
+      } catch (error) {
+        if (!signal.aborted) log.error({ error }, 'The configuration stream failed')
+      }
+    }
+  }
+
+  /** Reads one stream to its end. @returns its error, undefined for OK */
+  async #follow(session: ClientSession): Promise<KasError | undefined> {
+    const { link, metadata } = this.#components
+    const { signal } = this.#stopping
+    const stream = session.open({ method: getConfigurationMethod, metadata: metadata(), signal })
+    const request = { commitId: this.#commitId, agentMeta: this.#meta, skipRegister: true }
+    void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
+    stream.end()
+    void stream.metadata.then((received) => {
+      const announced = Number(received[pingIntervalKey]?.[0])
+      if (announced >= pingIntervalMs.min && announced <= pingIntervalMs.max) link.pingEvery(session, announced)
+    })
+    for await (const message of stream.messages) {
+      const invalid = this.#accept(message)
+      if (!invalid) continue
+      stream.cancel(invalid)
+      return invalid
+    }
+    return (await stream.done).error
+  }
+
+  #accept(message: Uint8Array): KasError | undefined {
+    let response: ConfigurationResponse
+    try {
+      response = fromBinary(ConfigurationResponseSchema, message)
+    } catch (cause) {
+      return new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed ConfigurationResponse' }, { cause })
+    }
+    const { configuration, commitId, warning: warnings } = response
+    if (!configuration || !commitId) {
+      const detail = 'invalid server response: configuration and commit_id are required'
+      return new KasError({ code: 'INVALID_MESSAGE', detail })
+    }
+    if (this.#keepsIdentity(configuration)) {
+      this.#commitId = commitId
+      this.#advice.forget()
+      for (const warning of warnings.slice(0, maxWarnings)) {
+        this.#components.log.warn(
+          { commit_id: commitId, warning },
+          "The agent's configuration file has keys without effect",
+        )
+      }
+      for (const listener of this.#listeners) listener(configuration)
+    }
+    return undefined
+  }
+
+  #keepsIdentity({ agentId, gitlabExternalUrl: externalUrl }: AgentConfiguration): boolean {
+    this.#identity ??= { agentId, externalUrl }
+    const known = this.#identity
+    if (known.agentId === agentId && known.externalUrl === externalUrl) return true
+    const fields = {
+      agent_id: String(agentId),
+      known_agent_id: String(known.agentId),
+      gitlab_external_url: externalUrl,
+    }
+    this.#components.log.error(fields, 'Dropped a configuration: the agent id or the address of GitLab has changed')
+    return false
+  }
+}

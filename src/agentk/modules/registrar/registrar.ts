@@ -1,0 +1,166 @@
+import { create } from '@bufbuild/protobuf'
+import type { Metadata } from '../../../call/call.ts'
+import { Advice } from '../../../lib/advice.ts'
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { Code, KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
+import { positiveInt63 } from '../../../lib/positive-int63.ts'
+import type { Service } from '../../../lib/service.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import {
+  RegisterRequestSchema,
+  RegisterResponseSchema,
+  UnregisterRequestSchema,
+  UnregisterResponseSchema,
+} from '../../../proto/gen/agent_registrar_pb.ts'
+import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../../proto/gen/entity_pb.ts'
+import type { ClientSession } from '../../../proto/grpc/client-session.ts'
+import { callUnary } from '../../../proto/grpc/unary.ts'
+import type { KubernetesVersionInfo } from '../../cluster/kubernetes-version.ts'
+import { nextStepToApiServer } from '../../cluster/next-step.ts'
+
+export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
+export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Unregister'
+
+/** Upstream's (wire-protocol 1.6 and 2.5). */
+const intervalMs = 300_000
+const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
+const callTimeoutMs = 20_000
+/** Leaving waits this long for kas at the most. ms */
+const unregisterTimeoutMs = 2000
+
+export interface RegistrarComponents {
+  readonly link: {
+    readonly connected: boolean
+    session(signal: AbortSignal): Promise<ClientSession>
+    onSession(listener: () => void): void
+  }
+  /** what the cluster's /version says; throws if it cannot be asked */
+  readonly kubernetesVersion: (signal: AbortSignal) => Promise<KubernetesVersionInfo>
+  readonly metadata: () => Metadata
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/**
+ * Tells kas that this pod is here: every five minutes, and on each new connection, since another replica may have
+ * answered it. Leaving is told too.
+ */
+export class Registrar implements Service {
+  readonly #components: RegistrarComponents
+  readonly #meta: AgentMeta
+  readonly #server: URL
+  readonly #podId = positiveInt63()
+  readonly #stopping = new AbortController()
+  readonly #advice = new Advice()
+  #wake: (() => void) | undefined
+  #running: Promise<void> | undefined
+  /** kas knows of this pod */
+  #registered = false
+
+  /**
+   * @param options.meta - without kubernetes_version, which is asked for here
+   * @param options.server - the cluster's API server
+   */
+  constructor(components: RegistrarComponents, options: { meta: AgentMeta; server: URL }) {
+    this.#components = components
+    this.#meta = options.meta
+    this.#server = options.server
+  }
+
+  async start(): Promise<void> {
+    this.#components.link.onSession(() => this.#wake?.())
+    this.#running = this.#run()
+  }
+
+  /** Tells kas, if it is there to hear it. */
+  async leave(patience?: AbortSignal): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    await this.#running
+    if (!this.#registered) return
+    this.#registered = false
+    if (this.#components.link.connected) await this.#unregister(patience)
+  }
+
+  stop(patience?: AbortSignal): Promise<void> {
+    return this.leave(patience)
+  }
+
+  async #run(): Promise<void> {
+    const { log } = this.#components
+    const { signal } = this.#stopping
+    const backoff = new Backoff(this.#components, backoffOptions)
+    while (!signal.aborted) {
+      let waitMs = intervalMs
+      try {
+        await this.#register()
+        this.#registered = true
+      } catch (error) {
+        if (signal.aborted) break
+        log.error({ error }, failedText(error))
+        waitMs = backoff.next()
+      }
+      await this.#sleep(waitMs)
+    }
+  }
+
+  async #register(): Promise<void> {
+    const { link, metadata } = this.#components
+    const { signal } = this.#stopping
+    const agentMeta = await this.#fullMeta()
+    const session = await link.session(signal)
+    const request = create(RegisterRequestSchema, { agentMeta, podId: this.#podId })
+    const options = { method: registerMethod, metadata: metadata(), signal, timeoutMs: callTimeoutMs }
+    await callUnary(session, RegisterRequestSchema, RegisterResponseSchema, request, options)
+  }
+
+  async #unregister(patience?: AbortSignal): Promise<void> {
+    const { link, log, metadata } = this.#components
+    const timeout = AbortSignal.timeout(unregisterTimeoutMs)
+    const signal = patience ? AbortSignal.any([patience, timeout]) : timeout
+    try {
+      const session = await link.session(signal)
+      const request = create(UnregisterRequestSchema, { agentMeta: this.#meta, podId: this.#podId })
+      const options = { method: unregisterMethod, metadata: metadata(), signal }
+      await callUnary(session, UnregisterRequestSchema, UnregisterResponseSchema, request, options)
+    } catch (error) {
+      // kas before 17.4 does not know the method
+      if (KasError.from(error).grpcCode !== Code.UNIMPLEMENTED) log.warn({ error }, 'Failed to unregister agent pod')
+    }
+  }
+
+  /** A cluster that cannot say its version does not keep the pod from being seen. */
+  async #fullMeta(): Promise<AgentMeta> {
+    const { kubernetesVersion, log } = this.#components
+    try {
+      const { major, minor, gitVersion, platform } = await kubernetesVersion(this.#stopping.signal)
+      this.#advice.forget()
+      const version = create(KubernetesVersionSchema, { major, minor, gitVersion, platform })
+      return create(AgentMetaSchema, { ...this.#meta, kubernetesVersion: version })
+    } catch (error) {
+      const step = this.#advice.fields(nextStepToApiServer(error, this.#server))
+      if (!this.#stopping.signal.aborted) log.warn({ error, ...step }, 'Cannot read the version of the cluster')
+      return create(AgentMetaSchema, { ...this.#meta, kubernetesVersion: create(KubernetesVersionSchema) })
+    }
+  }
+
+  /** Until the time is over, a new connection is there, or we stop. */
+  async #sleep(ms: number): Promise<void> {
+    const woken = linkedController(this.#stopping.signal)
+    this.#wake = () => woken.abort()
+    await pause(ms, this.#components.clock, woken.signal)
+    this.#wake = undefined
+    woken.dispose()
+  }
+}
+
+/** The version is to blame for some of it only; `GetConfiguration failed` says what to do about a token. */
+function failedText(error: unknown): string {
+  const { grpcCode } = KasError.from(error)
+  const isRefused = grpcCode === Code.UNAUTHENTICATED || grpcCode === Code.PERMISSION_DENIED
+  const advice = isRefused ? '' : '. Please make sure the agent version matches the server version'
+  return `Failed to register agent pod${advice}`
+}

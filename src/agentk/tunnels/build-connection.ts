@@ -1,0 +1,56 @@
+import type { Metadata } from '../../call/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { BuildLane } from './kas-connection.ts'
+import { KasLink } from './kas-session.ts'
+import { TunnelPool } from './pool.ts'
+import type { Serve } from './serve.ts'
+import { dialKas, type TransportOptions } from './transport.ts'
+
+/** Asks the front for one replica (doc/agentk-placement.md). */
+const routeHeader = 'Gitlab-Kas-Route'
+
+export interface LaneBuilderComponents {
+  /** what is served: method name -> what serves it */
+  readonly methods: ReadonlyMap<string, Serve>
+  /** asked at each Connect */
+  readonly metadata: () => Metadata
+  readonly logs: { readonly link: Logger; readonly tunnels: Logger }
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface LaneBuilderOptions {
+  /** to `--kas-address` */
+  readonly transport: TransportOptions
+  /** name of this pod */
+  readonly pod: string
+}
+
+/**
+ * Builds connections to kas, with their tunnels: to the front, to one replica through it, or to a replica's own
+ * address.
+ */
+export function laneBuilder(components: LaneBuilderComponents, { transport, pod }: LaneBuilderOptions): BuildLane {
+  const { methods, logs, clock, random } = components
+  return ({ target, role, onMetadata, isReused, onOver }) => {
+    const address = target?.address ?? transport.address
+    // at an address of its own there is nobody to ask
+    const route = target && !target.address ? target.name : undefined
+    const headers = route === undefined ? transport.headers : [...transport.headers, [routeHeader, route] as const]
+    const dial = (signal: AbortSignal) => dialKas({ ...transport, address, headers }, signal)
+    const link = new KasLink(
+      { dial, log: logs.link, clock, random, ...(onOver ? { onOver } : {}) },
+      { address, userAgent: transport.userAgent },
+    )
+    const metadata = () => ({
+      ...components.metadata(),
+      ...(route === undefined || address.webSocket ? {} : { [routeHeader.toLowerCase()]: [route] }),
+      'kas-features': ['home,ping,reuse'],
+      'kas-pod': [pod],
+      'kas-role': [role()],
+    })
+    const parts = { link, methods, metadata, onMetadata, isReused, log: logs.tunnels, clock, random }
+    return { link, pool: new TunnelPool(parts) }
+  }
+}

@@ -1,0 +1,295 @@
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { FailedMoves } from './failed-moves.ts'
+import type { Hints, Place } from './hints.ts'
+import type { KasAddress } from './kas-address.ts'
+import { type BuildLane, Lane, type Role, type Target } from './kas-connection.ts'
+
+export interface LanesComponents {
+  readonly build: BuildLane
+  /** the address that kas has named, if agentk may go there */
+  readonly allowed: (address: string) => KasAddress | undefined
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+export interface LanesOptions {
+  /** a replica that has not told its name by then was not reached. ms */
+  readonly landMs: number
+  /** a move that did not come out where it should is not tried again for this long. ms */
+  readonly retryMs: number
+  /** a replica that did not answer, and any while there is no standby at all, is tried again after this long. ms */
+  readonly unansweredMs: number
+  /** a replica whose connection was lost is not gone back to before. ms */
+  readonly lostMs: number
+  /** idle tunnels that kas has not ended by then are cancelled. ms */
+  readonly drainMs: number
+}
+
+export const defaultLanes: LanesOptions = {
+  landMs: 10_000,
+  retryMs: 600_000,
+  unansweredMs: 60_000,
+  lostMs: 10_000,
+  drainMs: 5000,
+}
+
+/**
+ * The connections to kas: home, and a standby if kas names one. Without hints of kas there is home alone, wherever the
+ * front leads, as a stock agent has it. Moves are made before the old place is left (doc/agentk-placement.md).
+ */
+export class Lanes implements Service {
+  readonly #components: LanesComponents
+  readonly #options: LanesOptions
+  /** all that have not ended, those that are being left included */
+  readonly #all = new Set<Lane>()
+  readonly #onSession: ((session: ClientSession) => void)[] = []
+  readonly #stopping = new AbortController()
+  readonly #failed: FailedMoves
+  #home: Lane
+  #standby: Lane | undefined
+  #serving = false
+  #wanted: Hints | undefined
+  #again = false
+  #following: Promise<void> | undefined
+  /** by connections that are gone */
+  #servedBefore = 0
+
+  /**
+   * The tunnels of all connections: started and stopped apart from these, since what serves the calls stands between.
+   */
+  readonly tunnels: Service = {
+    start: async () => {
+      this.#serving = true
+      await Promise.all([...this.#all].map((lane) => lane.startTunnels()))
+    },
+    leave: async () => {
+      this.#stop()
+      await Promise.all([...this.#all].map(({ pool }) => pool.leave()))
+    },
+    stop: async (patience) => {
+      this.#stop()
+      await Promise.all([...this.#all].map(({ pool }) => pool.stop(patience)))
+    },
+  }
+
+  constructor(components: LanesComponents, options: LanesOptions = defaultLanes) {
+    this.#components = components
+    this.#options = options
+    this.#failed = new FailedMoves(components.clock, () => this.#look())
+    this.#home = this.#create('home')
+  }
+
+  get connected(): boolean {
+    return this.#home.link.connected
+  }
+
+  /** Names of the replicas, as far as they are known. */
+  get places(): { home: string | undefined; standby: string | undefined } {
+    return { home: this.#home.place, standby: this.#standby?.place }
+  }
+
+  get counts(): { idle: number; active: number; served: number } {
+    const sum = { idle: 0, active: 0, served: this.#servedBefore }
+    for (const { pool } of this.#all) {
+      sum.idle += pool.counts.idle
+      sum.active += pool.counts.active
+      sum.served += pool.counts.served
+    }
+    return sum
+  }
+
+  /** Home's connection, waiting for it. @throws the signal's reason, or that of stopping */
+  async session(signal: AbortSignal): Promise<ClientSession> {
+    for (;;) {
+      const home = this.#home
+      try {
+        return await home.link.session(signal)
+      } catch (error) {
+        if (signal.aborted || home === this.#home) throw error
+      }
+    }
+  }
+
+  /** Calls `listener` with each connection that is home's from now on. */
+  onSession(listener: (session: ClientSession) => void): void {
+    this.#onSession.push(listener)
+  }
+
+  pingEvery(session: ClientSession, intervalMs: number): void {
+    for (const { link } of this.#all) link.pingEvery(session, intervalMs)
+  }
+
+  async start(): Promise<void> {
+    await this.#home.link.start()
+  }
+
+  async stop(patience?: AbortSignal): Promise<void> {
+    this.#stop()
+    await Promise.all([...this.#all].map(({ link }) => link.stop(patience)))
+    await this.#following
+  }
+
+  #stop(): void {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    this.#failed.clear()
+  }
+
+  #create(role: Role, target?: Target): Lane {
+    const events = {
+      connected: (lane: Lane, session: ClientSession) => this.#connected(lane, session),
+      heard: (lane: Lane, hints: Hints) => this.#heard(lane, hints),
+      over: (lane: Lane) => this.#over(lane),
+    }
+    const lane = new Lane({ build: this.#components.build, events }, { role, ...(target ? { target } : {}) })
+    this.#all.add(lane)
+    return lane
+  }
+
+  #connected(lane: Lane, session: ClientSession): void {
+    if (lane !== this.#home) return
+    for (const listener of this.#onSession) listener(session)
+  }
+
+  #heard(lane: Lane, hints: Hints): void {
+    if (lane !== this.#home && lane !== this.#standby) return
+    if (lane === this.#home || !this.#home.link.connected) this.#wanted = hints
+    this.#look()
+  }
+
+  #over(lane: Lane): void {
+    if (this.#stopping.signal.aborted || (lane !== this.#home && lane !== this.#standby)) return
+    if (lane.target) {
+      for (const role of ['home', 'standby'] as const) this.#avoid(role, lane.target.name, this.#options.lostMs)
+    }
+    if (lane === this.#home) {
+      this.#home = this.#create('home')
+      this.#begin(this.#home)
+    } else this.#standby = undefined
+    this.#retire(lane)
+  }
+
+  #begin(lane: Lane): void {
+    void lane.link.start()
+    if (this.#serving) void lane.startTunnels()
+  }
+
+  #retire(lane: Lane): void {
+    const { clock } = this.#components
+    void lane.retire(this.#options.drainMs, clock).then(() => {
+      this.#servedBefore += lane.pool.counts.served
+      this.#all.delete(lane)
+    })
+  }
+
+  /** Goes where kas wants it, one step after another. */
+  #look(): void {
+    this.#again = true
+    if (this.#stopping.signal.aborted) return
+    this.#following ??= this.#follow().finally(() => {
+      this.#following = undefined
+      if (this.#again) this.#look()
+    })
+  }
+
+  async #follow(): Promise<void> {
+    while (this.#again && !this.#stopping.signal.aborted) {
+      this.#again = false
+      if (this.#wanted?.home) await this.#goHome(this.#wanted.home)
+      if (!this.#stopping.signal.aborted) await this.#keepStandby(this.#secondPlace())
+    }
+  }
+
+  /** Where home could not be reached, and its standby is home meanwhile, the two are the other way round. */
+  #secondPlace(): Place | undefined {
+    const { home, standby } = this.#wanted ?? {}
+    return standby && standby.name === this.#home.place ? home : standby
+  }
+
+  async #goHome(place: Place): Promise<void> {
+    if (place.name === this.#home.place) return
+    if (this.#standby?.place === place.name) {
+      this.#settle(this.#standby)
+      return
+    }
+    if (this.#failed.has(`home ${place.name}`)) return
+    const lane = await this.#open('home', place)
+    if (lane.place === place.name) {
+      this.#settle(lane)
+      return
+    }
+    const { retryMs, unansweredMs } = this.#options
+    this.#avoid('home', place.name, lane.place === undefined ? unansweredMs : retryMs)
+    this.#retire(lane)
+  }
+
+  /** `lane`, which has landed, is home from now on. The old home may be just what the standby should be. */
+  #settle(lane: Lane): void {
+    const old = this.#home
+    this.#components.log.info({ replica: lane.place, from: old.place }, 'Moved to another replica of kas')
+    this.#home = lane
+    lane.role = 'home'
+    if (this.#standby === lane) this.#standby = undefined
+    else this.#wanted = lane.hints // the newest; a standby may have heard its own long ago
+    if (old.link.connected && old.place !== undefined && old.place === this.#wanted?.standby?.name) {
+      if (this.#standby) this.#retire(this.#standby)
+      this.#standby = old
+      old.role = 'standby'
+    } else this.#retire(old)
+    lane.link.session(this.#stopping.signal).then(
+      (session) => this.#connected(lane, session),
+      () => undefined, // it went again: the next one is told
+    )
+  }
+
+  async #keepStandby(place: Place | undefined): Promise<void> {
+    const current = this.#standby
+    if (current && (!place || (current.place !== undefined && current.place === this.#home.place))) {
+      this.#standby = undefined
+      this.#retire(current)
+    }
+    if (!place || place.name === this.#home.place || this.#standby?.place === place.name) return
+    if (this.#failed.has(`standby ${place.name}`)) return
+    const lane = await this.#open('standby', place)
+    const old = this.#standby
+    const landed = lane.place
+    // any replica but home is better than none
+    if (landed !== undefined && landed !== this.#home.place && (landed === place.name || !old)) {
+      this.#standby = lane
+      this.#again = true
+      if (old) this.#retire(old)
+    } else this.#retire(lane)
+    const { retryMs, unansweredMs } = this.#options
+    if (landed !== place.name) this.#avoid('standby', place.name, this.#standby ? retryMs : unansweredMs)
+  }
+
+  #avoid(role: Role, name: string, ms: number): void {
+    if (!this.#stopping.signal.aborted) this.#failed.add(`${role} ${name}`, ms)
+  }
+
+  /** @returns a fresh lane once it has landed; its place is undefined if it has not */
+  async #open(role: Role, place: Place): Promise<Lane> {
+    const { clock, log } = this.#components
+    const lane = this.#create(role, this.#target(place))
+    this.#begin(lane)
+    await lane.landing(this.#options.landMs, clock, this.#stopping.signal)
+    const fields = { replica: place.name, reached: lane.place, role }
+    if (lane.place !== place.name) log.info(fields, 'A replica that kas has named was not reached')
+    return lane
+  }
+
+  #target({ name, address }: Place): Target {
+    if (address === undefined) return { name }
+    const allowed = this.#components.allowed(address)
+    if (allowed) return { name, address: allowed }
+    const advice = 'Its host must be below that of --kas-address, or named by --kas-allow-home, its scheme as strong'
+    this.#components.log.warn(
+      { replica: name, net_address: address },
+      `The address of a replica is not used. ${advice}`,
+    )
+    return { name }
+  }
+}

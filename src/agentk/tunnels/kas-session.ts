@@ -1,0 +1,229 @@
+import type { Duplex } from 'node:stream'
+import { Advice } from '../../lib/advice.ts'
+import { Backoff } from '../../lib/backoff.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import { pause } from '../../lib/pause.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
+import { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { KasAddress } from './kas-address.ts'
+import { KeepAlive, stockTimes } from './keep-alive.ts'
+import { nextStepToKas, nothingSaid } from './next-step.ts'
+
+/** gRPC's connection back-off. */
+const reconnect = {
+  firstMs: 1000,
+  maxMs: 120_000,
+  factor: 1.6,
+  jitter: 0.2,
+  around: true,
+  resetMs: Number.POSITIVE_INFINITY,
+}
+/** A connection that ends sooner than this counts as a failed attempt. */
+const shortLifeMs = 1000
+/** The head of an HTTP/2 frame: who ends a connection with less has not spoken HTTP/2. */
+const frameHeadBytes = 9
+/** kas says its SETTINGS at once: without a byte by then it is frozen, though its machine took the connection. */
+const firstBytesMs = 10_000
+/**
+ * nginx before 1.23 keeps the head of an answer to itself, by TLS, until more is said on the connection (its ticket 1743):
+ * that is all that kas says on the one idle tunnel of a standby. nginx' answer to a PING brings it out. One alone is no
+ * flood to any kas.
+ */
+const firstPingMs = 1000
+
+const endedInSilence = new KasError({ code: 'UNREACHABLE', detail: nothingSaid })
+
+export interface KasLinkComponents {
+  /** a connected duplex that carries HTTP/2 */
+  readonly dial: (signal: AbortSignal) => Promise<Duplex>
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+  /**
+   * Given: a dial that fails and a connection that is lost end this link, which is told here once; another way is the
+   * caller's choice. Absent: it is dialled again for ever.
+   */
+  readonly onOver?: () => void
+}
+
+export interface KasLinkOptions {
+  readonly address: KasAddress
+  readonly userAgent: string
+}
+
+/**
+ * The one HTTP/2 connection to kas that all calls of this process share. Lost, it is dialled again with gRPC's
+ * back-off; told to leave by GOAWAY, a fresh one is dialled while the calls on the old one end.
+ */
+export class KasLink implements Service {
+  readonly #components: KasLinkComponents
+  readonly #options: KasLinkOptions
+  readonly #stopping = new AbortController()
+  readonly #sessions = new Map<ClientSession, KeepAlive>()
+  readonly #onSession: ((session: ClientSession) => void)[] = []
+  readonly #backoff: Backoff
+  readonly #advice = new Advice()
+  #current: ClientSession | undefined
+  #connecting: Promise<ClientSession> | undefined
+  #over = false
+
+  constructor(components: KasLinkComponents, options: KasLinkOptions) {
+    this.#components = components
+    this.#options = options
+    this.#backoff = new Backoff(components, reconnect)
+  }
+
+  get connected(): boolean {
+    return this.#current !== undefined
+  }
+
+  /** Calls `listener` with each new connection. */
+  onSession(listener: (session: ClientSession) => void): void {
+    this.#onSession.push(listener)
+  }
+
+  /** The connection to open calls on, waiting for it. @throws the signal's reason */
+  async session(signal: AbortSignal): Promise<ClientSession> {
+    if (this.#current && !this.#current.draining) return this.#current
+    try {
+      if (!this.#over) return await abortable(this.#connect(), signal)
+    } catch (error) {
+      if (signal.aborted || !this.#over) throw error
+    }
+    // the owner of this link, who has been told, stops it; nobody is asked again and again meanwhile
+    return abortable(new Promise<never>(() => undefined), AbortSignal.any([signal, this.#stopping.signal]))
+  }
+
+  /** kas has announced that it answers PINGs this often (design 10). */
+  pingEvery(session: ClientSession, intervalMs: number): void {
+    this.#sessions.get(session)?.start({ intervalMs, answerMs: intervalMs })
+  }
+
+  async start(): Promise<void> {
+    this.#connect().catch(() => undefined) // only stopping rejects it
+  }
+
+  /** Lets running calls end until `patience` aborts, then ends every connection. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    const sessions = [...this.#sessions.keys()]
+    for (const session of sessions) session.close()
+    const closed = Promise.all(sessions.map((session) => session.closed))
+    if (patience) await abortable(closed, patience).catch(() => undefined)
+    for (const session of sessions) session.destroy()
+    await closed
+    await this.#connecting?.catch(() => undefined) // a dial that was in progress
+  }
+
+  #connect(waitMs = 0): Promise<ClientSession> {
+    this.#connecting ??= this.#dialUntilConnected(waitMs).finally(() => {
+      this.#connecting = undefined
+    })
+    return this.#connecting
+  }
+
+  /** @throws the reason of stopping, only that */
+  async #dialUntilConnected(firstWaitMs: number): Promise<ClientSession> {
+    const { clock, log } = this.#components
+    const { signal } = this.#stopping
+    if (firstWaitMs > 0) await pause(firstWaitMs, clock, signal)
+    for (;;) {
+      try {
+        return await this.#dial(signal)
+      } catch (error) {
+        signal.throwIfAborted()
+        if (this.#components.onOver) {
+          log.info({ error, net_address: this.#options.address.authority }, 'Cannot connect to a replica of kas')
+          this.#end()
+          throw error
+        }
+        const waitMs = Math.round(this.#backoff.next())
+        log.warn(
+          { error, net_address: this.#options.address.authority, wait_ms: waitMs, ...this.#advise(error) },
+          'Cannot connect to kas, trying again',
+        )
+        await pause(waitMs, clock, signal)
+        signal.throwIfAborted()
+      }
+    }
+  }
+
+  async #dial(signal: AbortSignal): Promise<ClientSession> {
+    signal.throwIfAborted()
+    const duplex = await this.#components.dial(signal)
+    if (!signal.aborted) return this.#adopt(duplex)
+    duplex.destroy()
+    throw signal.reason
+  }
+
+  #adopt(duplex: Duplex): ClientSession {
+    const { clock, log } = this.#components
+    const { address, userAgent } = this.#options
+    const { authority } = address
+    const bornAt = clock.now()
+    const session = ClientSession.over(duplex, {
+      authority,
+      // inside a WebSocket HTTP/2 is in the clear, whatever is around it
+      scheme: address.scheme === 'grpcs' ? 'https' : 'http',
+      userAgent,
+      onError: (error) =>
+        log.warn({ error, net_address: authority, ...this.#advise(error) }, 'The connection to kas failed'),
+    })
+    const keepAlive = new KeepAlive(session, { times: stockTimes, clock })
+    this.#sessions.set(session, keepAlive)
+    this.#current = session
+    keepAlive.start()
+    const silent = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
+    const spoken = clock.after(firstPingMs, () => {
+      session.ping().catch(() => undefined) // it ended: told by `closed`
+    })
+    session.onDraining(() => this.#leave(session, clock.now() - bornAt))
+    void session.closed.then(() => {
+      silent()
+      spoken()
+      keepAlive.stop()
+      this.#sessions.delete(session)
+    })
+    log.info({ net_address: authority }, 'Connected to kas')
+    for (const listener of this.#onSession) listener(session)
+    return session
+  }
+
+  /** GOAWAY came, or the connection ended. */
+  #leave(session: ClientSession, livedMs: number): void {
+    if (this.#current !== session) return
+    this.#current = undefined
+    session.close() // it ends with its last call
+    if (this.#stopping.signal.aborted) return
+    if (this.#components.onOver && session.destroyed) {
+      this.#end()
+      return
+    }
+    const { log } = this.#components
+    const isShort = livedMs < shortLifeMs
+    const advice: { next_step?: string } =
+      isShort && session.bytesRead < frameHeadBytes ? this.#advise(endedInSilence) : {}
+    const fields = { net_address: this.#options.address.authority, ...advice }
+    log[advice.next_step ? 'warn' : 'info'](fields, 'Leaving a connection to kas, opening another')
+    if (!isShort) {
+      this.#backoff.reset()
+      this.#advice.forget()
+    }
+    const waitMs = !isShort ? 0 : Math.round(this.#backoff.next())
+    this.#connect(waitMs).catch(() => undefined) // only stopping rejects it
+  }
+
+  #advise(error: unknown): { readonly next_step?: string } {
+    return this.#advice.fields(nextStepToKas(error, this.#options.address))
+  }
+
+  /** Nothing more is dialled. */
+  #end(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#components.onOver?.()
+  }
+}

@@ -1,0 +1,23 @@
+import type { Call, Reply } from '../../call/call.ts'
+
+/** A message in pieces: a large payload is sent from where it lies, not copied behind its head. */
+export class SplitMessage {
+  readonly head: Uint8Array
+  /** at least one */
+  readonly payload: readonly Uint8Array[]
+  /** of head and payload together */
+  readonly length: number
+
+  constructor(head: Uint8Array, payload: readonly Uint8Array[], payloadBytes: number) {
+    this.head = head
+    this.payload = payload
+    this.length = head.length + payloadBytes
+  }
+}
+
+export interface ServeReply extends Omit<Reply, 'messages'> {
+  readonly messages: AsyncIterable<Uint8Array | SplitMessage>
+}
+
+/** What serves a method here. Every Forward is one; a module that moves many bytes may split its messages. */
+export type Serve = (call: Call) => Promise<ServeReply>

@@ -1,0 +1,108 @@
+import { Code, KasError } from '../lib/errors.ts'
+import {
+  agentAttributes,
+  failureOf,
+  isRpcFailure,
+  rpcMethodAttributes,
+  rpcStatusAttributes,
+} from '../lib/tracing/attributes.ts'
+import { withTraceHeaders } from '../lib/tracing/trace-context.ts'
+import type { Span, SpanAttributes, Tracer } from '../lib/tracing/tracer.ts'
+import type { ServerStream } from '../proto/grpc/server-session.ts'
+import type { Call, Metadata } from './call.ts'
+
+/** Spans of gRPC calls. A call's metadata says of which span it is part: each stage puts its own in that place. */
+
+export interface RpcSpanInit {
+  readonly kind: 'server' | 'client'
+  /** `/package.Service/Method` */
+  readonly method: string
+  /** false: it is told as one of those that nobody knows */
+  readonly isKnown?: boolean
+  /** of the caller, or of the call on its way */
+  readonly parent?: Metadata
+  /** of a caller that nobody knows: named, but neither its trace nor its sampling is taken over */
+  readonly link?: Metadata
+  readonly attributes?: SpanAttributes
+}
+
+/** The span of one call. */
+export class RpcSpan {
+  readonly #kind: 'server' | 'client'
+  readonly #span: Span
+
+  constructor(tracer: Tracer, { kind, method, isKnown = true, parent, link, attributes }: RpcSpanInit) {
+    this.#kind = kind
+    const { name, attributes: own } = rpcMethodAttributes(method, isKnown)
+    this.#span = tracer.begin(name, { kind, parent, link, attributes: { ...own, ...attributes } })
+  }
+
+  get span(): Span {
+    return this.#span
+  }
+
+  get traceId(): string {
+    return this.#span.traceId
+  }
+
+  calls(agentId: bigint): void {
+    this.#span.set(agentAttributes(agentId))
+  }
+
+  /** `metadata` for whoever has the call next. */
+  metadata(metadata: Metadata): Metadata {
+    return withTraceHeaders(metadata, this.#span.headers)
+  }
+
+  /** `call` for whoever has it next. */
+  call({ agentId, method, metadata, messages, safety, signal }: Call): Call {
+    return { agentId, method, metadata: this.metadata(metadata), messages, safety, signal }
+  }
+
+  /** @param error - absent: OK */
+  end(error?: KasError): void {
+    const code = error?.grpcCode ?? Code.OK
+    this.#span.set(rpcStatusAttributes(code))
+    this.#span.end(error && isRpcFailure(this.#kind, code) ? failureOf(error) : undefined)
+  }
+}
+
+/** Serves `stream` as a span of its own. */
+export async function traceHandler<T>(
+  tracer: Tracer,
+  { method, metadata }: Pick<ServerStream, 'method' | 'metadata'>,
+  work: (span: RpcSpan) => Promise<T>,
+): Promise<T> {
+  const span = new RpcSpan(tracer, { kind: 'server', method, parent: metadata })
+  try {
+    const result = await tracer.within(span.span, () => work(span))
+    span.end()
+    return result
+  } catch (error) {
+    span.end(KasError.from(error))
+    throw error
+  }
+}
+
+/** What came for one of our methods, and who made it. */
+export interface Admission<A, T> {
+  /** who calls, or throws */
+  readonly admit: () => Promise<A>
+  readonly serve: (caller: A, span: RpcSpan) => Promise<T>
+}
+
+/** As `traceHandler`, once it is known who calls; of a caller that is not let in the span begins a trace of its own. */
+export async function traceAdmitted<A, T>(
+  tracer: Tracer,
+  stream: Pick<ServerStream, 'method' | 'metadata'>,
+  { admit, serve }: Admission<A, T>,
+): Promise<T> {
+  let caller: A
+  try {
+    caller = await admit()
+  } catch (error) {
+    new RpcSpan(tracer, { kind: 'server', method: stream.method, link: stream.metadata }).end(KasError.from(error))
+    throw error
+  }
+  return await traceHandler(tracer, stream, (span) => serve(caller, span))
+}

@@ -1,0 +1,229 @@
+import { fromJson, type JsonValue } from '@bufbuild/protobuf'
+import { type ConfigWarning, parseConfig } from '../../lib/config.ts'
+import { KasError } from '../../lib/errors.ts'
+import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
+import type { Impersonation } from '../directory/directory.ts'
+import { type AgentConfigurationTree, agentConfigurationSchema, type CiAccessTree } from './agent-config-schema.ts'
+
+export type CiAccessAs =
+  | { readonly as: 'agent' }
+  | { readonly as: 'ci_job' }
+  | { readonly as: 'impersonate'; readonly impersonate: Impersonation }
+  | { readonly as: 'unknown'; readonly found: string }
+
+/** One entry of `ci_access`. */
+export interface CiAccessEntry {
+  readonly accessAs: CiAccessAs
+  /** patterns with `*`; empty: any job */
+  readonly environments: readonly string[]
+  readonly defaultNamespace: string
+  /** why the entry grants nothing although it names a job's project: kas cannot tell what else it demands */
+  readonly refusal?: string
+}
+
+export interface UserAccess {
+  readonly accessAs: { readonly as: 'agent' | 'user' | 'none' } | { readonly as: 'unknown'; readonly found: string }
+  /** paths in lower case, in their order */
+  readonly projects: readonly string[]
+  readonly groups: readonly string[]
+}
+
+/** What an agent's configuration file says. */
+export interface AgentConfigurationFile {
+  /** what has a protobuf number; `userAccess` stays unset, it is never sent to agents */
+  readonly file: ConfigurationFile
+  /** by full path in lower case */
+  readonly ciAccess: {
+    readonly projects: ReadonlyMap<string, CiAccessEntry>
+    readonly groups: ReadonlyMap<string, CiAccessEntry>
+  }
+  readonly userAccess: UserAccess
+  /** the whole file, its keys and values as they stand there: what GitLab is told */
+  readonly raw: Readonly<Record<string, unknown>>
+  /** the keys without effect; those that could widen access if they were overlooked are also a `refusal` */
+  readonly warnings: readonly ConfigWarning[]
+}
+
+/** As many projects, and as many groups, count (gitlab-contract 2.3, 4.3). */
+export const maxAccessEntries = 500
+
+/** Three times what 2,000 entries need: what is over would be gone through for long, and told to GitLab. */
+const maxNodes = 40_000
+
+/** `access_as: {}` more often than this is told as a number. */
+const maxProblems = 20
+
+/**
+ * Reads an agent's configuration file; nothing (an absent file) is an empty configuration.
+ *
+ * @param file - names it in errors
+ * @throws KasError CONFIGURATION_INVALID with every problem
+ * @see wire-protocol 7.2, gitlab-contract 9.3 no. 23
+ */
+export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentConfigurationFile {
+  const { value: tree, raw, warnings } = parseTree(file, bytes)
+  const unknown = unknownBelow(warnings)
+  refuseEmptyAccessAs(file, tree, unknown)
+  const gitops: ConfigWarning[] = tree.gitops
+    ? [{ kind: 'unused', key: 'gitops', hint: 'passed on to old agents only' }]
+    : []
+  return {
+    file: toProto(tree, unknown),
+    ciAccess: {
+      projects: ciAccessEntries(tree.ci_access?.projects, 'ci_access.projects', unknown),
+      groups: ciAccessEntries(tree.ci_access?.groups, 'ci_access.groups', unknown),
+    },
+    userAccess: userAccess(tree, unknown),
+    raw,
+    warnings: [...warnings, ...gitops, ...tooMany(tree), ...listedTwice(tree)],
+  }
+}
+
+function parseTree(file: string, bytes: Uint8Array) {
+  const invalid = (detail: string, cause: unknown) => new KasError({ code: 'CONFIGURATION_INVALID', detail }, { cause })
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw invalid(`${file}: not UTF-8`, error)
+  }
+  try {
+    return parseConfig(file, text, agentConfigurationSchema, { limits: { maxNodes } })
+  } catch (error) {
+    throw invalid(KasError.from(error).message.replaceAll('\n', '; '), error)
+  }
+}
+
+/** `access_as: {}` is a mistake; one with an unknown key only is told apart, for that is refused at each use. */
+function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown: UnknownBelow): void {
+  const { ci_access: ci, user_access: user } = tree
+  const problems = [
+    ...(ci?.projects ?? []).map((entry, i) => ({
+      accessAs: entry.access_as,
+      at: `ci_access.projects[${i}].access_as`,
+    })),
+    ...(ci?.groups ?? []).map((entry, i) => ({ accessAs: entry.access_as, at: `ci_access.groups[${i}].access_as` })),
+    { accessAs: user?.access_as, at: 'user_access.access_as' },
+  ]
+    .filter(({ accessAs, at }) => accessAs && Object.keys(accessAs).length === 0 && !firstBelow(at, unknown))
+    .map(
+      ({ at }) =>
+        `${file}: ${at}: found nothing, allowed: ${at.startsWith('ci') ? 'agent, impersonate or ci_job' : 'agent or user'}`,
+    )
+  if (problems.length === 0) return
+  const more = problems.length > maxProblems ? [`and ${problems.length - maxProblems} more`] : []
+  const detail = [...problems.slice(0, maxProblems), ...more].join('; ')
+  throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
+}
+
+/** The first unknown key below each place, as a file may have thousands of either. */
+type UnknownBelow = ReadonlyMap<string, string>
+
+/** `ci_access.projects[0].access_as` is the deepest place that is asked for. */
+const maxPlaceDepth = 3
+
+function unknownBelow(warnings: readonly ConfigWarning[]): UnknownBelow {
+  const below = new Map<string, string>()
+  for (const { kind, key } of warnings) {
+    if (kind !== 'unknown') continue
+    let dot = key.indexOf('.')
+    for (let depth = 0; dot >= 0 && depth < maxPlaceDepth; depth++) {
+      const place = key.slice(0, dot)
+      if (!below.has(place)) below.set(place, key.slice(dot + 1))
+      dot = key.indexOf('.', dot + 1)
+    }
+  }
+  return below
+}
+
+function firstBelow(at: string, unknown: UnknownBelow): string | undefined {
+  return unknown.get(at)
+}
+
+function ciAccessEntries(
+  entries: readonly CiAccessTree[] | undefined,
+  at: string,
+  unknown: UnknownBelow,
+): ReadonlyMap<string, CiAccessEntry> {
+  const first = (entries ?? []).slice(0, maxAccessEntries)
+  return new Map(first.map((entry, i) => [entry.id.toLowerCase(), ciAccessEntry(entry, `${at}[${i}]`, unknown)]))
+}
+
+function ciAccessEntry(entry: CiAccessTree, at: string, unknown: UnknownBelow): CiAccessEntry {
+  const unknownAs = firstBelow(`${at}.access_as`, unknown)
+  const unknownKey = unknownAs === undefined ? firstBelow(at, unknown) : undefined
+  const refusal = unknownKey
+    ? `unknown key ${unknownKey}, which may be a restriction`
+    : entry.protected_branches_only
+      ? 'protected_branches_only, which kas cannot check without GitLab'
+      : undefined
+  return {
+    accessAs: unknownAs === undefined ? ciAccessAs(entry) : { as: 'unknown', found: unknownAs },
+    environments: entry.environments ?? [],
+    defaultNamespace: entry.default_namespace ?? '',
+    ...(refusal ? { refusal } : {}),
+  }
+}
+
+function ciAccessAs({ access_as: accessAs }: CiAccessTree): CiAccessAs {
+  if (accessAs?.ci_job) return { as: 'ci_job' }
+  if (!accessAs?.impersonate) return { as: 'agent' }
+  const { username, groups = [], uid = '', extra = [] } = accessAs.impersonate
+  return { as: 'impersonate', impersonate: { username, groups, uid, extra } }
+}
+
+function userAccess(tree: AgentConfigurationTree, unknown: UnknownBelow): UserAccess {
+  const { access_as: accessAs, projects = [], groups = [] } = tree.user_access ?? {}
+  const found = firstBelow('user_access.access_as', unknown)
+  const paths = (entries: readonly { id: string }[], kind: string) =>
+    entries
+      .slice(0, maxAccessEntries)
+      .filter((_, i) => !firstBelow(`user_access.${kind}[${i}]`, unknown))
+      .map((entry) => entry.id.toLowerCase())
+  return {
+    accessAs:
+      found === undefined
+        ? { as: accessAs?.agent ? 'agent' : accessAs?.user ? 'user' : 'none' }
+        : { as: 'unknown', found },
+    projects: [...new Set(paths(projects, 'projects'))],
+    groups: [...new Set(paths(groups, 'groups'))],
+  }
+}
+
+function tooMany(tree: AgentConfigurationTree): ConfigWarning[] {
+  const lists = {
+    'ci_access.projects': tree.ci_access?.projects,
+    'ci_access.groups': tree.ci_access?.groups,
+    'user_access.projects': tree.user_access?.projects,
+    'user_access.groups': tree.user_access?.groups,
+  }
+  return Object.entries(lists)
+    .filter(([, list]) => (list?.length ?? 0) > maxAccessEntries)
+    .map(([key]) => ({ kind: 'unused', key, hint: `only the first ${maxAccessEntries} count` }))
+}
+
+/** As with GitLab the last entry of a path counts, which may be the wider one. */
+function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
+  const { projects = [], groups = [] } = tree.ci_access ?? {}
+  const overruled = (entries: readonly CiAccessTree[], at: string) => {
+    const lastOf = new Map(entries.map(({ id }, i) => [id.toLowerCase(), i]))
+    return entries.flatMap(({ id }, i): ConfigWarning[] => {
+      if (lastOf.get(id.toLowerCase()) === i) return []
+      return [{ kind: 'unused', key: `${at}[${i}]`, hint: 'a later entry has the same id' }]
+    })
+  }
+  return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
+}
+
+/** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */
+function toProto(tree: AgentConfigurationTree, unknown: UnknownBelow): ConfigurationFile {
+  const usable = (list: readonly CiAccessTree[] | undefined, at: string) =>
+    (list ?? []).filter((_, i) => firstBelow(`${at}[${i}].access_as`, unknown) === undefined)
+  const { user_access: _, ...sent } = tree
+  const ciAccess = tree.ci_access && {
+    projects: usable(tree.ci_access.projects, 'ci_access.projects'),
+    groups: usable(tree.ci_access.groups, 'ci_access.groups'),
+  }
+  const json = { ...sent, ...(ciAccess ? { ci_access: ciAccess } : {}) }
+  return fromJson(ConfigurationFileSchema, json as JsonValue, { ignoreUnknownFields: true })
+}

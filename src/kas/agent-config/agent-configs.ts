@@ -1,0 +1,346 @@
+import { type Clock, systemClock } from '../../lib/clock.ts'
+import type { ConfigWarning } from '../../lib/config.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
+import { apart } from '../../lib/tracing/apart.ts'
+import type { Agent } from '../directory/directory.ts'
+import type { CommitId, Repositories } from '../repositories/repositories.ts'
+import type { AgentConfigurationFile } from './agent-config-file.ts'
+import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
+import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
+import { ParsingThread } from './parsing-thread.ts'
+import { ProjectTurns } from './project-turns.ts'
+
+/** A configuration and the commit that it stands at. */
+export interface AgentConfiguration {
+  readonly commit: CommitId
+  readonly configuration: AgentConfigurationFile
+  /** there is no such file at that commit */
+  readonly isAbsent?: boolean
+  /** when it was seen to be the head of the branch, by the clock */
+  readonly seenAt: number
+}
+
+export interface AgentConfigurationsComponents {
+  readonly repositories: Repositories
+  readonly log: Logger
+  readonly clock?: Clock
+  readonly metrics?: ConfigurationMetrics
+  /** called after each read that failed for no fault of the file, from the third in a row on */
+  readonly onUnreadable?: (agent: Agent) => void
+}
+
+export interface AgentConfigurationsOptions {
+  /** upstream's agent.configuration.max_configuration_file_size, in bytes */
+  readonly maxFileBytes?: number
+  /** a configuration that nobody asked for or follows is dropped after this time, in ms */
+  readonly idleMs?: number
+  /** agents whose configuration is kept at once */
+  readonly maxAgents?: number
+  /** until a read that failed for no fault of the file is tried again, doubled after each up to the last, in ms */
+  readonly retryMs?: readonly [first: number, last: number]
+}
+
+const defaults = {
+  maxFileBytes: 131_072,
+  idleMs: 600_000,
+  maxAgents: 10_000,
+  retryMs: [10_000, 60_000] as const, // wire-protocol 2.9
+}
+
+/** Design 7. */
+const failuresUntilUnreadable = 3
+
+/** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
+const maxBytesHere = 4096
+
+/** Keys that are told of one by one, for each commit: the file's author may not be the operator. */
+const maxToldWarnings = 50
+
+/** A file as it stands at the head of the branch. */
+interface FileAtHead {
+  readonly commit: CommitId
+  readonly seenAt: number
+  readonly path: string
+  /** undefined: there is none */
+  readonly bytes: Uint8Array | undefined
+}
+
+interface Entry {
+  readonly agent: Agent
+  readonly listeners: Set<() => void>
+  readonly detach: () => void
+  lastUsed: number
+  /** the newest read that succeeded; `undefined`: none yet, or the repository is empty */
+  good: AgentConfiguration | undefined
+  /** how the newest read ended */
+  newest: { readonly value: AgentConfiguration | undefined } | { readonly error: KasError } | undefined
+  loading: Promise<void> | undefined
+  loadAgain: boolean
+  /** in a row, for no fault of the file */
+  failures: number
+  cancelRetry: () => void
+  isDropped: boolean
+}
+
+/**
+ * The configuration of each agent, as its file says at the head of the default branch, kept current while it is
+ * used. A read that fails never becomes an empty configuration.
+ */
+export class AgentConfigurations implements Service {
+  readonly #components: AgentConfigurationsComponents
+  readonly #options: Required<AgentConfigurationsOptions>
+  readonly #clock: Clock
+  readonly #metrics: ConfigurationMetrics
+  readonly #log: Logger
+  /** by id and identity, longest unused first */
+  readonly #entries = new Map<string, Entry>()
+  readonly #stopped = new AbortController()
+  readonly #turns: ProjectTurns
+  readonly #thread: ParsingThread
+  #cancelSweep: (() => void) | undefined
+
+  constructor(components: AgentConfigurationsComponents, options: AgentConfigurationsOptions = {}) {
+    this.#components = components
+    this.#options = { ...defaults, ...options }
+    this.#clock = components.clock ?? systemClock
+    this.#log = components.log.child({ mod_name: 'configurations' })
+    this.#turns = new ProjectTurns(this.#clock)
+    const metrics = components.metrics ?? noConfigurationMetrics
+    this.#metrics = metrics
+    this.#thread = new ParsingThread({ clock: this.#clock, metrics }, { maxFileBytes: this.#options.maxFileBytes })
+  }
+
+  async start(): Promise<void> {
+    this.#scheduleSweep()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+    this.#cancelSweep?.()
+    const loading = [...this.#entries.values()].map((entry) => entry.loading)
+    for (const [key, entry] of this.#entries) this.#drop(key, entry)
+    await Promise.all([...loading, this.#thread.stop()])
+    this.#turns.stop()
+  }
+
+  /**
+   * For decisions on access: the newest configuration that could be read, `undefined` while the repository is empty.
+   *
+   * @throws KasError as the read did, if none ever succeeded
+   */
+  async current(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    const entry = await this.#loaded(agent, signal)
+    if (entry.good) return entry.good
+    return resultOf(entry)
+  }
+
+  /**
+   * For the agent: what the newest read gave.
+   *
+   * @throws KasError as that read did: CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED
+   */
+  async newest(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    return resultOf(await this.#loaded(agent, signal))
+  }
+
+  /**
+   * As `newest`, after one more look at the branch.
+   *
+   * @throws KasError as `newest`
+   */
+  async refreshed(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    const entry = await this.#loaded(agent, signal)
+    await abortable(this.#components.repositories.refresh(agent.project.id), signal)
+    if (entry.loading) await abortable(entry.loading, signal) // the branch has moved
+    return resultOf(entry)
+  }
+
+  /** Calls `listener` after a new read ended differently, until the returned function is called. */
+  onChange(agent: Agent, listener: () => void): () => void {
+    const entry = this.#entry(agent)
+    const own = () => listener()
+    entry.listeners.add(own)
+    return () => {
+      entry.listeners.delete(own)
+      entry.lastUsed = this.#clock.now()
+    }
+  }
+
+  async #loaded(agent: Agent, signal: AbortSignal): Promise<Entry> {
+    const entry = this.#entry(agent)
+    if (!entry.newest) await abortable(entry.loading ?? this.#load(entry), signal)
+    this.#stopped.signal.throwIfAborted()
+    return entry
+  }
+
+  #entry(agent: Agent): Entry {
+    this.#stopped.signal.throwIfAborted()
+    const key = `${agent.id} ${agent.project.id} ${agent.name}`
+    const known = this.#entries.get(key)
+    if (known) {
+      known.lastUsed = this.#clock.now()
+      this.#entries.delete(key)
+      this.#entries.set(key, known)
+      return known
+    }
+    const detach = this.#components.repositories.onMove(agent, () => void this.#load(entry))
+    const entry: Entry = {
+      agent,
+      detach,
+      listeners: new Set(),
+      lastUsed: this.#clock.now(),
+      good: undefined,
+      newest: undefined,
+      loading: undefined,
+      loadAgain: false,
+      failures: 0,
+      cancelRetry: () => undefined,
+      isDropped: false,
+    }
+    this.#entries.set(key, entry)
+    this.#makeRoom(entry)
+    return entry
+  }
+
+  #load(entry: Entry): Promise<void> {
+    if (entry.loading) entry.loadAgain = true
+    entry.loading ??= apart(() => this.#loadUntilCurrent(entry))
+    return entry.loading
+  }
+
+  async #loadUntilCurrent(entry: Entry): Promise<void> {
+    try {
+      do {
+        entry.loadAgain = false
+        await this.#loadOnce(entry)
+      } while (entry.loadAgain && !entry.isDropped && !this.#stopped.signal.aborted)
+    } finally {
+      entry.loading = undefined // at once: who asks from now on begins anew
+    }
+  }
+
+  async #loadOnce(entry: Entry): Promise<void> {
+    const before = entry.newest
+    entry.cancelRetry()
+    try {
+      const value = await this.#read(entry.agent)
+      entry.newest = { value }
+      entry.good = value ?? entry.good
+      entry.failures = 0
+    } catch (failure) {
+      if (this.#stopped.signal.aborted) return
+      const error = KasError.from(failure)
+      entry.newest = { error }
+      if (error.code === 'CONFIGURATION_INVALID' || error.code === 'REF_NOT_FOUND') entry.failures = 0
+      else this.#retryLater(entry)
+      if (before && nameOf(before) === nameOf(entry.newest)) return
+      const consequence = entry.good ? 'the last good one decides on access' : 'nobody has access by it'
+      this.#log.warn({ agent_id: String(entry.agent.id), error }, `Agent configuration cannot be read, ${consequence}`)
+    }
+    if (before && nameOf(before) !== nameOf(entry.newest)) for (const listener of entry.listeners) listener()
+  }
+
+  #retryLater(entry: Entry): void {
+    if (entry.isDropped) return
+    const [first, last] = this.#options.retryMs
+    const ms = Math.min(first * 2 ** Math.min(entry.failures++, 16), last)
+    entry.cancelRetry = this.#clock.after(ms, () => void this.#load(entry))
+    if (entry.failures >= failuresUntilUnreadable) this.#components.onUnreadable?.(entry.agent)
+  }
+
+  async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
+    const first = await this.#fileAtHead(agent)
+    if (!first) return undefined
+    const turn = await this.#turns.take(agent.project, this.#stopped.signal)
+    if (turn.hadToWait) this.#metrics.limited('turn')
+    let costMs = 0
+    try {
+      const found = turn.hadToWait ? await this.#fileAtHead(agent) : first
+      if (!found) return undefined
+      const began = this.#clock.now()
+      const answer = await this.#parse(found).catch((error) => {
+        costMs = Math.max(0, this.#clock.now() - began)
+        throw error
+      })
+      costMs = answer.costMs
+      if ('refusal' in answer) throw new KasError(answer.refusal)
+      const { commit, seenAt, bytes } = found
+      const { configuration } = answer
+      this.#tellWarnings(agent, commit, configuration.warnings)
+      return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
+    } finally {
+      turn.end(costMs)
+    }
+  }
+
+  async #fileAtHead(agent: Agent): Promise<FileAtHead | undefined> {
+    const { repositories } = this.#components
+    const { signal } = this.#stopped
+    const commit = await repositories.head(agent, signal)
+    if (!commit) return undefined
+    const seenAt = repositories.seenAt(agent) ?? this.#clock.now()
+    const path = configurationPath(agent)
+    const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
+    return { commit, seenAt, path, bytes }
+  }
+
+  async #parse({ path: file, bytes = new Uint8Array() }: FileAtHead): Promise<ParsingAnswer> {
+    return bytes.length > maxBytesHere ? this.#thread.parse({ file, bytes }) : parsingAnswer({ file, bytes })
+  }
+
+  #tellWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
+    const fields = { agent_id: String(agent.id), commit_id: commit }
+    for (const { kind, key, hint } of warnings.slice(0, maxToldWarnings)) {
+      const message =
+        kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
+      const level = /^(ci|user)_access\b/.test(key) ? 'error' : 'warn' // what is overlooked there may widen access
+      this.#log[level]({ ...fields, key, hint }, message)
+    }
+    const count = warnings.length - maxToldWarnings
+    if (count > 0) this.#log.error({ ...fields, count }, 'And more keys like these')
+  }
+
+  #makeRoom(newest: Entry): void {
+    if (this.#entries.size <= this.#options.maxAgents) return
+    for (const [key, entry] of this.#entries) {
+      if (entry.listeners.size > 0 || entry === newest) continue
+      this.#drop(key, entry)
+      return
+    }
+  }
+
+  #scheduleSweep(): void {
+    this.#cancelSweep = this.#clock.after(this.#options.idleMs, () => {
+      const oldest = this.#clock.now() - this.#options.idleMs
+      for (const [key, entry] of this.#entries) {
+        if (entry.listeners.size === 0 && entry.lastUsed <= oldest) this.#drop(key, entry)
+      }
+      this.#scheduleSweep()
+    })
+  }
+
+  #drop(key: string, entry: Entry): void {
+    entry.isDropped = true
+    entry.detach()
+    entry.cancelRetry()
+    this.#entries.delete(key)
+  }
+}
+
+/** Where the configuration of an agent stands in its project. */
+export function configurationPath({ name }: Pick<Agent, 'name'>): string {
+  return `.gitlab/agents/${name}/config.yaml`
+}
+
+function resultOf({ newest }: Entry): AgentConfiguration | undefined {
+  if (!newest) return undefined
+  if ('error' in newest) throw newest.error
+  return newest.value
+}
+
+function nameOf(result: NonNullable<Entry['newest']>): string {
+  return 'error' in result ? result.error.message : (result.value?.commit ?? 'empty')
+}

@@ -1,0 +1,14 @@
+import type { KasConfig } from './kas-config.ts'
+
+/** Room beyond the graces of the configuration for what runs to end in order. ms */
+const stopMarginMs = 10_000
+
+/**
+ * How long stopping may take at most: the longest listen grace, since all leave at once, then the shutdown grace. ms
+ */
+export function stopPatienceMs({ agent, api, private_api }: Pick<KasConfig, 'agent' | 'api' | 'private_api'>): number {
+  const kubernetes = agent.kubernetes_api?.listen
+  const listens = [agent.listen, api.listen, private_api.listen, kubernetes]
+  const listenMs = Math.max(...listens.map((listen) => listen?.listen_grace_period ?? 0))
+  return listenMs + (kubernetes?.shutdown_grace_period ?? 0) + stopMarginMs
+}

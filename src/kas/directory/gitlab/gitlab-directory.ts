@@ -1,0 +1,290 @@
+import type { AgentId } from '../../../call/call.ts'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import { tokenHash } from '../../../lib/token-hash.ts'
+import type { Agent, Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from '../directory.ts'
+import { AgentInfos } from './agent-info.ts'
+import { AnswerCache } from './answer-cache.ts'
+import type { Turn } from './call-gate.ts'
+import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
+import type { GitlabClient } from './gitlab-client.ts'
+import { isRefusal } from './gitlab-reach.ts'
+import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
+import { TokenWatches } from './token-watches.ts'
+import { UnknownCredentials } from './unknown-credentials.ts'
+import { askUserAccess, type UserAccess, userGrantOf } from './user-access.ts'
+
+export interface GitlabDirectoryComponents {
+  readonly client: Pick<GitlabClient, 'ask' | 'send'>
+  readonly log: Logger
+  readonly clock?: Clock
+  readonly random?: () => number
+  /** a credential that is not known was not checked: too many others are to be */
+  readonly onUnchecked?: (kind: CredentialKind) => void
+}
+
+/** Whose credential it is: of an agent on 8150, or of a job or user on 8154. */
+export type CredentialKind = 'agents' | 'users'
+
+export interface GitlabDirectoryOptions {
+  /** upstream's agent.info_cache_ttl and info_cache_error_ttl, in ms */
+  readonly infoTtlMs: number
+  readonly infoErrorTtlMs: number
+  /** upstream's agent.kubernetes_api.allowed_agent_cache_ttl and _error_ttl, in ms */
+  readonly accessTtlMs: number
+  readonly accessErrorTtlMs: number
+  /** from one vain question about an agent's token to the next; GitLab may ask for more, up to `maxPauseMs` */
+  readonly pauseMs?: number
+  readonly maxPauseMs?: number
+}
+
+const defaults = { pauseMs: 1000, maxPauseMs: 10_000 }
+
+/** Tokens that are revoked together are told of together. ms */
+const settleMs = 2000
+
+/** Of a token or a cookie: GitLab's web server takes no longer ones. characters */
+const maxCredentialLength = 8192
+
+/** A token travels in a header: printable. */
+const sendableToken = /^[\x21-\x7e]{1,8192}$/
+
+/**
+ * Who is who as GitLab says, by its internal REST API, with upstream's paths, caches and texts.
+ *
+ * @see wire-protocol 5.2, 5.3, gitlab-contract 2, 9.1
+ */
+export class GitlabDirectory implements Directory, Service {
+  /** where agents' repositories lie */
+  readonly coordinates = new GitalyCoordinatesByProject()
+  readonly #client: Pick<GitlabClient, 'ask' | 'send'>
+  readonly #infos: AgentInfos
+  readonly #agents: AnswerCache<Agent>
+  readonly #projects: AnswerCache<boolean>
+  readonly #jobs: AnswerCache<JobAgents>
+  readonly #users: AnswerCache<UserAccess>
+  readonly #clock: Clock
+  readonly #watches: TokenWatches
+  readonly #unknown: UnknownCredentials
+  readonly #onUnchecked: (kind: CredentialKind) => void
+  readonly #listeners = new Set<DirectoryListener>()
+  /** agents whose tokens were refused, of which nobody has been told yet */
+  readonly #lost = new Set<AgentId>()
+  #cancelTelling: (() => void) | undefined
+
+  constructor(components: GitlabDirectoryComponents, options: GitlabDirectoryOptions) {
+    const { pauseMs, maxPauseMs, ...ttls } = { ...defaults, ...options }
+    const clock = components.clock ?? systemClock
+    this.#clock = clock
+    this.#client = components.client
+    this.#infos = new AgentInfos({ ...components, log: components.log.child({ mod_name: 'directory' }), clock })
+    this.#unknown = new UnknownCredentials({ clock })
+    this.#onUnchecked = components.onUnchecked ?? (() => undefined)
+    const pause = ({ spec }: KasError) => {
+      if (spec.code === 'CREDENTIAL_NOT_CHECKED') return 0 // nobody was asked
+      return Math.min(maxPauseMs, Math.max(pauseMs, spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0))
+    }
+    const noPause = () => 0
+    const info = { ttlMs: ttls.infoTtlMs, errorTtlMs: ttls.infoErrorTtlMs, isRefusal, pauseMs: pause }
+    const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
+    this.#agents = new AnswerCache({ clock }, { ...info, onLost: ({ id }) => this.#agentLost(id) })
+    this.#projects = new AnswerCache({ clock }, info)
+    this.#jobs = new AnswerCache({ clock }, access)
+    this.#users = new AnswerCache({ clock }, access)
+    this.#watches = new TokenWatches({
+      clock,
+      random: components.random ?? Math.random,
+      ask: (token, signal) => this.agentByToken(token, signal),
+      keptMs: (token) => this.#agents.keptMs(tokenHash(token)),
+    })
+  }
+
+  async start(): Promise<void> {
+    // asks nothing before it is asked
+  }
+
+  async stop(): Promise<void> {
+    this.#watches.stop()
+    this.#cancelTelling?.()
+    this.#listeners.clear()
+  }
+
+  /**
+   * Calls `listener` after GitLab refused an agent's token that it had known, until the returned function is called.
+   */
+  onChange(listener: DirectoryListener): () => void {
+    const own: DirectoryListener = (agentIds) => listener(agentIds)
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  /** It concerns the agent alone: another one, who has tokens refused in a loop, costs nobody else a tunnel. */
+  #agentLost(agentId: AgentId): void {
+    this.#lost.add(agentId)
+    this.#cancelTelling ??= this.#clock.after(settleMs, () => {
+      this.#cancelTelling = undefined
+      const lost = new Set(this.#lost)
+      this.#lost.clear()
+      for (const listener of this.#listeners) listener(lost)
+    })
+  }
+
+  async agentByToken(token: string, signal: AbortSignal, from?: string): Promise<Agent> {
+    if (!sendableToken.test(token)) throw new KasError({ code: 'UNAUTHENTICATED' })
+    const ask = async (asking: AbortSignal, isKnown: boolean) => {
+      const { agent, coordinates } = await this.#inTurn('agents', { secret: token, from, isKnown }, (turn) =>
+        this.#infos.ask({ token, turn }, asking),
+      )
+      this.coordinates.learn(agent.project.id, coordinates)
+      return agent
+    }
+    return await translated(agentErrors, signal, () => this.#agents.get(tokenHash(token), ask, signal))
+  }
+
+  /** GitLab shows an agent as connected for 8 minutes after each question (gitlab-contract 0 no. 5). */
+  watchToken(token: string): () => void {
+    return this.#watches.watch(token)
+  }
+
+  /** Headers by which GitLab knows an agent. */
+  agentHeaders(token: string): Readonly<Record<string, string>> {
+    return this.#infos.headers(token)
+  }
+
+  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, from?: string): Promise<JobGrant> {
+    if (!sendableToken.test(jobToken)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
+    const ask = (asking: AbortSignal, isKnown: boolean) =>
+      this.#inTurn('users', { secret: jobToken, from, isKnown }, (turn) =>
+        askJobAgents(this.#client, { jobToken, turn }, asking),
+      )
+    const agents = await translated(jobErrors, signal, () => this.#jobs.get(tokenHash(jobToken), ask, signal))
+    return jobGrantOf(agents, agentId)
+  }
+
+  async grantUser(
+    agentId: AgentId,
+    credential: UserCredential,
+    signal: AbortSignal,
+    from?: string,
+  ): Promise<UserGrant> {
+    const csrfToken = credential.type === 'session_cookie' ? credential.csrfToken : ''
+    const key = hashOf(String(agentId), credential.type, credential.key, csrfToken)
+    if (credential.key === '' || credential.key.length > maxCredentialLength) {
+      throw new KasError({ code: 'USER_UNAUTHORIZED' })
+    }
+    const ask = (asking: AbortSignal, isKnown: boolean) =>
+      this.#inTurn('users', { secret: credential.key, from, isKnown }, (turn) =>
+        askUserAccess(this.#client, { agentId, credential, turn }, asking),
+      )
+    return userGrantOf(await translated(userErrors, signal, () => this.#users.get(key, ask, signal)))
+  }
+
+  async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {
+    const path = '/internal/kubernetes/verify_project_access'
+    const ask = async (asking: AbortSignal) => {
+      const headers = this.#infos.headers(agentToken)
+      const query = { id: projectPath }
+      await this.#client.send({ method: 'GET', path, query, headers, lane: 'agents', repeatable: false }, asking)
+      return true
+    }
+    try {
+      return await this.#projects.get(hashOf(agentToken, projectPath), ask, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (isRefusal(KasError.from(error))) return false
+      throw unavailable(KasError.from(error))
+    }
+  }
+
+  async takeConfiguration(
+    agentId: AgentId,
+    configuration: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<'taken' | 'agent_gone'> {
+    const path = '/internal/kubernetes/agent_configuration'
+    const body = { agent_id: String(agentId), agent_config: configuration } // as proto JSON writes it (captured 2)
+    try {
+      await this.#client.send({ method: 'POST', path, body, lane: 'reports', repeatable: true }, signal)
+      return 'taken'
+    } catch (error) {
+      signal.throwIfAborted()
+      const failure = KasError.from(error)
+      if (failure.spec.code === 'GITLAB_STATUS' && failure.spec.status === 404) return 'agent_gone'
+      throw unavailable(failure)
+    }
+  }
+
+  /** Who was known goes first, in a lane that nobody can fill with what he made up. */
+  async #inTurn<T>(
+    kind: CredentialKind,
+    { isKnown, ...credential }: { secret: string; from: string | undefined; isKnown: boolean },
+    ask: (turn: Turn) => Promise<T>,
+  ): Promise<T> {
+    if (isKnown) return await ask({ lane: kind })
+    try {
+      return await this.#unknown.check(credential, (how) => ask({ lane: `new_${kind}`, ...how }))
+    } catch (error) {
+      if (KasError.from(error).code === 'CREDENTIAL_NOT_CHECKED') this.#onUnchecked(kind)
+      throw error
+    }
+  }
+}
+
+/** What no one can guess from the hash, and no other parts give. */
+function hashOf(...parts: readonly string[]): string {
+  return tokenHash(JSON.stringify(parts))
+}
+
+async function translated<T>(
+  errorFor: (error: KasError) => KasError,
+  signal: AbortSignal,
+  action: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await action()
+  } catch (error) {
+    signal.throwIfAborted()
+    const failure = KasError.from(error)
+    throw failure.code === 'CREDENTIAL_NOT_CHECKED' ? failure : errorFor(failure)
+  }
+}
+
+/** wire-protocol 2.6: upstream's word, and the reason for agentk's log. */
+function agentErrors(cause: KasError): KasError {
+  const { spec } = cause
+  if (spec.code !== 'GITLAB_STATUS' || !isRefusal(cause)) return unavailable(cause)
+  const by: Readonly<Record<number, 'UNAUTHENTICATED' | 'FORBIDDEN' | 'AGENT_NOT_FOUND'>> = {
+    401: 'UNAUTHENTICATED',
+    403: 'FORBIDDEN',
+    404: 'AGENT_NOT_FOUND',
+  }
+  return new KasError({ code: by[spec.status] ?? 'DIRECTORY_UNAVAILABLE', reason: reasonOf(cause) }, { cause })
+}
+
+function unavailable(cause: KasError): KasError {
+  return new KasError({ code: 'DIRECTORY_UNAVAILABLE', reason: reasonOf(cause) }, { cause })
+}
+
+/** A status as upstream words it, and who gave it. */
+function reasonOf(cause: KasError): string {
+  return cause.code === 'GITLAB_STATUS' ? `GitLab: ${cause.message}` : cause.message
+}
+
+/** wire-protocol 6.3; the cause is shown to the caller (captured 3). */
+function jobErrors(cause: KasError): KasError {
+  const by: Readonly<Record<number, 'JOB_TOKEN_UNAUTHORIZED' | 'JOB_TOKEN_FORBIDDEN' | 'JOB_TOKEN_NOT_FOUND'>> = {
+    401: 'JOB_TOKEN_UNAUTHORIZED',
+    403: 'JOB_TOKEN_FORBIDDEN',
+    404: 'JOB_TOKEN_NOT_FOUND',
+  }
+  const code = isRefusal(cause) && cause.spec.code === 'GITLAB_STATUS' ? by[cause.spec.status] : undefined
+  return new KasError({ code: code ?? 'JOB_AGENTS_FAILED' }, { cause })
+}
+
+/** wire-protocol 6.3; a cookie that GitLab cannot read (400) is no fault of the server (gitlab-contract 9.1 no. 7). */
+function userErrors(cause: KasError): KasError {
+  const isUnreadable = cause.spec.code === 'GITLAB_STATUS' && cause.spec.status === 400
+  return new KasError({ code: isRefusal(cause) || isUnreadable ? 'USER_UNAUTHORIZED' : 'USER_FAILED' }, { cause })
+}

@@ -1,0 +1,245 @@
+import type { AgentId } from '../../../call/call.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import type { ConnectionEntry, InstanceId, Membership, Row } from '../../../membership/membership.ts'
+import type { ConnectedAgentsSource } from './agent-tracker-service.ts'
+import type { ConnectedAgent, ConnectedAgents, RegistrationListener } from './own-registrations.ts'
+
+export interface ClusterAgentsComponents {
+  /** this replica's */
+  readonly own: ConnectedAgents
+  readonly membership: Pick<
+    Membership,
+    'instance' | 'name' | 'rows' | 'holders' | 'members' | 'rank' | 'onChange' | 'addConnection' | 'removeConnection'
+  >
+  readonly others: {
+    isReachable(instance: InstanceId): boolean
+    /** a pod that is in the row of `instance` is not there any more; never rejects */
+    forgetPod(instance: InstanceId, agentId: AgentId, podId: bigint): Promise<void>
+  }
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** until the others have the own row, so that a pod that moved is always in one. ms */
+const moveMs = 1000
+/** Calls are brought elsewhere first, and pods that notice register elsewhere themselves. ms */
+const adoptMs = 500
+/** until one has taken over the pods of a replica that is gone, and has told so: nobody misses them meanwhile. ms */
+const orphanMs = 2000
+/** The others hear this late that a pod has been silent for too long. ms */
+const sweepMs = 5000
+
+/**
+ * The pods that registered with any replica: each publishes its own in its row, so all give the same answers. A pod
+ * that registers elsewhere moves there; those of a replica that is gone are taken over by the first in rank, since a
+ * stock agent tells again only every five minutes.
+ */
+export class ClusterAgents implements ConnectedAgentsSource, RegistrationListener, Service {
+  readonly #components: ClusterAgentsComponents
+  readonly #moves = new Map<string, () => void>()
+  /** pods whose row is gone */
+  readonly #orphans = new Map<string, ConnectedAgent>()
+  readonly #timers = new Set<() => void>()
+  #rows = new Map<InstanceId, Row>()
+  #unsubscribe: (() => void) | undefined
+
+  constructor(components: ClusterAgentsComponents) {
+    this.#components = components
+  }
+
+  async start(): Promise<void> {
+    const { own, membership } = this.#components
+    own.listen(this)
+    for (const pod of own.all()) this.registered(pod)
+    this.#unsubscribe = membership.onChange(() => this.#noteOrphans())
+    this.#noteOrphans()
+    this.#sweep()
+  }
+
+  async stop(): Promise<void> {
+    this.#components.own.listen(undefined)
+    this.#unsubscribe?.()
+    for (const cancel of this.#timers) cancel()
+    this.#timers.clear()
+    this.#moves.clear()
+    this.#orphans.clear()
+  }
+
+  ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
+    const { own, membership } = this.#components
+    const entries = [...ids].flatMap((id) => membership.holders(id).flatMap(({ connections }) => connections))
+    const orphans = [...this.#orphans.values()].filter(({ agentId }) => ids.has(agentId))
+    return merged([...own.ofAgents(ids), ...podsOf(entries), ...orphans])
+  }
+
+  ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[] {
+    return this.all().filter(({ projectId }) => ids.has(projectId))
+  }
+
+  all(): readonly ConnectedAgent[] {
+    const elsewhere = this.#others().flatMap(({ connections }) => podsOf(connections.values()))
+    return merged([...this.#components.own.all(), ...elsewhere, ...this.#orphans.values()])
+  }
+
+  registered(pod: ConnectedAgent): void {
+    const { own, membership, log } = this.#components
+    const elsewhere = this.#elsewhere(pod)
+    const since = Math.min(pod.connectedAt, ...elsewhere.map(({ connectedAt }) => connectedAt))
+    if (since < pod.connectedAt) {
+      own.put({ ...pod, connectedAt: since }) // and hear of it again
+      return
+    }
+    try {
+      membership.addConnection(entryOf(pod))
+    } catch (error) {
+      const agent_id = String(pod.agentId)
+      log.debug({ error, agent_id }, 'A registration of an agent is known here, but not told to others')
+    }
+    if (elsewhere.length > 0) this.#move(pod)
+  }
+
+  gone(pod: ConnectedAgent): void {
+    this.#components.membership.removeConnection(idOf(pod))
+    this.#moves.get(idOf(pod))?.()
+  }
+
+  unregistered(agentId: AgentId, connectionId: bigint): void {
+    const pod = { agentId, connectionId }
+    this.#forgetElsewhere(pod)
+    if (this.#orphans.delete(idOf(pod))) this.#later(moveMs, () => this.#forgetElsewhere(pod)) // who took it over
+  }
+
+  /** The other replica lets go of the pod once it is in the own row everywhere. */
+  #move(pod: ConnectedAgent): void {
+    const id = idOf(pod)
+    this.#moves.get(id)?.()
+    const cancel = this.#later(moveMs, () => {
+      this.#moves.delete(id)
+      this.#forgetElsewhere(pod)
+    })
+    this.#moves.set(id, () => {
+      this.#moves.delete(id)
+      cancel()
+    })
+  }
+
+  #forgetElsewhere(pod: Pick<ConnectedAgent, 'agentId' | 'connectionId'>): void {
+    for (const { instance } of this.#elsewhere(pod)) {
+      void this.#components.others.forgetPod(instance, pod.agentId, pod.connectionId)
+    }
+  }
+
+  /** The pod in the rows of others. */
+  #elsewhere({ agentId, connectionId }: Pick<ConnectedAgent, 'agentId' | 'connectionId'>) {
+    return this.#components.membership.holders(agentId).flatMap(({ row, connections }) =>
+      podsOf(connections)
+        .filter((pod) => pod.connectionId === connectionId)
+        .map(({ connectedAt }) => ({ instance: row.instance, connectedAt })),
+    )
+  }
+
+  #others(): readonly Row[] {
+    const { membership } = this.#components
+    return membership.rows().filter(({ instance }) => instance !== membership.instance)
+  }
+
+  #noteOrphans(): void {
+    const before = this.#rows
+    this.#rows = new Map(this.#others().map((row) => [row.instance, row]))
+    for (const [instance, row] of before) {
+      if (this.#rows.has(instance)) continue
+      const pods = podsOf(row.connections.values()).filter(({ renewed }) => renewed)
+      if (pods.length === 0) continue
+      for (const pod of pods) this.#orphans.set(idOf(pod), pod)
+      this.#later(adoptMs, () => this.#adopt(pods))
+      this.#later(orphanMs, () => {
+        for (const pod of pods) this.#orphans.delete(idOf(pod))
+      })
+    }
+  }
+
+  /** Two that do so for a moment are harmless: a pod counts once. */
+  #adopt(pods: readonly ConnectedAgent[]): void {
+    const { own } = this.#components
+    const isUp = this.#upNow()
+    for (const pod of pods) {
+      const { agentId, connectionId } = pod
+      if (!this.#orphans.has(idOf(pod)) || own.has(agentId, connectionId)) continue
+      if (this.#isLead(agentId, isUp) && this.#elsewhere(pod).length === 0) own.put(pod)
+    }
+  }
+
+  /** The first in rank that can be reached. */
+  #isLead(agentId: AgentId, isUp: ReadonlySet<string>): boolean {
+    const { membership } = this.#components
+    return membership.rank(String(agentId)).find((name) => isUp.has(name)) === membership.name
+  }
+
+  #upNow(): ReadonlySet<string> {
+    const { membership, others } = this.#components
+    const up = membership.members().filter(({ self, instance }) => self || others.isReachable(instance))
+    return new Set(up.map(({ name }) => name))
+  }
+
+  #sweep(): void {
+    this.#components.own.dropOld()
+    this.#later(sweepMs, () => this.#sweep())
+  }
+
+  /** @returns calls it off, as `stop` does */
+  #later(ms: number, action: () => void): () => void {
+    const cancel = this.#components.clock.after(ms, () => {
+      this.#timers.delete(cancel)
+      action()
+    })
+    this.#timers.add(cancel)
+    return () => {
+      this.#timers.delete(cancel)
+      cancel()
+    }
+  }
+}
+
+function idOf({ agentId, connectionId }: Pick<ConnectedAgent, 'agentId' | 'connectionId'>): string {
+  return `pod ${agentId} ${connectionId}`
+}
+
+function entryOf(pod: ConnectedAgent): ConnectionEntry {
+  const { agentId, projectId, connectionId, connectedAt, meta, renewed } = pod
+  return {
+    id: idOf(pod),
+    agentId,
+    projectId,
+    pod: '',
+    role: 'home',
+    agentMeta: meta,
+    methods: [],
+    connectedAt,
+    registration: { podId: connectionId, renewed },
+  }
+}
+
+function podsOf(entries: Iterable<ConnectionEntry>): ConnectedAgent[] {
+  return Array.from(entries).flatMap(({ registration, agentId, projectId, connectedAt, agentMeta: meta }) =>
+    registration
+      ? [{ agentId, projectId, connectionId: registration.podId, connectedAt, meta, renewed: registration.renewed }]
+      : [],
+  )
+}
+
+/** Each pod once, and the same one at each replica: the one that has been there for the longest. */
+function merged(pods: readonly ConnectedAgent[]): readonly ConnectedAgent[] {
+  const byId = new Map<string, ConnectedAgent>()
+  for (const pod of pods) {
+    const other = byId.get(idOf(pod))
+    if (!other || precedes(pod, other)) byId.set(idOf(pod), pod)
+  }
+  return [...byId.values()]
+}
+
+function precedes(one: ConnectedAgent, other: ConnectedAgent): boolean {
+  if (one.connectedAt !== other.connectedAt) return one.connectedAt < other.connectedAt
+  return Buffer.compare(one.meta, other.meta) < 0
+}

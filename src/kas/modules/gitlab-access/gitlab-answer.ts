@@ -1,0 +1,26 @@
+import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
+import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../proto/http/http-over-grpc.ts'
+
+const notPassed = new Set(hopByHopHeaders)
+
+/**
+ * The head of GitLab's answer as the agent gets it: canonical names, all values of a name in order, nothing of one hop.
+ *
+ * @param rawHeaders - name, value, name, value
+ */
+export function moduleAnswerHeader(
+  statusCode: number,
+  statusText: string,
+  rawHeaders: readonly string[],
+): HttpResponseHeader {
+  const byName = new Map<string, string[]>()
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = canonicalHeaderName(rawHeaders[i] as string)
+    const values = byName.get(name)
+    if (values) values.push(rawHeaders[i + 1] as string)
+    else byName.set(name, [rawHeaders[i + 1] as string])
+  }
+  const named = namedByConnection(byName.get('Connection') ?? [])
+  const header: Headers = [...byName].filter(([name]) => !notPassed.has(name) && !named?.has(name))
+  return { statusCode, status: statusText ? `${statusCode} ${statusText}` : String(statusCode), header }
+}

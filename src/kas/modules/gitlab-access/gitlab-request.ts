@@ -1,0 +1,123 @@
+import { KasError } from '../../../lib/errors.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
+import { canonicalHeaderName, type Headers, type ModuleRequestHeader } from '../../../proto/http/http-over-grpc.ts'
+import { requestUrl } from '../../../proto/http/request-url.ts'
+
+/** The head of an agent's request as GitLab gets it. */
+export interface ModuleRequestHead {
+  readonly method: string
+  /** `/<module>/<path>?<query>`, encoded */
+  readonly target: string
+  /** name, value, name, value; without what kas says itself */
+  readonly headers: string[]
+}
+
+/** Of a whole head; GitLab's own web servers take less. */
+const maxHeadBytes = 64 * 1024
+const maxHeaderLines = 500
+
+/**
+ * Headers of one hop, those by which GitLab knows who calls, and those that a proxy in front of GitLab would say: the
+ * agent's word on them must not pass for kas'.
+ */
+const notPassed = new Set([
+  ...hopByHopHeaders,
+  'Authorization',
+  'Client-Ip',
+  'Content-Length',
+  'Cookie',
+  'Deploy-Token',
+  'Expect',
+  'Forwarded',
+  'Host',
+  'Job-Token',
+  'Private-Token',
+  'Sudo',
+  'True-Client-Ip',
+  'User-Agent',
+  'X-Client-Ip',
+  'X-Real-Ip',
+  'X-Sendfile-Type',
+])
+const notPassedPrefixes = /^(?:Gitlab-|X-Forwarded-|X-Accel-)/
+
+const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
+/** a tunnel and an echo: no requests to a module */
+const notServed = new Set(['CONNECT', 'TRACE'])
+
+/**
+ * @throws KasError INVALID_MESSAGE: an upgrade, a path that would leave its module, or what HTTP forbids
+ * @see wire-protocol 1.8, 5.3
+ */
+export function moduleRequestHead(header: ModuleRequestHeader): ModuleRequestHead {
+  const { method } = header
+  checkSize(header)
+  if (!token.test(method) || notServed.has(method)) throw invalid('the method of the request is not served')
+  const target = moduleTarget(header)
+  const headers = passedHeaders(header.header)
+  const bytes = headers.reduce((sum, text) => sum + text.length, target.length)
+  if (bytes > maxHeadBytes) throw tooLarge()
+  return { method, target, headers }
+}
+
+/** Before anything is built of it: it may be a whole message of nothing else. */
+function checkSize({ method, moduleName, urlPath, query, header }: ModuleRequestHeader): void {
+  let lines = 0
+  let bytes = method.length + moduleName.length + urlPath.length
+  for (const [name, values] of header) {
+    lines += Math.max(1, values.length)
+    if (lines > maxHeaderLines) throw invalid(`there are more than ${maxHeaderLines} header lines`)
+    bytes += name.length
+    for (const value of values) bytes += value.length
+  }
+  for (const [name, values] of query) {
+    for (const value of values) bytes += name.length + value.length + 2 // with = and &
+    if (bytes > maxHeadBytes) break
+  }
+  if (bytes > maxHeadBytes) throw tooLarge()
+}
+
+function moduleTarget({ moduleName, urlPath, query }: ModuleRequestHeader): string {
+  if (/[/\\]/.test(moduleName) || isDots(moduleName)) throw invalid('module_name is no name')
+  if (!urlPath.startsWith('/')) throw invalid('url_path must begin with a slash')
+  // it would name another endpoint, which an agent must not reach with kas' own word
+  if (urlPath.split(/[/\\]/).some(isDots)) throw invalid('url_path must not hold . or .. as a segment')
+  return `/${encodeURIComponent(moduleName.toWellFormed())}${requestUrl(urlPath, query)}`
+}
+
+function isDots(segment: string): boolean {
+  return segment === '.' || segment === '..'
+}
+
+function passedHeaders(header: Headers): string[] {
+  const passed: string[] = []
+  const named = namedByConnection(
+    header.flatMap(([name, values]) => (canonicalHeaderName(name) === 'Connection' ? values : [])),
+  )
+  for (const [name, values] of header) {
+    const canonical = canonicalHeaderName(name)
+    if (canonical === 'Upgrade' && values.length > 0) throw invalid('connection upgrade is not supported')
+    if (isAmbiguous(name) || notPassed.has(canonical) || notPassedPrefixes.test(canonical) || named?.has(canonical))
+      continue
+    if (!token.test(name)) throw invalid('a header name is not valid')
+    for (const value of values) {
+      if (!fieldValue.test(value)) throw invalid(`the value of header ${canonical} is not valid`)
+      passed.push(canonical, value)
+    }
+  }
+  return passed
+}
+
+/** GitLab's web server takes `_` for `-`: as nginx does, such names are left out, for they could pass for any other. */
+function isAmbiguous(name: string): boolean {
+  return name.includes('_')
+}
+
+function tooLarge(): KasError {
+  return invalid(`the head of the request has more than ${maxHeadBytes} bytes`)
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

@@ -1,0 +1,104 @@
+import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../call/call.ts'
+import { KnownMessages } from '../../call/known-messages.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
+import type { HeldBytes } from '../../proto/grpc/held-bytes.ts'
+import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
+
+/** What a replica says to a call that it is asked to take. `gone`: nothing, and it will not. */
+export type Answer = 'ready' | 'none' | 'unknown' | 'gone'
+
+const ready = Promise.resolve()
+
+/** One call on its way to the replica that holds its agent, seen from the entry. */
+export class HandOverStream {
+  readonly answer: Promise<Answer>
+  /** the agent's; `noMetadata` if the call ended before they came */
+  readonly metadata: Promise<Metadata>
+  readonly done: Promise<Outcome>
+  readonly #stream: ClientStream
+  readonly #eager: boolean
+  /** anything went out for the agent */
+  #isSent = false
+  #isDone = false
+  #unbind: (() => void) | undefined
+
+  /**
+   * @param held - where what the caller does not take is counted
+   * @throws KasError TUNNEL_LOST (delivery none)
+   */
+  constructor(session: ClientSession, call: Call, handOver: HandOver, held?: HeldBytes) {
+    const answer = Promise.withResolvers<Answer>()
+    this.answer = answer.promise
+    this.#eager = handOver.eager
+    this.#stream = session.open({
+      method: call.method,
+      metadata: writeHandOver(handOver, call.metadata),
+      ...(held ? { held } : {}),
+      onInterim: (metadata) => {
+        if (metadata[tunnelKey]?.[0] === 'ready') answer.resolve('ready')
+      },
+    })
+    this.metadata = this.#stream.metadata.then((own) => {
+      if (own === noMetadata) return own
+      answer.resolve('ready')
+      return withoutOwnKeys(own)
+    })
+    this.done = this.#stream.done.then((outcome) => {
+      this.#isDone = true
+      this.#unbind?.()
+      answer.resolve(refusalOf(outcome))
+      return this.#told(readOutcome(outcome))
+    })
+  }
+
+  /** Calls `listener` once nothing of the stream is left here. */
+  onClosed(listener: () => void): void {
+    this.#stream.onClosed(listener)
+  }
+
+  /** Sends the call's messages; how that went is told by `done`. */
+  async send({ messages }: Call): Promise<void> {
+    const stream = this.#stream
+    if (this.#isDone) return
+    this.#isSent = true
+    try {
+      if (!this.#eager) void stream.send(go)
+      if (messages instanceof KnownMessages) for (const message of messages.all) void stream.send(message)
+      else {
+        for await (const message of messages) {
+          if (this.#isDone) return
+          const full = stream.send(message)
+          if (full) await full
+        }
+      }
+      stream.end()
+    } catch (cause) {
+      this.cancel(new KasError({ code: 'CANCELLED', detail: 'read from incoming stream' }, { cause }))
+    }
+  }
+
+  /** What comes back, tied to the caller. */
+  reply({ signal }: Call): Reply {
+    const leave = () => this.cancel(KasError.from(signal.reason))
+    if (signal.aborted) leave()
+    else signal.addEventListener('abort', leave, { once: true })
+    this.#unbind = () => signal.removeEventListener('abort', leave)
+    return { ready, metadata: this.metadata, messages: this.#stream.messages, done: this.done }
+  }
+
+  cancel(reason?: KasError): void {
+    this.#stream.cancel(reason)
+  }
+
+  /** A connection that was lost knows not what had been sent on it. */
+  #told(outcome: Outcome): Outcome {
+    if (this.#isSent || outcome.error?.code !== 'TUNNEL_LOST') return outcome
+    return { ...outcome, error: new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause: outcome.error }) }
+  }
+}
+
+function refusalOf({ trailers }: Outcome): Answer {
+  const [said] = trailers[tunnelKey] ?? []
+  return said === 'none' || said === 'unknown' || said === 'ready' ? said : 'gone'
+}

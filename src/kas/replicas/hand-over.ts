@@ -1,0 +1,89 @@
+import type { AgentId, Metadata, Outcome } from '../../call/call.ts'
+import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
+
+/**
+ * What replicas tell one another about a call that one hands to the other, in metadata (design 4).
+ *
+ * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
+ * the trailer `kas-tunnel: none`; then the agent's reply follows as it is. The entry sends `go`, and then the messages
+ * of the call.
+ *
+ * An eager call, which is one that two holders may get, has its messages right behind the question and no `go`; and its
+ * reply says `ready` by itself, if it comes soon. A reply without headers has the trailer `kas-tunnel: ready`.
+ */
+export const tunnelKey = 'kas-tunnel'
+/**
+ * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller is
+ * silent at first could not be told from one that is given up.
+ */
+export const go = new Uint8Array(0)
+const agentIdKey = 'kas-agent-id'
+const waitKey = 'kas-wait'
+const eagerKey = 'kas-eager'
+const errorKey = 'kas-error-bin'
+const maxAgentId = 2n ** 63n - 1n
+/** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
+const maxErrorBytes = 2048
+
+/** `none`: no tunnel, try elsewhere. `unknown`: the holder has not heard of the caller yet. */
+export type Refusal = 'none' | 'unknown'
+
+export interface HandOver {
+  readonly agentId: AgentId
+  /** how long the holder may wait for a tunnel; 0: it says at once. ms */
+  readonly waitMs: number
+  /** its messages follow at once */
+  readonly eager: boolean
+}
+
+/** The caller's metadata, and what the holder needs beside it. */
+export function writeHandOver({ agentId, waitMs, eager }: HandOver, metadata: Metadata): Metadata {
+  const own = { [agentIdKey]: [String(agentId)], [waitKey]: [String(Math.ceil(waitMs))] }
+  return { ...own, ...(eager ? { [eagerKey]: ['1'] } : {}), ...withoutOwnKeys(metadata) }
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function readHandOver(metadata: Metadata): HandOver {
+  const id = metadata[agentIdKey] ?? []
+  const wait = metadata[waitKey] ?? []
+  const agentId = id.length === 1 && /^\d{1,19}$/.test(id[0] as string) ? BigInt(id[0] as string) : 0n
+  if (agentId === 0n || agentId > maxAgentId) throw invalid(agentIdKey)
+  if (wait.length !== 1 || !/^\d{1,9}$/.test(wait[0] as string)) throw invalid(waitKey)
+  return { agentId: agentId as AgentId, waitMs: Number(wait[0]), eager: metadata[eagerKey] !== undefined }
+}
+
+/** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */
+export function withoutOwnKeys(metadata: Metadata): Metadata {
+  for (const key in metadata) {
+    if (!key.startsWith('kas-')) continue
+    return Object.fromEntries(Object.entries(metadata).filter(([name]) => !name.startsWith('kas-')))
+  }
+  return metadata
+}
+
+/** An error that kas itself made, so that it is the same one at the other replica. */
+export function writeError({ spec }: KasError): Metadata {
+  if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status tells all
+  const json = Buffer.from(JSON.stringify(spec))
+  return json.length > maxErrorBytes ? {} : { [errorKey]: [json.toString('base64')] }
+}
+
+/** How a call that was handed over ended. */
+export function readOutcome({ error, trailers }: Outcome): Outcome {
+  const own = trailers[errorKey]?.[0]
+  return { ...(error ? { error: (own && readError(own)) || error } : {}), trailers: withoutOwnKeys(trailers) }
+}
+
+/** @returns undefined if it is of another version: the gRPC status has to do */
+function readError(base64: string): KasError | undefined {
+  try {
+    const spec = JSON.parse(Buffer.from(base64, 'base64').toString()) as ErrorSpec
+    return errorCodes.includes(spec.code) ? new KasError(spec) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function invalid(key: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${key} is missing or malformed` })
+}

@@ -1,0 +1,133 @@
+import type { AgentId } from '../../call/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Service } from '../../lib/service.ts'
+import type { Membership } from '../../membership/membership.ts'
+
+export type LeadMembership = Pick<Membership, 'name' | 'rank' | 'holders' | 'onChange'>
+
+/** A replica that could not do it is passed over for so long. ms */
+const passedOverMs = 600_000
+/** replicas passed over, each for one agent; the longest known makes room */
+const maxPassedOver = 10_000
+
+/**
+ * Which replica does what one should do for all: the first in the ring's order for the agent among those that hold it,
+ * for only they have the token with which GitLab says where its repository lies (design 7). One that fails again and
+ * again passes it on. There may be two for a moment. Without others this one leads.
+ */
+export class Leads implements Service {
+  readonly #clock: Clock
+  #membership: LeadMembership | undefined
+  #unsubscribe: (() => void) | undefined
+  /** what ends it, by agent and name */
+  readonly #passedOver = new Map<string, () => void>()
+  readonly #listeners = new Map<AgentId, Set<() => void>>()
+  #tellOthers: ((agentId: AgentId) => Promise<ReadonlySet<string>>) | undefined
+  /** agents of whom the others are being told */
+  readonly #passing = new Set<AgentId>()
+  #isStopped = false
+
+  constructor(components: { readonly clock: Clock }) {
+    this.#clock = components.clock
+  }
+
+  async start(): Promise<void> {}
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#unsubscribe?.()
+    for (const cancel of this.#passedOver.values()) cancel()
+    this.#passedOver.clear()
+  }
+
+  /**
+   * From now on there may be others; before anything is asked.
+   *
+   * @param tellOthers - that this one does not lead for the agent; gives the names of those that know, never rejects
+   */
+  join(membership: LeadMembership, tellOthers: (agentId: AgentId) => Promise<ReadonlySet<string>>): void {
+    this.#membership = membership
+    this.#tellOthers = tellOthers
+    this.#unsubscribe = membership.onChange(({ agentIds }) => {
+      for (const agentId of agentIds === 'members' ? this.#listeners.keys() : agentIds) this.#tell(agentId)
+    })
+  }
+
+  /** Whether this one does, for the agent. */
+  leads(agentId: AgentId): boolean {
+    const membership = this.#membership
+    if (!membership) return true
+    const able = this.#able(membership, agentId)
+    const first = able.find((name) => !this.#isPassedOver(agentId, name)) ?? able[0]
+    return first === undefined || first === membership.name // all of them leave: none would
+  }
+
+  /** This one leads for the agent, and fails at it: the next does, if there is one that has been told. */
+  passOn(agentId: AgentId): void {
+    const membership = this.#membership
+    if (!membership || !this.leads(agentId) || this.#passing.has(agentId)) return
+    const next = this.#able(membership, agentId).find(
+      (name) => name !== membership.name && !this.#isPassedOver(agentId, name),
+    )
+    if (next === undefined) return
+    this.#passing.add(agentId)
+    void this.#tellOthers?.(agentId).then((known) => {
+      this.#passing.delete(agentId)
+      if (known.has(next)) this.passOver(agentId, membership.name)
+    })
+  }
+
+  /** The replica of this name cannot do it for the agent now. */
+  passOver(agentId: AgentId, name: string): void {
+    if (this.#isStopped) return
+    const key = keyOf(agentId, name)
+    this.#forget(key)
+    const cancel = this.#clock.after(passedOverMs, () => {
+      this.#passedOver.delete(key)
+      this.#tell(agentId)
+    })
+    this.#passedOver.set(key, cancel)
+    const [oldest] = this.#passedOver.keys()
+    if (this.#passedOver.size > maxPassedOver && oldest !== undefined) this.#forget(oldest)
+    this.#tell(agentId)
+  }
+
+  /** Calls `listener` after that may have changed, until the returned function is called. */
+  onChange(agentId: AgentId, listener: () => void): () => void {
+    const own = () => listener()
+    const listeners = this.#listeners.get(agentId) ?? new Set()
+    this.#listeners.set(agentId, listeners.add(own))
+    return () => {
+      listeners.delete(own)
+      if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
+    }
+  }
+
+  /** Names of those that could, best first: without others none. */
+  #able(membership: LeadMembership, agentId: AgentId): string[] {
+    const holders = membership.holders(agentId).filter(isFollowed)
+    if (holders.length === 0) return []
+    const others = new Set(holders.map(({ row }) => row.head.name))
+    return membership.rank(String(agentId)).filter((name) => name === membership.name || others.has(name))
+  }
+
+  #isPassedOver(agentId: AgentId, name: string): boolean {
+    return this.#passedOver.has(keyOf(agentId, name))
+  }
+
+  #forget(key: string): void {
+    this.#passedOver.get(key)?.()
+    this.#passedOver.delete(key)
+  }
+
+  #tell(agentId: AgentId): void {
+    for (const listener of this.#listeners.get(agentId) ?? []) listener()
+  }
+}
+
+const keyOf = (agentId: AgentId, name: string) => `${agentId} ${name}`
+
+/** An agent has its configuration stream where it is at home; a connection that it leaves serves no method any more. */
+function isFollowed({ connections }: ReturnType<LeadMembership['holders']>[number]): boolean {
+  return connections.some(({ role, methods }) => role === 'home' && methods.length > 0)
+}

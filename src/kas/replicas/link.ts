@@ -1,0 +1,229 @@
+import type { Call } from '../../call/call.ts'
+import type { Offer } from '../../call/offer.ts'
+import { RpcSpan } from '../../call/rpc-span.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import { delay } from '../../lib/signals.ts'
+import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { HeldByAgent } from '../tunnels/held-by-agent.ts'
+import type { HandOver } from './hand-over.ts'
+import { HandOverStream } from './hand-over-stream.ts'
+import { LinkSession } from './link-session.ts'
+import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
+
+export interface ReplicaLinkComponents {
+  /** a connection to the replica, which has proven that it is the one; throws a KasError */
+  readonly dial: (signal: AbortSignal) => Promise<ClientSession>
+  readonly now: () => number
+  readonly random: () => number
+  readonly log: Logger
+  /** it became open, unreachable or reachable again */
+  readonly onChange: () => void
+  /** what waits of each agent at this replica */
+  readonly heldByAgent?: HeldByAgent
+  /** the replica says that it does not know us */
+  readonly onUnknown: () => void
+  /** what each call that is handed over is told as; absent: nothing is traced */
+  readonly traced?: { readonly tracer: Tracer; readonly attributes: SpanAttributes }
+}
+
+export interface ReplicaLinkOptions {
+  readonly reachability: ReachabilityOptions
+  /** between tries to connect, doubled from the first to the last, with jitter. ms */
+  readonly redialMs: readonly [first: number, last: number]
+}
+
+export const defaultReplicaLink: ReplicaLinkOptions = { reachability: defaultReachability, redialMs: [50, 1000] }
+
+/**
+ * `suspect`: a PING is unanswered for a moment; `unreachable`: for longer; `down`: there is no connection. The first
+ * two can be used.
+ */
+export const reaches = ['reachable', 'suspect', 'unreachable', 'down'] as const
+export type Reach = (typeof reaches)[number]
+
+export const isUsable = (reach: Reach): boolean => reach === 'reachable' || reach === 'suspect'
+
+export interface AskOptions {
+  /** how long the holder may wait for a tunnel; 0: it says at once. ms */
+  readonly waitMs: number
+  /** the messages follow at once: for safe calls alone, which two replicas may get */
+  readonly eager: boolean
+  /** asked of a safe call that waits for its reply when the replica falls silent: it can, and may, go another way */
+  readonly tryElsewhere: () => boolean
+  /** the answer is not wanted any more */
+  readonly signal: AbortSignal
+}
+
+/**
+ * The way from this replica to another: one HTTP/2 connection, on which calls are handed over. One that drains is
+ * replaced at once, and lives on until its calls have ended.
+ */
+export class ReplicaLink {
+  readonly #components: ReplicaLinkComponents
+  readonly #options: ReplicaLinkOptions
+  readonly #closing = new AbortController()
+  #current: LinkSession | undefined
+  /** all that live, `#current` too */
+  readonly #sessions = new Set<LinkSession>()
+  #calls = 0
+  #failure: unknown
+
+  constructor(components: ReplicaLinkComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** Of ours, in flight. */
+  get calls(): number {
+    return this.#calls
+  }
+
+  get session(): ClientSession | undefined {
+    return this.#usable?.session
+  }
+
+  get reach(): Reach {
+    const usable = this.#usable
+    if (!usable) return 'down'
+    if (usable.isUnreachable) return 'unreachable'
+    return usable.isSuspect ? 'suspect' : 'reachable'
+  }
+
+  get #usable(): LinkSession | undefined {
+    const current = this.#current
+    return current && !current.session.draining ? current : undefined
+  }
+
+  /** Why the last try to connect has failed; undefined if it has not. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
+  /** Connects, and again whenever the connection ends, until `close`. */
+  open(): void {
+    void this.#run()
+  }
+
+  /** Hands nothing over any more, and is not dialled again. Resolves when the calls of before have ended. */
+  async retire(): Promise<void> {
+    this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
+    const sessions = Array.from(this.#sessions, ({ session }) => session)
+    for (const session of sessions) session.close()
+    await Promise.all(sessions.map(({ closed }) => closed))
+    this.close()
+  }
+
+  /** Ends its connections and the calls on them. */
+  close(): void {
+    this.#closing.abort(new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }))
+    for (const session of this.#sessions) session.destroy()
+  }
+
+  /**
+   * Asks for a tunnel that serves the call.
+   *
+   * @returns undefined: it has none, or cannot be asked; never rejects
+   */
+  async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
+    const usable = this.#usable
+    if (!usable || signal.aborted) return undefined
+    const opened = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager })
+    if (!opened) return undefined
+    const { stream, span } = opened
+    this.#calls++
+    void stream.done.then(({ error }) => {
+      this.#calls--
+      span?.end(error)
+    })
+    const giveUp = () => stream.cancel(KasError.from(signal.reason))
+    signal.addEventListener('abort', giveUp, { once: true })
+    if (eager) void stream.send(call)
+    const answer = await stream.answer
+    span?.span.set({ 'kas.answer': answer })
+    signal.removeEventListener('abort', giveUp)
+    if (answer === 'unknown') this.#components.onUnknown()
+    if (answer !== 'ready') return undefined
+    return {
+      forward: (theCall) => {
+        if (!eager) void stream.send(theCall)
+        if (theCall.safety === 'safe') usable.untilAnswered(stream, tryElsewhere)
+        return stream.reply(theCall)
+      },
+      giveBack: () => stream.cancel(),
+    }
+  }
+
+  /**
+   * Where calls are traced each time that the replica is asked has a span, also those that are in vain.
+   *
+   * @returns undefined: the connection takes no call, or not this one
+   */
+  #open(
+    session: ClientSession,
+    call: Call,
+    handOver: HandOver,
+  ): { stream: HandOverStream; span: RpcSpan | undefined } | undefined {
+    const { heldByAgent, log } = this.#components
+    const own = heldByAgent?.enter(call.agentId)
+    const span = this.#begin(call)
+    try {
+      const stream = new HandOverStream(session, span?.call(call) ?? call, handOver, own?.held)
+      stream.onClosed(() => own?.leave())
+      return { stream, span }
+    } catch (error) {
+      own?.leave()
+      const failure = KasError.from(error)
+      span?.end(failure)
+      if (failure.code === 'INTERNAL') log.error({ error }, 'A call could not be handed over')
+      else log.debug({ error }, 'A call could not be handed over')
+      return undefined
+    }
+  }
+
+  #begin({ method, metadata: parent, agentId }: Call): RpcSpan | undefined {
+    const { traced } = this.#components
+    if (!traced) return undefined
+    const span = new RpcSpan(traced.tracer, { kind: 'client', method, parent, attributes: traced.attributes })
+    span.calls(agentId)
+    return span
+  }
+
+  async #run(): Promise<void> {
+    const { dial, log, now, random } = this.#components
+    const { signal } = this.#closing
+    const [firstMs, lastMs] = this.#options.redialMs
+    let pauseMs = firstMs
+    while (!signal.aborted) {
+      try {
+        const session = await dial(signal)
+        if (signal.aborted) return session.destroy()
+        this.#failure = undefined
+        pauseMs = firstMs
+        const begun = now()
+        await this.#use(session)
+        // calls wait for another one; but what ends at once, again and again, is no cure
+        if (!session.destroyed && now() - begun >= lastMs) continue
+      } catch (error) {
+        this.#failure = error
+        if (!signal.aborted) log.debug({ error }, 'A replica could not be reached')
+      }
+      await delay(pauseMs * (0.5 + random()), signal).catch(() => undefined) // closing ends the loop
+      pauseMs = Math.min(lastMs, pauseMs * 2)
+    }
+  }
+
+  /** Resolves when nothing can be handed over on it any more; what runs on it goes on. */
+  async #use(session: ClientSession): Promise<void> {
+    const { log, now, onChange } = this.#components
+    const current = new LinkSession({ session, log, now, onChange }, this.#options.reachability)
+    this.#sessions.add(current)
+    void session.closed.then(() => this.#sessions.delete(current))
+    this.#current = current
+    onChange()
+    await current.drained
+    this.#current = undefined
+    onChange()
+  }
+}

@@ -1,0 +1,210 @@
+import type { AgentId } from '../../call/call.ts'
+import { systemClock } from '../../lib/clock.ts'
+import { parseHostPort } from '../../lib/host-port.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Service } from '../../lib/service.ts'
+import { serverAttributes } from '../../lib/tracing/attributes.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
+import type { InstanceId, Membership } from '../../membership/membership.ts'
+import { HeldByAgent } from '../tunnels/held-by-agent.ts'
+import { dialReplica } from './dial-replica.ts'
+import { defaultReplicaLink, type Reach, ReplicaLink, type ReplicaLinkOptions } from './link.ts'
+import { LinkWarnings } from './link-warnings.ts'
+import type { ReplicaIdentity } from './replica-identity.ts'
+
+/** One replica that holds an agent, and the link to it. */
+export interface Way {
+  readonly instance: InstanceId
+  readonly link: ReplicaLink
+  /** of its row: an answer of before does not count for a newer one */
+  readonly version: number
+}
+
+export interface ReplicasComponents {
+  readonly membership: Pick<
+    Membership,
+    'instance' | 'holders' | 'rows' | 'rank' | 'onChange' | 'announce' | 'addressOf'
+  >
+  readonly identity: ReplicaIdentity
+  readonly log: Logger
+  /** default `dialReplica` */
+  readonly dial?: typeof dialReplica
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
+}
+
+const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
+
+/** Links to all other replicas, and which of them hold an agent. */
+export class Replicas implements Service {
+  readonly #components: ReplicasComponents
+  readonly #options: ReplicaLinkOptions
+  readonly #links = new Map<InstanceId, { readonly link: ReplicaLink; readonly address: string }>()
+  /** of replicas that are no members any more, while calls are on their way there */
+  readonly #retired = new Set<ReplicaLink>()
+  readonly #listeners = new Map<AgentId, Set<() => void>>()
+  readonly #onReached: ((instance: InstanceId) => void)[] = []
+  readonly #reached = new Set<InstanceId>()
+  readonly #heldByAgent = new HeldByAgent()
+  readonly #warnings: LinkWarnings
+  #unsubscribe: (() => void) | undefined
+
+  constructor(components: ReplicasComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
+    this.#components = components
+    this.#options = options
+    this.#warnings = new LinkWarnings({ clock: systemClock, log: components.log })
+  }
+
+  async start(): Promise<void> {
+    this.#unsubscribe = this.#components.membership.onChange(({ agentIds }) => {
+      if (agentIds === 'members') {
+        this.#update()
+        this.#changed()
+      } else for (const agentId of agentIds) this.#tell(agentId)
+    })
+    this.#update()
+  }
+
+  async stop(): Promise<void> {
+    this.#unsubscribe?.()
+    this.#warnings.stop()
+    for (const { link } of this.#links.values()) link.close()
+    for (const link of this.#retired) link.close()
+    this.#links.clear()
+  }
+
+  /**
+   * Calls `listener` when another replica may hold the agent, or be reached, that was not; until the function is
+   * called.
+   */
+  onChange(agentId: AgentId, listener: () => void): () => void {
+    const listeners = this.#listeners.get(agentId) ?? new Set()
+    this.#listeners.set(agentId, listeners.add(listener))
+    return () => {
+      listeners.delete(listener)
+      if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
+    }
+  }
+
+  /** Calls `listener` with each replica that can be called from now on, or can be again. */
+  onReached(listener: (instance: InstanceId) => void): void {
+    this.#onReached.push(listener)
+  }
+
+  /** The link to a replica, whatever it holds. */
+  link(instance: InstanceId): ReplicaLink | undefined {
+    return this.#links.get(instance)?.link
+  }
+
+  /** Of each link. */
+  reaches(): Reach[] {
+    return Array.from(this.#links.values(), ({ link }) => link.reach)
+  }
+
+  /** Other replicas that hold a connection of the agent. */
+  holds(agentId: AgentId): boolean {
+    const { membership } = this.#components
+    return membership.holders(agentId).some(({ methods }) => methods.size > 0)
+  }
+
+  /**
+   * Other replicas that serve the method for the agent, best first: reachable ones, then those with the fewest calls of
+   * ours, then in the order of the ring; those that leave come after those that stay.
+   */
+  ways(agentId: AgentId, method: string): Way[] {
+    const { membership } = this.#components
+    const holders = membership.holders(agentId).filter(({ methods }) => methods.has(method))
+    if (holders.length === 0) return []
+    const names = membership.rank(String(agentId))
+    const rank = (name: string) => (names.includes(name) ? names.indexOf(name) : names.length)
+    return holders
+      .flatMap(({ row }) => {
+        const link = this.link(row.instance)
+        if (!link) return []
+        const order = [reachOrder[link.reach], row.head.state === 'leaving' ? 1 : 0, link.calls, rank(row.head.name)]
+        return [{ way: { instance: row.instance, link, version: row.version }, order }]
+      })
+      .sort((a, b) => compare(a.order, b.order))
+      .map(({ way }) => way)
+  }
+
+  #update(): void {
+    const { membership } = this.#components
+    const rows = membership.rows().filter(({ instance }) => instance !== membership.instance)
+    const living = new Set(rows.map(({ instance }) => instance))
+    for (const [instance, { link }] of this.#links) {
+      if (living.has(instance)) continue
+      this.#retire(link)
+      this.#links.delete(instance)
+    }
+    for (const row of rows) {
+      const address = membership.addressOf(row)
+      const known = this.#links.get(row.instance)
+      if (address === undefined || known?.address === address || row.head.replicaPort === 0) continue
+      if (known) this.#retire(known.link)
+      this.#links.set(row.instance, { link: this.#connect(address, row.head.publicKeyHash), address })
+    }
+  }
+
+  /** Who is not heard of by gossip may well be there: what it has begun it may end. */
+  #retire(link: ReplicaLink): void {
+    this.#retired.add(link)
+    void link.retire().then(() => this.#retired.delete(link))
+  }
+
+  #connect(address: string, publicKeyHash: string): ReplicaLink {
+    const { identity, membership, log, tracer, dial = dialReplica } = this.#components
+    const { host = address, port = 0 } = parseHostPort(address) ?? {}
+    const link = new ReplicaLink(
+      {
+        dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
+        now: () => performance.now(),
+        random: Math.random,
+        log: log.child({ net_address: address }),
+        heldByAgent: this.#heldByAgent,
+        onChange: () => this.#changed(),
+        onUnknown: () => membership.announce(),
+        ...(tracer ? { traced: { tracer, attributes: serverAttributes(host, port) } } : {}),
+      },
+      this.#options,
+    )
+    link.open()
+    return link
+  }
+
+  /** A link is another one, or reaches its replica again: that may concern every agent. */
+  #changed(): void {
+    this.#warn()
+    this.#tellReached()
+    for (const agentId of [...this.#listeners.keys()]) this.#tell(agentId)
+  }
+
+  #tellReached(): void {
+    const isDown = (instance: InstanceId) => !['reachable', 'suspect'].includes(this.link(instance)?.reach ?? 'down')
+    for (const instance of this.#reached) if (isDown(instance)) this.#reached.delete(instance)
+    for (const instance of this.#links.keys()) {
+      if (isDown(instance) || this.#reached.has(instance)) continue
+      this.#reached.add(instance)
+      for (const listener of this.#onReached) listener(instance)
+    }
+  }
+
+  /** Those that join or leave may well be out of reach. */
+  #warn(): void {
+    const serving = this.#components.membership.rows().filter(({ head }) => head.state === 'serving')
+    const watched = serving.flatMap(({ instance, head: { name } }) => {
+      const known = this.#links.get(instance)
+      return known ? [{ instance, name, ...known }] : []
+    })
+    this.#warnings.look(watched)
+  }
+
+  #tell(agentId: AgentId): void {
+    for (const listener of [...(this.#listeners.get(agentId) ?? [])]) listener()
+  }
+}
+
+function compare(left: readonly number[], right: readonly number[]): number {
+  const at = left.findIndex((value, i) => value !== right[i])
+  return at < 0 ? 0 : (left[at] as number) - (right[at] as number)
+}

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Agent } from '../../directory/directory.ts'
+import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
+import { BranchWatch } from '../branch-watch.ts'
+import {
+  type ProjectAddresses,
+  WatchedRepositories,
+  type WatchedRepositoriesComponents,
+} from '../watched-repositories.ts'
+import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly-repository.ts'
+import type { GitalyServers } from './gitaly-servers.ts'
+
+export interface GitalyRepositoriesComponents {
+  /** what GitLab says with each agent's token */
+  readonly addresses: ProjectAddresses<GitalyCoordinates>
+  readonly servers: GitalyServers
+  /** whether this replica polls for an agent; absent: each does */
+  readonly leads?: WatchedRepositoriesComponents<GitalyCoordinates>['leads']
+  readonly log: Logger
+  readonly clock?: Clock
+  /** 0 up to 1 */
+  readonly random?: () => number
+}
+
+export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
+  /** from one look at a repository to the next while followed: upstream's agent.configuration.poll_period, in ms */
+  readonly pollMs: number
+  /** between looks that fail, in ms */
+  readonly minBackoffMs?: number
+  readonly maxBackoffMs?: number
+  /** repositories at once; the longest unused one makes room */
+  readonly maxRepositories?: number
+}
+
+const defaults = {
+  minBackoffMs: 10_000, // wire-protocol 2.9
+  maxBackoffMs: 60_000, // wire-protocol 2.9
+  maxRepositories: 10_000,
+}
+
+/** Repositories read from Gitaly where GitLab says that they lie (wire-protocol 1.20, 2.9). */
+export function gitalyRepositories(
+  components: GitalyRepositoriesComponents,
+  givenOptions: GitalyRepositoriesOptions,
+): WatchedRepositories<GitalyCoordinates> {
+  const options = { ...defaults, ...givenOptions }
+  const { addresses, servers, leads, clock = systemClock, random = Math.random } = components
+  const log = components.log.child({ mod_name: 'repositories' })
+  const open: WatchedRepositoriesComponents<GitalyCoordinates>['open'] = (_, coordinates, projectId, watched) => {
+    const { storageName, relativePath } = coordinates.repository
+    const server = () => servers.at(coordinates.address)
+    const features = () => addresses.repository(projectId)?.features ?? coordinates.features
+    const gitaly = new GitalyRepository(coordinates, { server, features, clock }, options)
+    const own = { clock, log: log.child({ storage: storageName, relative_path: relativePath }), random }
+    const watch = new BranchWatch(
+      { ...own, ...watched, look: (isTold) => gitaly.head(isTold ? 'pushes' : 'polls'), hurry: () => gitaly.hurry() },
+      options,
+    )
+    const stop = async () => {
+      gitaly.stop()
+      await watch.stop()
+    }
+    return { watch, file: (...args) => gitaly.file(...args), stop }
+  }
+  const absence = ({ project }: Agent) => `GitLab has not said yet where the repository of ${project.path} lies`
+  return new WatchedRepositories(
+    { addresses, keyOf, open, ...(leads ? { leads } : {}) },
+    { maxRepositories: options.maxRepositories, absence },
+  )
+}
+
+/** The features of today are sent with each call: they make no other repository. Names no secret: it is a hash. */
+function keyOf({ features: _, ...coordinates }: GitalyCoordinates): string {
+  return createHash('sha256').update(JSON.stringify(coordinates)).digest('hex').slice(0, 32)
+}

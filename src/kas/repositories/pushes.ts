@@ -1,0 +1,37 @@
+import type { Logger } from '../../lib/log.ts'
+import type { PushEvent, PushEvents } from '../modules/notifications/notifications.ts'
+
+/** Looks at a project's repository now; nothing happens if no agent follows it. */
+export interface PokedRepositories {
+  poke(projectId: bigint): Promise<void>
+}
+
+/** Tells this replica alone: who listens, and its repository is looked at, which nobody waits for. */
+export class LocalPushEvents implements PushEvents {
+  readonly #repositories: PokedRepositories
+  readonly #log: Logger
+  readonly #listeners = new Set<(event: PushEvent) => void>()
+
+  constructor(components: { repositories: PokedRepositories; log: Logger }) {
+    this.#repositories = components.repositories
+    this.#log = components.log
+  }
+
+  /** Calls `listener` for each push that is told, until the returned function is called. */
+  onPush(listener: (event: PushEvent) => void): () => void {
+    const own = (event: PushEvent) => listener(event)
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  async publish(event: PushEvent): Promise<void> {
+    const { projectId } = event
+    this.#log.debug({ project_id: String(projectId) }, 'A push was told')
+    for (const listener of this.#listeners) listener(event)
+    this.#repositories
+      .poke(projectId)
+      .catch((error: unknown) =>
+        this.#log.warn({ error, project_id: String(projectId) }, 'A push could not be followed up'),
+      )
+  }
+}

@@ -1,0 +1,288 @@
+import type { AddressInfo, ListenOptions } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Metadata } from '../../../call/call.ts'
+import type { CertificateFiles } from '../../../lib/certificate-files.ts'
+import { systemClock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import { delay } from '../../../lib/signals.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { SessionLimits } from '../../../proto/grpc/limits.ts'
+import { type ServerSessionEvents, type ServerStream, serveSession } from '../../../proto/grpc/server-session.ts'
+import { UnpackTurns } from '../../../proto/grpc/unpack-turns.ts'
+import type { Agent, Directory } from '../../directory/directory.ts'
+import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
+import { Descriptions } from '../../tunnels/descriptions.ts'
+import { HeldByAgent } from '../../tunnels/held-by-agent.ts'
+import type { HeldConnections } from '../../tunnels/held-connections.ts'
+import type { Placement } from '../../tunnels/placement.ts'
+import type { Tunnels } from '../../tunnels/tunnels.ts'
+import { defaultNewcomers, Newcomers, type NewcomersOptions } from '../newcomers.ts'
+import { AgentCalls } from './agent-calls.ts'
+import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
+import { CallCounts } from './call-counts.ts'
+import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
+import { Departure } from './departure.ts'
+import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints.ts'
+import { Listener } from './listener.ts'
+import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './open-streams.ts'
+import { PingPolicy } from './ping-policy.ts'
+import type { RefusalReason } from './refusals.ts'
+
+/** Serves one call of an agent, who is known. `retired` aborts when polling streams should end with OK. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
+export type AgentHandler = (agent: Agent, stream: ServerStream, retired: AbortSignal) => Promise<Metadata | void>
+
+/** A method of 8150; a streaming one stays open while the directory is out of reach. */
+export interface AgentMethod {
+  readonly streaming: boolean
+  readonly serve: AgentHandler
+}
+
+export interface AgentsServerComponents {
+  readonly directory: Directory
+  readonly tunnels: Tunnels
+  /** absent: plain */
+  readonly certificate?: CertificateFiles
+  /** by `/package.Service/Method`; Connect is the server's own */
+  readonly methods: Readonly<Record<string, AgentMethod>>
+  readonly log: Logger
+  readonly onRateExceeded: () => void
+  /** hears what each connection serves; absent: this replica is alone */
+  readonly held?: HeldConnections
+  /** where agents' pods should be; absent: this replica is alone */
+  readonly placement?: Placement
+  readonly onRefused?: (reason: RefusalReason) => void
+  readonly events?: ServerSessionEvents
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
+  /** absent: those of this replica alone */
+  readonly counts?: CallCounts
+}
+
+export interface AgentsServerOptions {
+  readonly listen: ListenOptions
+  readonly websocket: boolean
+  /** the Server header: `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly listenGraceMs: number
+  /** after that: how long calls that run may still take; absent: as long as `stop` has patience. ms */
+  readonly shutdownGraceMs?: number
+  readonly age: ConnectionAgeOptions
+  readonly authenticator?: Partial<AuthenticatorOptions>
+  readonly liveness?: Partial<LivenessOptions>
+  readonly limits?: Partial<SessionLimits>
+  readonly openStreams?: Partial<OpenStreamsOptions>
+  readonly newcomers?: Partial<NewcomersOptions>
+  readonly hints?: Partial<HomeHintsOptions>
+}
+
+/** ms */
+const firstBytesTimeoutMs = 10_000
+/** Of agents that are sent to another replica. They dial within it, also far away. ms */
+const dialMs = 1000
+/** Our agents dial first and then leave by themselves. ms */
+const moveMs = 2000
+const checkIntervalMs = 250
+/**
+ * Of one connection. An agentk pod opens 500 tunnels and a few other streams; a proxy that carries several agents opens
+ * another connection. Credentials and what proxies add fit into a head many times.
+ */
+const sessionLimits = {
+  maxConcurrentStreams: 1000,
+  firstStreams: 32,
+  maxHeaderBytes: 16 * 1024,
+  strangerWindowBytes: 64 * 1024,
+} as const satisfies Partial<SessionLimits>
+
+/** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
+const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 4000 }
+
+/** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
+export class AgentsServer implements Service {
+  readonly #components: AgentsServerComponents
+  readonly #options: AgentsServerOptions
+  #listener: Listener | undefined
+  readonly #calls: AgentCalls
+  readonly #newcomers: Newcomers
+  readonly #unpackTurns = new UnpackTurns()
+  readonly #liveness: LivenessOptions
+  readonly #hints: HomeHints
+  readonly #connections = new Set<AgentConnection>()
+  /** absent: this replica is alone */
+  readonly #departure: Departure | undefined
+  #checks: NodeJS.Timeout | undefined
+  #unsubscribe: (() => void) | undefined
+  #left: Promise<void> | undefined
+  /** when the listen grace was over */
+  #leftAt = 0
+  #closed: Promise<void> | undefined
+
+  constructor(components: AgentsServerComponents, options: AgentsServerOptions) {
+    this.#components = components
+    this.#options = options
+    this.#liveness = { ...defaultLiveness, ...options.liveness }
+    const { placement, counts, onRateExceeded } = components
+    this.#hints = new HomeHints(
+      { clock: systemClock, ...(placement ? { placement } : {}) },
+      { ...defaultHomeHints, ...options.hints },
+    )
+    if (placement) {
+      this.#departure = new Departure(
+        { connections: this.#connections, placement, clock: systemClock, random: Math.random },
+        { spreadMs: Math.max(0, options.listenGraceMs - dialMs), dialMs, moveMs },
+      )
+    }
+    const authenticator = new Authenticator(
+      { directory: components.directory, counts: counts ?? new CallCounts(systemClock), onRateExceeded },
+      { ...defaultAuthenticatorOptions, ...options.authenticator },
+    )
+    this.#newcomers = new Newcomers(
+      { now: () => performance.now(), refused: this.#refused },
+      { ...newcomerOptions, ...options.newcomers },
+    )
+    this.#calls = new AgentCalls({
+      ...components,
+      authenticator,
+      newcomers: this.#newcomers,
+      heldByAgent: new HeldByAgent(),
+      openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
+      connect: {
+        ...components,
+        descriptions: new Descriptions(),
+        hints: this.#hints,
+        onCut: () => this.#refused('reply_cut'),
+      },
+      refused: this.#refused,
+    })
+  }
+
+  /** Where it listens, once started. */
+  get address(): AddressInfo {
+    return this.#listener?.server.address() as AddressInfo
+  }
+
+  get connections(): ReadonlySet<AgentConnection> {
+    return this.#connections
+  }
+
+  async start(): Promise<void> {
+    this.#listener = this.#createListener()
+    const { server } = this.#listener
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(this.#options.listen, () => {
+        server.off('error', reject)
+        server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
+        resolve()
+      })
+    })
+    await this.#hints.start()
+    // a token may have been revoked: idle tunnels are asked for theirs again
+    this.#unsubscribe = this.#components.directory.onChange?.((agentIds) => {
+      for (const connection of this.#connections) connection.renew(agentIds)
+    })
+    let expected = performance.now() + checkIntervalMs
+    this.#checks = setInterval(() => {
+      const now = performance.now()
+      const lateMs = Math.max(0, now - expected)
+      expected = now + checkIntervalMs
+      for (const connection of this.#connections) connection.check(now, lateMs)
+      this.#newcomers.check()
+    }, checkIntervalMs)
+  }
+
+  /**
+   * Agents are sent to the other replicas, those that still come too; after the grace none is taken. A replica that is
+   * alone keeps those that it has, since nobody else could take them.
+   */
+  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    this.#left ??= this.#leave(patience)
+    return this.#left
+  }
+
+  async #leave(patience: AbortSignal): Promise<void> {
+    const listener = this.#listener
+    if (!listener) return
+    await this.#hints.leave()
+    this.#departure?.begin()
+    await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
+    this.#leftAt = performance.now()
+    this.#closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
+    listener.closeUndecided()
+  }
+
+  /** Calls that run end by themselves, up to the shutdown grace; `patience` cuts. */
+  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    await this.leave(patience)
+    this.#departure?.stop()
+    for (const connection of this.#connections) connection.retire()
+    const cut = () => {
+      for (const connection of this.#connections) connection.session.destroy()
+    }
+    if (patience.aborted) cut()
+    else patience.addEventListener('abort', cut, { once: true })
+    const { shutdownGraceMs } = this.#options
+    const leftMs = performance.now() - this.#leftAt
+    const grace = shutdownGraceMs === undefined ? undefined : setTimeout(cut, Math.max(0, shutdownGraceMs - leftMs))
+    await Promise.all([...this.#connections].map(({ session }) => session.closed))
+    clearTimeout(grace)
+    patience.removeEventListener('abort', cut)
+    clearInterval(this.#checks)
+    await this.#hints.stop()
+    this.#unsubscribe?.()
+    await this.#closed
+  }
+
+  #createListener(): Listener {
+    const { certificate, log } = this.#components
+    const { product, websocket } = this.#options
+    return new Listener(
+      { product, websocket, firstBytesTimeoutMs, ...(certificate ? { certificate } : {}) },
+      {
+        accepted: (socket) => this.#newcomers.arrived(socket),
+        connection: (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
+        failed: (error) => log.debug({ error }, 'A connection failed before it was one'),
+        refused: this.#refused,
+      },
+    )
+  }
+
+  #refused = (reason: RefusalReason): void => this.#components.onRefused?.(reason)
+
+  #serve(duplex: Duplex, remoteAddress: string): void {
+    const { log, events } = this.#components
+    const session = serveSession(duplex, (method) => this.#calls.handlerFor(method, connection), {
+      limits: { ...sessionLimits, ...this.#options.limits },
+      unpackTurns: this.#unpackTurns,
+      events: {
+        ...events,
+        handlerError: (method, error) => log.error({ error, grpc_method: method }, 'A call of an agent failed inside'),
+        sessionError: (error) => log.debug({ error, net_address: remoteAddress }, 'A connection of an agent failed'),
+      },
+    })
+    const connection = new AgentConnection(session, remoteAddress, performance.now(), this.#liveness)
+    this.#connections.add(connection)
+    const age = new ConnectionAge(connection, this.#options.age)
+    const pings = new PingPolicy()
+    session.onPing((active) => {
+      if (pings.accept(performance.now(), active)) return
+      this.#refused('too_many_pings')
+      session.reject(enhanceYourCalm, 'too_many_pings')
+    })
+    session.onLeaving(() => {
+      // what is idle ends with OK, so that no call is on its way there; if kas asked, the agent has to dial first
+      if (connection.wentAway) setTimeout(() => connection.retire(), dialMs).unref()
+      else connection.retire()
+    })
+    void session.closed.then(() => {
+      age.stop()
+      this.#connections.delete(connection)
+    })
+    if (!this.#left) return
+    if (this.#departure) this.#departure.arrived(connection)
+    else connection.retire()
+  }
+}
+
+const enhanceYourCalm = 11

@@ -1,0 +1,55 @@
+import { KasError } from '../../../../lib/errors.ts'
+import type { Directory, Impersonation, UserCredential, UserGrant } from '../../../directory/directory.ts'
+import type { Access } from './count-access.ts'
+import type { Credentials } from './credentials.ts'
+import { jobImpersonation, userImpersonation } from './impersonation.ts'
+
+export interface Authorized {
+  /** as whom; undefined: as the agent itself */
+  readonly impersonation: Impersonation | undefined
+  readonly access: Access
+}
+
+/**
+ * Asks the directory whether the caller may use the agent, and as whom.
+ *
+ * @param from - the caller's address, where it is not known yet
+ * @throws KasError of Directory.grantJob or grantUser
+ */
+export async function authorize(
+  directory: Pick<Directory, 'grantJob' | 'grantUser'>,
+  credentials: Credentials,
+  signal: AbortSignal,
+  from?: string,
+): Promise<Authorized> {
+  const { agentId } = credentials
+  if (credentials.kind === 'job') {
+    const grant = await directory.grantJob(agentId, credentials.token, signal, from)
+    const access: Access = { via: 'ci', agentId, userId: grant.user.id, projectId: grant.project.id }
+    return { impersonation: jobImpersonation(agentId, grant), access }
+  }
+  const { grant, type } = await firstGrant(directory, credentials, signal, from)
+  const via = type === 'session_cookie' ? 'user' : 'pat'
+  const access: Access = { via, agentId, userId: grant.user.id, projectId: grant.configProjectId }
+  return { impersonation: userImpersonation(agentId, grant, type), access }
+}
+
+/** The first candidate that is accepted wins; a failure to find out outweighs a refusal. */
+async function firstGrant(
+  directory: Pick<Directory, 'grantUser'>,
+  { agentId, candidates }: Extract<Credentials, { kind: 'user' }>,
+  signal: AbortSignal,
+  from?: string,
+): Promise<{ grant: UserGrant; type: UserCredential['type'] }> {
+  let refusal: unknown
+  for (const credential of candidates) {
+    try {
+      return { grant: await directory.grantUser(agentId, credential, signal, from), type: credential.type }
+    } catch (error) {
+      if (signal.aborted) throw error
+      const refused = error instanceof KasError && error.code === 'USER_UNAUTHORIZED'
+      if (!refused || refusal === undefined) refusal = error
+    }
+  }
+  throw refusal
+}

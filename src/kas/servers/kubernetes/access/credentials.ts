@@ -1,0 +1,139 @@
+import type { AgentId } from '../../../../call/call.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { UserCredential } from '../../../directory/directory.ts'
+import type { RequestHead } from '../request/request-head.ts'
+import type { Target } from '../request/target.ts'
+
+/** Who calls, as the request says it: nothing is checked but the form. */
+export type Credentials =
+  | { readonly kind: 'job'; readonly agentId: AgentId; readonly token: string }
+  /** the first of `candidates` that is accepted is the caller's */
+  | { readonly kind: 'user'; readonly agentId: AgentId; readonly candidates: readonly UserCredential[] }
+
+/** Browsers may send several cookies of one name (gitlab-contract 9.4 no. 35). */
+const maxSessionCookies = 3
+
+/** of that name, those that cannot be read among them */
+const maxCookiesLookedAt = 20
+
+const cookieName = '_gitlab_kas'
+const bearer = 'Bearer '
+/** An int64 has at most so many characters: what is longer may be a token at the wrong place, and is not repeated. */
+const maxEchoedCharacters = 20
+const maxAgentId = 2n ** 63n - 1n
+
+type Source = Pick<RequestHead, 'authorization' | 'cookies' | 'agentIds' | 'csrfTokens'>
+type Query = Pick<Target, 'agentIds' | 'csrfTokens'>
+
+/**
+ * Reads the credentials of a request (wire-protocol 6.2). An Authorization header that is not ours is a failure, also
+ * beside a good cookie.
+ *
+ * @throws KasError CREDENTIALS_INVALID, in upstream's words
+ */
+export function readCredentials(head: Source, query: Query): Credentials {
+  if (head.authorization.length > 0) return fromAuthorization(head.authorization)
+  const cookies = head.cookies.length > 0 ? sessionCookies(head.cookies) : []
+  if (cookies.length > 0) return fromCookies(cookies, head, query)
+  throw invalid('no valid credentials provided')
+}
+
+function fromAuthorization(values: readonly string[]): Credentials {
+  if (values.length > 1) throw invalid(`Authorization header: expecting a single header, got ${values.length}`)
+  const value = values[0] as string
+  if (!value.startsWith(bearer)) throw invalid('Authorization header: expecting Bearer token')
+  const typeEnd = value.indexOf(':', bearer.length)
+  if (typeEnd < 0) throw invalid('Authorization header: invalid value')
+  const type = value.slice(bearer.length, typeEnd)
+  if (type !== 'ci' && type !== 'pat') throw invalid('Authorization header: unknown token type')
+  const idEnd = value.indexOf(':', typeEnd + 1)
+  if (idEnd < 0) throw invalid('Authorization header: invalid value')
+  const agentId = parseAgentId(value.slice(typeEnd + 1, idEnd))
+  const token = value.slice(idEnd + 1)
+  if (token === '') throw invalid('Authorization header: empty token')
+  if (type === 'ci') return { kind: 'job', agentId, token }
+  return { kind: 'user', agentId, candidates: [{ type: 'personal_access_token', key: token }] }
+}
+
+/** With the words of Go's strconv.ParseInt, which users of upstream know. */
+function parseAgentId(text: string): AgentId {
+  const failed = (reason: string) => {
+    const echoed = text.length > maxEchoedCharacters ? '…' : text
+    return invalid(
+      `Authorization header: failed to parse: strconv.ParseInt: parsing ${JSON.stringify(echoed)}: ${reason}`,
+    )
+  }
+  if (!/^[+-]?\d+$/.test(text)) throw failed('invalid syntax')
+  if (text.length > maxEchoedCharacters) throw failed('value out of range')
+  const id = BigInt(text)
+  if (id > maxAgentId || id <= 0n) throw failed('value out of range')
+  return id as AgentId
+}
+
+function fromCookies(cookies: readonly string[], head: Source, query: Query): Credentials {
+  const keys = cookies
+    .slice(0, maxCookiesLookedAt)
+    .map(unescapeCookie)
+    .filter((key): key is string => key !== undefined && key !== '')
+  if (keys.length === 0) {
+    throw invalid(
+      cookies.every((cookie) => cookie === '')
+        ? `${cookieName} cookie value must not be empty`
+        : `${cookieName} invalid cookie value`,
+    )
+  }
+  const id = exactlyOne('Gitlab-Agent-Id', 'agent id', head.agentIds, 'gitlab-agent-id', query.agentIds)
+  if (!/^[+]?\d{1,19}$/.test(id) || BigInt(id) > maxAgentId || BigInt(id) === 0n) {
+    throw invalid(`agent id in request: invalid value: ${JSON.stringify(id.slice(0, maxEchoedCharacters))}`)
+  }
+  const csrfToken = exactlyOne('X-Csrf-Token', 'CSRF token', head.csrfTokens, 'gitlab-csrf-token', query.csrfTokens)
+  return {
+    kind: 'user',
+    agentId: BigInt(id) as AgentId,
+    candidates: keys.slice(0, maxSessionCookies).map((key) => ({ type: 'session_cookie', key, csrfToken })),
+  }
+}
+
+/** The header, else the query parameter. */
+function exactlyOne(
+  header: string,
+  what: string,
+  values: readonly string[],
+  parameter: string,
+  fallback: readonly string[],
+): string {
+  if (values.length > 1) throw invalid(`${header} header must have exactly one value`)
+  const [value] = values.length === 1 ? values : fallback
+  if (value === undefined || value === '' || (values.length === 0 && fallback.length > 1)) {
+    throw invalid(
+      `exactly one ${what} must be provided either in the "${header}" header or "${parameter}" query parameter`,
+    )
+  }
+  return value
+}
+
+function sessionCookies(headers: readonly string[]): string[] {
+  const found: string[] = []
+  for (const header of headers) {
+    for (const pair of header.split(';')) {
+      const mark = pair.indexOf('=')
+      if (mark < 0 || pair.slice(0, mark).trim() !== cookieName) continue
+      const value = pair.slice(mark + 1).trim()
+      found.push(/^".*"$/.test(value) ? value.slice(1, -1) : value)
+    }
+  }
+  return found
+}
+
+/** Rack escapes cookie values as forms are. */
+function unescapeCookie(value: string): string | undefined {
+  try {
+    return decodeURIComponent(value.replaceAll('+', ' '))
+  } catch {
+    return undefined
+  }
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'CREDENTIALS_INVALID', detail })
+}

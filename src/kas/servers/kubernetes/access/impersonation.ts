@@ -1,0 +1,101 @@
+import type { AgentId } from '../../../../call/call.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Impersonation, JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
+
+/**
+ * As whom a call acts in the cluster (wire-protocol 6.3): names, order and keys are what RBAC rules of users match.
+ * Undefined: as the agent's own service account.
+ */
+
+const extraPrefix = 'agent.gitlab.com/'
+
+/** @throws KasError IMPERSONATION_UNKNOWN: refused, for acting as the agent instead would be more than was granted */
+export function jobImpersonation(agentId: AgentId, grant: JobGrant): Impersonation | undefined {
+  const { accessAs } = grant
+  switch (accessAs.as) {
+    case 'agent':
+      return undefined
+    case 'impersonate':
+      // without a user name agentk would not impersonate at all
+      if (accessAs.impersonate.username.trim() === '') throw unknown('impersonate without username')
+      return accessAs.impersonate
+    case 'ci_job':
+      return {
+        username: `gitlab:ci_job:${grant.job.id}`,
+        groups: jobGroups(grant),
+        uid: '',
+        extra: jobExtra(agentId, grant),
+      }
+    default:
+      throw unknown(String((accessAs as { as?: unknown }).as))
+  }
+}
+
+/** @throws KasError IMPERSONATION_UNKNOWN */
+export function userImpersonation(
+  agentId: AgentId,
+  grant: UserGrant,
+  accessType: UserCredential['type'],
+): Impersonation | undefined {
+  const { accessAs, user } = grant
+  switch (accessAs.as) {
+    case 'agent':
+      return undefined
+    case 'user':
+      return {
+        username: `gitlab:user:${user.username}`,
+        groups: [
+          'gitlab:user',
+          ...accessAs.projects.flatMap(({ id, roles }) => roles.map((role) => `gitlab:project_role:${id}:${role}`)),
+          ...accessAs.groups.flatMap(({ id, roles }) => roles.map((role) => `gitlab:group_role:${id}:${role}`)),
+        ],
+        uid: '',
+        extra: [
+          extra('id', agentId),
+          extra('username', user.username),
+          extra('access_type', accessType),
+          extra('config_project_id', grant.configProjectId),
+        ],
+      }
+    default:
+      throw unknown(String((accessAs as { as?: unknown }).as))
+  }
+}
+
+function jobGroups({ project, environment }: JobGrant): string[] {
+  const groups = ['gitlab:ci_job']
+  for (const { id } of project.groups) {
+    groups.push(`gitlab:group:${id}`)
+    if (environment) groups.push(`gitlab:group_env_tier:${id}:${environment.tier}`)
+  }
+  groups.push(`gitlab:project:${project.id}`)
+  if (environment) {
+    groups.push(`gitlab:project_env:${project.id}:${environment.slug}`)
+    groups.push(`gitlab:project_env_tier:${project.id}:${environment.tier}`)
+  }
+  return groups
+}
+
+function jobExtra(agentId: AgentId, grant: JobGrant): Impersonation['extra'] {
+  const { environment } = grant
+  const pairs = [
+    extra('id', agentId),
+    extra('config_project_id', grant.configProjectId),
+    extra('project_id', grant.project.id),
+    extra('ci_pipeline_id', grant.pipeline.id),
+    extra('ci_job_id', grant.job.id),
+    extra('username', grant.user.username),
+  ]
+  if (environment) {
+    pairs.push(extra('environment_slug', environment.slug), extra('environment_tier', environment.tier))
+  }
+  return pairs
+}
+
+function extra(key: string, value: bigint | string) {
+  return { key: extraPrefix + key, val: [String(value)] }
+}
+
+function unknown(found: string): KasError {
+  return new KasError({ code: 'IMPERSONATION_UNKNOWN', found })
+}

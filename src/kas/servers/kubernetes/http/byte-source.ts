@@ -1,0 +1,86 @@
+import type { Readable } from 'node:stream'
+import type { KasError } from '../../../../lib/errors.ts'
+
+/** Bytes that wait for their reader before the sender is stopped. */
+export const maxWaitingBytes = 64 * 1024
+
+/** What a chunk costs beside its bytes while it waits: a client may send them one by one. */
+const chunkBytes = 256
+
+/**
+ * Reads a stream chunk by chunk as fast as they are asked for. Leaner than the stream's own iterator, which joins the
+ * chunks that wait, and copies them.
+ */
+export class ByteSource {
+  readonly #stream: Readable
+  #chunks: Buffer[] = []
+  #waitingBytes = 0
+  #reader: PromiseWithResolvers<Buffer | undefined> | undefined
+  #ended = false
+  #failure: KasError | undefined
+
+  /** Takes the stream over: nothing else may read it. */
+  constructor(stream: Readable) {
+    this.#stream = stream
+    stream.on('data', this.#onData)
+    stream.on('end', this.#onEnd)
+  }
+
+  /**
+   * The next chunk; undefined at the end. One read at a time.
+   *
+   * @throws the KasError given to `fail`
+   */
+  read(): Promise<Buffer | undefined> {
+    const chunk = this.#chunks.shift()
+    if (chunk) {
+      this.#waitingBytes -= chunk.length + chunkBytes
+      if (this.#waitingBytes < maxWaitingBytes && this.#stream.isPaused()) this.#stream.resume()
+      return Promise.resolve(chunk)
+    }
+    if (this.#failure) return Promise.reject(this.#failure)
+    if (this.#ended) return Promise.resolve(undefined)
+    this.#reader = Promise.withResolvers()
+    return this.#reader.promise
+  }
+
+  /** Ends a read that waits, and all later ones. */
+  fail(error: KasError): void {
+    if (this.#failure || this.#ended) return
+    this.#failure = error
+    this.release()
+    this.#reader?.reject(error)
+  }
+
+  /** The stream is its owner's again. */
+  release(): void {
+    this.#stream.off('data', this.#onData)
+    this.#stream.off('end', this.#onEnd)
+    this.#stream.resume()
+  }
+
+  /** The stream, paused, is its owner's again, who gets what has been read of it by now. */
+  takeBack(): Buffer {
+    this.#stream.off('data', this.#onData)
+    this.#stream.off('end', this.#onEnd)
+    this.#stream.pause()
+    return Buffer.concat(this.#chunks.splice(0))
+  }
+
+  #onData = (chunk: Buffer): void => {
+    const reader = this.#reader
+    if (reader) {
+      this.#reader = undefined
+      reader.resolve(chunk)
+      return
+    }
+    this.#chunks.push(chunk)
+    this.#waitingBytes += chunk.length + chunkBytes
+    if (this.#waitingBytes >= maxWaitingBytes) this.#stream.pause()
+  }
+
+  #onEnd = (): void => {
+    this.#ended = true
+    this.#reader?.resolve(undefined)
+  }
+}

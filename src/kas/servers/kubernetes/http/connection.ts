@@ -1,0 +1,55 @@
+import type { Socket } from 'node:net'
+import { KasError } from '../../../../lib/errors.ts'
+import { remoteOf } from '../../../../lib/remote-of.ts'
+
+/** Requests that a client may have sent on one connection without an answer yet. */
+export const maxPipelinedRequests = 4
+
+/** A request and its answer, as its connection sees them; Exchange is one. */
+export interface Running {
+  /** its status line is on its way */
+  readonly begun: boolean
+  /** nothing more of the request can come */
+  readonly isRequestRead: boolean
+  /** the client has left, or its request turned out malformed */
+  leave(reason: KasError): void
+  /** Ends it in order if it has no end of its own. */
+  endStream(): void
+}
+
+/**
+ * One client's connection and what runs on it. Its end is noticed here, once: neither requests nor responses of node
+ * tell of it reliably when they are pipelined.
+ */
+export class Connection {
+  readonly socket: Socket
+  readonly remote: string | undefined
+  readonly exchanges = new Set<Running>()
+  /** its parser has failed: no other request will come */
+  broken = false
+  /** close it once nothing runs on it */
+  closeWhenIdle = false
+
+  constructor(socket: Socket) {
+    this.socket = socket
+    this.remote = remoteOf(socket)
+    socket.once('close', () => {
+      for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
+      this.exchanges.clear()
+    })
+  }
+
+  add(exchange: Running): void {
+    this.exchanges.add(exchange)
+  }
+
+  delete(exchange: Running): void {
+    this.exchanges.delete(exchange)
+    this.closeIfIdle()
+  }
+
+  /** What was written is still sent. */
+  closeIfIdle(): void {
+    if (this.closeWhenIdle && this.exchanges.size === 0) this.socket.destroySoon()
+  }
+}

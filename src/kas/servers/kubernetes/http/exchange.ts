@@ -1,0 +1,236 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { KasError } from '../../../../lib/errors.ts'
+import { isWatch } from '../access/access-check.ts'
+import { hasNoBody } from '../request/request-head.ts'
+import type { ResponseHead } from '../response/response-head.ts'
+import { ByteSource } from './byte-source.ts'
+import type { Connection } from './connection.ts'
+import type { UpgradedSocket } from './upgraded-socket.ts'
+
+export interface ExchangeOptions {
+  /** the Upgrade request's connection; absent: no upgrade */
+  readonly upgrade?: UpgradedSocket
+  /** the client waits for 100 Continue before it sends its body */
+  readonly expectsContinue?: boolean
+  /** the answer is to be the connection's last */
+  readonly leaving: () => boolean
+}
+
+/** What is read, and for how long, of a body that nobody wants, so that the client gets to read the answer. */
+const maxDiscardedBytes = 256 * 1024
+const maxDiscardingMs = 1000
+
+/** One request and its answer, on node's own objects. */
+export class Exchange {
+  readonly request: IncomingMessage
+  readonly connection: Connection
+  readonly upgrade: UpgradedSocket | undefined
+  readonly #response: ServerResponse
+  readonly #options: ExchangeOptions
+  readonly #controller = new AbortController()
+  #body: ByteSource | undefined
+  #continueOwed: boolean
+  #resume: (() => void) | undefined
+  #listensForDrain = false
+  #headFlushed = false
+  /** answered with 101: the connection carries bytes */
+  #switched = false
+  /** of the answer's body; undefined: not told, or there is none */
+  #expectedBytes: number | undefined
+  #sentBytes = 0
+
+  constructor(request: IncomingMessage, response: ServerResponse, connection: Connection, options: ExchangeOptions) {
+    this.request = request
+    this.connection = connection
+    this.upgrade = options.upgrade
+    this.#response = response
+    this.#options = options
+    this.#continueOwed = options.expectsContinue ?? false
+    response.on('error', ignore) // a write after the client left: the connection's end tells
+    connection.add(this)
+  }
+
+  /** Aborts when the client leaves. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  /** The status line is on its way: nothing else can be answered any more. */
+  get begun(): boolean {
+    return this.#response.headersSent
+  }
+
+  /** Of the answer; undefined: there is none yet. */
+  get statusCode(): number | undefined {
+    if (this.#switched) return 101
+    return this.#response.headersSent ? this.#response.statusCode : undefined
+  }
+
+  /** Nothing more of the request can come. */
+  get isRequestRead(): boolean {
+    return this.request.complete || this.upgrade !== undefined || hasNoBody(this.request)
+  }
+
+  /** The client has left, or its request turned out malformed. */
+  leave(reason: KasError): void {
+    if (this.signal.aborted) return
+    this.#controller.abort(reason)
+    this.#body?.fail(reason)
+    this.upgrade?.abandon(reason)
+    this.#resume?.()
+  }
+
+  /** The body; the client is told to send it if it waits for that. */
+  openBody(): ByteSource {
+    if (this.#continueOwed) this.#response.writeContinue()
+    this.#continueOwed = false
+    this.#body = new ByteSource(this.request)
+    return this.#body
+  }
+
+  /**
+   * Begins the answer. Its head leaves with what is written in the same turn, and at its end at the latest.
+   *
+   * @throws an Error of node if the head holds what HTTP forbids; another answer may still be begun
+   */
+  begin(code: number, head: ResponseHead): void {
+    this.#keepAliveOrNot()
+    this.#response.writeHead(code, head.statusText ?? STATUS_CODES[code] ?? '', head.headers)
+    const bodiless = this.request.method === 'HEAD' || code === 204 || code === 304
+    this.#expectedBytes = bodiless ? undefined : head.contentLength
+    process.nextTick(flushHead, this)
+  }
+
+  /**
+   * Undefined: go on; a promise: when the client has taken enough, or has left.
+   *
+   * @throws KasError INVALID_MESSAGE if more is written than announced
+   */
+  write(chunk: Uint8Array): Promise<void> | undefined {
+    this.#headFlushed = true
+    this.#sentBytes += chunk.length
+    if (this.#expectedBytes !== undefined && this.#sentBytes > this.#expectedBytes) {
+      throw invalid('the answer is longer than its Content-Length')
+    }
+    if (chunk.length === 0 || this.#response.write(chunk) || this.signal.aborted) return undefined
+    if (!this.#listensForDrain) this.#response.on('drain', () => this.#resume?.())
+    this.#listensForDrain = true
+    return new Promise((resolve) => {
+      this.#resume = resolve
+    })
+  }
+
+  /** @throws KasError INVALID_MESSAGE if less was written than announced */
+  async end(): Promise<void> {
+    if (this.#expectedBytes !== undefined && this.#sentBytes < this.#expectedBytes) {
+      throw invalid('the answer is shorter than its Content-Length')
+    }
+    this.#headFlushed = true
+    if (!this.isRequestRead) await this.#discardRest()
+    this.#response.end()
+  }
+
+  /** An answer that kas makes itself. */
+  async answer(code: number, headers: string[], body: string | Uint8Array): Promise<void> {
+    this.#keepAliveOrNot()
+    headers.push('Content-Length', String(Buffer.byteLength(body)))
+    this.#response.writeHead(code, STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
+    this.#headFlushed = true
+    if (this.isRequestRead) return void this.#response.end(body)
+    this.#response.write(body)
+    await this.#discardRest()
+    this.#response.end()
+  }
+
+  /** Answers 101; from now on the connection carries bytes. */
+  switchProtocols(head: ResponseHead): void {
+    this.#response.writeHead(101, head.statusText ?? 'Switching Protocols', head.headers)
+    this.#response.flushHeaders()
+    this.#response.detachSocket(this.connection.socket)
+    this.#switched = true
+    this.upgrade?.switched()
+  }
+
+  /**
+   * The connection becomes a WebSocket, unless `accept` refuses it; nothing may have been answered yet.
+   *
+   * @param accept - gets the socket, paused, and what the client has sent by now; answers with 101, or throws
+   */
+  acceptWebSocket<T>(upgrade: UpgradedSocket, accept: (socket: Socket, head: Buffer) => T): T {
+    const { socket } = this.connection
+    const accepted = accept(socket, upgrade.takeOver())
+    this.#response.detachSocket(socket)
+    this.#switched = true
+    socket.resume()
+    return accepted
+  }
+
+  /**
+   * Ends a watch as an API server ends it after a time, and an upgraded connection: the client sees no fault, and may
+   * begin it anew. All else would look whole, and is not.
+   */
+  endStream(): void {
+    const isOpenWatch = this.begun && this.#expectedBytes === undefined && isWatch(this.request)
+    if (!isOpenWatch && !this.#switched) return
+    this.leave(new KasError({ code: 'CANCELLED' }))
+    if (this.#switched) this.connection.socket.destroySoon()
+    else this.#response.end()
+  }
+
+  /** Breaks an answer that was begun off, so that the client sees that it is not whole. */
+  cut(): void {
+    const { socket } = this.connection
+    // where the answer's end is the connection's, only a reset tells
+    if (this.request.httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy()
+    else socket.destroy()
+  }
+
+  /** Nothing will be done with it any more; it counts as running until its answer has been sent. */
+  finish(): void {
+    if (this.#switched || this.#response.closed) this.connection.delete(this)
+    else this.#response.once('close', () => this.connection.delete(this))
+  }
+
+  #keepAliveOrNot(): void {
+    if (this.#options.leaving() || this.connection.closeWhenIdle || !this.isRequestRead) {
+      this.#response.shouldKeepAlive = false
+    }
+  }
+
+  /** Closing a connection with unread bytes would take the answer away from the client. */
+  async #discardRest(): Promise<void> {
+    if (this.#continueOwed) return // it may never come
+    if (!this.#headFlushed) this.#response.flushHeaders()
+    this.#body?.release()
+    const { request } = this
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, maxDiscardingMs)
+    let bytes = 0
+    request.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > maxDiscardedBytes) resolve()
+    })
+    request.on('end', resolve)
+    this.#resume = resolve
+    if (!this.signal.aborted) await promise
+    clearTimeout(timer)
+  }
+
+  /** Called at the end of the turn in which the answer began. */
+  flush(): void {
+    if (this.#headFlushed || this.signal.aborted) return
+    this.#headFlushed = true
+    this.#response.flushHeaders()
+  }
+}
+
+function flushHead(exchange: Exchange): void {
+  exchange.flush()
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}
+
+function ignore(): void {}

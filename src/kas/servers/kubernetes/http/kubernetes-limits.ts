@@ -1,0 +1,44 @@
+import { defaultNewcomers, type NewcomersOptions } from '../../newcomers.ts'
+
+/** Wire-protocol 6.5, 6.7 and 6.8. There is no limit on bodies, nor on the time that one request takes. */
+export interface KubernetesLimits {
+  /** bytes of a request's head */
+  readonly maxHeadBytes: number
+  /** for a request's head to come, in ms */
+  readonly headTimeoutMs: number
+  /** connections by which nobody has asked yet who may, each of which may hold `maxHeadBytes` */
+  readonly newcomers: NewcomersOptions
+  /** a connection may be idle between requests, in ms */
+  readonly keepAliveMs: number
+  /** a client on an upgraded connection may take nothing, in ms */
+  readonly upgradedWriteTimeoutMs: number
+  /** watches that run at once over one WebSocket */
+  readonly maxWatches: number
+  /** bytes of one message that asks for a watch */
+  readonly maxWatchMessageBytes: number
+  /** bytes of events that have not come whole yet, of all watches of one WebSocket; so an event is not longer either */
+  readonly maxWatchPartialBytes: number
+  /** the same of all WebSockets that watch one agent: who has it can open any number of them, and read none */
+  readonly maxWatchAgentBytes: number
+  /** bytes that wait for a client of watches before the clusters are held up */
+  readonly maxWatchUnsentBytes: number
+  /** from one ping of a client of watches to the next; one that gave no sign of life since the last is cut. ms */
+  readonly watchPingMs: number
+  /** a client of watches that was told to close may still take, in ms */
+  readonly watchCloseMs: number
+}
+
+export const defaultKubernetesLimits: KubernetesLimits = {
+  maxHeadBytes: 64 * 1024,
+  headTimeoutMs: 10_000,
+  newcomers: { ...defaultNewcomers, maxSilentPerAddress: 500 }, // TLS and a head: about 90 KB each
+  keepAliveMs: 60_000,
+  upgradedWriteTimeoutMs: 20_000,
+  maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)
+  maxWatchMessageBytes: 64 * 1024,
+  maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, in JSON somewhat more
+  maxWatchAgentBytes: 32 * 1024 * 1024,
+  maxWatchUnsentBytes: 256 * 1024,
+  watchPingMs: 30_000, // balancers cut what is silent for 60 s
+  watchCloseMs: 1000,
+}

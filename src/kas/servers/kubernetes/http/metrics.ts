@@ -1,0 +1,75 @@
+import { Counter, Gauge } from 'prom-client'
+import type { ErrorCode } from '../../../../lib/errors.ts'
+import type { Registry } from '../../../../lib/metrics.ts'
+
+/** How a request ended. */
+export const outcomes = [
+  /** the cluster's answer was passed on to its end */
+  'answered',
+  /** a connection was upgraded, and ended in order */
+  'upgraded',
+  /** answered by kas: a preflight */
+  'preflight',
+  /** answered by kas: a token for a WebSocket */
+  'token',
+  /** a front was told which replica to take it to */
+  'redirected',
+  /** a page that may not call */
+  'foreign_origin',
+  /** answered by kas with an error */
+  'failed',
+  /** failed after the status line, or where an error would make kubectl repeat a command: the connection was cut */
+  'cut',
+  /** the caller left first */
+  'left',
+] as const
+export type RequestOutcome = (typeof outcomes)[number]
+
+export interface KubernetesMetrics {
+  ended(outcome: RequestOutcome): void
+  /** an error that kas answered with, or cut a WebSocket for, malformed requests included */
+  failed(code: ErrorCode): void
+}
+
+/**
+ * Counts in plain numbers, read at each scrape: a labelled counter costs more than it should per request.
+ *
+ * @param running - asked at each scrape: requests and upgraded connections that are open
+ */
+export function createKubernetesMetrics(register: Registry, running: () => number): KubernetesMetrics {
+  const registers = [register]
+  const ended = new Map<RequestOutcome, number>(outcomes.map((outcome) => [outcome, 0]))
+  const failures = new Map<ErrorCode, number>()
+  new Counter({
+    name: 'kas_kubernetes_requests_total',
+    help: 'Requests to the Kubernetes API proxy, by how they ended',
+    labelNames: ['outcome'],
+    registers,
+    collect() {
+      this.reset()
+      for (const [outcome, count] of ended) this.inc({ outcome }, count)
+    },
+  })
+  new Counter({
+    name: 'kas_kubernetes_errors_total',
+    help: 'Errors that the Kubernetes API proxy answered with, malformed requests included, by code (doc/errors.md)',
+    labelNames: ['code'],
+    registers,
+    collect() {
+      this.reset()
+      for (const [code, count] of failures) this.inc({ code }, count)
+    },
+  })
+  new Gauge({
+    name: 'kas_kubernetes_requests_in_flight',
+    help: 'Requests and upgraded connections that the Kubernetes API proxy serves now',
+    registers,
+    collect() {
+      this.set(running())
+    },
+  })
+  return {
+    ended: (outcome) => void ended.set(outcome, (ended.get(outcome) ?? 0) + 1),
+    failed: (code) => void failures.set(code, (failures.get(code) ?? 0) + 1),
+  }
+}

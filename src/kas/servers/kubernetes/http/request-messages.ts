@@ -1,0 +1,34 @@
+import { KnownMessages } from '../../../../call/known-messages.ts'
+import { encodeHttpRequest } from '../../../../proto/http/http-over-grpc.ts'
+import type { ByteSource } from './byte-source.ts'
+
+/** A request as the messages of its call (wire-protocol 1.3), made as they are asked for. */
+
+/** Without a body, which most are. */
+export function bodilessMessages(header: Uint8Array): KnownMessages {
+  return new KnownMessages([header, encodeHttpRequest.trailer])
+}
+
+/** @param openBody - called when the body is asked for first */
+export async function* bodyMessages(header: Uint8Array, openBody: () => ByteSource): AsyncGenerator<Uint8Array> {
+  yield header
+  const body = openBody()
+  for (let chunk = await body.read(); chunk; chunk = await body.read()) yield encodeHttpRequest.data(chunk)
+  yield encodeHttpRequest.trailer
+}
+
+/**
+ * An upgrade: no half-close until the cluster has answered, then the bytes of the connection.
+ *
+ * @param switched - the connection once it is upgraded; undefined if it will not be
+ */
+export async function* upgradeMessages(
+  header: Uint8Array,
+  switched: Promise<ByteSource | undefined>,
+): AsyncGenerator<Uint8Array> {
+  yield header
+  yield encodeHttpRequest.trailer
+  const bytes = await switched
+  if (!bytes) return
+  for (let chunk = await bytes.read(); chunk; chunk = await bytes.read()) yield encodeHttpRequest.upgradeData(chunk)
+}

@@ -1,0 +1,76 @@
+import type { KasError } from '../../../../lib/errors.ts'
+import { parseHostPort } from '../../../../lib/host-port.ts'
+import {
+  agentAttributes,
+  failureOf,
+  httpMethodAttributes,
+  httpStatusAttributes,
+  isHttpFailure,
+  serverAttributes,
+} from '../../../../lib/tracing/attributes.ts'
+import type { Span, SpanAttributes, TraceHeaders, Tracer } from '../../../../lib/tracing/tracer.ts'
+import type { Exchange } from './exchange.ts'
+import type { RequestOutcome } from './metrics.ts'
+
+/**
+ * A request's span: it ends with its answer, or with the connection that it was upgraded to. Anybody may call, so it
+ * begins a trace of its own, which names the caller's (upstream's public endpoint).
+ */
+export class RequestSpan {
+  readonly span: Span
+
+  /** @param prefix - of the paths that are served, ends with `/` */
+  constructor(tracer: Tracer, { request }: Exchange, prefix: string) {
+    const { headers, url = '', socket } = request
+    const { name, attributes } = httpMethodAttributes(request.method as string)
+    const route = url.startsWith(prefix) ? `${prefix}*` : undefined
+    this.span = tracer.begin(route === undefined ? name : `${name} ${route}`, {
+      kind: 'server',
+      link: { traceparent: asList(headers.traceparent), tracestate: asList(headers.tracestate) },
+      attributes: {
+        ...attributes,
+        ...(route === undefined ? {} : { 'http.route': route }),
+        'url.scheme': 'encrypted' in socket ? 'https' : 'http',
+        ...pathAttributes(url),
+        ...hostAttributes(headers.host),
+        ...(headers['user-agent'] === undefined ? {} : { 'user_agent.original': headers['user-agent'] }),
+        ...(socket.remoteAddress === undefined ? {} : { 'network.peer.address': socket.remoteAddress }),
+      },
+    })
+  }
+
+  get traceId(): string {
+    return this.span.traceId
+  }
+
+  get headers(): TraceHeaders {
+    return this.span.headers
+  }
+
+  calls(agentId: bigint): void {
+    this.span.set(agentAttributes(agentId))
+  }
+
+  /** @param error - what it ended with, if not with the cluster's answer */
+  end({ statusCode }: Exchange, outcome: RequestOutcome, error: KasError | undefined): void {
+    this.span.set({ 'kas.outcome': outcome, ...(statusCode === undefined ? {} : httpStatusAttributes(statusCode)) })
+    const hasFailed = outcome === 'cut' || (outcome !== 'left' && isHttpFailure('server', statusCode ?? 0))
+    const failure = error ? failureOf(error) : String(statusCode ?? outcome)
+    this.span.end(hasFailed ? failure : undefined)
+  }
+}
+
+/** The query may hold what nobody else should read. */
+function pathAttributes(url: string): SpanAttributes {
+  return url.startsWith('/') ? { 'url.path': url.split('?', 1)[0] ?? '' } : {}
+}
+
+function hostAttributes(host: string | undefined): SpanAttributes {
+  if (host === undefined) return {}
+  const named = parseHostPort(host)
+  return named ? serverAttributes(named.host, named.port) : serverAttributes(host, 0)
+}
+
+function asList(header: string | string[] | undefined): readonly string[] {
+  return header === undefined ? [] : [header].flat()
+}

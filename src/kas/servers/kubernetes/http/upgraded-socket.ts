@@ -1,0 +1,98 @@
+import type { Socket } from 'node:net'
+import type { KasError } from '../../../../lib/errors.ts'
+import { ByteSource } from './byte-source.ts'
+
+export interface UpgradedSocketOptions {
+  /** a client that takes nothing for so long is cut, in ms (wire-protocol 6.5) */
+  readonly writeTimeoutMs: number
+  /** the client has closed its side before it was answered */
+  readonly onEarlyEnd: () => void
+}
+
+/**
+ * - `asked`: the client waits for an answer; what it sends meanwhile is kept, within the bounds of ByteSource
+ * - `switched`: bytes go both ways
+ * - `refused`: it will not be upgraded
+ * - `taken`: it is another's, who reads and writes it
+ */
+type State = 'asked' | 'switched' | 'refused' | 'taken'
+
+/** The connection of a request to upgrade, which node's HTTP has let go. */
+export class UpgradedSocket {
+  /** what the client sends once it is upgraded; undefined: it will not be */
+  readonly bytes: Promise<ByteSource | undefined>
+  readonly #socket: Socket
+  readonly #options: UpgradedSocketOptions
+  readonly #source: ByteSource
+  readonly #decide: (bytes: ByteSource | undefined) => void
+  #state: State = 'asked'
+  #resume: (() => void) | undefined
+
+  /** @param head - what came with the request */
+  constructor(socket: Socket, head: Buffer, options: UpgradedSocketOptions) {
+    const { promise, resolve } = Promise.withResolvers<ByteSource | undefined>()
+    this.bytes = promise
+    this.#decide = resolve
+    this.#socket = socket
+    this.#options = options
+    socket.setTimeout(0)
+    socket.on('error', () => socket.destroy())
+    socket.on('drain', () => this.#resume?.())
+    socket.on('end', () => {
+      if (this.#state === 'asked') options.onEarlyEnd()
+    })
+    if (head.length > 0) socket.unshift(head)
+    this.#source = new ByteSource(socket)
+  }
+
+  switched(): void {
+    this.#state = 'switched'
+    this.#decide(this.#source)
+  }
+
+  /** It is answered with something other than 101: the call's requests end here. */
+  refused(): void {
+    if (this.#state !== 'asked') return
+    this.#state = 'refused'
+    this.#decide(undefined)
+  }
+
+  /** Hands the socket over, paused. @returns what the client has sent by now */
+  takeOver(): Buffer {
+    this.#state = 'taken'
+    this.#decide(undefined)
+    return this.#source.takeBack()
+  }
+
+  abandon(reason: KasError): void {
+    if (this.#state === 'taken') return
+    this.refused()
+    this.#source.fail(reason)
+    this.#resume?.()
+  }
+
+  /** Undefined: go on; a promise: when the client has taken enough, or was cut. */
+  write(chunk: Uint8Array): Promise<void> | undefined {
+    if (this.#socket.write(chunk) || this.#socket.destroyed) return undefined
+    return this.#withDeadline()
+  }
+
+  /** Sends what is left, then closes. */
+  async end(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const deadline = setTimeout(() => this.#socket.destroy(), this.#options.writeTimeoutMs)
+    this.#socket.once('close', resolve)
+    if (this.#socket.closed) resolve()
+    this.#socket.destroySoon()
+    await promise
+    clearTimeout(deadline)
+  }
+
+  async #withDeadline(): Promise<void> {
+    const deadline = setTimeout(() => this.#socket.destroy(), this.#options.writeTimeoutMs)
+    await new Promise<void>((resolve) => {
+      this.#resume = resolve
+    })
+    clearTimeout(deadline)
+  }
+}

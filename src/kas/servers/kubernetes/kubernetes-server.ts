@@ -1,0 +1,316 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import type { Forward } from '../../../call/call.ts'
+import type { CertificateFiles } from '../../../lib/certificate-files.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Registry } from '../../../lib/metrics.ts'
+import { remoteOf } from '../../../lib/remote-of.ts'
+import type { Service } from '../../../lib/service.ts'
+import { delay } from '../../../lib/signals.ts'
+import { beginInTurns } from '../../../lib/tls-turns.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { ListenOptions } from '../../config/listen-address.ts'
+import type { Directory } from '../../directory/directory.ts'
+import type { Usage } from '../../directory/usage.ts'
+import { Newcomers } from '../newcomers.ts'
+import type { FrontRedirect } from './front-redirect.ts'
+import { Connection, maxPipelinedRequests } from './http/connection.ts'
+import { Exchange } from './http/exchange.ts'
+import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
+import { malformed, type ParserError, refuseMalformed } from './http/malformed-request.ts'
+import { createKubernetesMetrics, type KubernetesMetrics } from './http/metrics.ts'
+import { UpgradedSocket } from './http/upgraded-socket.ts'
+import { KubernetesProxy } from './kubernetes-proxy.ts'
+import { hasNoBody } from './request/request-head.ts'
+import { createOriginCheck } from './response/cors.ts'
+import { type ResponseRuleOptions, responseRules } from './response/response-rules.ts'
+import type { WebSocketTokens } from './watch/websocket-tokens.ts'
+
+export interface KubernetesServerComponents {
+  readonly forward: Forward
+  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
+  readonly register: Registry
+  /** hears who was let through; absent: nobody wants to know */
+  readonly usage?: Usage
+  readonly log: Logger
+  /** absent: neither tokens nor watches over WebSocket */
+  readonly webSocketTokens?: WebSocketTokens
+  /** absent: no front is told to take a request to another replica */
+  readonly redirect?: Pick<FrontRedirect, 'locationFor'>
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
+  /** absent: the system's */
+  readonly clock?: Clock
+  /** absent: plain HTTP; its owner starts and stops it */
+  readonly certificate?: CertificateFiles
+}
+
+export interface KubernetesServerOptions extends ResponseRuleOptions {
+  readonly listen: ListenOptions
+  /** `agent.kubernetes_api.url_path_prefix`; a missing `/` at its end is added */
+  readonly urlPathPrefix: string
+  /** `gitlab.external_url`: pages of this origin may call; absent: none may */
+  readonly externalUrl?: string
+  /** after `stop`: how long new connections are still taken and idle ones kept, in ms */
+  readonly listenGraceMs: number
+  /** after that: how long requests that run may still take, in ms */
+  readonly shutdownGraceMs: number
+  /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly limits?: Partial<KubernetesLimits>
+  /** from one look at whether the caller of a long request still may to the next, in ms */
+  readonly accessCheckMs?: number
+}
+
+/** node looks for late heads at an interval; a tenth of the time-out keeps it sharp */
+const headChecksPerTimeout = 10
+const tcpKeepAliveMs = 15_000 // as Go's listener: a client that vanished is noticed while a watch is silent
+const tlsHandshakeTimeoutMs = 10_000
+/** At the end: what was ended in order may take so long to be sent. ms */
+const lingerMs = 1000
+
+/**
+ * - `serving`
+ * - `leaving`: connections are taken, but each answer is the last on its connection
+ * - `draining`: no connection is taken, idle ones are closed, requests run to their end
+ * - `cut`
+ */
+type State = 'serving' | 'leaving' | 'draining' | 'cut'
+
+/** The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here (wire-protocol 6). */
+export class KubernetesServer implements Service {
+  readonly #components: KubernetesServerComponents
+  readonly #options: KubernetesServerOptions
+  readonly #limits: KubernetesLimits
+  readonly #proxy: KubernetesProxy
+  readonly #metrics: KubernetesMetrics
+  readonly #connections = new Map<Socket, Connection>()
+  /** with TLS another object than the one that speaks HTTP */
+  readonly #tcpSockets = new Set<Socket>()
+  readonly #newcomers: Newcomers
+  readonly #cut = new AbortController()
+  #server: Server | undefined
+  #state: State = 'serving'
+  #left: Promise<void> | undefined
+  #drained: Promise<void> | undefined
+
+  constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
+    const { urlPathPrefix, externalUrl, product, accessCheckMs } = options
+    this.#components = components
+    this.#options = options
+    this.#limits = { ...defaultKubernetesLimits, ...options.limits }
+    this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
+    const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
+    this.#newcomers = new Newcomers({ now: () => performance.now(), refused }, this.#limits.newcomers)
+    this.#proxy = new KubernetesProxy(
+      { ...components, metrics: this.#metrics, newcomers: this.#newcomers },
+      {
+        limits: this.#limits,
+        responses: responseRules(options, components.log),
+        urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
+        product,
+        allowsOrigin: createOriginCheck(externalUrl),
+        ...(accessCheckMs === undefined ? {} : { accessCheckMs }),
+      },
+    )
+  }
+
+  /** Where it listens; only after `start`. */
+  get address(): AddressInfo | string {
+    const address = this.#server?.address()
+    if (!address) throw new Error('the Kubernetes API server does not listen')
+    return address
+  }
+
+  async start(): Promise<void> {
+    const server = this.#createServer()
+    server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
+    server.on('connection', (socket: Socket) => {
+      this.#newcomers.arrived(socket)
+      this.#tcpSockets.add(socket)
+      socket.once('close', () => this.#tcpSockets.delete(socket))
+    })
+    const ready = this.#components.certificate ? 'secureConnection' : 'connection'
+    server.on(ready, (socket: Socket) => this.#connection(socket))
+    server.on('request', (request, response) => this.#onRequest(request, response))
+    server.on('checkContinue', (request, response) => this.#onRequest(request, response, { expectsContinue: true }))
+    server.on('checkExpectation', (request, response) => {
+      const exchange = this.#exchange(request, response)
+      if (exchange) void this.#proxy.refuse(exchange, new KasError({ code: 'EXPECTATION_FAILED' }))
+    })
+    server.on('upgrade', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
+    server.on('connect', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
+    server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
+    server.listen(this.#options.listen)
+    await once(server, 'listening')
+    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
+    this.#server = server
+  }
+
+  /** Resolves once it drains, see `State`; `patience` cuts. */
+  async leave(patience?: AbortSignal): Promise<void> {
+    this.#left ??= this.#leave()
+    await this.#until(this.#left, patience)
+  }
+
+  /** Leaves, and resolves once nothing runs any more; `patience` cuts. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    this.#left ??= this.#leave()
+    await this.#until(
+      this.#left.then(() => this.#drained),
+      patience,
+    )
+  }
+
+  async #until(step: Promise<void>, patience: AbortSignal | undefined): Promise<void> {
+    const onImpatience = () => this.#cut.abort()
+    if (patience?.aborted) onImpatience()
+    patience?.addEventListener('abort', onImpatience, { once: true })
+    await step
+    patience?.removeEventListener('abort', onImpatience)
+  }
+
+  async #leave(): Promise<void> {
+    if (!this.#server) return
+    this.#state = 'leaving'
+    await delay(this.#options.listenGraceMs, this.#cut.signal).catch(ignore)
+    this.#drained = this.#drain(this.#server)
+  }
+
+  async #drain(server: Server): Promise<void> {
+    const { signal } = this.#cut
+    this.#state = 'draining'
+    const closed = once(server, 'close')
+    // not http's own close, which destroys idle connections with what they still have to send
+    NetServer.prototype.close.call(server)
+    for (const connection of this.#connections.values()) {
+      connection.closeWhenIdle = true
+      connection.closeIfIdle()
+    }
+    this.#destroyHandshakes()
+    const over = new AbortController()
+    void this.#cutAfterGrace(over.signal).catch(ignore) // all has ended before
+    const onCut = () => this.#destroyAll()
+    signal.addEventListener('abort', onCut, { once: true })
+    if (signal.aborted) onCut()
+    await closed
+    over.abort()
+    server.close() // its timers
+  }
+
+  async #cutAfterGrace(signal: AbortSignal): Promise<void> {
+    await delay(this.#options.shutdownGraceMs, signal)
+    for (const { exchanges } of this.#connections.values()) for (const each of exchanges) each.endStream()
+    await delay(lingerMs, signal)
+    this.#cut.abort()
+  }
+
+  #createServer(): Server {
+    const { maxHeadBytes, headTimeoutMs, keepAliveMs } = this.#limits
+    const { certificate } = this.#components
+    const options = {
+      requestTimeout: 0,
+      headersTimeout: headTimeoutMs,
+      connectionsCheckingInterval: Math.ceil(headTimeoutMs / headChecksPerTimeout),
+      keepAliveTimeout: keepAliveMs,
+      maxHeaderSize: maxHeadBytes,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: tcpKeepAliveMs,
+      requireHostHeader: false, // kas refuses it itself, and counts it
+      insecureHTTPParser: false,
+      shouldUpgradeCallback: hasNoBody, // a body and bytes of an upgraded connection could not be told apart
+    }
+    if (!certificate) return createServer(options)
+    const tls = {
+      ALPNProtocols: ['http/1.1'], // upgrades cannot work over HTTP/2
+      minVersion: 'TLSv1.2' as const,
+      handshakeTimeout: tlsHandshakeTimeoutMs,
+      allowHalfOpen: true,
+    }
+    const server = createTlsServer({ ...options, ...tls, ...certificate.current })
+    certificate.onChange((next) => server.setSecureContext({ ...next, minVersion: tls.minVersion }))
+    beginInTurns(server)
+    return server
+  }
+
+  #onRequest(request: IncomingMessage, response: ServerResponse, options?: { expectsContinue: boolean }): void {
+    const exchange = this.#exchange(request, response, options)
+    if (exchange) void this.#proxy.serve(exchange)
+  }
+
+  /** Undefined: its connection carries too much already, and is cut. */
+  #exchange(
+    request: IncomingMessage,
+    response: ServerResponse,
+    options?: { expectsContinue?: boolean; upgrade?: UpgradedSocket },
+  ): Exchange | undefined {
+    const connection = this.#connection(request.socket)
+    if (connection.exchanges.size >= maxPipelinedRequests) {
+      request.socket.destroy()
+      return undefined
+    }
+    return new Exchange(request, response, connection, { ...options, leaving: () => this.#state !== 'serving' })
+  }
+
+  /** Upgrades, and CONNECT, which is refused: node hands both over with the bare connection. */
+  #onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    if (this.#connection(socket).exchanges.size > 0) return void socket.destroy() // its answer would cut in
+    const response = new ServerResponse(request)
+    response.shouldKeepAlive = false
+    const upgrade = new UpgradedSocket(socket, head, {
+      writeTimeoutMs: this.#limits.upgradedWriteTimeoutMs,
+      onEarlyEnd: () => exchange?.leave(new KasError({ code: 'CANCELLED' })),
+    })
+    response.assignSocket(socket)
+    socket.on('drain', () => response.emit('drain'))
+    response.on('finish', () => socket.destroySoon())
+    const exchange = this.#exchange(request, response, { upgrade })
+    if (exchange) void this.#proxy.serve(exchange)
+  }
+
+  #onClientError(error: ParserError, socket: Socket): void {
+    const connection = this.#connections.get(socket)
+    if (!connection) return void socket.destroy() // a TLS handshake that failed
+    if (connection.broken) return
+    const refusal = malformed(error)
+    if (!refusal) return void socket.destroy()
+    this.#metrics.failed(refusal.code)
+    refuseMalformed(connection, refusal, this.#options.product)
+  }
+
+  #connection(socket: Socket): Connection {
+    const known = this.#connections.get(socket)
+    if (known) return known
+    const connection = new Connection(socket)
+    this.#connections.set(socket, connection)
+    socket.once('close', () => this.#connections.delete(socket))
+    connection.closeWhenIdle = this.#state === 'draining' || this.#state === 'cut'
+    connection.closeIfIdle()
+    return connection
+  }
+
+  #running(): number {
+    let running = 0
+    for (const { exchanges } of this.#connections.values()) running += exchanges.size
+    return running
+  }
+
+  /** With TLS the socket that was accepted is another object than the one that speaks HTTP: known by its far end. */
+  #destroyHandshakes(): void {
+    const remotes = new Set([...this.#connections.keys()].map(remoteOf))
+    for (const socket of this.#tcpSockets) if (!remotes.has(remoteOf(socket))) socket.destroy()
+  }
+
+  #destroyAll(): void {
+    this.#state = 'cut'
+    for (const socket of this.#connections.keys()) socket.destroy()
+    for (const socket of this.#tcpSockets) socket.destroy()
+  }
+}
+
+function ignore(): void {}

@@ -1,0 +1,157 @@
+import type { IncomingMessage } from 'node:http'
+import { KasError } from '../../../../lib/errors.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
+import { canonicalHeaderName, type Headers } from '../../../../proto/http/http-over-grpc.ts'
+
+/** The head of a request, split into what is for kas and what goes to the cluster (wire-protocol 6.4). */
+export interface RequestHead {
+  readonly authorization: string[]
+  readonly cookies: string[]
+  readonly agentIds: string[]
+  readonly csrfTokens: string[]
+  /** tokens that browsers pass with a WebSocket (wire-protocol 6.8) */
+  readonly webSocketTokens: string[]
+  readonly origins: string[]
+  readonly accept: string[]
+  /** what a preflight asks for */
+  readonly corsHeaders: string[]
+  /** of the Upgrade header */
+  readonly upgrade: string[]
+  /** 0: no body; -1: unknown */
+  contentLength: number
+  /** for the cluster, canonical names; without Via */
+  header: Headers
+}
+
+/** Header lines of one request: node bounds their bytes, this their number. */
+export const maxHeaderLines = 500
+
+/** How browsers pass a token with a WebSocket (gitlab-contract 9.4 no. 41). */
+const tokenProtocol = 'websocket-token.kas.gitlab.com.'
+
+type Take = (head: Reading, value: string) => void
+interface Reading extends RequestHead {
+  hosts: number
+  connection: string[]
+}
+
+const drop: Take = () => undefined
+
+/** Headers that do not simply go on; all other names do, but those that begin with `Gitlab-Kas-`. */
+const special = new Map<string, Take>([
+  ...hopByHopHeaders.map((name): [string, Take] => [name, drop]),
+  ['Authorization', (head, value) => head.authorization.push(value)],
+  ['Cookie', (head, value) => head.cookies.push(value)],
+  ['Gitlab-Agent-Id', (head, value) => head.agentIds.push(value)],
+  ['X-Csrf-Token', (head, value) => head.csrfTokens.push(value)],
+  ['Host', (head) => head.hosts++],
+  ['Connection', (head, value) => head.connection.push(value)],
+  ['Upgrade', (head, value) => head.upgrade.push(value)],
+  ['Content-Length', takeLength],
+  ['Transfer-Encoding', takeCoding],
+  ['Accept', (head, value) => add(head.header, 'Accept', keep(head.accept, value))],
+  ['Origin', (head, value) => add(head.header, 'Origin', keep(head.origins, value))],
+  [
+    'Access-Control-Request-Headers',
+    (head, value) => add(head.header, 'Access-Control-Request-Headers', keep(head.corsHeaders, value)),
+  ],
+  ['Sec-Websocket-Protocol', addProtocols],
+  ['Expect', drop],
+])
+
+/**
+ * Reads `rawHeaders`, for node's `headers` silently drops what came twice.
+ *
+ * @param upgrading - Upgrade goes on, with `Connection: upgrade`
+ * @throws KasError BAD_REQUEST, HEAD_TOO_LARGE
+ */
+export function readRequestHead(
+  request: Pick<IncomingMessage, 'rawHeaders' | 'httpVersionMajor' | 'httpVersionMinor'>,
+  upgrading: boolean,
+): RequestHead {
+  const { rawHeaders, httpVersionMajor, httpVersionMinor } = request
+  if (rawHeaders.length > 2 * maxHeaderLines) throw new KasError({ code: 'HEAD_TOO_LARGE' })
+  if (httpVersionMajor !== 1) throw bad('HTTP/1.0 and HTTP/1.1 are spoken here')
+  const head = emptyHead()
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = canonicalHeaderName(rawHeaders[i] as string)
+    const value = rawHeaders[i + 1] as string
+    const take = special.get(name)
+    if (take) take(head, value)
+    else if (!name.startsWith('Gitlab-Kas-')) add(head.header, name, value)
+  }
+  if (httpVersionMinor === 0 && head.contentLength < 0) throw bad('HTTP/1.0 has no Transfer-Encoding')
+  if (head.hosts > 1 || (head.hosts === 0 && httpVersionMinor === 1)) throw bad('exactly one Host header is needed')
+  if (head.connection.length > 0) dropNamed(head)
+  if (upgrading) head.header.push(['Upgrade', head.upgrade], ['Connection', ['upgrade']])
+  return head
+}
+
+/** Told by the head alone: node knows that a request is complete only after it has handed it over. */
+export function hasNoBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
+}
+
+function emptyHead(): Reading {
+  return {
+    authorization: [],
+    cookies: [],
+    agentIds: [],
+    csrfTokens: [],
+    webSocketTokens: [],
+    origins: [],
+    accept: [],
+    corsHeaders: [],
+    upgrade: [],
+    contentLength: 0,
+    header: [],
+    hosts: 0,
+    connection: [],
+  }
+}
+
+/** Heads are short (`maxHeaderLines`): a scan is cheaper than a map. */
+export function add(header: Headers, name: string, value: string): void {
+  for (const entry of header) {
+    if (entry[0] === name) {
+      entry[1].push(value)
+      return
+    }
+  }
+  header.push([name, [value]])
+}
+
+function dropNamed(head: Reading): void {
+  const named = namedByConnection(head.connection)
+  if (named) head.header = head.header.filter(([name]) => !named.has(name))
+}
+
+function addProtocols(head: Reading, value: string): void {
+  const others = value.split(',').filter((protocol) => {
+    const isToken = protocol.trim().startsWith(tokenProtocol)
+    if (isToken) head.webSocketTokens.push(protocol.trim().slice(tokenProtocol.length))
+    return !isToken
+  })
+  if (others.length > 0) add(head.header, 'Sec-Websocket-Protocol', others.join(',').trim())
+}
+
+function keep(values: string[], value: string): string {
+  values.push(value)
+  return value
+}
+
+/** node refuses doubled lengths, and anything but digits; what is over 2^53 it would round. */
+function takeLength(head: Reading, value: string): void {
+  head.contentLength = Number(value)
+  if (!Number.isSafeInteger(head.contentLength)) throw bad('the Content-Length is too large')
+}
+
+/** node undoes `chunked` alone: another coding would reach the cluster without its name. */
+function takeCoding(head: Reading, value: string): void {
+  if (value.toLowerCase() !== 'chunked') throw bad('the only Transfer-Encoding is chunked')
+  head.contentLength = -1
+}
+
+function bad(detail: string): KasError {
+  return new KasError({ code: 'BAD_REQUEST', detail })
+}

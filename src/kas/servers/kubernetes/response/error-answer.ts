@@ -1,0 +1,102 @@
+import { randomBytes } from 'node:crypto'
+import { type Delivery, KasError } from '../../../../lib/errors.ts'
+import { goCodeName } from '../../../../lib/go-code-name.ts'
+import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
+
+/** An answer that kas makes itself, because the call failed before a status line was sent (wire-protocol 6.6). */
+export interface ErrorAnswer {
+  readonly code: number
+  /** name, value, name, value */
+  readonly headers: string[]
+  readonly body: string | Uint8Array
+  /** whether the call may have reached the cluster */
+  readonly delivery: Delivery
+  /** stands in the message too; where nothing is traced, only with failures that the caller is not told */
+  readonly traceId?: string
+}
+
+/** Where a call failed: before it was handed on, or on its way and at the agent. */
+export type FailedAt = 'entry' | 'tunnel'
+
+const messagePrefix = 'GitLab Agent Server: '
+const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
+const retryAfterSeconds = '1'
+const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
+
+/**
+ * Refusals to carry the call at all, and what no request but a watch over WebSocket meets; all else is a 502, as from
+ * upstream.
+ */
+const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED', 'WATCH_ENDED', 'WATCH_REFUSED'])
+
+/** What GitLab said, or how it failed, is for the caller too: upstream shows it, and users search for it. */
+const withCause = new Set([
+  'JOB_TOKEN_UNAUTHORIZED',
+  'JOB_TOKEN_FORBIDDEN',
+  'JOB_TOKEN_NOT_FOUND',
+  'JOB_AGENTS_FAILED',
+  'USER_FAILED',
+])
+const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSWER_INVALID', 'GITLAB_BUSY'])
+
+/** What a flood of unknown credentials is told, by media type: encoded once, for it names neither caller nor trace. */
+const notCheckedBodies = new Map<string, string | Uint8Array>()
+
+/**
+ * @param accept - of the request, all its headers
+ * @param delivery - whether the call may have reached the cluster
+ * @param tracedAs - the id of its trace, which each error names then; absent: it is not traced
+ */
+export function errorAnswer(
+  error: KasError,
+  at: FailedAt,
+  accept: readonly string[],
+  delivery: Delivery,
+  tracedAs?: string,
+): ErrorAnswer {
+  const own = at === 'entry' || ownRefusals.has(error.code)
+  const code = own ? error.httpStatus : 502
+  const traceId = tracedAs ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
+  const trace = traceId === undefined ? '' : `. Trace ID: ${traceId}`
+  const message = messagePrefix + (own ? ownText(error) : tunnelText(error)) + trace
+  const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
+  const headers = ['Kas-Delivery', reached]
+  if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
+  // kubectl repeats by itself what comes with this header, so only what never left may have it
+  const mayRepeat = at === 'tunnel' || error.code === 'CREDENTIAL_NOT_CHECKED'
+  if (mayRepeat && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
+  if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
+  if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
+  const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
+  const known = isSameForAll ? notCheckedBodies : undefined
+  const answer = { ...encode({ code, message }, accept, headers, known), delivery: reached }
+  return traceId === undefined ? answer : { ...answer, traceId }
+}
+
+function encode(
+  status: Status,
+  accept: readonly string[],
+  headers: string[],
+  known?: Map<string, string | Uint8Array>,
+): Omit<ErrorAnswer, 'delivery'> {
+  const mediaType = negotiate(accept)
+  if (mediaType === undefined) {
+    headers.push('Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff')
+    const accepted = `only the following media types are accepted: ${mediaTypes.join(', ')}`
+    return { code: 406, headers, body: `${messagePrefix}Failed to negotiate output media type: ${accepted}\n` }
+  }
+  headers.push('Content-Type', mediaType)
+  const body = known?.get(mediaType) ?? encodeStatus(mediaType, status)
+  known?.set(mediaType, body)
+  return { code: status.code, headers, body }
+}
+
+function ownText(error: KasError): string {
+  const { cause } = error
+  const shown = withCause.has(error.code) && cause instanceof KasError && shownCauses.has(cause.code)
+  return shown ? `${error.message}: ${cause.message}` : error.message
+}
+
+function tunnelText(error: KasError): string {
+  return `${tunnelPrefix}rpc error: code = ${goCodeName(error.grpcCode) ?? `Code(${error.grpcCode})`} desc = ${error.message}`
+}

@@ -1,0 +1,76 @@
+import type { Logger } from '../../../../lib/log.ts'
+import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
+
+/**
+ * Headers of a cluster's answer that pass when `response_header_allowlist` is on: those of HTTP that say something of
+ * the body, and Kubernetes' own. What is missing could act on GitLab's pages when they share its host, `Set-Cookie`
+ * above all. Upstream has such a list since 18.3; which names it has is not known (wire-protocol 6.4).
+ */
+const wellKnown: readonly string[] = [
+  'Accept-Patch',
+  'Accept-Post',
+  'Accept-Ranges',
+  'Age',
+  'Allow',
+  'Audit-Id',
+  'Cache-Control',
+  'Content-Disposition',
+  'Content-Encoding',
+  'Content-Language',
+  'Content-Length',
+  'Content-Location',
+  'Content-Range',
+  'Content-Type',
+  'Date',
+  'Deprecation',
+  'Etag',
+  'Expires',
+  'Last-Modified',
+  'Link',
+  'Location',
+  'Pragma',
+  'Retry-After',
+  'Sec-Websocket-Accept',
+  'Sec-Websocket-Extensions',
+  'Sec-Websocket-Protocol',
+  'Sec-Websocket-Version',
+  'Server',
+  'Sunset',
+  'Upgrade',
+  'Vary',
+  'Via',
+  'Warning',
+  'Www-Authenticate',
+  'X-Content-Type-Options',
+  'X-Kubernetes-Pf-Flowschema-Uid',
+  'X-Kubernetes-Pf-Prioritylevel-Uid',
+  'X-Stream-Protocol-Version',
+]
+
+/** names that are told of, once each; a cluster could make up any number */
+const maxToldNames = 1000
+/** of a name, as it is told and remembered */
+const maxToldChars = 100
+
+export class ResponseAllowList {
+  readonly #names: ReadonlySet<string>
+  readonly #log: Logger
+  readonly #told = new Set<string>()
+
+  /** @param extra - `extra_allowed_response_headers`, in any case */
+  constructor(log: Logger, extra: readonly string[]) {
+    this.#log = log
+    this.#names = new Set([...wellKnown, ...extra.map(canonicalHeaderName)])
+  }
+
+  /** @param name - canonical */
+  passes(name: string): boolean {
+    if (this.#names.has(name)) return true
+    const told = Buffer.from(name).toString('latin1', 0, maxToldChars) // a copy: a slice would keep the whole
+    if (!this.#told.has(told) && this.#told.size < maxToldNames) {
+      this.#told.add(told)
+      this.#log.warn({ header: told }, 'Blocked Kubernetes API proxy response header, told once for each name')
+    }
+    return false
+  }
+}

@@ -1,0 +1,103 @@
+import { KasError } from '../../../../lib/errors.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
+import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../../proto/http/http-over-grpc.ts'
+import { originHeaders } from './cors.ts'
+
+/** A cluster's answer as the caller gets it (wire-protocol 6.4). */
+export interface ResponseHead {
+  /** undefined: the usual one */
+  readonly statusText: string | undefined
+  /** name, value, name, value; names may repeat */
+  readonly headers: string[]
+  /** undefined: the cluster did not say */
+  readonly contentLength: number | undefined
+}
+
+/** What is done with each answer. */
+export interface ResponseRules {
+  /** kas' own entry of Via */
+  readonly via: string
+  /** absent: versions are not compared */
+  readonly skew?: { warningFor(via: string | undefined): string | undefined } | undefined
+  /** absent: all pass that are not removed */
+  readonly allowList?: { passes(name: string): boolean } | undefined
+}
+
+const removed = new Set([
+  ...hopByHopHeaders,
+  // kas decides which pages may read the answer
+  'Access-Control-Allow-Origin',
+  'Access-Control-Allow-Headers',
+  'Access-Control-Allow-Credentials',
+  'Access-Control-Allow-Methods',
+  'Access-Control-Max-Age',
+  // would steer a front
+  'X-Sendfile',
+  'X-Sendfile2',
+  'X-Lighttpd-Send-File',
+  'X-Lighttpd-Send-Tempfile',
+  'X-Litespeed-Location',
+  'X-Reproxy-Url',
+  // kas' own words
+  'Gitlab-Unauthorized',
+  'Kas-Delivery',
+])
+const removedPrefixes = /^(?:X-Accel-|X-Reproxy-|Gitlab-Kas-|Gitlab-Workhorse-)/
+/** characters of a status text that is passed on: node's own have 31 at the most */
+const maxStatusText = 256
+/** what a status text may hold */
+const text = /^[\t\x20-\x7e\x80-\xff]*$/
+
+/**
+ * @param upgrade - the answer is a 101, whose Upgrade header stays
+ * @throws KasError INVALID_MESSAGE: lengths that contradict one another would let a cluster write answers to
+ * requests that are not its own
+ */
+export function readResponseHead(
+  { statusCode, status, header }: HttpResponseHeader,
+  options: ResponseRules & { origin: string | undefined; upgrade: boolean },
+): ResponseHead {
+  const { skew, allowList } = options
+  const headers = options.origin === undefined ? [] : originHeaders(options.origin)
+  const named = namedByConnectionHeader(header)
+  let contentLength: number | undefined
+  let clusterVia: string | undefined
+  for (const [name, values] of header) {
+    const canonical = canonicalHeaderName(name)
+    if (canonical === 'Content-Length') {
+      for (const value of values) contentLength = sameLength(value, contentLength)
+    } else if (canonical === 'Upgrade' && options.upgrade) {
+      for (const value of values) headers.push('Upgrade', value)
+    } else if (!removed.has(canonical) && !removedPrefixes.test(canonical) && !named?.has(canonical)) {
+      if (allowList && !allowList.passes(canonical)) continue
+      if (canonical === 'Via') clusterVia = values.at(-1)
+      for (const value of values) headers.push(canonical, value)
+    }
+  }
+  if (options.upgrade) headers.push('Connection', 'Upgrade')
+  else if (contentLength !== undefined && statusCode !== 204) headers.push('Content-Length', String(contentLength))
+  headers.push('Via', options.via)
+  const warning = skew?.warningFor(clusterVia)
+  if (warning !== undefined) headers.push('Warning', warning)
+  const space = status.indexOf(' ')
+  const statusText = space < 0 ? '' : status.slice(space + 1)
+  const passes = statusText !== '' && statusText.length <= maxStatusText && text.test(statusText)
+  return { statusText: passes ? statusText : undefined, headers, contentLength }
+}
+
+/** A name may come twice, also in another spelling. */
+function namedByConnectionHeader(header: Headers): Set<string> | undefined {
+  let all: string[] | undefined
+  for (const [name, values] of header) {
+    if (canonicalHeaderName(name) === 'Connection') all = all ? [...all, ...values] : values
+  }
+  return all && namedByConnection(all)
+}
+
+function sameLength(value: string, before: number | undefined): number {
+  const length = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN
+  if (Number.isNaN(length) || (before !== undefined && before !== length)) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the Content-Length of the answer is not valid' })
+  }
+  return length
+}

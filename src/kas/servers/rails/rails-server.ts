@@ -1,0 +1,277 @@
+import { randomBytes } from 'node:crypto'
+import { type AddressInfo, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
+import * as grpc from '@grpc/grpc-js'
+import { type Forward, noMetadata, type Outcome } from '../../../call/call.ts'
+import { RpcSpan } from '../../../call/rpc-span.ts'
+import type { CertificateFiles } from '../../../lib/certificate-files.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { Code, KasError } from '../../../lib/errors.ts'
+import { LimitedLog } from '../../../lib/limited-log.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Service } from '../../../lib/service.ts'
+import { delay, linkedController } from '../../../lib/signals.ts'
+import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import { defaultLimits } from '../../../proto/grpc/limits.ts'
+import type { UnaryMethod } from '../../../proto/unary.ts'
+import { readApiSecret } from '../../config/secret-file.ts'
+import type { GrpcObserver } from '../../observability/grpc-observer.ts'
+import { defaultNewcomers, type NewcomerRefusal, Newcomers, type NewcomersOptions } from '../newcomers.ts'
+import { AgentCalls } from './agent-calls.ts'
+import { everyMethodServer } from './every-method-server.ts'
+import { JwtVerifier } from './jwt-verifier.ts'
+import type { RailsCall } from './rails-call.ts'
+
+export interface RailsServerComponents {
+  /** what kas itself answers, by `/package.Service/Method` */
+  readonly methods: ReadonlyMap<string, UnaryMethod>
+  /** takes the calls for agents */
+  readonly forward: Forward
+  /** absent: plain */
+  readonly certificate?: CertificateFiles
+  readonly clock: Clock
+  readonly log: Logger
+  /** hears of connections that were ended, or refused, because no call of GitLab came by them */
+  readonly onRefused?: (reason: NewcomerRefusal) => void
+  readonly events?: GrpcObserver
+  /** absent: nothing is traced */
+  readonly tracer?: Tracer
+}
+
+export interface RailsServerOptions {
+  readonly listen: ListenOptions
+  /** `api.listen.authentication_secret_file`: base64 of 32 bytes */
+  readonly secretFile: string
+  readonly listenGraceMs: number
+  /** `max_connection_age` */
+  readonly maxAgeMs: number
+  readonly newcomers?: Partial<NewcomersOptions>
+}
+
+/** Shares of the age: GOAWAY, give or take a tenth, then time for what runs (wire-protocol 2.4). */
+const goAwayShare = 0.2
+const graceShare = 0.65
+/** The longest that a timer takes, less the tenth that grpc-js may add. ms */
+const maxTimerMs = Math.floor((2 ** 31 - 2) / 1.1)
+/** ms (wire-protocol 2.4) */
+const keepAliveMs = 50_000
+const keepAliveTimeoutMs = 20_000
+const handshakeTimeoutMs = 10_000
+/** At the end: how long a client without calls may take to close its connection. ms */
+const lingerMs = 1000
+const strangerSentence =
+  'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
+/** GitLab makes a connection for each of its jobs, and ends it soon. Strangers have a fifth of them at the most. */
+const maxConnections = 10_000
+
+/**
+ * Server `rails` (8153): GitLab asks and tells, and calls services of agents (wire-protocol 5.1, gitlab-contract 1).
+ */
+export class RailsServer implements Service {
+  readonly #components: RailsServerComponents
+  readonly #options: RailsServerOptions
+  readonly #agentCalls: AgentCalls
+  readonly #strangers: LimitedLog
+  readonly #newcomers: Newcomers
+  #jwt: JwtVerifier | undefined
+  #grpc: grpc.Server | undefined
+  #listener: Server | undefined
+  #handshakes: TlsHandshakes | undefined
+  readonly #sockets = new Set<Socket>()
+  #running = 0
+  #leaving = false
+  /** it leaves, and nothing runs any more */
+  readonly #idle = Promise.withResolvers<void>()
+  #left: Promise<void> | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(components: RailsServerComponents, options: RailsServerOptions) {
+    this.#components = components
+    this.#options = options
+    this.#agentCalls = new AgentCalls(components)
+    this.#strangers = new LimitedLog(components, strangerSentence)
+    this.#newcomers = new Newcomers(
+      { now: () => performance.now(), refused: (reason) => components.onRefused?.(reason) },
+      { ...defaultNewcomers, ...options.newcomers },
+    )
+  }
+
+  /** Where it listens, once started. */
+  get address(): AddressInfo | string | null {
+    return this.#listener?.address() ?? null
+  }
+
+  /** @throws KasError SETTINGS_INVALID if the secret cannot be used, or what listening threw */
+  async start(): Promise<void> {
+    const { listen, secretFile } = this.#options
+    const secret = await readApiSecret(secretFile, 'api.listen.authentication_secret_file')
+    this.#jwt = new JwtVerifier(this.#components, { secret })
+    grpc.setLogVerbosity(grpc.logVerbosity.NONE) // its errors quote metadata, tokens too
+    this.#grpc = everyMethodServer(this.#grpcOptions(), (call) => void this.#run(call))
+    const injector = this.#grpc.createConnectionInjector(grpc.ServerCredentials.createInsecure())
+    const listener = this.#createListener((socket) => injector.injectConnection(socket))
+    this.#listener = listener
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', reject)
+      listener.listen(listen, () => {
+        listener.off('error', reject)
+        listener.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
+        resolve()
+      })
+    })
+  }
+
+  /** Resolves once no new calls come; those that run go on. */
+  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    this.#left ??= this.#leave(patience)
+    return this.#left
+  }
+
+  async #leave(patience: AbortSignal): Promise<void> {
+    const listener = this.#listener
+    if (!listener?.listening) return
+    await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
+    this.#closed = new Promise<void>((resolve) => listener.close(() => resolve()))
+    this.#handshakes?.destroy()
+    this.#grpc?.tryShutdown(() => undefined) // GOAWAY; it does not wait for calls
+    this.#leaving = true
+    if (this.#running === 0) this.#idle.resolve()
+  }
+
+  /** Waits for the calls that run; `patience` cuts them. */
+  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
+    await this.leave(patience)
+    const cutting = linkedController(patience)
+    const cut = () => {
+      for (const socket of this.#sockets) socket.destroy()
+    }
+    if (cutting.signal.aborted) cut()
+    else cutting.signal.addEventListener('abort', cut, { once: true })
+    void this.#idle.promise.then(() => delay(lingerMs, cutting.signal)).then(cut, () => undefined)
+    await this.#closed
+    cutting.abort()
+    cutting.dispose()
+  }
+
+  /** TLS is node's own: grpc-js takes its sockets as they are, so that a certificate can change. */
+  #createListener(accept: (socket: Socket) => void): Server {
+    const { certificate, log } = this.#components
+    const keep = (socket: Socket) => {
+      this.#newcomers.check() // who is silent harms nobody until others come
+      this.#newcomers.arrived(socket)
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+      socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
+    }
+    const listener = certificate
+      ? createTlsServer({ ...certificate.current, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs })
+      : createServer({ noDelay: true })
+    if (certificate) this.#handshakes = new TlsHandshakes(listener as TlsServer)
+    listener.on('connection', keep)
+    listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
+      if (socket.destroyed) return // there was no room for it
+      socket.on('error', () => undefined) // told below TLS
+      accept(socket.setNoDelay(true))
+    })
+    listener.on('tlsClientError', (error) => log.debug({ error }, 'A connection of GitLab failed'))
+    certificate?.onChange((next) => (listener as TlsServer).setSecureContext(next))
+    listener.maxConnections = maxConnections
+    return listener
+  }
+
+  #grpcOptions(): grpc.ServerOptions {
+    const { maxMessageBytes, maxConcurrentStreams } = defaultLimits
+    const { maxAgeMs } = this.#options
+    return {
+      'grpc.enable_channelz': 0,
+      'grpc.max_receive_message_length': maxMessageBytes,
+      'grpc.max_send_message_length': maxMessageBytes,
+      'grpc.max_concurrent_streams': maxConcurrentStreams,
+      'grpc.max_connection_age_ms': Math.min(maxTimerMs, Math.round(maxAgeMs * goAwayShare)),
+      'grpc.max_connection_age_grace_ms': Math.min(maxTimerMs, Math.round(maxAgeMs * graceShare)),
+      'grpc.keepalive_time_ms': keepAliveMs,
+      'grpc.keepalive_timeout_ms': keepAliveTimeoutMs,
+    }
+  }
+
+  async #run(call: RailsCall): Promise<void> {
+    this.#running++
+    const { events, tracer } = this.#components
+    events?.started(call)
+    const refusal = await this.#refusal(call)
+    const span = tracer && this.#begin(tracer, call, refusal)
+    const serve = () => refusal ?? this.#serve(call, span)
+    const own = await (tracer && span ? tracer.within(span.span, serve) : serve())
+    const outcome = this.#tell(call, own, span?.traceId)
+    call.finish(outcome)
+    span?.end(own.error)
+    events?.finished(call, outcome.error)
+    await call.closed
+    this.#running--
+    if (this.#leaving && this.#running === 0) this.#idle.resolve()
+  }
+
+  /** GitLab's span is continued; a stranger decides neither on a trace nor on the name of a span. */
+  #begin(tracer: Tracer, { method, metadata }: RailsCall, refusal: Outcome | undefined): RpcSpan {
+    if (!refusal) return new RpcSpan(tracer, { kind: 'server', method, parent: metadata })
+    const isKnown = this.#components.methods.has(method)
+    return new RpcSpan(tracer, { kind: 'server', method, isKnown, link: metadata })
+  }
+
+  /** What a caller is told that is not GitLab. Never rejects. */
+  async #refusal(call: RailsCall): Promise<Outcome | undefined> {
+    try {
+      await this.#newcomers.admit(call.remote, async () => this.#jwt?.verify(call.metadata))
+      return undefined
+    } catch (error) {
+      return this.#failed(call, error)
+    }
+  }
+
+  /** Never rejects. */
+  async #serve(call: RailsCall, span?: RpcSpan): Promise<Outcome> {
+    const method = this.#components.methods.get(call.method)
+    try {
+      if (!method) return await this.#agentCalls.serve(call, span)
+      await call.send(await method(await only(call)))
+      return { trailers: noMetadata }
+    } catch (error) {
+      return this.#failed(call, error)
+    }
+  }
+
+  #failed({ method }: RailsCall, error: unknown): Outcome {
+    const isOurs = this.#components.methods.has(method)
+    return { error: KasError.from(error), trailers: isOurs ? noMetadata : { 'kas-delivery': ['none'] } }
+  }
+
+  /** A fault of our own leaves with a trace id alone; its cause stays in the log. */
+  #tell(call: RailsCall, outcome: Outcome, tracedAs: string | undefined): Outcome {
+    const { log } = this.#components
+    const { error } = outcome
+    if (!error) return outcome
+    if (error.code !== 'INTERNAL') {
+      const reason = error.cause instanceof Error ? error.cause.message : undefined
+      if (error.code === 'JWT_INVALID') this.#strangers.tell(reason ?? '')
+      const traced = tracedAs === undefined ? {} : { trace_id: tracedAs }
+      log.debug({ grpc_method: call.method, error_code: error.code, reason, ...traced }, 'A call of GitLab failed')
+      return outcome
+    }
+    const traceId = tracedAs ?? randomBytes(16).toString('hex')
+    log.error({ error, grpc_method: call.method, trace_id: traceId }, 'A call of GitLab failed inside')
+    const message = `${error.message}. Trace ID: ${traceId}`
+    return { ...outcome, error: new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message }) }
+  }
+}
+
+/** The only message of a call. @throws KasError INVALID_MESSAGE if there is none, or more */
+async function only(call: RailsCall): Promise<Uint8Array> {
+  let request: Uint8Array | undefined
+  for await (const message of call) {
+    if (request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'more than one request message' })
+    request = message
+  }
+  if (request) return request
+  throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
+}

@@ -1,0 +1,54 @@
+import type { Clock } from './clock.ts'
+import { pause } from './pause.ts'
+
+export interface BackoffComponents {
+  readonly clock: Clock
+  /** from 0 to 1 */
+  readonly random: () => number
+}
+
+export interface BackoffOptions {
+  readonly firstMs: number
+  readonly maxMs: number
+  readonly factor: number
+  /** 0.2: up to a fifth more (or, when `around`, less or more) */
+  readonly jitter: number
+  readonly around?: boolean
+  /** without a failure for this long the next one counts as the first */
+  readonly resetMs: number
+}
+
+/** Pauses between attempts, growing (wire-protocol 2.5). */
+export class Backoff {
+  readonly #components: BackoffComponents
+  readonly #options: BackoffOptions
+  #ms: number
+  #lastAt = Number.NEGATIVE_INFINITY
+
+  constructor(components: BackoffComponents, options: BackoffOptions) {
+    this.#components = components
+    this.#options = options
+    this.#ms = options.firstMs
+  }
+
+  /** How long to wait before the next attempt, in ms. */
+  next(): number {
+    const { clock, random } = this.#components
+    const { firstMs, maxMs, factor, jitter, around, resetMs } = this.#options
+    const now = clock.now()
+    if (now - this.#lastAt > resetMs) this.#ms = firstMs
+    this.#lastAt = now
+    const base = this.#ms
+    this.#ms = Math.min(base * factor, maxMs)
+    return base * (1 + jitter * (around ? 2 * random() - 1 : random()))
+  }
+
+  /** Resolves when it is time for the next attempt, or as soon as `signal` aborts. */
+  wait(signal: AbortSignal): Promise<void> {
+    return pause(this.next(), this.#components.clock, signal)
+  }
+
+  reset(): void {
+    this.#ms = this.#options.firstMs
+  }
+}

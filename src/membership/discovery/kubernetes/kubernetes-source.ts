@@ -1,0 +1,217 @@
+import type { Clock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import { KnownAddresses } from '../known-addresses.ts'
+import { jittered, type Random, type RetryOptions, retryPauseMs } from '../retry.ts'
+import type { Discovered, DiscoverySource } from '../source.ts'
+import { AddressWatch, type Kind } from './address-watch.ts'
+import { ClusterClient } from './cluster-client.ts'
+import { failureText, isDenied, retryAfterMs } from './failure.ts'
+
+export interface KubernetesDiscoveryComponents {
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: Random
+}
+
+export interface KubernetesDiscoveryOptions extends RetryOptions {
+  readonly services: readonly string[]
+  /** absent: that of the pod, or of the kubeconfig's context */
+  readonly namespace?: string
+  /** where a Service names no port `gossip` */
+  readonly otherPort: number
+  /** a file, for use outside of a pod */
+  readonly kubeconfig?: string
+  /** a list may take this long */
+  readonly requestTimeoutMs: number
+  /** everything is listed and watched anew this often, on a new connection, whatever the watch says */
+  readonly relistMs: number
+  /** a watch that held for this long was no failure: the next pause is the first again */
+  readonly healthyMs: number
+  /** EndpointSlices that were denied are tried again this often */
+  readonly slicesRetryMs: number
+  /** a watch that the server ended is opened again after this long at most */
+  readonly maxReopenMs: number
+}
+
+export const kubernetesDefaults = {
+  firstRetryMs: 500,
+  maxRetryMs: 15_000,
+  requestTimeoutMs: 10_000,
+  relistMs: 30_000,
+  healthyMs: 10_000,
+  slicesRetryMs: 300_000,
+  maxReopenMs: 5_000,
+}
+
+/**
+ * The addresses behind Services by their EndpointSlices, or by their Endpoints where those are denied. Addresses that
+ * are not ready count, terminating ones until they are gone. It watches, and supervises its watch: whatever ends or
+ * hangs is begun anew, and until that answers the last addresses stay.
+ *
+ * @see doc/decisions/0008-an-informer-and-its-supervisor.md
+ */
+export class KubernetesDiscovery implements DiscoverySource {
+  readonly name = 'kubernetes'
+  readonly #components: KubernetesDiscoveryComponents
+  readonly #options: KubernetesDiscoveryOptions
+  readonly #known: KnownAddresses
+  readonly #stop = new AbortController()
+  #running: Promise<void> | undefined
+  #watch: AddressWatch | undefined
+  /** what was used last */
+  #kind: Kind = 'EndpointSlices'
+  /** EndpointSlices were denied a moment ago; ends that */
+  #slicesAgain: (() => void) | undefined
+
+  constructor(components: KubernetesDiscoveryComponents, options: KubernetesDiscoveryOptions) {
+    this.#components = components
+    this.#options = options
+    this.#known = new KnownAddresses({ log: components.log })
+  }
+
+  current(): Discovered {
+    return this.#known.current()
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#known.onChange(listener)
+  }
+
+  /** Resolves after the first answer or the first failure. */
+  async start(): Promise<void> {
+    const first = Promise.withResolvers<void>()
+    this.#running ??= this.#run(first.resolve)
+    await Promise.race([first.promise, this.#running])
+  }
+
+  async stop(): Promise<void> {
+    this.#known.forgetListeners()
+    this.#stop.abort()
+    await this.#running
+    this.#trySlices()
+  }
+
+  async #run(asked: () => void): Promise<void> {
+    const { clock, random } = this.#components
+    const { maxRetryMs } = this.#options
+    const { signal } = this.#stop
+    let failures = 0
+    while (!signal.aborted) {
+      const { failure, hasHeld } = await this.#watchOnce(asked, signal)
+      if (signal.aborted) break
+      if (failure === undefined) {
+        failures = 0
+        continue
+      }
+      this.#known.failed(failureText(failure))
+      asked()
+      failures = hasHeld ? 1 : failures + 1
+      const askedToWaitMs = Math.min(retryAfterMs(failure), maxRetryMs)
+      await pause(Math.max(retryPauseMs(failures, this.#options, random), askedToWaitMs), clock, signal)
+    }
+    await this.#watch?.close()
+  }
+
+  /** A watch in place of the one before, until it is due to be replaced (no failure) or fails. */
+  async #watchOnce(asked: () => void, signal: AbortSignal): Promise<{ failure?: unknown; hasHeld: boolean }> {
+    const { clock, random } = this.#components
+    const { relistMs, healthyMs } = this.#options
+    let watch: AddressWatch
+    try {
+      watch = await this.#begin(signal)
+    } catch (failure) {
+      return { failure, hasHeld: false }
+    }
+    asked()
+    let hasHeld = false
+    const cancelHeld = clock.after(healthyMs, () => {
+      hasHeld = true
+    })
+    const due = linkedController(signal)
+    const failure = await Promise.race([pause(jittered(relistMs, random), clock, due.signal), watch.lost])
+    due.abort()
+    due.dispose()
+    cancelHeld()
+    if (failure === undefined) return { hasHeld }
+    void watch.close()
+    if (watch.kind === 'EndpointSlices' && isDenied(failure)) this.#avoidSlices()
+    return { failure, hasHeld }
+  }
+
+  async #begin(signal: AbortSignal): Promise<AddressWatch> {
+    let denied: unknown
+    if (!this.#slicesAgain) {
+      try {
+        return await this.#open('EndpointSlices', signal)
+      } catch (error) {
+        if (!isDenied(error) || signal.aborted) throw error
+        denied = error
+        this.#avoidSlices()
+      }
+    }
+    try {
+      return await this.#open('Endpoints', signal)
+    } catch (error) {
+      if (!isDenied(error)) throw error
+      this.#trySlices() // neither is allowed: whichever will be first
+      if (denied === undefined) throw error
+      throw new Error(`${failureText(denied)}; ${failureText(error)}`, { cause: error })
+    }
+  }
+
+  #avoidSlices(): void {
+    this.#slicesAgain?.()
+    this.#slicesAgain = this.#components.clock.after(this.#options.slicesRetryMs, () => this.#trySlices())
+  }
+
+  #trySlices(): void {
+    this.#slicesAgain?.()
+    this.#slicesAgain = undefined
+  }
+
+  async #open(kind: Kind, signal: AbortSignal): Promise<AddressWatch> {
+    const client = await ClusterClient.open(this.#options)
+    const close = () => void client.close()
+    signal.addEventListener('abort', close, { once: true })
+    if (signal.aborted) close()
+    const namespace = this.#options.namespace ?? client.namespace
+    const onChange = () => {
+      if (this.#watch === watch) this.#known.answered(watch.addresses())
+    }
+    const watch = new AddressWatch({ ...this.#components, client, onChange }, { ...this.#options, kind, namespace })
+    try {
+      await watch.start()
+      const addresses = watch.addresses()
+      this.#checkFallback(kind, addresses)
+      this.#take(watch, addresses)
+      return watch
+    } catch (error) {
+      close()
+      throw error
+    } finally {
+      signal.removeEventListener('abort', close)
+    }
+  }
+
+  /** An API server that denies for a moment what it allowed must not turn all that was found into nobody. */
+  #checkFallback(kind: Kind, addresses: readonly string[]): void {
+    if (kind === this.#kind || kind === 'EndpointSlices') return
+    if (addresses.length > 0 || this.current().addresses.length === 0) return
+    this.#trySlices()
+    throw new Error('EndpointSlices are not allowed any more, and Endpoints are empty')
+  }
+
+  #take(watch: AddressWatch, addresses: readonly string[]): void {
+    if (watch.kind !== this.#kind) {
+      const { log } = this.#components
+      if (watch.kind === 'Endpoints') log.warn('Discovery uses Endpoints, since EndpointSlices are not allowed')
+      else log.info('Discovery uses EndpointSlices again')
+    }
+    this.#kind = watch.kind
+    void this.#watch?.close()
+    this.#watch = watch
+    this.#known.answered(addresses)
+  }
+}

@@ -1,0 +1,119 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { Stream } from '@libp2p/interface'
+import {
+  ConnectionsSchema,
+  RowEndSchema,
+  type RowPart,
+  RowPartSchema,
+  RowStartSchema,
+} from '../../proto/gen/replica_pb.ts'
+import {
+  bounds,
+  type ConnectionEntry,
+  entryBytes,
+  type InstanceId,
+  outOfBounds,
+  type RowSnapshot,
+} from '../table/row.ts'
+import { entryOf, entryToMessage, headOf, headToMessage, versionOf } from '../table/row-codec.ts'
+
+/** A row on its way from its owner: parts of some 64 KiB, so that neither side is busy with one for long. */
+
+export const rowProtocol = '/kas/row/1'
+
+const partBytes = 64 * 1024
+/** a part with the largest entry in it */
+const maxPartBytes = 512 * 1024
+const lengthBytes = 4
+
+/** Sends the row and ends the stream; waits where the other side does not read. */
+export async function sendRow(stream: Stream, row: RowSnapshot, signal: AbortSignal): Promise<void> {
+  for (const part of parts(row)) {
+    const bytes = toBinary(RowPartSchema, part)
+    const framed = Buffer.allocUnsafe(lengthBytes + bytes.length)
+    framed.writeUInt32BE(bytes.length)
+    framed.set(bytes, lengthBytes)
+    if (!stream.send(framed)) await stream.onDrain({ signal })
+  }
+  await stream.close({ signal })
+}
+
+function* parts({ instance, version, head, connections }: RowSnapshot): Generator<RowPart> {
+  const start = create(RowStartSchema, { instance, version: BigInt(version), head: headToMessage(head) })
+  yield create(RowPartSchema, { part: { case: 'start', value: start } })
+  let batch: ConnectionEntry[] = []
+  let bytes = 0
+  for (const [i, entry] of connections.entries()) {
+    batch.push(entry)
+    bytes += entryBytes(entry)
+    if (bytes < partBytes && i < connections.length - 1) continue
+    const value = create(ConnectionsSchema, { connections: batch.map(entryToMessage) })
+    yield create(RowPartSchema, { part: { case: 'connections', value } })
+    batch = []
+    bytes = 0
+  }
+  yield create(RowPartSchema, {
+    part: { case: 'end', value: create(RowEndSchema, { connections: connections.length }) },
+  })
+}
+
+/**
+ * Reads a row to its end.
+ *
+ * @param owner - who sends: a row of another instance is refused
+ * @throws KasError INVALID_MESSAGE if it is out of bounds, cut short, or not the owner's
+ */
+export async function readRow(
+  stream: AsyncIterable<{ subarray(): Uint8Array }>,
+  owner: InstanceId,
+): Promise<RowSnapshot> {
+  const reader = new RowReader(owner)
+  let rest = Buffer.alloc(0)
+  let total = 0
+  for await (const chunk of stream) {
+    const bytes = chunk.subarray()
+    total += bytes.length
+    if (total > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    rest = rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([rest, bytes])
+    while (rest.length >= lengthBytes) {
+      const length = rest.readUInt32BE()
+      if (length > maxPartBytes) throw outOfBounds('the size of a part of a row')
+      if (rest.length < lengthBytes + length) break
+      reader.part(fromBinary(RowPartSchema, rest.subarray(lengthBytes, lengthBytes + length)))
+      rest = rest.subarray(lengthBytes + length)
+    }
+    if (reader.row) return reader.row
+  }
+  throw outOfBounds('the end of a row')
+}
+
+class RowReader {
+  row: RowSnapshot | undefined
+  readonly #owner: InstanceId
+  readonly #connections: ConnectionEntry[] = []
+  #bytes = 0
+  #start: Pick<RowSnapshot, 'version' | 'head'> | undefined
+
+  constructor(owner: InstanceId) {
+    this.#owner = owner
+  }
+
+  part({ part }: RowPart): void {
+    if (part.case === 'start') {
+      if (this.#start || part.value.instance !== this.#owner || !part.value.head)
+        throw outOfBounds('the owner of a row')
+      this.#start = { version: versionOf(part.value.version), head: headOf(part.value.head) }
+    } else if (part.case === 'connections') {
+      for (const connection of part.value.connections) this.#add(entryOf(connection))
+    } else if (part.case === 'end') {
+      if (!this.#start || part.value.connections !== this.#connections.length) throw outOfBounds('the end of a row')
+      this.row = { instance: this.#owner, ...this.#start, connections: this.#connections }
+    } // what a later version adds is skipped
+  }
+
+  #add(entry: ConnectionEntry): void {
+    this.#bytes += entryBytes(entry)
+    if (this.#bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    this.#connections.push(entry)
+  }
+}

@@ -1,0 +1,154 @@
+import type { Clock } from '../../lib/clock.ts'
+import type { InstanceId, RowDelta, RowSnapshot } from '../table/row.ts'
+import type { MembershipTimers } from './timers.ts'
+
+/**
+ * Deltas that came while their row was on its way, of one owner; beyond it they are dropped and the row asked again.
+ */
+export const maxHeldBytes = 8 * 1024 * 1024
+
+export interface RepairComponents {
+  readonly clock: Clock
+  /** 0 to 1 */
+  random(): number
+  /** asks the owner itself */
+  pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
+  /** a row came, and then the deltas that were held; returns whether something is still missing */
+  pulled(row: RowSnapshot, held: readonly RowDelta[]): boolean
+  failed(owner: InstanceId, error: unknown): void
+}
+
+interface Pull {
+  /** the version that was heard of; a row that is there by other ways makes the pull needless */
+  wanted: number
+  attempts: number
+  /** waiting for its time, if defined; else under way */
+  cancelWait: (() => void) | undefined
+  controller: AbortController | undefined
+  held: RowDelta[]
+  heldBytes: number
+  /** deltas were dropped: what comes may miss them */
+  dropped: boolean
+}
+
+/** Fetches rows that are missing or behind from their owners: one pull an owner at a time. */
+export class Repair {
+  readonly #components: RepairComponents
+  readonly #timers: MembershipTimers
+  readonly #pulls = new Map<InstanceId, Pull>()
+
+  constructor(components: RepairComponents, timers: MembershipTimers) {
+    this.#components = components
+    this.#timers = timers
+  }
+
+  /**
+   * The row is missing or behind.
+   *
+   * @param version - that was heard of; the row is fetched at once without it. Else many others may have heard the same
+   *   at this moment, or the news come in the wrong order: it waits for a random time
+   */
+  need(owner: InstanceId, version = Number.POSITIVE_INFINITY): void {
+    const spread = version !== Number.POSITIVE_INFINITY
+    const known = this.#pulls.get(owner)
+    if (known) {
+      known.wanted = Math.max(known.wanted, version)
+      if (known.cancelWait && known.attempts === 0 && !spread) this.#begin(owner, known)
+      return
+    }
+    const pull: Pull = {
+      wanted: version,
+      attempts: 0,
+      cancelWait: undefined,
+      controller: undefined,
+      held: [],
+      heldBytes: 0,
+      dropped: false,
+    }
+    this.#pulls.set(owner, pull)
+    if (spread) this.#wait(owner, pull, this.#components.random() * this.#timers.pullJitterMs)
+    else this.#begin(owner, pull)
+  }
+
+  /** Keeps a delta until the row is there. @returns false if no pull is wanted or under way */
+  hold(owner: InstanceId, delta: RowDelta, bytes: number): boolean {
+    const pull = this.#pulls.get(owner)
+    if (!pull) return false
+    pull.heldBytes += bytes
+    if (pull.heldBytes > maxHeldBytes) {
+      pull.held = []
+      pull.heldBytes = 0
+      pull.dropped = true
+    } else pull.held.push(delta)
+    return true
+  }
+
+  /**
+   * The row moved on to `version` without a pull: what is held may fit now.
+   *
+   * @param apply - returns the version then
+   */
+  advanced(owner: InstanceId, version: number, apply: (delta: RowDelta) => number): void {
+    const pull = this.#pulls.get(owner)
+    if (!pull?.cancelWait || pull.dropped) return
+    let at = version
+    for (const delta of pull.held.sort(byVersion)) at = apply(delta)
+    if (at >= pull.wanted) this.drop(owner)
+  }
+
+  /** The owner is out of reach, or the row is there. */
+  drop(owner: InstanceId): void {
+    const pull = this.#pulls.get(owner)
+    if (!pull) return
+    this.#pulls.delete(owner)
+    pull.cancelWait?.()
+    pull.controller?.abort()
+  }
+
+  stop(): void {
+    for (const owner of [...this.#pulls.keys()]) this.drop(owner)
+  }
+
+  #wait(owner: InstanceId, pull: Pull, ms: number): void {
+    pull.cancelWait = this.#components.clock.after(ms, () => this.#begin(owner, pull))
+  }
+
+  #begin(owner: InstanceId, pull: Pull): void {
+    pull.cancelWait?.()
+    pull.cancelWait = undefined
+    void this.#run(owner, pull)
+  }
+
+  async #run(owner: InstanceId, pull: Pull): Promise<void> {
+    const { clock, pull: fetch, pulled, failed } = this.#components
+    const controller = new AbortController()
+    pull.controller = controller
+    const cancel = clock.after(this.#timers.pullTimeoutMs, () => controller.abort(new Error('the row did not come')))
+    let again = true
+    try {
+      const row = await fetch(owner, controller.signal)
+      if (this.#pulls.get(owner) !== pull) return
+      const held = pull.held.sort(byVersion)
+      const dropped = pull.dropped
+      pull.held = []
+      pull.heldBytes = 0
+      pull.dropped = false
+      again = pulled(row, held) || dropped
+    } catch (error) {
+      if (this.#pulls.get(owner) === pull) failed(owner, error)
+    } finally {
+      cancel()
+    }
+    if (this.#pulls.get(owner) !== pull) return
+    if (again) this.#wait(owner, pull, this.#backoff(pull))
+    else this.#pulls.delete(owner)
+  }
+
+  #backoff(pull: Pull): number {
+    const { pullRetryMs, pullRetryMaxMs } = this.#timers
+    const ms = Math.min(pullRetryMs * 2 ** pull.attempts++, pullRetryMaxMs)
+    return ms * (0.5 + this.#components.random() / 2)
+  }
+}
+
+const byVersion = (a: RowDelta, b: RowDelta) => a.from - b.from

@@ -1,0 +1,258 @@
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { MembershipMetrics } from '../metrics.ts'
+import type { OwnRow } from '../table/own-row.ts'
+import type { InstanceId, RowDelta, RowSnapshot } from '../table/row.ts'
+import { decodeNews, type News } from '../table/row-codec.ts'
+import type { Applied, Table, TableChange } from '../table/table.ts'
+import { Announcer, maxNewsBytes } from './announcer.ts'
+import { Repair } from './anti-entropy.ts'
+import { Attendance } from './attendance.ts'
+import type { MembershipTimers } from './timers.ts'
+
+/** Instances that said that they are gone: late news of them are ignored. The oldest is forgotten beyond this. */
+export const maxFarewells = 1000
+
+/** What carries news and rows: libp2p, or a simulated one. It tells who comes and goes by the methods of the rules. */
+export interface Network {
+  /** to all others that are connected, perhaps; never throws */
+  publish(news: Uint8Array): void
+  /** asks the owner itself for its row; rejects if it is not connected */
+  pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
+  /** ends the connections of an instance; and takes none of it for a while, if it floods */
+  cut(instance: InstanceId, reason: 'silent' | 'flood'): void
+}
+
+export interface GossipRulesComponents {
+  readonly clock: Clock
+  /** 0 to 1 */
+  random(): number
+  readonly network: Network
+  readonly own: OwnRow
+  readonly table: Table
+  readonly metrics: MembershipMetrics
+  /** brings into the own row what should be published with it; absent: it is there already */
+  gather?(): void
+  changed(change: TableChange): void
+  /** `changed` threw: a fault of this program, and of no peer */
+  changedFailed(error: unknown): void
+  /** a pull failed; it is tried again */
+  pullFailed(owner: InstanceId, error: unknown): void
+}
+
+/**
+ * When replicas speak, and what they believe: the rules of design 6 without sockets and without a clock of their own.
+ * Published news are never the only copy: what is missed is seen by the next version, and fetched from its owner.
+ */
+export class GossipRules {
+  readonly #components: GossipRulesComponents
+  readonly #timers: MembershipTimers
+  readonly #announcer: Announcer
+  readonly #repair: Repair
+  readonly #attendance: Attendance
+  readonly #forgetting = new Map<InstanceId, () => void>()
+  readonly #farewells = new Set<InstanceId>()
+
+  constructor(components: GossipRulesComponents, timers: MembershipTimers) {
+    const { clock, network, own, metrics } = components
+    this.#components = components
+    this.#timers = timers
+    const publish = (news: Uint8Array) => network.publish(news)
+    this.#announcer = new Announcer({ clock, own, metrics, gather: () => components.gather?.(), publish }, timers)
+    this.#repair = new Repair(
+      {
+        clock,
+        random: () => components.random(),
+        pull: (owner, signal) => network.pull(owner, signal),
+        pulled: (row, held) => this.#pulled(row, held),
+        failed: (owner, error) => {
+          metrics.pulled('failed')
+          components.pullFailed(owner, error)
+        },
+      },
+      timers,
+    )
+    this.#attendance = new Attendance(
+      {
+        clock,
+        quiet: (instance) => this.#repair.need(instance),
+        silent: (instance) => network.cut(instance, 'silent'),
+      },
+      timers,
+    )
+  }
+
+  start(): void {
+    this.#announcer.start()
+    this.#attendance.start()
+  }
+
+  /** Says farewell; rows of others stay as they are. */
+  stop(): void {
+    this.#announcer.stop()
+    this.#repair.stop()
+    this.#attendance.stop()
+    for (const cancel of this.#forgetting.values()) cancel()
+    this.#forgetting.clear()
+  }
+
+  // what this instance does
+
+  /** The own row changed. `now`: the others should know at once, and not with the next batch. */
+  ownChanged(options: { now: boolean } = { now: false }): void {
+    if (options.now) this.#announcer.now()
+    else this.#announcer.soon()
+  }
+
+  /** Fetches the row of a connected instance, whatever its version. */
+  refresh(instance: InstanceId): void {
+    if (this.#attendance.has(instance)) this.#repair.need(instance)
+  }
+
+  // what the network tells
+
+  connected(instance: InstanceId): void {
+    this.#forgetting.get(instance)?.()
+    this.#forgetting.delete(instance)
+    this.#attendance.connected(instance)
+    if (!this.#farewells.has(instance)) this.#repair.need(instance)
+  }
+
+  /** No connection to it is left. */
+  disconnected(instance: InstanceId): void {
+    if (!this.#attendance.disconnected(instance)) return
+    this.#repair.drop(instance)
+    if (!this.#components.table.row(instance)) return
+    this.#forgetting.get(instance)?.()
+    const cancel = this.#components.clock.after(this.#timers.forgetMs, () => this.#forget(instance))
+    this.#forgetting.set(instance, cancel)
+  }
+
+  /** Discovery does not list its address any more, or somebody else or nobody answers there. */
+  lost(instance: InstanceId): void {
+    if (!this.#attendance.has(instance)) this.#forget(instance)
+  }
+
+  /** It will hear what is published from now on: what it missed before, it learns from the version. */
+  subscribed(): void {
+    this.#announcer.versionSoon()
+  }
+
+  /**
+   * A message that `author` has signed.
+   *
+   * @returns whether others should get it through us
+   */
+  received(author: InstanceId, bytes: Uint8Array): boolean {
+    const { metrics, own, network } = this.#components
+    if (author === own.instance) return false
+    const amount = this.#attendance.count(author)
+    if (amount !== 'fine') {
+      metrics.refused('rate')
+      if (amount === 'flood') network.cut(author, 'flood')
+      return false
+    }
+    if (bytes.length > maxNewsBytes) {
+      metrics.refused('oversized')
+      return false
+    }
+    const decoded = decode(bytes)
+    if (!decoded) {
+      metrics.refused('malformed')
+      return false
+    }
+    const { instance, news } = decoded
+    if (instance !== author) {
+      metrics.refused('author')
+      return false
+    }
+    metrics.received(news?.kind ?? 'unknown')
+    this.#attendance.heard(author)
+    if (!news || this.#farewells.has(author)) return true
+    return this.#take(author, news, bytes.length)
+  }
+
+  /** @returns false if it is out of bounds */
+  #take(author: InstanceId, news: News, bytes: number): boolean {
+    const { table } = this.#components
+    if (news.kind === 'delta') return this.#takeDelta(author, news.delta, bytes)
+    if (news.kind === 'farewell') {
+      const [oldest] = this.#farewells
+      if (oldest !== undefined && this.#farewells.size >= maxFarewells) this.#farewells.delete(oldest)
+      this.#farewells.add(author)
+      this.#repair.drop(author)
+      this.#forget(author)
+    } else {
+      const known = table.row(author)?.version
+      if (known === undefined || known < news.version) this.#need(author, news.version)
+    }
+    return true
+  }
+
+  #takeDelta(author: InstanceId, delta: RowDelta, bytes: number): boolean {
+    const applied = this.#apply(author, delta)
+    if (applied === 'gap' || applied === 'unknown') {
+      this.#need(author, delta.to)
+      this.#repair.hold(author, delta, bytes)
+    } else if (typeof applied === 'object') {
+      this.#repair.advanced(author, delta.to, (held) => {
+        this.#apply(author, held)
+        return this.#components.table.row(author)?.version ?? 0
+      })
+    }
+    return applied !== 'refused'
+  }
+
+  #apply(author: InstanceId, delta: RowDelta): Applied | 'refused' {
+    const { table, metrics } = this.#components
+    let applied: Applied
+    try {
+      applied = table.apply(author, delta)
+    } catch (error) {
+      if (KasError.from(error).code !== 'INVALID_MESSAGE') throw error
+      metrics.refused('malformed')
+      return 'refused'
+    }
+    this.#tell(applied)
+    return applied
+  }
+
+  #need(owner: InstanceId, version: number): void {
+    if (this.#attendance.has(owner)) this.#repair.need(owner, version)
+  }
+
+  /** @returns whether something is still missing */
+  #pulled(row: RowSnapshot, held: readonly RowDelta[]): boolean {
+    const { table, metrics } = this.#components
+    this.#attendance.heard(row.instance)
+    this.#tell(table.put(row))
+    metrics.pulled('ok')
+    let missing = false
+    for (const delta of held) if (this.#apply(row.instance, delta) === 'gap') missing = true
+    return missing
+  }
+
+  #forget(instance: InstanceId): void {
+    this.#forgetting.get(instance)?.()
+    this.#forgetting.delete(instance)
+    this.#tell(this.#components.table.remove(instance))
+  }
+
+  #tell(applied: Applied): void {
+    if (typeof applied === 'string') return
+    try {
+      this.#components.changed(applied)
+    } catch (error) {
+      this.#components.changedFailed(error)
+    }
+  }
+}
+
+/** @returns undefined if they are malformed or out of bounds */
+function decode(bytes: Uint8Array): ReturnType<typeof decodeNews> | undefined {
+  try {
+    return decodeNews(bytes)
+  } catch {
+    return undefined
+  }
+}

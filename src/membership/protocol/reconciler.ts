@@ -1,0 +1,174 @@
+import type { Clock } from '../../lib/clock.ts'
+import type { InstanceId } from '../table/row.ts'
+import type { MembershipTimers } from './timers.ts'
+
+/** dials under way at once */
+export const maxDials = 32
+
+/** `failed`: nobody there who knows the secret, or no answer in time. */
+export type DialResult =
+  | { readonly kind: 'member'; readonly instance: InstanceId }
+  | { readonly kind: 'self' }
+  | { readonly kind: 'refused' }
+  | { readonly kind: 'failed'; readonly error: unknown }
+
+export interface ReconcilerComponents {
+  readonly clock: Clock
+  /** 0 to 1 */
+  random(): number
+  dial(address: string, signal: AbortSignal): Promise<DialResult>
+  /** whether `address` is known to be this replica's own, without dialling it */
+  isSelf(address: string): boolean
+  isConnected(instance: InstanceId): boolean
+  /** the instance whose connection comes from the host of `address` and that listens at its port, if there is one */
+  whoIsAt(address: string): InstanceId | undefined
+  /** nobody is to be found at the instance's address any more */
+  lost(instance: InstanceId): void
+  /** an address was dialled */
+  dialled(address: string, result: DialResult): void
+}
+
+interface Place {
+  /** who was there last */
+  instance: InstanceId | undefined
+  self: boolean
+  /** of the last dial; undefined before the first */
+  result: DialResult['kind'] | undefined
+  dial: AbortController | undefined
+}
+
+/**
+ * Compares who may be there with who is connected, and dials what is missing: at each change, and every
+ * `reconcileMs`. libp2p's own redials give up after some tries.
+ */
+export class Reconciler {
+  readonly #components: ReconcilerComponents
+  readonly #timers: MembershipTimers
+  readonly #places = new Map<string, Place>()
+  #cancel: (() => void) | undefined
+  #cancelJoin: (() => void) | undefined
+  #running = false
+  #joining = false
+  #dials = 0
+
+  constructor(components: ReconcilerComponents, timers: MembershipTimers) {
+    this.#components = components
+    this.#timers = timers
+  }
+
+  start(): void {
+    this.#running = true
+    this.#joining = true
+    this.#cancelJoin = this.#components.clock.after(this.#timers.joinMs, () => {
+      this.#joining = false
+    })
+    this.#look()
+  }
+
+  stop(): void {
+    this.#running = false
+    this.#cancel?.()
+    this.#cancelJoin?.()
+    for (const place of this.#places.values()) place.dial?.abort()
+    this.#places.clear()
+  }
+
+  /**
+   * What discovery lists now. A replica that starts dials all at once; later it leaves the first dial to the newcomer,
+   * so that the two do not dial each other at the same moment.
+   */
+  set(addresses: readonly string[]): void {
+    const listed = new Set(addresses)
+    for (const address of listed) {
+      if (this.#places.has(address)) continue
+      this.#places.set(address, {
+        instance: undefined,
+        self: this.#components.isSelf(address),
+        result: undefined,
+        dial: undefined,
+      })
+    }
+    for (const [address, place] of [...this.#places]) {
+      if (listed.has(address)) continue
+      this.#places.delete(address)
+      place.dial?.abort()
+      if (place.instance && !this.#components.isConnected(place.instance)) this.#lose(place.instance)
+    }
+    if (this.#joining) this.#look()
+  }
+
+  /** An instance has no connection any more: somebody may answer at its address, or nobody. */
+  disconnected(instance: InstanceId): void {
+    if (!this.#running) return
+    const places = [...this.#places].filter(([, place]) => place.instance === instance)
+    if (places.length === 0) return // it was reached by an address that discovery does not list
+    for (const [address, place] of places) this.#dial(address, place)
+  }
+
+  /** An instance has a connection, and a row that says where it listens. */
+  connected(): void {
+    for (const [address, place] of this.#places) this.#refresh(address, place)
+  }
+
+  /** Listed addresses of which it is not known yet who is there. */
+  unknown(): readonly string[] {
+    return [...this.#places].filter(([, place]) => !place.self && !place.result && !place.instance).map(([at]) => at)
+  }
+
+  #look(): void {
+    this.#cancel?.()
+    const { reconcileMs } = this.#timers
+    const ms = reconcileMs * (0.75 + this.#components.random() / 2)
+    this.#cancel = this.#components.clock.after(ms, () => this.#look())
+    for (const [address, place] of this.#places) {
+      this.#refresh(address, place)
+      if (place.self) continue
+      if (place.instance && this.#components.isConnected(place.instance)) continue
+      this.#dial(address, place)
+    }
+  }
+
+  #refresh(address: string, place: Place): void {
+    const there = this.#components.whoIsAt(address)
+    if (there) this.#occupy(place, there)
+  }
+
+  #dial(address: string, place: Place): void {
+    if (place.dial || this.#dials >= maxDials) return
+    const controller = new AbortController()
+    place.dial = controller
+    this.#dials++
+    const { clock, dial } = this.#components
+    const cancel = clock.after(this.#timers.handshakeMs, () => controller.abort(late()))
+    void dial(address, controller.signal)
+      .catch((error: unknown): DialResult => ({ kind: 'failed', error }))
+      .then((result) => {
+        cancel()
+        this.#dials--
+        place.dial = undefined
+        if (this.#places.get(address) === place) this.#dialled(address, place, result)
+      })
+  }
+
+  #dialled(address: string, place: Place, result: DialResult): void {
+    place.result = result.kind
+    if (result.kind === 'self') place.self = true
+    if (result.kind === 'member') this.#occupy(place, result.instance)
+    else if (result.kind !== 'failed') this.#occupy(place, undefined)
+    this.#components.dialled(address, result)
+  }
+
+  #occupy(place: Place, instance: InstanceId | undefined): void {
+    const before = place.instance
+    place.instance = instance
+    if (before && before !== instance && !this.#components.isConnected(before)) this.#lose(before)
+  }
+
+  #lose(instance: InstanceId): void {
+    if (![...this.#places.values()].some((place) => place.instance === instance)) this.#components.lost(instance)
+  }
+}
+
+function late(): Error {
+  return Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })
+}

@@ -1,0 +1,118 @@
+import type { AgentId } from '../../call/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { AgentShare, type HeldBack } from './agent-share.ts'
+import type { OwnRow } from './own-row.ts'
+import { type ConnectionEntry, checkEntry } from './row.ts'
+
+const secondMs = 1000
+const noPods: ReadonlySet<string> = new Set()
+
+export interface AgentSharesComponents {
+  readonly clock: Clock
+  readonly own: OwnRow
+  /** `gather` has something to do */
+  due(): void
+  /** `pods` of the agent are others */
+  podsChanged(agentId: AgentId): void
+  /** something of the agent is not told to others, at least for now */
+  heldBack(agentId: AgentId, reason: HeldBack): void
+}
+
+/**
+ * Divides the own row among the agents that are here. What should be in it comes there when it is next published, so
+ * that what comes and goes in between costs the others nothing.
+ */
+export class AgentShares {
+  readonly #components: AgentSharesComponents
+  readonly #shares = new Map<AgentId, AgentShare>()
+  /** by the entry's id */
+  readonly #agentIds = new Map<string, AgentId>()
+  readonly #due = new Set<AgentId>()
+  readonly #busy = new Map<AgentId, AgentShare>()
+  #cancel: (() => void) | undefined
+  #running = true
+
+  constructor(components: AgentSharesComponents) {
+    this.#components = components
+  }
+
+  stop(): void {
+    this.#running = false
+    this.#cancel?.()
+  }
+
+  /**
+   * @param entry - its id is the agent's for ever
+   * @returns false if the agent has too many: it is not kept, and may be offered again later
+   * @throws KasError INVALID_MESSAGE if the entry is out of bounds
+   */
+  put(entry: ConnectionEntry): boolean {
+    checkEntry(entry)
+    const { id, agentId } = entry
+    const share = this.#shares.get(agentId) ?? new AgentShare(this.#components.own)
+    const pod = share.podOf(id)
+    if (!share.put(entry)) {
+      this.#components.heldBack(agentId, 'share')
+      return false
+    }
+    this.#shares.set(agentId, share)
+    this.#agentIds.set(id, agentId)
+    this.#isDue(agentId)
+    if (share.podOf(id) !== pod) this.#components.podsChanged(agentId)
+    return true
+  }
+
+  remove(id: string): void {
+    const agentId = this.#agentIds.get(id)
+    if (agentId === undefined) return
+    this.#agentIds.delete(id)
+    const share = this.#shares.get(agentId)
+    const pod = share?.podOf(id)
+    share?.remove(id)
+    this.#isDue(agentId)
+    if (pod) this.#components.podsChanged(agentId)
+  }
+
+  /** Names of pods of the agent that others hear, or are about to hear. */
+  pods(agentId: AgentId): ReadonlySet<string> {
+    return this.#shares.get(agentId)?.pods() ?? noPods
+  }
+
+  /** Brings into the row what should be there. */
+  gather(): void {
+    const { podsChanged, heldBack } = this.#components
+    const due = [...this.#due]
+    this.#due.clear()
+    for (const agentId of due) {
+      const share = this.#shares.get(agentId)
+      if (!share) continue
+      const settled = share.settle()
+      if (settled.otherBlocked) podsChanged(agentId)
+      for (const reason of settled.heldBack) heldBack(agentId, reason)
+      if (share.isBusy) this.#busy.set(agentId, share)
+      if (share.isEmpty) this.#shares.delete(agentId)
+    }
+    this.#awaitTick()
+  }
+
+  #isDue(agentId: AgentId): void {
+    this.#due.add(agentId)
+    this.#components.due()
+  }
+
+  #awaitTick(): void {
+    if (this.#running && this.#busy.size > 0)
+      this.#cancel ??= this.#components.clock.after(secondMs, () => this.#tick())
+  }
+
+  #tick(): void {
+    this.#cancel = undefined
+    for (const [agentId, share] of this.#busy) {
+      share.tick()
+      if (share.isDue) this.#isDue(agentId)
+      if (!share.isBusy) this.#busy.delete(agentId)
+      if (share.isEmpty) this.#shares.delete(agentId)
+    }
+    this.#awaitTick()
+  }
+}

@@ -1,0 +1,172 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { AgentId } from '../../call/call.ts'
+import { KasError } from '../../lib/errors.ts'
+import {
+  BeatSchema,
+  type Connection,
+  ConnectionSchema,
+  DeltaSchema,
+  FarewellSchema,
+  type Head,
+  HeadSchema,
+  type News as NewsMessage,
+  NewsSchema,
+  Role,
+  State,
+} from '../../proto/gen/replica_pb.ts'
+import {
+  type ConnectionEntry,
+  checkEntry,
+  checkHead,
+  type InstanceId,
+  outOfBounds,
+  type RowDelta,
+  type RowHead,
+  type RowState,
+} from './row.ts'
+
+/** `src/proto/replica.proto` to rows and back; what is out of bounds does not come through. */
+
+/** What an instance publishes about its row. */
+export type News =
+  | { readonly kind: 'delta'; readonly delta: RowDelta }
+  | { readonly kind: 'beat'; readonly version: number }
+  | { readonly kind: 'farewell' }
+
+export function encodeNews(instance: InstanceId, news: News): Uint8Array {
+  return toBinary(NewsSchema, create(NewsSchema, { instance, news: newsToMessage(news) }))
+}
+
+function newsToMessage(news: News): NewsMessage['news'] {
+  if (news.kind === 'farewell') return { case: 'farewell', value: create(FarewellSchema) }
+  if (news.kind === 'beat') {
+    return { case: 'beat', value: create(BeatSchema, { version: BigInt(news.version) }) }
+  }
+  const { from, to, head, removed, added } = news.delta
+  const value = create(DeltaSchema, {
+    from: BigInt(from),
+    to: BigInt(to),
+    removed: [...removed],
+    added: added.map(entryToMessage),
+    ...(head && { head: headToMessage(head) }),
+  })
+  return { case: 'delta', value }
+}
+
+/**
+ * @returns `news` undefined if it is of a kind that this version does not know
+ * @throws KasError INVALID_MESSAGE if it is malformed or out of bounds
+ */
+export function decodeNews(bytes: Uint8Array): { readonly instance: InstanceId; readonly news: News | undefined } {
+  let message: NewsMessage
+  try {
+    message = fromBinary(NewsSchema, bytes)
+  } catch (cause) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed news of a replica' }, { cause })
+  }
+  return { instance: message.instance as InstanceId, news: newsOf(message.news) }
+}
+
+function newsOf(news: NewsMessage['news']): News | undefined {
+  switch (news.case) {
+    case 'farewell':
+      return { kind: 'farewell' }
+    case 'beat':
+      return { kind: 'beat', version: versionOf(news.value.version) }
+    case 'delta': {
+      const { from, to, head, removed, added } = news.value
+      const delta: RowDelta = {
+        from: versionOf(from),
+        to: versionOf(to),
+        removed,
+        added: added.map(entryOf),
+        ...(head && { head: headOf(head) }),
+      }
+      if (delta.to <= delta.from) throw outOfBounds('a version')
+      return { kind: 'delta', delta }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** Versions are counted from 1 by steps of one: beyond 2^53 is none. */
+export function versionOf(version: bigint): number {
+  if (version > BigInt(Number.MAX_SAFE_INTEGER)) throw outOfBounds('a version')
+  return Number(version)
+}
+
+const stateNumbers: Record<RowState, State> = {
+  joining: State.JOINING,
+  serving: State.SERVING,
+  leaving: State.LEAVING,
+}
+
+function stateOf(state: State): RowState {
+  if (state === State.SERVING) return 'serving'
+  return state === State.LEAVING ? 'leaving' : 'joining'
+}
+
+export function headToMessage(head: RowHead): Head {
+  return create(HeadSchema, {
+    name: head.name,
+    state: stateNumbers[head.state],
+    replicaHost: head.replicaHost ?? '',
+    replicaPort: head.replicaPort,
+    publicKeyHash: Buffer.from(head.publicKeyHash, 'hex'),
+    agentAddress: head.agentAddress ?? '',
+    kasVersion: head.kasVersion,
+    startedAtMs: BigInt(head.startedAt),
+    gossipPort: head.gossipPort,
+  })
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function headOf(message: Head): RowHead {
+  const head: RowHead = {
+    name: message.name,
+    state: stateOf(message.state),
+    replicaPort: message.replicaPort,
+    publicKeyHash: Buffer.from(message.publicKeyHash).toString('hex'),
+    kasVersion: message.kasVersion,
+    startedAt: Number(message.startedAtMs),
+    gossipPort: message.gossipPort,
+    ...(message.replicaHost !== '' && { replicaHost: message.replicaHost }),
+    ...(message.agentAddress !== '' && { agentAddress: message.agentAddress }),
+  }
+  checkHead(head)
+  return head
+}
+
+export function entryToMessage(entry: ConnectionEntry): Connection {
+  return create(ConnectionSchema, {
+    id: entry.id,
+    agentId: entry.agentId,
+    projectId: entry.projectId,
+    pod: entry.pod,
+    role: entry.role === 'standby' ? Role.STANDBY : Role.HOME,
+    agentMeta: entry.agentMeta,
+    methods: [...entry.methods],
+    connectedAtMs: BigInt(entry.connectedAt),
+    ...(entry.registration && { registration: entry.registration }),
+  })
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function entryOf(message: Connection): ConnectionEntry {
+  const entry: ConnectionEntry = {
+    id: message.id,
+    agentId: message.agentId as AgentId,
+    projectId: message.projectId,
+    pod: message.pod,
+    role: message.role === Role.STANDBY ? 'standby' : 'home',
+    agentMeta: message.agentMeta,
+    methods: message.methods,
+    connectedAt: Number(message.connectedAtMs),
+    ...(message.registration && {
+      registration: { podId: message.registration.podId, renewed: message.registration.renewed },
+    }),
+  }
+  checkEntry(entry)
+  return entry
+}

@@ -1,0 +1,158 @@
+import { KasError } from '../../lib/errors.ts'
+import { ValueBudget } from '../wire/value-budget.ts'
+import { readEntry } from '../wire/values.ts'
+import type { Reader } from '../wire/wire.ts'
+import type {
+  Headers,
+  HttpRequestHeader,
+  HttpResponseHeader,
+  Impersonation,
+  ModuleRequestHeader,
+} from './http-over-grpc.ts'
+
+/**
+ * Reads the header messages of HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4). What they hold comes from
+ * callers, from agents and from what answers in their clusters: it is counted before it is built.
+ */
+
+/** Of a head that is decoded; whoever sent it. Go's servers take as many bytes. */
+export const maxHeadBytes = 1024 * 1024
+/** Header lines of a head: kas and agentk let 500 pass, and stock ones seldom see a hundred. */
+export const maxHeadLines = 1000
+/** Values of a query, and of whom a request acts as: kas takes queries of 1,000 from callers. */
+export const maxHeadValues = 10_000
+
+export const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'
+const moduleExtraName = 'gitlab.agent.gitlab_access.rpc.HeaderExtra'
+
+const lineBudget = () => new ValueBudget({ limit: maxHeadLines, unit: 'header lines' })
+
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
+export function readRequestHeader(reader: Reader): HttpRequestHeader {
+  const { extra: impersonation, ...header } = readHeader(reader, readImpersonationExtra)
+  return impersonation ? { ...header, impersonation } : header
+}
+
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
+export function readModuleRequestHeader(reader: Reader): ModuleRequestHeader {
+  const { extra: moduleName, ...header } = readHeader(reader, readModuleExtra)
+  if (!moduleName) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra needs module_name' })
+  }
+  return { ...header, moduleName }
+}
+
+function readHeader<Extra>(reader: Reader, readExtra: (any: Reader) => Extra | undefined) {
+  checkBytes(reader)
+  let request: ReturnType<typeof readRequest> | undefined
+  let contentLength: number | undefined
+  let extra: Extra | undefined
+  while (reader.next()) {
+    if (reader.field === 1) request = readRequest(reader.message)
+    else if (reader.field === 2) extra = readExtra(reader.message)
+    else if (reader.field === 3) contentLength = reader.int
+  }
+  if (!request?.method || !request.urlPath) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header needs request, method and url_path' })
+  }
+  if (contentLength !== undefined && contentLength < -1) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: `content_length ${contentLength} is under -1` })
+  }
+  return { ...request, ...(contentLength === undefined ? {} : { contentLength }), extra }
+}
+
+function checkBytes({ length }: Reader): void {
+  if (length > maxHeadBytes) throw new KasError({ code: 'HTTP_HEAD_TOO_LARGE', limit: maxHeadBytes, unit: 'bytes' })
+}
+
+function readRequest(reader: Reader) {
+  const request = { method: '', urlPath: '', query: [] as [string, string[]][], header: [] as Headers }
+  const lines = lineBudget()
+  const parameters = new ValueBudget({ limit: maxHeadValues, unit: 'values of the query' })
+  while (reader.next()) {
+    if (reader.field === 1) request.method = reader.utf8
+    else if (reader.field === 2) request.header.push(readEntry(reader, 'latin1', lines))
+    else if (reader.field === 3) request.urlPath = reader.utf8
+    else if (reader.field === 4) request.query.push(readEntry(reader, 'utf8', parameters))
+  }
+  return request
+}
+
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
+export function readResponseHeader(reader: Reader): HttpResponseHeader {
+  checkBytes(reader)
+  const header = { statusCode: 0, status: '', header: [] as Headers }
+  const lines = lineBudget()
+  let found = false
+  while (reader.next()) {
+    if (reader.field !== 1) continue
+    found = true
+    const response = reader.message
+    while (response.next()) {
+      if (response.field === 1) header.statusCode = response.int
+      else if (response.field === 2) header.status = response.utf8
+      else if (response.field === 3) header.header.push(readEntry(response, 'latin1', lines))
+    }
+  }
+  if (!found) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpResponse.Header needs response' })
+  return header
+}
+
+function readImpersonationExtra(any: Reader): Impersonation | undefined {
+  const value = readAny(any, headerExtraName)
+  while (value?.next()) if (value.field === 1) return readImpersonation(value.message)
+  return undefined
+}
+
+function readModuleExtra(any: Reader): string | undefined {
+  const value = readAny(any, moduleExtraName)
+  while (value?.next()) if (value.field === 1) return value.utf8
+  return undefined
+}
+
+/**
+ * What an Any of type `name` holds. Another type is refused: it may say whom the request acts as, and without that it
+ * would act as the agent.
+ */
+function readAny(any: Reader, name: string): Reader | undefined {
+  let type = ''
+  let value: Reader | undefined
+  while (any.next()) {
+    if (any.field === 1) type = any.utf8
+    else if (any.field === 2) value = any.message
+  }
+  if (type.slice(type.lastIndexOf('/') + 1) !== name) {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra is of an unknown type' })
+  }
+  return value
+}
+
+function readImpersonation(reader: Reader): Impersonation {
+  const groups: string[] = []
+  const extra: { key: string; val: string[] }[] = []
+  const budget = new ValueBudget({ limit: maxHeadValues, unit: 'values of the impersonation' })
+  let username = ''
+  let uid = ''
+  while (reader.next()) {
+    if (reader.field === 1) username = reader.utf8
+    else if (reader.field === 3) uid = reader.utf8
+    else if (reader.field === 2) {
+      budget.take()
+      groups.push(reader.utf8)
+    } else if (reader.field === 4) extra.push(readExtraPair(reader.message, budget))
+  }
+  return { username, groups, uid, extra }
+}
+
+function readExtraPair(reader: Reader, budget: ValueBudget): { key: string; val: string[] } {
+  const pair = { key: '', val: [] as string[] }
+  budget.take()
+  while (reader.next()) {
+    if (reader.field === 1) pair.key = reader.utf8
+    else if (reader.field === 2) {
+      budget.take()
+      pair.val.push(reader.utf8)
+    }
+  }
+  return pair
+}

@@ -1,0 +1,201 @@
+import { KasError } from '../../lib/errors.ts'
+import { readPayload } from '../reverse-tunnel.ts'
+import type { OrderTable } from '../wire/message-order.ts'
+import { writeByteValue, writeEntries, writeUtf8Value } from '../wire/values.ts'
+import { BackwardWriter, payloadHead, Reader } from '../wire/wire.ts'
+import { headerExtraName, readModuleRequestHeader, readRequestHeader, readResponseHeader } from './http-head.ts'
+
+/**
+ * HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4), by hand: each request and each chunk of a body passes here.
+ */
+
+/** Names in Go's canonical form; values in order, each character a byte, as node:http has them. */
+export type Headers = [name: string, values: string[]][]
+
+export interface Impersonation {
+  readonly username: string
+  readonly groups: readonly string[]
+  readonly uid: string
+  readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
+}
+
+export interface HttpRequestHeader {
+  readonly method: string
+  /** decoded */
+  readonly urlPath: string
+  /** decoded */
+  readonly query: [name: string, values: string[]][]
+  readonly header: Headers
+  /** 0: no body; -1 or absent: unknown */
+  readonly contentLength?: number
+  readonly impersonation?: Impersonation
+}
+
+/** What an agent asks of a module of GitLab's (wire-protocol 1.8). */
+export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation'> {
+  readonly moduleName: string
+}
+
+export interface HttpResponseHeader {
+  readonly statusCode: number
+  /** "200 OK" */
+  readonly status: string
+  readonly header: Headers
+}
+
+export type HttpMessage<Header> =
+  | { readonly kind: 'header'; readonly header: Header }
+  | { readonly kind: 'data'; readonly data: Uint8Array }
+  | { readonly kind: 'trailer' }
+  | { readonly kind: 'upgradeData'; readonly data: Uint8Array }
+export type HttpRequestMessage = HttpMessage<HttpRequestHeader>
+export type HttpResponseMessage = HttpMessage<HttpResponseHeader>
+
+export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesApi/MakeRequest'
+
+export const gitlabAccessMethod = '/gitlab.agent.gitlab_access.rpc.GitlabAccess/MakeRequest'
+
+const kinds = ['', 'header', 'data', 'trailer', 'upgradeData'] as const
+const headerExtraType = `type.googleapis.com/${headerExtraName}`
+const trailer = Uint8Array.of(0x1a, 0)
+const writer = new BackwardWriter()
+
+const body = {
+  data: (chunk: Uint8Array) => payload(2, chunk),
+  trailer,
+  upgradeData: (chunk: Uint8Array) => payload(4, chunk),
+}
+
+export const encodeHttpRequest = {
+  ...body,
+  header(header: HttpRequestHeader): Uint8Array {
+    writer.begin()
+    if (header.contentLength !== undefined) writeContentLength(header.contentLength)
+    if (header.impersonation) writeImpersonation(header.impersonation)
+    const request = writer.length
+    writeEntries(writer, 4, header.query, writeUtf8Value)
+    writeText(3, header.urlPath)
+    writeEntries(writer, 2, header.header, writeByteValue)
+    writeText(1, header.method)
+    writer.close(1, request)
+    writer.close(1, 0)
+    return writer.take()
+  },
+}
+
+export const encodeHttpResponse = {
+  ...body,
+  header(header: HttpResponseHeader): Uint8Array {
+    writer.begin()
+    writeEntries(writer, 3, header.header, writeByteValue)
+    writeText(2, header.status)
+    writer.varint(header.statusCode)
+    writer.varint((1 << 3) | 0)
+    writer.close(1, 0)
+    writer.close(1, 0)
+    return writer.take()
+  },
+}
+
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
+export function decodeHttpRequest(bytes: Uint8Array): HttpRequestMessage {
+  return decode(bytes, 'HttpRequest', readRequestHeader)
+}
+
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
+export function decodeModuleRequest(bytes: Uint8Array): HttpMessage<ModuleRequestHeader> {
+  return decode(bytes, 'HttpRequest', readModuleRequestHeader)
+}
+
+/** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
+export function decodeHttpResponse(bytes: Uint8Array): HttpResponseMessage {
+  return decode(bytes, 'HttpResponse', readResponseHeader)
+}
+
+/** For MessageOrder, the same in both directions. */
+export const httpMessageOrder = {
+  start: ['header'],
+  header: ['data', 'trailer'],
+  data: ['data', 'trailer'],
+  trailer: ['upgradeData', 'EOF'],
+  upgradeData: ['upgradeData', 'EOF'],
+} as const satisfies OrderTable
+
+/** Fields of the oneof in one message, of which the last counts: encoders write one, and two million would fit. */
+const maxSettings = 16
+
+const canonicalNames = new Map<string, string>()
+const maxCanonicalNames = 1000
+/** longer names are not kept: they come from callers and agents */
+const maxKeptNameLength = 64
+
+/** As Go's CanonicalMIMEHeaderKey for valid names: each word begins with a capital, the rest is lower case. */
+export function canonicalHeaderName(name: string): string {
+  const known = canonicalNames.get(name)
+  if (known !== undefined) return known
+  const canonical = name.toLowerCase().replace(/(^|-)[a-z]/g, (start) => start.toUpperCase())
+  if (name.length <= maxKeptNameLength) {
+    // made-up names push out the usual ones, but not for ever
+    if (canonicalNames.size >= maxCanonicalNames) canonicalNames.clear()
+    canonicalNames.set(name, canonical)
+  }
+  return canonical
+}
+
+function payload(field: number, chunk: Uint8Array): Uint8Array {
+  const head = payloadHead(field, chunk.length)
+  const out = Buffer.allocUnsafe(head.length + chunk.length)
+  out.set(head, 0)
+  out.set(chunk, head.length)
+  return out
+}
+
+function writeText(field: number, value: string): void {
+  const from = writer.length
+  writer.utf8(value)
+  writer.close(field, from)
+}
+
+function writeContentLength(length: number): void {
+  if (length < 0)
+    writer.bytes(Uint8Array.of(255, 255, 255, 255, 255, 255, 255, 255, 255, 1)) // -1 as int64
+  else writer.varint(length)
+  writer.varint((3 << 3) | 0)
+}
+
+function writeImpersonation(impersonation: Impersonation): void {
+  const any = writer.length
+  for (let i = impersonation.extra.length - 1; i >= 0; i--) {
+    const { key, val } = impersonation.extra[i] as Impersonation['extra'][number]
+    const extra = writer.length
+    for (let j = val.length - 1; j >= 0; j--) writeText(2, val[j] as string)
+    writeText(1, key)
+    writer.close(4, extra)
+  }
+  if (impersonation.uid) writeText(3, impersonation.uid)
+  for (let i = impersonation.groups.length - 1; i >= 0; i--) writeText(2, impersonation.groups[i] as string)
+  if (impersonation.username) writeText(1, impersonation.username)
+  writer.close(1, any)
+  writer.close(2, any)
+  writeText(1, headerExtraType)
+  writer.close(2, any)
+}
+
+function decode<Header>(bytes: Uint8Array, type: string, readHeader: (reader: Reader) => Header): HttpMessage<Header> {
+  let message: HttpMessage<Header> | undefined
+  let settings = 0
+  const reader = new Reader(bytes)
+  while (reader.next()) {
+    const kind = kinds[reader.field]
+    if (!kind) continue
+    settings += 1
+    if (settings > maxSettings) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: `${type}.message is set more than ${maxSettings} times` })
+    }
+    if (kind === 'data' || kind === 'upgradeData') message = { kind, data: readPayload(reader.message) }
+    else if (kind === 'trailer') message = { kind }
+    else message = { kind, header: readHeader(reader.message) }
+  }
+  if (!message) throw new KasError({ code: 'INVALID_MESSAGE', detail: `no field of ${type}.message is set` })
+  return message
+}

@@ -1,0 +1,67 @@
+import { Code, KasError } from '../../lib/errors.ts'
+import { MessageOrder } from '../wire/message-order.ts'
+import { type HttpMessage, httpMessageOrder } from './http-over-grpc.ts'
+
+/** The messages of one request (wire-protocol 1.3), read in order, each once. */
+export class HttpRequestMessages<Header> {
+  readonly #messages: AsyncIterator<Uint8Array>
+  readonly #decode: (bytes: Uint8Array) => HttpMessage<Header>
+  readonly #order = new MessageOrder(httpMessageOrder)
+  /** read ahead, to learn whether a body of unknown length is there at all */
+  #peeked: HttpMessage<Header> | undefined
+  #trailerSeen = false
+
+  /** @param decode - throws KasError INVALID_MESSAGE */
+  constructor(messages: AsyncIterable<Uint8Array>, decode: (bytes: Uint8Array) => HttpMessage<Header>) {
+    this.#messages = messages[Symbol.asyncIterator]()
+    this.#decode = decode
+  }
+
+  /** @throws KasError INVALID_MESSAGE when the request does not begin with its header */
+  async header(): Promise<Header> {
+    const message = await this.next()
+    if (message?.kind !== 'header') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request header' })
+    return message.header
+  }
+
+  /** The next message, undefined at the caller's half-close. @throws KasError */
+  async next(): Promise<HttpMessage<Header> | undefined> {
+    const peeked = this.#peeked
+    if (peeked) {
+      this.#peeked = undefined
+      return peeked
+    }
+    const { value, done } = await this.#messages.next()
+    if (done) {
+      this.#order.end()
+      return undefined
+    }
+    const message = this.#decode(value)
+    this.#order.accept(message.kind)
+    if (message.kind === 'trailer') this.#trailerSeen = true
+    return message
+  }
+
+  /** Whether a body follows the header. */
+  async hasBody(): Promise<boolean> {
+    this.#peeked = await this.next()
+    return this.#peeked?.kind === 'data'
+  }
+
+  /** The body, up to its trailer. Leaving it early leaves the rest to `discard`. */
+  async *body(): AsyncGenerator<Uint8Array> {
+    for (let message = await this.next(); message?.kind === 'data'; message = await this.next()) {
+      if (message.data.length > 0) yield message.data
+    }
+  }
+
+  /** Reads what is left and throws it away. @throws KasError when a body comes that `header` had ruled out */
+  async discard(options: { bodyAllowed: boolean }): Promise<void> {
+    for (let message = await this.next(); message; message = await this.next()) {
+      if (message.kind === 'data' && !options.bodyAllowed && !this.#trailerSeen) {
+        const text = 'unexpected HttpRequest_Data message received'
+        throw new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message: text })
+      }
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import t from 'tap'
+import { maxAccessEntries, parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+
+const parse = (text: string) => parseAgentConfiguration('c.yaml', Buffer.from(text))
+
+// wire: file.absent
+t.test('an absent file is an empty configuration', async (t) => {
+  const { ciAccess, userAccess, warnings } = parseAgentConfiguration('c.yaml', new Uint8Array())
+  t.equal(ciAccess.projects.size + ciAccess.groups.size, 0)
+  t.same(userAccess, { accessAs: { as: 'none' }, projects: [], groups: [] })
+  t.same(warnings, [])
+})
+
+// wire: file.gitops, stream.user-access
+t.test('everything that agents are sent reaches the protobuf message, user_access does not', async (t) => {
+  const { file, warnings } = parse(`
+ci_access:
+  projects: [{ id: a/b, default_namespace: n, environments: [x], access_as: { impersonate: { username: u, uid: i, groups: [g], extra: [{ key: k, val: [v] }] } } }]
+  groups: [{ id: a, protected_branches_only: true, resource_management: { enabled: true } }]
+user_access: { access_as: { agent: {} }, projects: [{ id: a/b }] }
+observability: { logging: { level: debug, grpc_level: warn } }
+container_scanning: { cadence: "0 0 * * *", resource_requirements: { limits: { cpu: 1m, ephemeral_storage: 1G } }, scanner_timeout: 5m }
+remote_development: { enabled: true, dns_zone: z, partial_sync_interval: "10s", network_policy: { enabled: false } }
+flux: { webhook_receiver_url: http://x }
+gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: false, ref: { branch: main }, reconcile_timeout: "300s" }] }
+`)
+  t.match(file, {
+    ciAccess: {
+      projects: [
+        {
+          id: 'a/b',
+          defaultNamespace: 'n',
+          environments: ['x'],
+          accessAs: { as: { case: 'impersonate', value: { username: 'u', uid: 'i' } } },
+        },
+      ],
+      groups: [{ id: 'a' }],
+    },
+    observability: { logging: { level: 1, grpcLevel: 2 } },
+    containerScanning: { cadence: '0 0 * * *', resourceRequirements: { limits: { cpu: '1m' } } },
+    remoteDevelopment: {
+      enabled: true,
+      dnsZone: 'z',
+      partialSyncInterval: { seconds: 10n },
+      networkPolicy: { enabled: false },
+    },
+    flux: { webhookReceiverUrl: 'http://x' },
+    gitops: {
+      manifestProjects: [
+        { id: 'a/b', pruneOneof: { case: 'prune', value: false }, ref: { ref: { case: 'branch', value: 'main' } } },
+      ],
+    },
+  })
+  t.equal(file.userAccess, undefined)
+  t.match(warnings, [{ kind: 'unused', key: 'gitops' }])
+})
+
+// wire: file.unknown, file.unknown.entry
+t.test('an unknown key warns with the nearest name; under an entry of ci_access it refuses that entry', async (t) => {
+  const { ciAccess, userAccess, warnings } = parse(`
+obserability: {}
+ci_access: { projects: [{ id: A, enviroments: [x] }, { id: b }], instance: { acces_as: {} } }
+user_access: { access_as: { user: {} }, projects: [{ id: A, least_role: 1 }, { id: B }] }
+`)
+  t.match(
+    warnings.map(({ key, hint }) => [key, hint]),
+    [
+      ['obserability', 'observability'],
+      ['ci_access.projects[0].enviroments', 'ci_access.projects[0].environments'],
+      ['ci_access.instance.acces_as', 'ci_access.instance.access_as'],
+      ['user_access.projects[0].least_role', undefined],
+    ],
+  )
+  t.match(ciAccess.projects.get('a')?.refusal, /unknown key enviroments/)
+  t.equal(ciAccess.projects.get('b')?.refusal, undefined)
+  t.same(userAccess.projects, ['b'])
+})
+
+t.test('an unknown access_as is told apart, and its entry is not sent to agents', async (t) => {
+  const { ciAccess, userAccess, file } = parse(`
+ci_access: { projects: [{ id: a, access_as: { ci_user: {} } }, { id: b, access_as: { agent: {}, extra: {} } }, { id: c }] }
+user_access: { access_as: { robot: {} } }
+`)
+  t.same(ciAccess.projects.get('a')?.accessAs, { as: 'unknown', found: 'ci_user' })
+  t.same(ciAccess.projects.get('b')?.accessAs, { as: 'unknown', found: 'extra' })
+  t.same(userAccess.accessAs, { as: 'unknown', found: 'robot' })
+  t.same(
+    file.ciAccess?.projects.map((project) => project.id),
+    ['c'],
+  )
+})
+
+t.test('of two entries of one path the last counts, and that is told', async (t) => {
+  const { ciAccess, warnings } = parse('ci_access: { projects: [{ id: a, environments: [x] }, { id: A }] }')
+  t.same(ciAccess.projects.get('a')?.environments, [])
+  t.match(warnings, [{ kind: 'unused', key: 'ci_access.projects[0]', hint: /later entry/ }])
+})
+
+// wire: file.500
+t.test('only the first 500 entries count, and that is told', async (t) => {
+  const projects = Array.from({ length: maxAccessEntries + 1 }, (_, i) => ({ id: `p${i}` }))
+  const { ciAccess, warnings } = parse(JSON.stringify({ ci_access: { projects } }))
+  t.equal(ciAccess.projects.size, maxAccessEntries)
+  t.match(warnings, [{ key: 'ci_access.projects', hint: /first 500/ }])
+})
+
+t.test('thousands of entries with an unknown key each are read in linear time', async (t) => {
+  const entry = '{id: a,access_as: {x: {}}},'
+  const began = process.cpuUsage()
+  const { ciAccess, warnings } = parse(`ci_access: { projects: [${entry.repeat(4500)}] }`)
+  const { user, system } = process.cpuUsage(began)
+  t.equal(warnings.filter(({ kind }) => kind === 'unknown').length, 4500)
+  t.same(ciAccess.projects.get('a')?.accessAs, { as: 'unknown', found: 'x' })
+  t.ok(user + system < 4e6, 'each entry was compared with each key: 8 s of CPU')
+})
+
+const refused: Record<string, [text: string, says: RegExp]> = {
+  'no YAML': ['a: [', /^Config: c\.yaml: line 1: not YAML/],
+  'a list': ['[]', /found a list/],
+  'not UTF-8': ['', /not UTF-8/],
+  'no id': ['ci_access: { projects: [{}] }', /ci_access\.projects\[0\]\.id: found nothing/],
+  'an id that is no text': [
+    'ci_access: { groups: [{ id: 5 }] }',
+    /ci_access\.groups\[0\]\.id: found 5, allowed: a text/,
+  ],
+  'empty access_as': [
+    'ci_access: { projects: [{ id: a, access_as: {} }] }',
+    /projects\[0\]\.access_as: found nothing, allowed: agent, imp/,
+  ],
+  'access_as without a value': [
+    'ci_access: { projects: [{ id: a, access_as: { agent: } }] }',
+    /access_as: found nothing/,
+  ],
+  'access_as as a word': [
+    'ci_access: { projects: [{ id: a, access_as: agent }] }',
+    /access_as: found "agent", allowed: a block/,
+  ],
+  'two access_as': [
+    'ci_access: { projects: [{ id: a, access_as: { agent: {}, ci_job: {} } }] }',
+    /allowed: one of agent, ci_job/,
+  ],
+  'impersonate without a name': [
+    'ci_access: { projects: [{ id: a, access_as: { impersonate: {} } }] }',
+    /impersonate\.username: found nothing/,
+  ],
+  'empty user access_as': [
+    'user_access: { access_as: {} }',
+    /user_access\.access_as: found nothing, allowed: agent or user/,
+  ],
+  'an empty environment': ['ci_access: { projects: [{ id: a, environments: [""] }] }', /environments\[0\]: found ""/],
+  'a log level': [
+    'observability: { logging: { level: loud } }',
+    /level: found "loud", allowed: one of info, debug, warn, error/,
+  ],
+  'a cron table': ['container_scanning: { cadence: daily }', /cadence: found "daily", allowed: five fields/],
+  'a time-out as a number': [
+    'container_scanning: { scanner_timeout: 300 }',
+    /scanner_timeout: found 300, allowed: a text/,
+  ],
+  'a size as a list': ['container_scanning: { report_max_size: [] }', /found a list, allowed: a text or a number/],
+  'an interval of nothing': ['remote_development: { partial_sync_interval: "0s" }', /found "0s".*above zero/],
+  'alias bomb': [
+    `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefgh'.replace(/./g, (c, i) => `${c}: &${c} [${`*${'abcdefgh'[i]},`.repeat(9)}]\n`)}`,
+    /not YAML: more than 40000 values, with those that aliases stand for/,
+  ],
+  'a list that aliases repeat': [`a: &a [${'1,'.repeat(6000)}]\nb: [${'*a,'.repeat(9)}]`, /more than 40000 values/],
+  'a block that merges repeat': [
+    `a: &a {${Array.from({ length: 2100 }, (_, i) => `k${i}: 1,`).join('')}}\nb: [${'{<<: *a},'.repeat(9)}]`,
+    /more than 40000 values/,
+  ],
+  'very many values': [`a: [${'1,'.repeat(41_000)}]`, /more than 40000 values/],
+}
+// wire: file.yaml, file.one-of, error.stream.user
+for (const [name, [text, says]] of Object.entries(refused)) {
+  t.test(`refused: ${name}`, async (t) => {
+    const bytes = name === 'not UTF-8' ? Uint8Array.of(0x61, 0xff) : Buffer.from(text)
+    try {
+      parseAgentConfiguration('c.yaml', bytes)
+      t.fail('accepted')
+    } catch (error) {
+      t.equal(error instanceof KasError && error.code, 'CONFIGURATION_INVALID')
+      t.match((error as Error).message, says)
+    }
+  })
+}

@@ -1,0 +1,249 @@
+import t, { type Test } from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
+import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
+import { AgentConfigurations } from '../../../../src/kas/agent-config/agent-configs.ts'
+import type { Agent } from '../../../../src/kas/directory/directory.ts'
+import type { CommitId, Repositories } from '../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
+const signal = new AbortController().signal
+const settled = async () => {
+  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+}
+
+/** A repository that a test writes by hand. */
+class FakeRepositories implements Repositories {
+  commit: string | undefined = 'one'
+  text: string | undefined = 'ci_access: { projects: [{ id: x }] }'
+  /** by agent, before `text` */
+  readonly texts = new Map<string, string>()
+  failure: KasError | undefined
+  fileFailure: KasError | undefined
+  reads: string[] = []
+  readonly listeners = new Set<() => void>()
+  seen = 7
+
+  seenAt(): number {
+    return this.seen
+  }
+
+  async head(): Promise<CommitId | undefined> {
+    if (this.failure) throw this.failure
+    return this.commit as CommitId | undefined
+  }
+
+  async file({ name }: Agent, commit: CommitId, path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    this.reads.push(`${commit} ${path} ${maxBytes}`)
+    if (this.fileFailure) throw this.fileFailure
+    const text = this.texts.get(name) ?? this.text
+    return text === undefined ? undefined : Buffer.from(text)
+  }
+
+  async poke(): Promise<void> {}
+
+  async refresh(): Promise<void> {}
+
+  onMove(_agent: Agent, listener: () => void): () => void {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  async move(commit: string | undefined, text?: string): Promise<void> {
+    this.commit = commit
+    this.text = text
+    for (const listener of this.listeners) listener()
+    await settled()
+  }
+}
+
+async function start(t: Test, options = {}) {
+  const repositories = new FakeRepositories()
+  const clock = new ManualClock()
+  const { log, lines } = capturedLog()
+  const unreadable: string[] = []
+  const onUnreadable = ({ name }: Agent) => void unreadable.push(name)
+  const limits: string[] = []
+  const metrics = { limited: (by: string) => void limits.push(by) }
+  const configurations = new AgentConfigurations({ repositories, log, clock, metrics, onUnreadable }, options)
+  t.teardown(() => configurations.stop())
+  await configurations.start()
+  return { repositories, clock, configurations, lines, unreadable, limits }
+}
+const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [
+  ...(value?.configuration.ciAccess.projects.keys() ?? []),
+]
+
+t.test('a configuration is read once, however many ask, and again when the branch moves', async (t) => {
+  const { configurations, repositories } = await start(t)
+  const [one, two] = await Promise.all([configurations.current(agent, signal), configurations.newest(agent, signal)])
+  t.equal(one, two)
+  t.equal(one?.commit, 'one')
+  t.equal(one?.seenAt, 7, 'when the branch was looked at, not when the file was read')
+  await configurations.current(agent, signal)
+  t.same(repositories.reads, ['one .gitlab/agents/prod/config.yaml 131072'])
+  let told = 0
+  t.teardown(configurations.onChange(agent, () => told++))
+  await repositories.move('two', 'ci_access: { projects: [{ id: y }] }')
+  t.equal(told, 1)
+  t.same(isIn(await configurations.current(agent, signal)), ['y'])
+  await repositories.move('three')
+  t.same(isIn(await configurations.current(agent, signal)), [], 'an absent file is an empty configuration')
+  t.equal((await configurations.newest(agent, signal))?.commit, 'three')
+})
+
+t.test('a failed read keeps the last good one for access, and the agent is told of its mistake', async (t) => {
+  const { configurations, repositories, lines } = await start(t)
+  await configurations.current(agent, signal)
+  let told = 0
+  t.teardown(configurations.onChange(agent, () => told++))
+  await repositories.move('two', 'ci_access: [')
+  t.equal(told, 1)
+  await t.rejects(configurations.newest(agent, signal), { code: 'CONFIGURATION_INVALID' })
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+  t.ok(lines.some((line) => line.msg === 'Agent configuration cannot be read, the last good one decides on access'))
+  repositories.failure = new KasError({ code: 'REF_NOT_FOUND', ref: 'HEAD' })
+  await repositories.move('two')
+  await t.rejects(configurations.newest(agent, signal), { code: 'REF_NOT_FOUND' })
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('without a good one the failure is told, never an empty configuration; the read is tried again', async (t) => {
+  const { configurations, repositories, clock } = await start(t, { retryMs: [5_000, 8_000] })
+  repositories.fileFailure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await t.rejects(configurations.current(agent, signal), { code: 'REPOSITORY_FAILED' })
+  let told = 0
+  t.teardown(configurations.onChange(agent, () => told++))
+  clock.advance(5_000)
+  await settled()
+  repositories.fileFailure = undefined
+  clock.advance(7_999)
+  await settled()
+  t.equal(told, 0, 'later each time')
+  clock.advance(1)
+  await settled()
+  t.equal(told, 1)
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('the third failure in a row is told, and those after it; a fault of the file is none', async (t) => {
+  const { configurations, repositories, clock, unreadable } = await start(t, { retryMs: [5_000, 5_000] })
+  repositories.fileFailure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await t.rejects(configurations.current(agent, signal), { code: 'REPOSITORY_FAILED' })
+  for (const expected of [0, 1, 2]) {
+    clock.advance(5_000)
+    await settled()
+    t.equal(unreadable.length, expected)
+  }
+  repositories.fileFailure = undefined
+  for (const text of ['ci_access: [', '', 'ci_access: [', 'ci_access: {', 'x: [']) await repositories.move(text, text)
+  t.same(unreadable, ['prod', 'prod'])
+})
+
+t.test('an empty repository has no configuration', async (t) => {
+  const { configurations, repositories } = await start(t)
+  repositories.commit = undefined
+  t.equal(await configurations.current(agent, signal), undefined)
+  await repositories.move('one', 'ci_access: { projects: [{ id: x }] }')
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+})
+
+t.test('a key that could widen access is told as an error, others as warnings', async (t) => {
+  const { configurations, repositories, lines } = await start(t)
+  repositories.text = 'ci_access: { projects: [{ id: x, enviroments: [y] }] }\nfluks: {}'
+  await configurations.current(agent, signal)
+  t.match(lines, [
+    { level: 'error', key: 'ci_access.projects[0].enviroments', hint: 'ci_access.projects[0].environments' },
+    { level: 'warn', key: 'fluks', hint: 'flux' },
+  ])
+})
+
+t.test('what nobody uses is dropped: after a while, and when there are too many', async (t) => {
+  const { configurations, repositories, clock } = await start(t, { idleMs: 1000, maxAgents: 2 })
+  const named = (name: string): Agent => ({ ...agent, name })
+  await configurations.current(named('a'), signal)
+  t.teardown(configurations.onChange(named('b'), () => undefined))
+  await configurations.current(named('b'), signal)
+  t.equal(repositories.listeners.size, 2)
+  await configurations.current(named('c'), signal)
+  t.equal(repositories.listeners.size, 2, 'a made room')
+  clock.advance(1000)
+  clock.advance(1000)
+  t.equal(repositories.listeners.size, 1, 'b is followed, c was not asked for')
+})
+
+t.test('stop leaves neither timer nor listener', async (t) => {
+  const { configurations, repositories, clock } = await start(t)
+  repositories.failure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  await t.rejects(configurations.current(agent, signal))
+  await configurations.stop()
+  t.equal(clock.pending, 0)
+  t.equal(repositories.listeners.size, 0)
+  await t.rejects(configurations.current(agent, signal), { code: 'SHUTTING_DOWN' })
+})
+
+const dense = `ci_access: {projects: [{id: a, environments: [${'a,'.repeat(39_000)}]}]}`
+const ofProject = (id: bigint, name: string): Agent => ({
+  id: (id * 100n) as AgentId,
+  name,
+  project: { id, path: 'a/b' },
+})
+/** Of this thread: that other programs run does not count. */
+const cpuMs = () => {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}
+
+t.test('a file that takes long stalls no event loop, and the files of others are read meanwhile', async (t) => {
+  const { configurations, repositories } = await start(t)
+  const before = cpuMs()
+  parseAgentConfiguration('c.yaml', Buffer.from(dense))
+  const onThisThread = cpuMs() - before
+  repositories.texts.set('evil', dense)
+  const began = cpuMs()
+  let isOver = false
+  const evil = configurations.current(ofProject(2n, 'evil'), signal).finally(() => {
+    isOver = true
+  })
+  t.same(isIn(await configurations.current(agent, signal)), ['x'])
+  t.notOk(isOver)
+  t.same(isIn(await evil), ['a'])
+  const meanwhile = cpuMs() - began // no turn of the event loop is longer
+  t.ok(meanwhile < onThisThread / 3, `${meanwhile} ms in place of ${onThisThread} ms`)
+})
+
+t.test('a tenant who pushes on and on gets a tenth of the time, and his newest push counts', async (t) => {
+  const { configurations, repositories, clock, limits } = await start(t)
+  const evil = ofProject(2n, 'evil')
+  repositories.texts.set('evil', dense)
+  await configurations.current(evil, signal)
+  const moved = Promise.withResolvers<void>()
+  t.teardown(configurations.onChange(evil, () => moved.resolve()))
+  for (let i = 0; i < 50; i++) {
+    repositories.texts.set('evil', `ci_access: { projects: [{ id: p${i} }] }`)
+    await repositories.move(String(i), 'ci_access: { projects: [{ id: y }] }')
+  }
+  t.same(isIn(await configurations.current(evil, signal)), ['a'], 'it rests')
+  t.same(isIn(await configurations.current(agent, signal)), ['y'], 'the others do not')
+  const reads = repositories.reads.length
+  clock.advance(60_000)
+  await moved.promise
+  await settled()
+  t.same(isIn(await configurations.current(evil, signal)), ['p49'])
+  t.same(limits, ['turn'])
+  t.ok(repositories.reads.length <= reads + 2, 'what was pushed meanwhile is not read one by one')
+})
+
+t.test('stop while a long file is read', async (t) => {
+  const { configurations, repositories, clock } = await start(t)
+  repositories.text = dense
+  const read = configurations.current(agent, signal)
+  const waiting = configurations.current({ ...agent, name: 'other' }, signal)
+  const refused = Promise.all([read, waiting].map((one) => t.rejects(one, { code: 'SHUTTING_DOWN' })))
+  await settled()
+  await configurations.stop()
+  await refused
+  t.equal(clock.pending, 0)
+})

@@ -1,0 +1,213 @@
+import t, { type Test } from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
+import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
+import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import { ConfigurationPosts } from '../../../../../src/kas/modules/configuration/configuration-posts.ts'
+import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
+const unreadable = new KasError({ code: 'REPOSITORY_FAILED', detail: 'Gitaly is away' })
+const settled = async () => {
+  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
+}
+
+/** A branch, its readers and a GitLab, all at the test's word. */
+function start(t: Test, { leads = true } = {}) {
+  const clock = new ManualClock()
+  const news = new Set<() => void>()
+  const turns = new Set<() => void>()
+  const subscribe = (to: Set<() => void>, listener: () => void) => {
+    to.add(listener)
+    return () => to.delete(listener)
+  }
+  const world = {
+    leads,
+    /** of the branch; undefined: the repository is empty */
+    head: 'one' as string | undefined,
+    isReadable: true,
+    /** how GitLab takes the next configurations */
+    taking: async (): Promise<'taken' | 'agent_gone'> => 'taken',
+  }
+  const posted: string[] = []
+  let refreshed = 0
+  let passedOn = 0
+  let seen = { commit: world.head, seenAt: clock.now() }
+  const see = () => {
+    seen = { commit: world.head, seenAt: clock.now() }
+  }
+  const read = () => {
+    if (!world.isReadable) throw unreadable
+    if (!seen.commit) return undefined
+    const configuration = parseAgentConfiguration('c.yaml', Buffer.from(`observability: {}\ncommit: ${seen.commit}\n`))
+    return { commit: seen.commit as CommitId, configuration, seenAt: seen.seenAt }
+  }
+  const posts = new ConfigurationPosts({
+    configurations: {
+      newest: async () => read(),
+      refreshed: async () => {
+        refreshed++
+        if (seen.commit !== world.head) see()
+        return read()
+      },
+      onChange: (_, listener) => subscribe(news, listener),
+    },
+    directory: {
+      takeConfiguration: async (_, configuration) => {
+        posted.push(String(configuration.commit))
+        return await world.taking()
+      },
+    },
+    leads: {
+      leads: () => world.leads,
+      onChange: (_, listener) => subscribe(turns, listener),
+      passOn: () => {
+        passedOn++
+        world.leads = false
+      },
+    },
+    clock,
+    log: capturedLog().log,
+  })
+  t.teardown(() => posts.stop())
+  const tell = async (listeners: Set<() => void>) => {
+    for (const listener of listeners) listener()
+    await settled()
+  }
+  return {
+    clock,
+    world,
+    posts,
+    posted,
+    refreshed: () => refreshed,
+    passedOn: () => passedOn,
+    push: (commit: string | undefined) => {
+      world.head = commit
+      see()
+      return tell(news)
+    },
+    readable: (is: boolean) => {
+      world.isReadable = is
+      see()
+      return tell(news)
+    },
+    lead: (is: boolean) => {
+      world.leads = is
+      return tell(turns)
+    },
+    listeners: () => news.size + turns.size,
+  }
+}
+
+// wire: rest.agent_configuration.when
+t.test('each commit is told once, while an agent is connected', async (t) => {
+  const { posts, posted, push, listeners, refreshed } = start(t)
+  const [first, second] = [posts.follow(agent), posts.follow(agent)]
+  await settled()
+  t.same(posted, ['one'])
+  await push('two')
+  await push('two')
+  t.same(posted, ['one', 'two'])
+  t.equal(refreshed(), 0, 'what was read just now is not read again')
+  first()
+  first()
+  await push('three')
+  second()
+  await push('four')
+  t.same(posted, ['one', 'two', 'three'])
+  t.equal(listeners(), 0)
+})
+
+// wire: rest.agent_configuration.when
+t.test('nothing is told of what cannot be read, or is not there', async (t) => {
+  const { posts, posted, push, readable, world } = start(t)
+  world.isReadable = false
+  posts.follow(agent)
+  await settled()
+  t.same(posted, [])
+  await readable(true)
+  await readable(false)
+  await readable(true)
+  t.same(posted, ['one'], 'that it could not be read for a while is no change')
+  await push(undefined)
+  t.same(posted, ['one'])
+})
+
+t.test('the one that leads tells, and who leads anew tells once', async (t) => {
+  const { posts, posted, lead, push } = start(t, { leads: false })
+  posts.follow(agent)
+  await push('two')
+  t.same(posted, [])
+  await lead(true)
+  await lead(true)
+  t.same(posted, ['two'])
+  await lead(false)
+  await push('three')
+  await lead(true)
+  t.same(posted, ['two', 'three'])
+})
+
+t.test('after a freeze the branch is looked at before and after', async (t) => {
+  const { posts, posted, world, clock, refreshed } = start(t)
+  clock.advance(60_000)
+  world.head = 'two'
+  posts.follow(agent)
+  await settled()
+  t.same(posted, ['two'], 'not what was read before the freeze')
+
+  const { promise, resolve } = Promise.withResolvers<'taken'>()
+  const frozen = start(t)
+  frozen.world.taking = () => promise
+  frozen.posts.follow(agent)
+  await settled()
+  frozen.clock.advance(60_000)
+  frozen.world.head = 'two' // another replica has told of it meanwhile, and leads
+  frozen.world.leads = false
+  resolve('taken')
+  await settled()
+  t.same(frozen.posted, ['one', 'two'], 'the newest is the last that GitLab hears')
+  t.equal(refreshed(), 1)
+})
+
+t.test('a post that fails is made again, later each time, with what is newest then', async (t) => {
+  const { posts, posted, world, clock, lead, push } = start(t)
+  world.taking = () => Promise.reject(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
+  posts.follow(agent)
+  await settled()
+  await lead(true)
+  t.same(posted, ['one'], 'a change of the table does not hurry it')
+  clock.advance(10_000)
+  await settled()
+  t.equal(posted.length, 2)
+  clock.advance(10_000)
+  await settled()
+  t.equal(posted.length, 2)
+  world.taking = async () => 'agent_gone'
+  await push('two')
+  t.same(posted, ['one', 'one', 'two'])
+  clock.advance(600_000)
+  await settled()
+  t.equal(posted.length, 3, 'an agent that GitLab does not know is not asked about again')
+  t.equal(clock.pending, 0)
+})
+
+t.test('after three failures in a row the next one tells', async (t) => {
+  const { posts, posted, passedOn, lead, world, clock } = start(t)
+  world.taking = () => Promise.reject(new KasError({ code: 'DIRECTORY_UNAVAILABLE', reason: 'GitLab is away' }))
+  posts.follow(agent)
+  await settled()
+  for (const ms of [10_000, 20_000]) {
+    t.equal(passedOn(), 0)
+    clock.advance(ms)
+    await settled()
+  }
+  t.equal(passedOn(), 1)
+  clock.advance(3_600_000)
+  await settled()
+  t.equal(posted.length, 3, 'it does not try any more')
+  world.taking = async () => 'taken'
+  await lead(true)
+  t.equal(posted.length, 4)
+})

@@ -1,0 +1,256 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import type { AgentId, Metadata } from '../../../../../src/call/call.ts'
+import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
+import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-configs.ts'
+import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import { configurationHandler } from '../../../../../src/kas/modules/configuration/configuration.ts'
+import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import {
+  ConfigurationRequestSchema,
+  ConfigurationResponseSchema,
+} from '../../../../../src/proto/gen/agent_configuration_pb.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
+const settled = async () => {
+  for (let i = 0; i < 8; i++) await new Promise(setImmediate)
+}
+const at = (commit: string, text = ''): AgentConfiguration => ({
+  commit: commit as CommitId,
+  configuration: parseAgentConfiguration('c.yaml', Buffer.from(text)),
+  seenAt: 0,
+})
+
+interface World {
+  answer: AgentConfiguration | undefined | KasError
+  authenticated: Agent | KasError
+}
+
+function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
+  const world: World = { answer: at('one'), authenticated: agent, ...first }
+  const listeners = new Set<() => void>()
+  const directoryListeners = new Set<() => void>()
+  const subscribe = (to: Set<() => void>) => (listener: () => void) => {
+    to.add(listener)
+    return () => to.delete(listener)
+  }
+  const clock = new ManualClock()
+  const retirement = new AbortController()
+  const caller = new AbortController()
+  const sent: Uint8Array[] = []
+  const metadata: Metadata[] = []
+  const pods: string[] = []
+  async function* messages() {
+    yield first.request ?? toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema))
+  }
+  const stream = {
+    metadata: {},
+    messages: messages(),
+    signal: caller.signal,
+    sendMetadata: (value: Metadata) => void metadata.push(value),
+    send: (message: Uint8Array) => void sent.push(message),
+  }
+  const handler = configurationHandler<Omit<typeof stream, 'messages'> & { messages: AsyncIterable<Uint8Array> }>(
+    {
+      configurations: {
+        newest: async () => {
+          if (world.answer instanceof KasError) throw world.answer
+          return world.answer
+        },
+        onChange: (_agent, listener) => subscribe(listeners)(listener),
+      },
+      authenticate: async () => {
+        if (world.authenticated instanceof KasError) throw world.authenticated
+        return world.authenticated
+      },
+      retired: () => retirement.signal,
+      onDirectoryChange: subscribe(directoryListeners),
+      connected: (_agent, meta) => {
+        pods.push(Buffer.from(meta).toString('hex'))
+        return () => pods.push('gone')
+      },
+      clock,
+      log: capturedLog().log,
+    },
+    { gitlabExternalUrl: 'https://gitlab.example.com', pollMs: 300_000 },
+  )
+  const done = handler(agent, stream).then(
+    () => 'OK',
+    (error: unknown) => error,
+  )
+  const others: Promise<void>[] = []
+  /** one more stream of the same connection, and what it gets */
+  const another = (ofAgent: Agent): Uint8Array[] => {
+    const got: Uint8Array[] = []
+    const send = (message: Uint8Array) => void got.push(message)
+    others.push(handler(ofAgent, { ...stream, messages: messages(), send }))
+    return got
+  }
+  t.teardown(async () => {
+    retirement.abort()
+    await Promise.all([done, ...others])
+    if (listeners.size + directoryListeners.size + clock.pending > 0) throw new Error('something is left behind')
+  })
+  const move = async (answer: World['answer']) => {
+    world.answer = answer
+    for (const listener of listeners) listener()
+    await settled()
+  }
+  const changeDirectory = async (authenticated: World['authenticated']) => {
+    world.authenticated = authenticated
+    for (const listener of directoryListeners) listener()
+    await settled()
+  }
+  const commits = () => sent.map((message) => fromBinary(ConfigurationResponseSchema, message).commitId)
+  return { done, another, sent, commits, metadata, pods, clock, retirement, caller, move, changeDirectory, world }
+}
+
+// wire: 8150.GetConfiguration, stream.first, stream.filled, stream.user-access
+t.test('the configuration is sent at once, filled in, without user_access', async (t) => {
+  const text =
+    'ci_access: { projects: [{ id: x }] }\nuser_access: { access_as: { agent: {} }, projects: [{ id: x }] }\nobservability: { logging: { level: warn } }'
+  const { sent, metadata } = start(t, { answer: at('one', text) })
+  await settled()
+  t.same(metadata, [{ 'kas-ping-interval-ms': ['5000'] }])
+  const response = fromBinary(ConfigurationResponseSchema, sent[0] ?? new Uint8Array())
+  t.match(response, {
+    commitId: 'one',
+    configuration: {
+      agentId: 42n,
+      projectId: 7n,
+      projectPath: 'platform/clusters',
+      gitlabExternalUrl: 'https://gitlab.example.com',
+      ciAccess: { projects: [{ id: 'x' }] },
+      observability: { logging: { level: 2 } },
+    },
+  })
+  t.notMatch(Buffer.from(sent[0] ?? []).toString('latin1'), 'user_access')
+  t.equal(response.configuration?.$unknown, undefined, 'no field beyond those of AgentConfiguration')
+})
+
+// wire: file.unknown
+t.test('what has no effect in the file is told to the agent, bounded', async (t) => {
+  const { sent, move } = start(t, { answer: at('one', 'ci_acces: {}\ngitops: { manifest_projects: [] }') })
+  await settled()
+  await move(at('two', Array.from({ length: 100 }, (_, i) => `x${i}: 1`).join('\n')))
+  const warnings = sent.map((message) => fromBinary(ConfigurationResponseSchema, message).warning)
+  t.strictSame(warnings[0], [
+    'ci_acces: this key is not known, did you mean ci_access?',
+    'gitops: has no effect: passed on to old agents only',
+  ])
+  t.equal(warnings[1]?.length, 21)
+  t.equal(warnings[1]?.at(-1), 'and 80 more')
+})
+
+// wire: stream.each-commit
+t.test('each new commit is sent, the one that the agent has is not', async (t) => {
+  const request = toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, { commitId: 'one' }))
+  const { commits, move } = start(t, { request })
+  await settled()
+  t.same(commits(), [])
+  await move(at('two'))
+  await move(at('two'))
+  await move(at('three'))
+  t.same(commits(), ['two', 'three'])
+})
+
+// wire: stream.empty-repository, stream.gitaly-away
+t.test('an empty repository and one that cannot be read are waited for', async (t) => {
+  const { commits, move } = start(t, { answer: undefined })
+  await move(new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' }))
+  t.same(commits(), [])
+  await move(at('one'))
+  t.same(commits(), ['one'])
+})
+
+// wire: error.stream.user, error.stream.ref
+t.test('a mistake in the file and a missing branch end the stream', async (t) => {
+  for (const [error, code, text] of [
+    [new KasError({ code: 'CONFIGURATION_INVALID', detail: 'bad' }), 9, 'Config: bad'],
+    [new KasError({ code: 'REF_NOT_FOUND', ref: 'refs/heads/main' }), 5, 'ref refs/heads/main not found'],
+  ] as const) {
+    const { done, move, commits } = start(t)
+    await settled()
+    await move(error)
+    t.equal(await done, error)
+    t.equal(error.grpcCode, code)
+    t.equal(error.message, text)
+    t.same(commits(), ['one'], 'what was sent before stays sent')
+  }
+})
+
+// wire: stream.age
+t.test('the stream ends with OK when its connection retires, with the reason when the caller leaves', async (t) => {
+  const retired = start(t)
+  await settled()
+  retired.retirement.abort()
+  t.equal(await retired.done, 'OK')
+  const left = start(t)
+  await settled()
+  const reason = new KasError({ code: 'CANCELLED' })
+  left.caller.abort(reason)
+  t.equal(await left.done, reason)
+})
+
+// wire: stream.revoked
+t.test(
+  'a token that became void ends the stream: at once when the directory tells, else at the next poll',
+  async (t) => {
+    const unauthenticated = new KasError({ code: 'UNAUTHENTICATED' })
+    const told = start(t)
+    await settled()
+    await told.changeDirectory(unauthenticated)
+    t.equal(await told.done, unauthenticated)
+    const polled = start(t)
+    await settled()
+    polled.world.authenticated = unauthenticated
+    polled.clock.advance(300_000)
+    t.equal(await polled.done, unauthenticated)
+    const other = start(t)
+    await settled()
+    await other.changeDirectory({ ...agent, id: 43n as AgentId })
+    t.match(await other.done, { code: 'UNAUTHENTICATED' }, 'the token of another agent now')
+    const away = start(t)
+    await settled()
+    await away.changeDirectory(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
+    await away.move(at('two'))
+    t.same(away.commits(), ['one', 'two'], 'a directory that is away ends nothing')
+  },
+)
+
+// wire: 8150.register.by-configuration
+t.test('an old agent registers by this call: with agent_meta, unless it says that it does so itself', async (t) => {
+  const agentMeta = { version: 'v15', kubernetesVersion: {} }
+  const request = (skipRegister: boolean) =>
+    toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, { agentMeta, skipRegister }))
+  const old = start(t, { request: request(false) })
+  await settled()
+  t.same(old.pods, ['0a037631352a00'])
+  old.retirement.abort()
+  await old.done
+  t.equal(old.pods.at(-1), 'gone')
+  const newer = start(t, { request: request(true) })
+  await settled()
+  t.same(newer.pods, [])
+})
+
+// wire: error.agent.invalid
+t.test('a malformed request is refused', async (t) => {
+  const { done } = start(t, { request: Buffer.from([0x0a, 0x05]) })
+  t.match(await done, { code: 'INVALID_MESSAGE' })
+})
+
+t.test('what all streams of an agent get is encoded once', async (t) => {
+  const { sent, another, move } = start(t)
+  const same = another({ ...agent })
+  const moved = another({ ...agent, project: { ...agent.project, path: 'platform/moved' } })
+  await settled()
+  await move(at('two', 'ci_access: { projects: [{ id: x }] }'))
+  t.equal(sent.length, 2)
+  for (const i of [0, 1]) t.equal(same[i], sent[i], 'the same bytes, not a copy')
+  const { configuration } = fromBinary(ConfigurationResponseSchema, moved.at(-1) ?? new Uint8Array())
+  t.equal(configuration?.projectPath, 'platform/moved')
+})

@@ -1,0 +1,165 @@
+import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
+import { type LeadMembership, Leads } from '../../../../src/kas/replicas/leads.ts'
+import type { MembershipChange } from '../../../../src/membership/membership.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const agentId = 42n as AgentId
+const settled = () => new Promise(setImmediate)
+
+/** A table in which the test says who holds the agent beside `kas-1`, and how the ring orders them. */
+function join(rank: string[]) {
+  const holders: (string | { name: string; role?: string; methods?: string[] })[] = []
+  const listeners = new Set<(change: MembershipChange) => void>()
+  const membership = {
+    name: 'kas-1',
+    rank: () => rank,
+    holders: () =>
+      holders.map((holder) => {
+        const { name, role = 'home', methods = ['/a/b'] } = typeof holder === 'string' ? { name: holder } : holder
+        return { row: { head: { name } }, connections: [{ role, methods }] }
+      }),
+    onChange: (listener: (change: MembershipChange) => void) => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+  const clock = new ManualClock()
+  const leads = new Leads({ clock })
+  const passed: AgentId[] = []
+  /** those that acknowledge */
+  const known = new Set(rank)
+  leads.join(membership as unknown as LeadMembership, async (id) => {
+    passed.push(id)
+    return known
+  })
+  const tell = (agentIds: MembershipChange['agentIds']) => listeners.forEach((listener) => void listener({ agentIds }))
+  return { leads, holders, tell, listeners, clock, passed, known }
+}
+
+t.test('a replica that is alone leads', async (t) => {
+  const leads = new Leads({ clock: new ManualClock() })
+  t.equal(leads.leads(agentId), true)
+  leads.onChange(agentId, () => t.fail('nothing changes'))()
+})
+
+t.test('the first in rank of those that hold the agent leads', async (t) => {
+  const { leads, holders } = join(['kas-0', 'kas-1', 'kas-2'])
+  t.equal(leads.leads(agentId), true, 'no other holds it')
+  holders.push('kas-2')
+  t.equal(leads.leads(agentId), true)
+  holders.push('kas-0')
+  t.equal(leads.leads(agentId), false)
+})
+
+t.test('one that has no configuration stream does not lead', async (t) => {
+  const { leads, holders } = join(['kas-0', 'kas-1', 'kas-2'])
+  holders.push({ name: 'kas-0', role: 'standby' }, { name: 'kas-2' })
+  t.equal(leads.leads(agentId), true, 'a standby')
+  holders.push({ name: 'kas-0', methods: [] })
+  t.equal(leads.leads(agentId), true, 'a connection that the agent leaves')
+})
+
+t.test('one that leaves does not lead beside one that stays; if all leave, all do', async (t) => {
+  const { leads, holders } = join(['kas-2'])
+  holders.push('kas-2')
+  t.equal(leads.leads(agentId), false)
+  const last = join([])
+  last.holders.push('kas-2')
+  t.equal(last.leads.leads(agentId), true)
+})
+
+t.test('who asks hears of what may change it', async (t) => {
+  const { leads, tell, listeners } = join(['kas-1'])
+  let heard = 0
+  const forget = leads.onChange(agentId, () => heard++)
+  tell('members')
+  tell(new Set([agentId]))
+  tell(new Set([43n as AgentId]))
+  t.equal(heard, 2)
+  forget()
+  tell('members')
+  t.equal(heard, 2)
+  await leads.stop()
+  t.equal(listeners.size, 0)
+})
+
+t.test('the members are listened to once, however many ask', async (t) => {
+  const { leads, tell, listeners } = join(['kas-1'])
+  const heard: number[] = []
+  const ids = Array.from({ length: 100 }, (_, i) => BigInt(i) as AgentId)
+  const forget = ids.flatMap((id) => [1, 2].map(() => leads.onChange(id, () => heard.push(Number(id)))))
+  t.equal(listeners.size, 1)
+  tell(new Set([3n as AgentId, 100n as AgentId]))
+  t.same(heard, [3, 3])
+  tell('members')
+  t.equal(heard.length, 202)
+  for (const each of forget) each()
+  tell('members')
+  t.equal(heard.length, 202)
+})
+
+t.test('one that fails passes it on for ten minutes, and tells the others once', async (t) => {
+  const { leads, holders, clock, passed } = join(['kas-1', 'kas-2'])
+  const heard: boolean[] = []
+  leads.onChange(agentId, () => heard.push(leads.leads(agentId)))
+  leads.passOn(agentId)
+  t.equal(leads.leads(agentId), true, 'there is no other')
+  t.same(passed, [])
+  holders.push('kas-2')
+  leads.passOn(agentId)
+  leads.passOn(agentId)
+  t.equal(leads.leads(agentId), true, 'until the next one knows')
+  await settled()
+  t.equal(leads.leads(agentId), false)
+  leads.passOn(agentId)
+  t.same(passed, [agentId])
+  t.equal(leads.leads(43n as AgentId), true, 'others are as before')
+  clock.advance(599_999)
+  t.same(heard, [false])
+  clock.advance(1)
+  t.same(heard, [false, true])
+})
+
+t.test('one that hears of it leads, until it is over; if all fail the first does', async (t) => {
+  const { leads, holders, clock, passed } = join(['kas-0', 'kas-1'])
+  holders.push('kas-0')
+  t.equal(leads.leads(agentId), false)
+  leads.passOn(agentId)
+  t.same(passed, [], 'it does not lead')
+  leads.passOver(agentId, 'kas-0')
+  t.equal(leads.leads(agentId), true)
+  clock.advance(300_000)
+  leads.passOn(agentId)
+  await settled()
+  t.same(passed, [], 'there is nobody left to pass it on to')
+  t.equal(leads.leads(agentId), true)
+  clock.advance(300_000)
+  t.equal(leads.leads(agentId), false, 'kas-0 may again')
+  await leads.stop()
+  t.equal(clock.pending, 0)
+})
+
+t.test('one whose next does not hear of it, or is too old to, goes on', async (t) => {
+  const { leads, holders, passed, known } = join(['kas-1', 'kas-2', 'kas-3'])
+  holders.push('kas-2', 'kas-3')
+  known.delete('kas-2')
+  leads.passOn(agentId)
+  await settled()
+  t.equal(leads.leads(agentId), true)
+  known.add('kas-2')
+  leads.passOn(agentId)
+  await settled()
+  t.equal(leads.leads(agentId), false)
+  t.same(passed, [agentId, agentId])
+  await leads.stop()
+  leads.passOver(agentId, 'kas-2')
+  t.equal(leads.leads(agentId), true, 'nothing is kept after the stop')
+})
+
+t.test('what is passed over is bounded', async (t) => {
+  const { leads, clock } = join(['kas-0', 'kas-1'])
+  for (let id = 0n; id < 12_000n; id++) leads.passOver(id as AgentId, 'kas-0')
+  t.equal(clock.pending, 10_000)
+  await leads.stop()
+})

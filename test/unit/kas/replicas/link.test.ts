@@ -1,0 +1,272 @@
+import t, { type Test } from 'tap'
+import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/call/call.ts'
+import { KnownMessages } from '../../../../src/call/known-messages.ts'
+import { ReplicaLink, type ReplicaLinkComponents } from '../../../../src/kas/replicas/link.ts'
+import { HeldByAgent } from '../../../../src/kas/tunnels/held-by-agent.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
+import type { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+
+const lost = (error: KasError): Outcome => ({ error, trailers: {} })
+
+/** A connection to a replica that says `ready` to each call, and then nothing any more. */
+function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
+  const opened: { sent: string[]; held?: HeldBytes; answer(): void; end(outcome: Outcome): void; close(): void }[] = []
+  const closed = Promise.withResolvers<void>()
+  const draining = Promise.withResolvers<void>()
+  const open: ClientSession['open'] = ({ onInterim, held }) => {
+    const metadata = Promise.withResolvers<Metadata>()
+    const done = Promise.withResolvers<Outcome>()
+    const sent: string[] = []
+    const streamClosed = Promise.withResolvers<void>()
+    const end = (outcome: Outcome) => {
+      metadata.resolve({})
+      done.resolve(outcome)
+    }
+    onInterim?.({ 'kas-tunnel': ['ready'] })
+    const answer = () => metadata.resolve({ served: ['yes'] })
+    opened.push({ sent, ...(held ? { held } : {}), answer, end, close: streamClosed.resolve })
+    return {
+      metadata: metadata.promise,
+      done: done.promise,
+      send: (message: Uint8Array) => void sent.push(Buffer.from(message).toString()),
+      end: () => undefined,
+      onClosed: (listener: () => void) => void streamClosed.promise.then(listener),
+      cancel: (error: KasError) => end(lost(error)),
+    } as unknown as ReturnType<ClientSession['open']>
+  }
+  const session = {
+    open,
+    draining: false,
+    destroyed: false,
+    bytesRead: 0,
+    closed: closed.promise,
+    onDraining: (listener: () => void) => void draining.promise.then(listener),
+    ping: () => (pongs() ? Promise.resolve(1) : new Promise<number>(() => undefined)),
+    close: () => undefined,
+    drain: () => {
+      session.draining = true
+      draining.resolve()
+    },
+    destroy: () => {
+      session.destroyed = true
+      session.drain()
+      closed.resolve()
+    },
+  }
+  const { drain } = session
+  return { opened, closed: closed.promise, drain, session: session as unknown as ClientSession }
+}
+
+const reachability = { roundMs: 20, hurryMs: 5, suspectMs: 30, unreachableMs: 60, lostMs: 200 }
+
+async function linkTo(
+  t: Test,
+  sessions: ClientSession | ClientSession[],
+  timers: Partial<typeof reachability> = {},
+  redialMs: readonly [number, number] = [5, 50],
+  more: Partial<ReplicaLinkComponents> = {},
+) {
+  const rest = [sessions].flat()
+  const changed = new EventTarget()
+  const { log, lines } = capturedLog()
+  const link = new ReplicaLink(
+    {
+      dial: async () => {
+        const session = rest.shift()
+        if (!session) throw new Error('there is no other connection')
+        return session
+      },
+      now: () => performance.now(),
+      random: Math.random,
+      log,
+      onChange: () => void changed.dispatchEvent(new Event('change')),
+      onUnknown: () => undefined,
+      ...more,
+    },
+    { reachability: { ...reachability, ...timers }, redialMs },
+  )
+  t.teardown(() => link.close())
+  const until = (reach: ReplicaLink['reach']) =>
+    new Promise<void>((resolve) => {
+      changed.addEventListener('change', () => link.reach === reach && resolve())
+    })
+  const reachable = until('reachable')
+  link.open()
+  await reachable
+  return { link, until, lines }
+}
+
+async function handOver(link: ReplicaLink, safety: Safety, tryElsewhere = () => false) {
+  const { signal } = new AbortController()
+  const method = '/a.B/C'
+  const messages = new KnownMessages([Buffer.from('a')])
+  const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, signal }
+  const offer = await link.ask(call, { waitMs: 0, eager: false, tryElsewhere, signal })
+  if (!offer) throw new Error('there was an offer')
+  return { offer, call }
+}
+
+async function forward(...asked: Parameters<typeof handOver>) {
+  const { offer, call } = await handOver(...asked)
+  return offer.forward(call)
+}
+
+t.test('a replica falls silent: safe calls without an answer are lost, others wait for it', async (t) => {
+  const { session, opened } = silentSession()
+  const { link, until } = await linkTo(t, session, { lostMs: 60_000 })
+  const [unanswered, answered, unsafe] = await Promise.all([
+    forward(link, 'safe'),
+    forward(link, 'safe'),
+    forward(link, 'unsafe'),
+  ])
+  opened[1]?.answer()
+  await answered.metadata
+  const ended: string[] = []
+  void answered.done.then(() => ended.push('answered'))
+  void unsafe.done.then(() => ended.push('unsafe'))
+  await until('unreachable')
+  t.match((await unanswered.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  t.same(ended, [])
+})
+
+t.test('safe calls that can go elsewhere do not wait until the replica is unreachable', async (t) => {
+  const { session } = silentSession()
+  const { link } = await linkTo(t, session, { unreachableMs: 60_000, lostMs: 60_000 })
+  const [free, bound] = await Promise.all([forward(link, 'safe', () => true), forward(link, 'safe')])
+  const ended: string[] = []
+  void bound.done.then(() => ended.push('bound'))
+  t.match((await free.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  t.same(ended, [])
+  t.equal(link.reach, 'suspect')
+})
+
+t.test('a safe call of a replica that answers PINGs may take its time', async (t) => {
+  let pings = 0
+  const enough = Promise.withResolvers<void>()
+  const pongs = () => {
+    if (++pings === 20) enough.resolve() // far beyond suspectMs
+    return true
+  }
+  const { session, opened } = silentSession({ pongs })
+  const { link } = await linkTo(t, session)
+  const reply = await forward(link, 'safe', () => true)
+  await enough.promise
+  opened[0]?.answer()
+  t.same(await reply.metadata, { served: ['yes'] })
+})
+
+t.test('a silent connection is given up at last, and dialled again', async (t) => {
+  const { session, closed } = silentSession()
+  const { until, lines } = await linkTo(t, session)
+  const down = until('down')
+  await closed
+  await down
+  t.equal(lines.filter(({ msg }) => String(msg).startsWith('A replica is silent')).length, 1)
+})
+
+t.test('a call of which nothing was sent was not delivered, however its connection ended', async (t) => {
+  const specOf = async (done: Promise<Outcome>) => (await done).error?.spec
+  const { session, opened } = silentSession()
+  const { link } = await linkTo(t, session)
+  const gone = lost(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+  const early = await handOver(link, 'unsafe')
+  opened[0]?.end(gone)
+  await new Promise(setImmediate)
+  t.match(await specOf(early.offer.forward(early.call).done), { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.same(opened[0]?.sent, [])
+  const late = await handOver(link, 'unsafe')
+  const reply = late.offer.forward(late.call)
+  opened[1]?.end(gone)
+  t.match(await specOf(reply.done), { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  t.same(opened[1]?.sent, ['', 'a'], 'the sign that the tunnel is used, and the message')
+})
+
+t.test('a connection that drains is replaced at once, and its calls go on', async (t) => {
+  const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
+  // no pause would end within the test
+  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const reply = await forward(link, 'unsafe')
+  const down = until('down')
+  const again = until('reachable')
+  first.drain()
+  await down
+  await again
+  await forward(link, 'unsafe')
+  t.equal(second.opened.length, 1, 'new calls go over the new one')
+  const ended: string[] = []
+  void reply.done.then(() => ended.push('first'))
+  await new Promise(setImmediate)
+  t.same(ended, [])
+  first.opened[0]?.end({ trailers: {} })
+  t.same(await reply.done, { trailers: {} })
+})
+
+t.test('one that drains is watched to its end: calls on a silent one are lost', async (t) => {
+  const [first, second] = [silentSession(), silentSession({ pongs: () => true })]
+  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const reply = await forward(link, 'safe')
+  const again = until('reachable')
+  first.drain()
+  await again
+  t.match((await reply.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  await first.closed
+  t.equal(link.reach, 'reachable')
+})
+
+t.test('retired, it waits for all of its connections', async (t) => {
+  const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
+  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const again = until('reachable')
+  first.drain()
+  await again
+  const ended: string[] = []
+  const retired = link.retire().then(() => ended.push('retired'))
+  second.session.destroy()
+  await second.closed
+  await new Promise(setImmediate)
+  t.same(ended, [])
+  first.session.destroy()
+  await retired
+})
+
+/** What is counted of the agent now; a new one once nobody has any. */
+function heldNow(heldByAgent: HeldByAgent): HeldBytes {
+  const { held, leave } = heldByAgent.enter(42n as AgentId)
+  leave()
+  return held
+}
+
+t.test('what a call holds is counted until nothing of its stream is left, also after its end', async (t) => {
+  const heldByAgent = new HeldByAgent()
+  const { session, opened } = silentSession({ pongs: () => true })
+  const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
+  const reply = await forward(link, 'unsafe')
+  const [stream] = opened
+  stream?.end({ trailers: {} })
+  await reply.done
+  await new Promise(setImmediate)
+  t.equal(heldNow(heldByAgent), stream?.held)
+  stream?.close()
+  await new Promise(setImmediate)
+  t.not(heldNow(heldByAgent), stream?.held)
+})
+
+t.test('a call that cannot be handed over is none that the replica was asked for, and holds nothing', async (t) => {
+  const heldByAgent = new HeldByAgent()
+  const { session } = silentSession({ pongs: () => true })
+  const held: (HeldBytes | undefined)[] = []
+  session.open = (options) => {
+    held.push(options.held)
+    throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+  }
+  const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
+  const { signal } = new AbortController()
+  const messages = new KnownMessages([Buffer.from('a')])
+  const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
+  t.equal(await link.ask(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), undefined)
+  t.equal(held.length, 1)
+  t.not(heldNow(heldByAgent), held[0])
+  t.equal(link.calls, 0)
+})

@@ -1,0 +1,71 @@
+import { spawnSync } from 'node:child_process'
+import { readFile, stat, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import t, { type Test } from 'tap'
+import { OpsSocket } from '../../../../../src/kas/servers/ops-socket/ops-socket.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+
+const answers = {
+  '/status': (query: URLSearchParams) => ({ agent: query.get('agent') }),
+  '/wrong': () => {
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'so not' })
+  },
+  '/fault': () => {
+    throw new TypeError('a secret detail')
+  },
+}
+
+function create(t: Test, path: string) {
+  const { log, lines } = capturedLog()
+  const socket = new OpsSocket({ answers, log }, { path })
+  t.teardown(() => socket.stop())
+  return { socket, lines }
+}
+
+function ask(socketPath: string, path: string, method = 'GET'): Promise<[number | undefined, string]> {
+  return new Promise((resolve, reject) => {
+    const question = request({ socketPath, path, method }, async (response) => {
+      let text = ''
+      for await (const chunk of response) text += String(chunk)
+      resolve([response.statusCode, text])
+    })
+    question.once('error', reject)
+    question.end()
+  })
+}
+
+t.test('answers in JSON, for its user alone', async (t) => {
+  process.chdir(t.testdir()) // a short path: that of a socket is bounded
+  const before = process.umask()
+  const { socket, lines } = create(t, 'ops')
+  await socket.start()
+  t.equal(process.umask(), before)
+  t.equal((await stat('ops')).mode & 0o777, 0o600)
+  t.strictSame(await ask('ops', '/status?agent=42'), [200, '{"agent":"42"}\n'])
+  t.strictSame(await ask('ops', '/wrong'), [400, '{"error":"so not"}\n'])
+  t.strictSame(await ask('ops', '/toString'), [404, '{"error":"not found"}\n'])
+  t.equal((await ask('ops', '/status', 'POST'))[0], 404)
+  t.equal((await ask('ops', '//'))[0], 500, 'what is no address ends nothing')
+  const [status, text] = await ask('ops', '/fault')
+  t.equal(status, 500)
+  t.notMatch(text, /secret/)
+  t.match(JSON.stringify(lines), /a secret detail/)
+  await socket.stop()
+  await socket.stop()
+  await t.rejects(stat('ops'), { code: 'ENOENT' })
+})
+
+t.test('takes the place of one that was killed, not of one that lives, nor of a file', async (t) => {
+  process.chdir(t.testdir())
+  const program = `require('node:net').createServer().listen('ops', () => process.kill(process.pid, 'SIGKILL'))`
+  spawnSync(process.execPath, ['-e', program], { env: {} })
+  t.ok((await stat('ops')).isSocket(), 'left behind')
+  const { socket } = create(t, 'ops')
+  await socket.start()
+  await t.rejects(create(t, 'ops').socket.start(), { code: 'EADDRINUSE' })
+  t.equal((await ask('ops', '/status'))[0], 200, 'the first goes on')
+  await writeFile('file', 'mine')
+  await t.rejects(create(t, 'file').socket.start(), { code: 'EADDRINUSE' })
+  t.equal(await readFile('file', 'utf8'), 'mine')
+})

@@ -1,0 +1,399 @@
+import t, { type Test } from 'tap'
+import { maxNewsBytes } from '../../../../src/membership/protocol/announcer.ts'
+import { floodNewsPerLook, maxNewsPerLook } from '../../../../src/membership/protocol/attendance.ts'
+import { shareBounds } from '../../../../src/membership/table/agent-share.ts'
+import { bounds, entryBytes } from '../../../../src/membership/table/row.ts'
+import { decodeNews, encodeNews } from '../../../../src/membership/table/row-codec.ts'
+import { FakeNetwork, FakeReplica, settled } from '../fake-network.ts'
+import { entry, head, instance } from '../rows.ts'
+
+async function network(t: Test, ...names: string[]) {
+  const network = new FakeNetwork()
+  t.teardown(() => network.stop())
+  const replicas = network.add(...names)
+  await settled()
+  return { network, replicas: replicas as [FakeReplica, FakeReplica, ...FakeReplica[]] }
+}
+const kinds = (replica: FakeReplica) => replica.published.map((bytes) => decodeNews(bytes).news?.kind)
+const ids = (replica: FakeReplica, owner: FakeReplica) => [
+  ...(replica.table.row(owner.instance)?.connections.keys() ?? []),
+]
+
+t.test('who connects gets the row at once; changes of 50 ms come together', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  t.equal(b.table.row(a.instance)?.version, 1)
+  for (const id of ['1', '2', '3']) {
+    a.own.add(entry(id))
+    a.rules.ownChanged()
+  }
+  a.own.remove('2')
+  a.rules.ownChanged()
+  await net.advance(49)
+  t.strictSame(kinds(a), [])
+  await net.advance(1)
+  t.strictSame(kinds(a), ['delta'])
+  t.strictSame(ids(b, a), ['1', '3'])
+  t.strictSame(b.pulls, [a.instance], 'without another pull')
+})
+
+t.test('a beat after 2 s of silence, and each time again; news put it off', async (t) => {
+  const {
+    network: net,
+    replicas: [a],
+  } = await network(t, 'a', 'b')
+  await net.advance(1990)
+  t.strictSame(kinds(a), [])
+  await net.advance(20)
+  t.strictSame(kinds(a), ['beat'])
+  await net.advance(1900)
+  a.own.add(entry('1'))
+  a.rules.ownChanged()
+  await net.advance(1900)
+  t.strictSame(kinds(a), ['beat', 'delta'])
+  await net.advance(200)
+  t.strictSame(kinds(a), ['beat', 'delta', 'beat'])
+})
+
+t.test('nothing is published where nothing has changed, unless a version is asked for', async (t) => {
+  const {
+    network: net,
+    replicas: [a],
+  } = await network(t, 'a', 'b')
+  a.rules.ownChanged()
+  await net.advance(60)
+  t.strictSame(kinds(a), [])
+  a.rules.subscribed()
+  await net.advance(60)
+  t.strictSame(kinds(a), ['beat'])
+  a.rules.ownChanged({ now: true })
+  t.strictSame(kinds(a), ['beat', 'beat'])
+})
+
+t.test('a lost delta is seen by the next, and the row fetched, once', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b, c],
+  } = await network(t, 'a', 'b', 'c')
+  net.loses = (_, to) => to === b
+  a.own.add(entry('1'))
+  a.rules.ownChanged({ now: true })
+  net.loses = () => false
+  for (const id of ['2', '3', '4']) {
+    a.own.add(entry(id))
+    a.rules.ownChanged({ now: true })
+  }
+  t.strictSame(ids(b, a), [], 'none of them fits')
+  await net.advance(100)
+  t.strictSame(ids(b, a), ['1', '2', '3', '4'])
+  t.strictSame(b.pulls.filter((owner) => owner === a.instance).length, 2, 'one for the connection, one for the gap')
+  t.strictSame(c?.pulls.filter((owner) => owner === a.instance).length, 1)
+})
+
+t.test('a delta that was lost with nothing after it is seen by the beat', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  net.loses = () => true
+  a.own.add(entry('1'))
+  a.rules.ownChanged({ now: true })
+  net.loses = () => false
+  t.strictSame(ids(b, a), [])
+  await net.advance(2200)
+  t.strictSame(ids(b, a), ['1'])
+})
+
+t.test('deltas in the wrong order fill their gap without a pull', async (t) => {
+  const {
+    replicas: [a, b],
+    network: net,
+  } = await network(t, 'a', 'b')
+  net.loses = () => true
+  for (const id of ['1', '2', '3']) {
+    a.own.add(entry(id))
+    a.rules.ownChanged({ now: true })
+  }
+  for (const news of [a.published[2], a.published[1], a.published[0]]) b.rules.received(a.instance, news as Uint8Array)
+  t.strictSame(ids(b, a), ['1', '2', '3'])
+  await net.advance(150)
+  t.equal(b.pulls.length, 1, 'only the one for the connection')
+})
+
+t.test('deltas that come while the row is on its way are kept for it', async (t) => {
+  const {
+    replicas: [a, b],
+    network: net,
+  } = await network(t, 'a', 'b')
+  const c = new FakeReplica(net, 'c')
+  const gate = Promise.withResolvers<void>()
+  c.own.add(entry('1'))
+  const old = c.own.snapshot()
+  net.pull = async () => {
+    await gate.promise
+    return old
+  }
+  net.replicas.push(c)
+  c.rules.start()
+  b.rules.connected(c.instance)
+  c.own.takeDelta()
+  c.own.add(entry('2'))
+  c.rules.ownChanged({ now: true })
+  t.equal(b.table.row(c.instance), undefined)
+  gate.resolve()
+  await settled()
+  t.strictSame(ids(b, c), ['1', '2'])
+  t.ok(a)
+})
+
+t.test('a pull that fails is tried again, with pauses; none once the connection is gone', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  net.beforePull = async () => {
+    throw new Error('broken')
+  }
+  net.loses = () => true
+  a.own.add(entry('1'))
+  a.rules.ownChanged({ now: true })
+  b.rules.refresh(a.instance)
+  await net.advance(3000)
+  t.ok(b.pulls.length >= 4 && b.pulls.length <= 7, `${b.pulls.length} pulls in 3 s`)
+  net.beforePull = async () => undefined
+  await net.advance(3000)
+  t.strictSame(ids(b, a), ['1'])
+  net.beforePull = () => Promise.reject(new Error('broken'))
+  b.rules.refresh(a.instance)
+  const before = b.pulls.length
+  b.rules.disconnected(a.instance)
+  await net.advance(5000)
+  t.ok(b.pulls.length <= before + 1)
+})
+
+t.test('a pull that does not come back is given up', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const aborted: unknown[] = []
+  net.pull = (_, __, signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => {
+        aborted.push(signal.reason)
+        reject(signal.reason)
+      })
+    })
+  b.rules.refresh(a.instance)
+  net.loses = () => true
+  await net.advance(10_000)
+  t.equal(aborted.length, 1)
+})
+
+t.test('changes over 256 KiB come in several deltas, a batch of 2 MiB at most, and no row is fetched', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const meta = new Uint8Array(bounds.agentMetaBytes)
+  for (let i = 0; i < 700; i++) a.own.add(entry(String(i), 42 + i, { agentMeta: meta }))
+  a.rules.ownChanged()
+  await net.advance(50)
+  t.strictSame(kinds(a), Array(8).fill('delta'))
+  t.ok(ids(b, a).length < 700)
+  await net.advance(50)
+  t.strictSame(kinds(a), Array(12).fill('delta'))
+  t.equal(ids(b, a).length, 700)
+  t.ok(a.published.every((bytes) => bytes.length <= maxNewsBytes))
+  t.strictSame(b.pulls, [a.instance], 'the one for the connection')
+})
+
+t.test('the largest entry fits in a delta', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const methods = Array.from({ length: 256 }, (_, i) => `/€${i}`.padEnd(160, '€'))
+  const largest = entry('1', 42, { methods, agentMeta: new Uint8Array(bounds.agentMetaBytes) })
+  t.ok(entryBytes(largest) > shareBounds.entryBytes * 0.9)
+  a.own.add(largest)
+  a.own.setHead({ ...head, name: 'n'.repeat(253), kasVersion: '€'.repeat(512), agentAddress: '€'.repeat(512) })
+  a.rules.ownChanged()
+  await net.advance(50)
+  t.strictSame(ids(b, a), ['1'])
+  t.strictSame(b.refused, [])
+})
+
+t.test('a row goes 10 s after its connection, or once nobody is at its address, or with its farewell', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b, c],
+  } = await network(t, 'a', 'b', 'c')
+  b.rules.lost(a.instance)
+  t.ok(b.table.row(a.instance), 'not while it is connected')
+  b.rules.disconnected(a.instance)
+  await net.advance(9900)
+  t.ok(b.table.row(a.instance))
+  b.rules.connected(a.instance)
+  await net.advance(5000)
+  t.ok(b.table.row(a.instance), 'it came back')
+  b.rules.disconnected(a.instance)
+  b.rules.lost(a.instance)
+  t.equal(b.table.row(a.instance), undefined)
+  b.rules.disconnected(c?.instance ?? a.instance)
+  await net.advance(10_000)
+  t.equal(b.table.rows().length, 0)
+  t.ok(a.table.row(b.instance))
+  b.rules.stop()
+  t.equal(a.table.row(b.instance), undefined)
+})
+
+t.test('late news of one that said farewell are ignored', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  a.own.add(entry('1'))
+  a.rules.ownChanged({ now: true })
+  a.rules.stop()
+  t.equal(b.table.row(a.instance), undefined)
+  const pulls = b.pulls.length
+  b.rules.received(a.instance, encodeNews(a.instance, { kind: 'beat', version: 9 }))
+  b.rules.received(a.instance, a.published[0] as Uint8Array)
+  await net.advance(500)
+  t.equal(b.table.row(a.instance), undefined)
+  t.equal(b.pulls.length, pulls)
+})
+
+t.test('a silent instance is asked, then cut; a stall of our own is not its silence', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  net.loses = (from) => from === a
+  net.beforePull = async () => {
+    throw new Error('frozen')
+  }
+  await net.advance(7000)
+  t.ok(b.pulls.length > 1, 'asked')
+  t.strictSame(b.cuts, [])
+  await net.advance(3000)
+  t.strictSame(b.cuts[0], [a.instance, 'silent'])
+})
+
+t.test('an instance whose news are lost but that gives its row is not cut', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  net.loses = (from) => from === a
+  await net.advance(30_000)
+  t.strictSame(b.cuts, [])
+})
+
+t.test('what is not signed by its owner, malformed, too large or from the future is refused', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b, c],
+  } = await network(t, 'a', 'b', 'c')
+  const delta = { from: 1, to: 2, removed: [], added: [entry('1')] }
+  t.notOk(b.rules.received(c?.instance ?? b.instance, encodeNews(a.instance, { kind: 'delta', delta })))
+  t.notOk(b.rules.received(a.instance, Buffer.from('garbage')))
+  t.notOk(b.rules.received(a.instance, new Uint8Array(maxNewsBytes + 1)))
+  t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: { ...delta, to: 1 } })))
+  const wrongHead = { ...delta, head: { ...head, name: 'no name' } }
+  t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: wrongHead })))
+  t.strictSame(b.refused, ['author', 'malformed', 'oversized', 'malformed', 'malformed'])
+  t.equal(b.table.row(a.instance)?.version, 1, 'and changed nothing')
+  const pulls = b.pulls.length
+  b.rules.received(a.instance, encodeNews(a.instance, { kind: 'beat', version: Number.MAX_SAFE_INTEGER }))
+  await net.advance(1000)
+  t.equal(b.pulls.length, pulls + 1, 'a version from the future costs one pull')
+  t.equal(b.table.row(a.instance)?.version, 1)
+})
+
+t.test('news of a kind that this version does not know pass through', async (t) => {
+  const {
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const unknown = Buffer.concat([
+    encodeNews(a.instance, { kind: 'farewell' }).subarray(0, -2),
+    Buffer.from([0x7a, 1, 0]),
+  ])
+  t.ok(b.rules.received(a.instance, unknown))
+  t.ok(b.table.row(a.instance))
+  t.strictSame(b.refused, [])
+})
+
+t.test('one that says too much is not listened to until the next look; a flood is cut', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b, c],
+  } = await network(t, 'a', 'b', 'c')
+  const beat = encodeNews(a.instance, { kind: 'beat', version: 1 })
+  const taken = Array.from({ length: maxNewsPerLook }, () => b.rules.received(a.instance, beat))
+  t.notOk(taken.includes(false))
+  t.notOk(b.rules.received(a.instance, beat))
+  t.strictSame(b.refused, ['rate'])
+  t.ok(
+    b.rules.received(c?.instance ?? a.instance, encodeNews(instance('c'), { kind: 'beat', version: 1 })),
+    'others are',
+  )
+  for (let i = 0; i < floodNewsPerLook; i++) b.rules.received(a.instance, beat)
+  t.strictSame(b.cuts, [[a.instance, 'flood']])
+  await net.advance(1000)
+  t.ok(b.rules.received(a.instance, beat))
+})
+
+t.test('a new subscriber is told the version at once', async (t) => {
+  const {
+    network: net,
+    replicas: [a],
+  } = await network(t, 'a', 'b')
+  a.rules.subscribed()
+  a.rules.subscribed()
+  await net.advance(50)
+  t.strictSame(kinds(a), ['beat'])
+})
+
+t.test('nothing runs after the stop', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  a.own.add(entry('1'))
+  a.rules.ownChanged()
+  b.rules.disconnected(a.instance)
+  net.stop()
+  await settled()
+  t.equal(net.clock.pending, 0)
+})
+
+t.test(
+  'a fault of ours in who hears of a change is told as that: the news are taken, and nobody is refused',
+  async (t) => {
+    const {
+      network: net,
+      replicas: [a, b],
+    } = await network(t, 'a', 'b')
+    const fault = new Error('a listener fails')
+    b.onChange = () => {
+      throw fault
+    }
+    const delta = { from: 1, to: 2, removed: [], added: [entry('1')] }
+    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta })))
+    t.strictSame(ids(b, a), ['1'])
+    t.strictSame(b.failures, [fault])
+    a.own.add(entry('1'))
+    a.own.add(entry('2'))
+    b.rules.refresh(a.instance)
+    await net.advance(100)
+    t.strictSame(ids(b, a), ['1', '2'])
+    t.strictSame(b.failures, [fault, fault])
+    t.equal(b.pulls.length, 2, 'and no pull is tried again for it')
+    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'farewell' })))
+    t.strictSame(b.refused, [])
+  },
+)

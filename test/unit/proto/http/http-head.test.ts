@@ -1,0 +1,84 @@
+import t from 'tap'
+import { maxHeadBytes, maxHeadLines, maxHeadValues } from '../../../../src/proto/http/http-head.ts'
+import {
+  decodeHttpRequest,
+  decodeHttpResponse,
+  decodeModuleRequest,
+  encodeHttpRequest,
+  encodeHttpResponse,
+  type Headers,
+  type HttpRequestHeader,
+} from '../../../../src/proto/http/http-over-grpc.ts'
+import { BackwardWriter } from '../../../../src/proto/wire/wire.ts'
+
+/** What a header message may hold: more is refused before it is built. */
+
+const lines = (count: number): Headers => Array.from({ length: count }, (_, i) => [`X-${i}`, ['v']])
+const request = (more: Partial<HttpRequestHeader>) =>
+  encodeHttpRequest.header({ method: 'GET', urlPath: '/', query: [], header: [], ...more })
+const response = (header: Headers) => encodeHttpResponse.header({ statusCode: 200, status: '200 OK', header })
+const impersonation = { username: 'u', groups: [], uid: '', extra: [] }
+const tooLarge = { code: 'HTTP_HEAD_TOO_LARGE', grpcCode: 8 }
+const many = (count: number) => Array.from({ length: count }, () => 'v')
+
+/** `content`, as the message in these fields. */
+function nested(content: Uint8Array, ...fields: number[]): Uint8Array {
+  const writer = new BackwardWriter().begin()
+  writer.bytes(content)
+  for (const field of fields.toReversed()) writer.close(field, 0)
+  return writer.take()
+}
+
+t.test('as much as is allowed is read', async (t) => {
+  const { header } = decodeHttpResponse(response(lines(maxHeadLines))) as { header: { header: Headers } }
+  t.equal(header.header.length, maxHeadLines)
+  t.equal(decodeHttpResponse(response([['Set-Cookie', many(maxHeadLines)]])).kind, 'header')
+  const query: [string, string[]][] = [['q', many(maxHeadValues)]]
+  t.equal(decodeHttpRequest(request({ header: lines(maxHeadLines), query })).kind, 'header')
+})
+
+const beyond: [what: string, message: Uint8Array, decode: (bytes: Uint8Array) => unknown, text: RegExp][] = [
+  ['lines of an answer', response(lines(maxHeadLines + 1)), decodeHttpResponse, /more than 1000 header lines/],
+  ['values of one name', response([['A', many(maxHeadLines + 1)]]), decodeHttpResponse, /1000 header lines/],
+  ['names without a value', response(many(maxHeadLines + 1).map((v) => [v, []])), decodeHttpResponse, /header lines/],
+  ['lines of a request', request({ header: lines(maxHeadLines + 1) }), decodeHttpRequest, /header lines/],
+  ['lines of a request to GitLab', request({ header: lines(maxHeadLines + 1) }), decodeModuleRequest, /header lines/],
+  ['parameters', request({ query: [['q', many(maxHeadValues + 1)]] }), decodeHttpRequest, /10000 values of the query/],
+  [
+    'groups',
+    request({ impersonation: { ...impersonation, groups: many(maxHeadValues + 1) } }),
+    decodeHttpRequest,
+    /10000 values of the impersonation/,
+  ],
+  [
+    'extra values',
+    request({ impersonation: { ...impersonation, extra: [{ key: 'k', val: many(maxHeadValues) }] } }),
+    decodeHttpRequest,
+    /values of the impersonation/,
+  ],
+  ['bytes', response([['A', ['v'.repeat(maxHeadBytes)]]]), decodeHttpResponse, /1048576 bytes/],
+  [
+    'two million empty entries in 4 MiB',
+    nested(Buffer.alloc(4_000_000, Buffer.of(0x1a, 0)), 1, 1),
+    decodeHttpResponse,
+    /1048576 bytes/,
+  ],
+  [
+    'half a million empty entries in 1 MiB',
+    nested(Buffer.alloc(1_000_000, Buffer.of(0x1a, 0)), 1, 1),
+    decodeHttpResponse,
+    /header lines/,
+  ],
+]
+for (const [what, message, decode, text] of beyond) {
+  t.test(`more is refused: ${what}`, async (t) => {
+    t.throws(() => decode(message), { ...tooLarge, message: text })
+  })
+}
+
+t.test('a message that is set again and again is not read each time', async (t) => {
+  for (const decode of [decodeHttpResponse, decodeHttpRequest, decodeModuleRequest]) {
+    t.equal(decode(Buffer.alloc(32, Buffer.of(0x12, 0))).kind, 'data')
+    t.throws(() => decode(Buffer.alloc(34, Buffer.of(0x12, 0))), { code: 'INVALID_MESSAGE', message: /16 times/ })
+  }
+})
