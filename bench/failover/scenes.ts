@@ -24,7 +24,10 @@ const calmMs = 3000
 const afterMs = 1500
 /** stock agents were measured with up to 6.6 s. ms */
 const limitMs = 30_000
-/** longer than a connection that is silent is kept, and than agentk stays (design 10). ms */
+/**
+ * longer than a connection that is silent is kept, and than agentk stays
+ * (doc/agentk-placement.md "When something goes"). ms
+ */
 const frozenMs = 12_000
 
 const some = { safe: 4, unsafe: 2, safePauseMs: 10 }

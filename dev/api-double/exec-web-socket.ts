@@ -3,7 +3,10 @@ import { type Duplex, PassThrough } from 'node:stream'
 import { type RawData, type WebSocket, WebSocketServer } from 'ws'
 import { type CommandStreams, exitStatus, runEcho } from './echo-command.ts'
 
-/** Remote commands over WebSocket: each message is a channel's number and its bytes (wire-protocol 6.5). */
+/**
+ * Remote commands over WebSocket: each message is a channel's number and its bytes
+ * (doc/reference/tunnel-protocol.md 6.5).
+ */
 
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, close: 255 } as const
 /** v5 adds that a client can say that a channel ended. */

@@ -1,4 +1,4 @@
-/** Reasons by status code, as the Kubernetes API names them (wire-protocol 6.6). */
+/** Reasons by status code, as the Kubernetes API names them (doc/reference/tunnel-protocol.md 6.6). */
 const reasons: Record<number, string> = {
   400: 'BadRequest',
   401: 'Unauthorized',

@@ -41,7 +41,7 @@ export function kasProgram({ warden, folder, programs = sourcePrograms }: Inputs
   })
 }
 
-/** agentk with the flags of the stock one (wire-protocol 2.10). */
+/** agentk with the flags of the stock one (doc/reference/tunnel-protocol.md 2.10). */
 export function agentkProgram(
   { warden, folder, ports, programs = sourcePrograms }: Inputs & { ports: Ports },
   cluster: { kubeconfig: string },

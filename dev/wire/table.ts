@@ -31,8 +31,9 @@ What GitLab, its agents, kubectl, browsers and operators' tools rely on, row by 
 \`npm run wire\` writes this file: from the rows in \`dev/wire\`, and from comments \`// wire: <id>\` above tests. A row
 without a test, or a test that names no row, fails \`test/ground/wire.test.ts\`.
 
-"Reference": W is wire-protocol, G is gitlab-contract. "Stock binary" tells whether a stock agentk or kas (16.1, 16.5)
-was seen to do it: \`captured 1\` between agent and kas, \`2\` between kas and GitLab, \`3\` on 8154, \`4\` under load and
+"Reference": W is [tunnel-protocol](reference/tunnel-protocol.md), G is [gitlab-contract](reference/gitlab-contract.md).
+"Stock binary" tells whether a stock agentk or kas (16.1, 16.5) was seen to do it ([captured](reference/captured.md)):
+\`captured 1\` between agent and kas, \`2\` between kas and GitLab, \`3\` on 8154, \`4\` under load and
 by kubectl; \`no\`: upstream's definitions, documents or clients say so; \`no, unsure\`: nobody has confirmed it.
 
 Tests of \`test/peers/agentk-go*\` need Go, others ruby, kubectl or a real API server: where those are absent, \`npm test\`

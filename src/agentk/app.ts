@@ -153,7 +153,9 @@ export class App implements Service {
     return certificate ? [certificate, server] : [server]
   }
 
-  /** `--kas-header` goes with each call where there is no upgrade to carry it (wire-protocol 2.3). */
+  /**
+   * `--kas-header` goes with each call where there is no upgrade to carry it (doc/reference/tunnel-protocol.md 2.3).
+   */
   readonly #metadata = (): Metadata => {
     const { kas, token } = this.#config
     const metadata: Record<string, string[]> = {}

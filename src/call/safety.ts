@@ -6,8 +6,8 @@ const repeatable = new Set(['GET', 'HEAD', 'OPTIONS'])
 const acting = /\/(?:exec|attach|portforward|proxy)(?:\/|$)/
 
 /**
- * Whether a repeat of the request can do harm (design 3). In doubt it can: a resource that happens to be called
- * `proxy` only loses its right to be repeated.
+ * Whether a repeat of the request can do harm (doc/routing.md "What is tried again"). In doubt it can: a resource that
+ * happens to be called `proxy` only loses its right to be repeated.
  *
  * @param request - `path` decoded; `upgrade`: it has an Upgrade header, whatever becomes of it
  */

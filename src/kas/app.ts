@@ -64,7 +64,10 @@ export interface AppOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** kas as a whole: builds its parts, starts them in order and stops them in reverse (design 8). */
+/**
+ * kas as a whole: builds its parts, starts them in order and stops them in reverse
+ * (doc/operations.md "How a replica leaves").
+ */
 export class App implements Service {
   readonly #log: Logger
   readonly #options: AppOptions

@@ -67,7 +67,7 @@ export interface IdentityOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Directory and repositories of a file if one is named, else of GitLab (design 9, 11). */
+/** Directory and repositories of a file if one is named, else of GitLab (doc/directory.md). */
 export function createIdentity(components: IdentityComponents, options: IdentityOptions): Identity {
   const { file } = options.config.directory
   return file === undefined ? ofGitlab(components, options) : ofFile(components, options, file)

@@ -19,7 +19,10 @@ export interface ReplicaCallsComponents {
 /** An answer takes a round trip and no work that waits. ms */
 const timeoutMs = 1000
 
-/** Calls of this replica to the others for its own purposes, on their links (design 4). */
+/**
+ * Calls of this replica to the others for its own purposes, on their links
+ * (doc/routing.md "Another replica holds the agent").
+ */
 export class ReplicaCalls {
   readonly #components: ReplicaCallsComponents
 

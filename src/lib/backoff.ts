@@ -18,7 +18,7 @@ export interface BackoffOptions {
   readonly resetMs: number
 }
 
-/** Pauses between attempts, growing (wire-protocol 2.5). */
+/** Pauses between attempts, growing (doc/reference/tunnel-protocol.md 2.5). */
 export class Backoff {
   readonly #components: BackoffComponents
   readonly #options: BackoffOptions

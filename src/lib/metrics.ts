@@ -2,7 +2,10 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import { goCodeName } from './go-code-name.ts'
 import type { Version } from './version.ts'
 
-/** Upstream's names (wire-protocol 8.1), one typed object a part. doc/metrics.md tells what each is good for. */
+/**
+ * Upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object a part. doc/metrics.md tells what each is
+ * good for.
+ */
 
 export type { Registry } from 'prom-client'
 

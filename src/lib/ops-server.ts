@@ -29,7 +29,7 @@ export interface OpsOptions {
   readonly idleTimeoutMs?: number
 }
 
-/** wire-protocol 8.3 */
+/** doc/reference/tunnel-protocol.md 8.3 */
 const defaults = {
   metricsPath: '/metrics',
   livenessPath: '/liveness',
@@ -42,7 +42,7 @@ const defaults = {
 /** Requests that a client may have sent on one connection without an answer yet: probes and scrapers send one. */
 const maxPipelinedRequests = 8
 
-/** Metrics, liveness and readiness over HTTP, open to all (wire-protocol 8.3). */
+/** Metrics, liveness and readiness over HTTP, open to all (doc/reference/tunnel-protocol.md 8.3). */
 export class OpsServer implements Service {
   readonly #components: OpsComponents
   readonly #options: OpsOptions & typeof defaults

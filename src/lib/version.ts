@@ -20,7 +20,9 @@ export function readVersion(): Version {
   return { version: '0.0.0', commit: 'unknown' }
 }
 
-/** `gitlab-kas/v0.1.0/unknown`, the form of upstream's Server and Via entries (wire-protocol 6.4). */
+/**
+ * `gitlab-kas/v0.1.0/unknown`, the form of upstream's Server and Via entries (doc/reference/tunnel-protocol.md 6.4).
+ */
 export function productName(program: 'gitlab-kas' | 'gitlab-agent', { version, commit }: Version): string {
   return `${program}/v${version}/${commit}`
 }

@@ -31,7 +31,7 @@ export interface MembershipChange {
   readonly agentIds: ReadonlySet<AgentId> | 'members'
 }
 
-/** Who the replicas are and which agents each holds: all that the rest of kas knows of it. Design 6. */
+/** Who the replicas are and which agents each holds: all that the rest of kas knows of it (doc/membership.md). */
 export class Membership implements Service {
   readonly instance: InstanceId
   readonly name: string

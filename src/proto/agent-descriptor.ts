@@ -1,7 +1,10 @@
 import { KasError } from '../lib/errors.ts'
 import { Reader } from './wire/wire.ts'
 
-/** What an agent's tunnel can serve (wire-protocol 1.2), read by hand: it is counted before anything is built. */
+/**
+ * What an agent's tunnel can serve (doc/reference/tunnel-protocol.md 1.2), read by hand: it is counted before anything
+ * is built.
+ */
 export interface Descriptor {
   readonly services: readonly Service[]
 }

@@ -9,7 +9,7 @@ import type { OrderTable } from './wire/message-order.ts'
 import { readEntry, writeByteValue, writeEntry } from './wire/values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire/wire.ts'
 
-/** The messages of ReverseTunnel.Connect (wire-protocol 1.2), by hand where each call passes. */
+/** The messages of ReverseTunnel.Connect (doc/reference/tunnel-protocol.md 1.2), by hand where each call passes. */
 
 export const connectMethod = '/gitlab.agent.reverse_tunnel.rpc.ReverseTunnel/Connect'
 

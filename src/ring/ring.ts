@@ -10,7 +10,7 @@ const maxCachedRanks = 10_000
  * Orders the names of the serving replicas for a key: the same at every replica that has the same names, whatever
  * its history, because it is built anew from the sorted names.
  *
- * @see design 7
+ * @see doc/membership.md "Names and instances"
  */
 export class Ring {
   /** sorted, each once */

@@ -22,7 +22,10 @@ import { startWholeReplicas } from '../support/gitlab/whole-replicas.ts'
 import { Processes } from '../support/processes.ts'
 import { pathsOfRuby, withoutRuby } from '../support/ruby.ts'
 
-/** Each call that GitLab makes, by its own client, ruby-grpc, to each of three replicas (gitlab-contract 1.2). */
+/**
+ * Each call that GitLab makes, by its own client, ruby-grpc, to each of three replicas
+ * (doc/reference/gitlab-contract.md 1.2).
+ */
 
 const program = join(import.meta.dirname, '../peers/rails-ruby/services.rb')
 

@@ -10,7 +10,10 @@ import { Stack } from '../support/stack.ts'
 import { bearerOf } from '../support/stack-directory.ts'
 import { SteadyCalls } from '../support/steady-calls.ts'
 
-/** A pod's connection falls silent without an end, beside a living pod of the same agent (design 4). */
+/**
+ * A pod's connection falls silent without an end, beside a living pod of the same agent
+ * (doc/routing.md "A silent agent").
+ */
 
 /** silence before a PING, and how long its answer may take */
 const boundMs = 2_000 + 3_000

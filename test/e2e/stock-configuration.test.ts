@@ -11,9 +11,9 @@ import { FreezableFront } from '../support/freezable-front.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
 
 /**
- * The program starts with the files that GitLab's packages write (gitlab-contract 6.2), `redis:` and all, and becomes
- * a cluster by environment alone. In the files nothing is other than the folders that paths begin with, which are the
- * test's, and the ports that are listened on, which are any: two of them would want the same.
+ * The program starts with the files that GitLab's packages write (doc/reference/gitlab-contract.md 6.2), `redis:` and
+ * all, and becomes a cluster by environment alone. In the files nothing is other than the folders that paths begin
+ * with, which are the test's, and the ports that are listened on, which are any: two of them would want the same.
  */
 
 t.setTimeout(60_000)

@@ -5,8 +5,6 @@ import { dirname, join, normalize } from 'node:path'
 
 /** Names that stand for a page of the reference, beside its path. */
 const pages: Readonly<Record<string, string>> = {
-  'wire-protocol': 'doc/reference/tunnel-protocol.md',
-  'gitlab-contract': 'doc/reference/gitlab-contract.md',
   captured: 'doc/reference/captured.md',
   'captured.md': 'doc/reference/captured.md',
 }

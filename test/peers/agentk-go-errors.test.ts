@@ -6,7 +6,8 @@ import { agentId } from '../support/agents-server.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
 import { httpText } from '../support/http-call.ts'
 
-// What an agent gets from authentication (wire-protocol 2.6), and what it makes of it (2.5).
+// What an agent gets from authentication (doc/reference/tunnel-protocol.md 2.6), and what it makes of it
+// (doc/reference/tunnel-protocol.md 2.5).
 
 const refusals: { spec: ErrorSpec; code: string; message: string }[] = [
   { spec: { code: 'UNAUTHENTICATED' }, code: 'Unauthenticated', message: 'unauthenticated' },

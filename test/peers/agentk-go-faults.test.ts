@@ -6,7 +6,7 @@ import { agentId, callThrough } from '../support/agents-server.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
 import { type HttpAnswer, httpCall, httpText } from '../support/http-call.ts'
 
-// Agents that misbehave, or break: the caller is told, nobody else is harmed (wire-protocol 3.4).
+// Agents that misbehave, or break: the caller is told, nobody else is harmed (doc/reference/tunnel-protocol.md 3.4).
 
 interface Fault {
   readonly grpcCode: number
@@ -81,7 +81,7 @@ for (const scheme of ['grpc', 'ws'] as const) {
   })
 }
 
-// the table of wire-protocol 1.2 does not have it; kas should be lenient here
+// the table of doc/reference/tunnel-protocol.md 1.2 does not have it; kas should be lenient here
 // wire: tunnel.error-untrailed
 t.test('an error without a trailer, as agents before 13.10 send it', { skip: withoutGo }, async (t) => {
   const cluster = await ClusterDouble.start(t)

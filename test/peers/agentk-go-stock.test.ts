@@ -12,7 +12,7 @@ import { ConnectRequestSchema, ConnectResponseSchema } from '../../src/proto/gen
 import { AgentkGo, withoutGo } from '../support/agentk-go.ts'
 import type { TornDown } from '../support/processes.ts'
 
-// The agent must be what a stock agent is on the wire (captured.md 1), or tests with it prove nothing.
+// The agent must be what a stock agent is on the wire (doc/reference/captured.md 1), or tests with it prove nothing.
 // The server here is node:http2 and protobuf-es alone: nothing of kas takes part.
 
 const methods = {

@@ -5,7 +5,8 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { startAgentsServer } from '../support/agents-server.ts'
 
-// Requests made by hand at 8150: what stock kas answers, by bytes (captured.md 1, wire-protocol 2.2).
+// Requests made by hand at 8150: what stock kas answers, by bytes (doc/reference/captured.md 1,
+// doc/reference/tunnel-protocol.md 2.2).
 
 const product = 'gitlab-kas/v18.5.0/test'
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')

@@ -35,7 +35,10 @@ export interface HttpAnswer {
   readonly end: Promise<Outcome>
 }
 
-/** Makes an HTTP request to an agent's cluster, as an entry does (wire-protocol 1.3), and checks the answer's order. */
+/**
+ * Makes an HTTP request to an agent's cluster, as an entry does (doc/reference/tunnel-protocol.md 1.3), and checks the
+ * answer's order.
+ */
 export async function httpCall(forward: Forward, call: HttpCall): Promise<HttpAnswer> {
   const method = call.method ?? 'GET'
   const safety: Safety = method === 'GET' && !call.upgradeData ? 'safe' : 'unsafe'

@@ -15,11 +15,11 @@ const tokens: Record<Identity, string> = {
   user: 'stack-token-of-ada',
 }
 
-/** What kubectl sends to act as each identity (wire-protocol 6.2). */
+/** What kubectl sends to act as each identity (doc/reference/tunnel-protocol.md 6.2). */
 export const bearerOf = (identity: Identity): string =>
   `${identity === 'user' ? 'pat' : 'ci'}:${agentId}:${tokens[identity]}`
 
-/** As whom the cluster knows each identity that is not the agent's own (wire-protocol 6.3). */
+/** As whom the cluster knows each identity that is not the agent's own (doc/reference/tunnel-protocol.md 6.3). */
 export const impersonated: Readonly<Record<Exclude<Identity, 'agent'>, Impersonated>> = {
   ci_job: {
     username: 'gitlab:ci_job:901',

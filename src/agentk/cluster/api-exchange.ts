@@ -7,7 +7,10 @@ import { DialPatience } from './dial-patience.ts'
 const maxRepeats = 3
 
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
-/** Sub-resources that act on a pod or hand the request on to what runs there, whatever the method (design 3). */
+/**
+ * Sub-resources that act on a pod or hand the request on to what runs there, whatever the method
+ * (doc/kubernetes-api.md "What is sent again").
+ */
 const acting = /\/(?:exec|attach|portforward|proxy)(?:[/?]|$)/
 
 /**

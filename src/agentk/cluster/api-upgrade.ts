@@ -22,9 +22,9 @@ export type UpgradeAnswer =
   | { readonly kind: 'refused'; readonly response: IncomingMessage }
 
 /**
- * Asks the API server to change the protocol of a connection of its own, dialled by HTTP/1.1 (wire-protocol 6.5).
- * A refusal is an ordinary answer. A request that could not be sent waits for the server; one that was refused with 401
- * is sent again, once, if the token file has changed since it was sent.
+ * Asks the API server to change the protocol of a connection of its own, dialled by HTTP/1.1
+ * (doc/reference/tunnel-protocol.md 6.5). A refusal is an ordinary answer. A request that could not be sent waits for
+ * the server; one that was refused with 401 is sent again, once, if the token file has changed since it was sent.
  *
  * @param signal - ends the dial and the wait for the answer; what follows belongs to the caller
  * @throws the connection's error, or the signal's reason

@@ -5,7 +5,10 @@ const text = { type: 'string' } as const
 const list = { type: 'string', multiple: true } as const
 const flag = { type: 'boolean' } as const
 
-/** Stock agentk's flags (wire-protocol 2.10), and of kubectl's those that name a cluster and an identity. */
+/**
+ * Stock agentk's flags (doc/reference/tunnel-protocol.md 2.10), and of kubectl's those that name a cluster and an
+ * identity.
+ */
 const options = {
   'kas-address': text,
   'token-file': text,

@@ -17,14 +17,14 @@ import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
-/** How often our kas answers PINGs, in its response metadata (design 10). */
+/** How often our kas answers PINGs, in its response metadata (doc/decisions/0006). */
 const pingIntervalKey = 'kas-ping-interval-ms'
 const pingIntervalMs = { min: 1000, max: 55_000 }
 
 /** What our kas says of a configuration; it says fewer by itself. */
 const maxWarnings = 100
 
-/** Upstream's (wire-protocol 2.5). */
+/** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
 export interface ConfigurationComponents {
@@ -39,8 +39,8 @@ export interface ConfigurationComponents {
 }
 
 /**
- * Keeps the configuration stream open and hands on what comes (wire-protocol 1.5 and 2.9). The agent's id and GitLab's
- * address keep their first values: a configuration in which they change is logged and dropped.
+ * Keeps the configuration stream open and hands on what comes (doc/reference/tunnel-protocol.md 1.5 and 2.9). The
+ * agent's id and GitLab's address keep their first values: a configuration in which they change is logged and dropped.
  */
 export class Configuration implements Service {
   readonly #components: ConfigurationComponents

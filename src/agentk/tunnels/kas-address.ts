@@ -1,6 +1,6 @@
 export type Scheme = 'grpc' | 'grpcs' | 'ws' | 'wss'
 
-/** Where kas is and how it is spoken to (wire-protocol 2.1). */
+/** Where kas is and how it is spoken to (doc/reference/tunnel-protocol.md 2.1). */
 export interface KasAddress {
   readonly scheme: Scheme
   readonly host: string

@@ -40,7 +40,10 @@ export interface LaneEvents {
   readonly over: (lane: Lane) => void
 }
 
-/** Idle tunnels by role: upstream's two (wire-protocol 2.7), and one where none is expected to be used. */
+/**
+ * Idle tunnels by role: upstream's two (doc/reference/tunnel-protocol.md 2.7), and one where none is expected to be
+ * used.
+ */
 const idleTunnels: Record<Role, number> = { home: 2, standby: 1 }
 
 /** One connection to kas with its tunnels, and at which replica it has come out. */

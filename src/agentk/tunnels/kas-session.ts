@@ -97,7 +97,7 @@ export class KasLink implements Service {
     return abortable(new Promise<never>(() => undefined), AbortSignal.any([signal, this.#stopping.signal]))
   }
 
-  /** kas has announced that it answers PINGs this often (design 10). */
+  /** kas has announced that it answers PINGs this often (doc/decisions/0006). */
   pingEvery(session: ClientSession, intervalMs: number): void {
     this.#sessions.get(session)?.start({ intervalMs, answerMs: intervalMs })
   }

@@ -12,7 +12,7 @@ import { connectMethod, encodeConnectRequest } from '../../proto/reverse-tunnel.
 import type { Serve } from './serve.ts'
 import { Tunnel, type TunnelEnd } from './tunnel.ts'
 
-/** Upstream's pause after a refused Connect (wire-protocol 2.5). */
+/** Upstream's pause after a refused Connect (doc/reference/tunnel-protocol.md 2.5). */
 const refusedBackoff = { firstMs: 1000, maxMs: 20_000, factor: 1.6, jitter: 0.2, resetMs: 25_000 }
 /** After these, and after OK, upstream opens the next at once. */
 const immediate: ReadonlySet<number> = new Set([Code.CANCELLED, Code.DEADLINE_EXCEEDED])
@@ -53,7 +53,7 @@ export interface TunnelPoolOptions {
   readonly idleMs: number
 }
 
-/** Upstream's (wire-protocol 2.7). */
+/** Upstream's (doc/reference/tunnel-protocol.md 2.7). */
 export const stockPool: TunnelPoolOptions = { minIdle: 2, max: 500, step: 10, idleMs: 60_000 }
 
 /** One slot: it opens a tunnel, and when that has ended, the next. */

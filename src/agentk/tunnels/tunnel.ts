@@ -47,8 +47,8 @@ export interface TunnelEvents {
 }
 
 /**
- * The agent's side of one Connect stream, which carries one call (wire-protocol 3.2), or with a kas that knows it one
- * after another (doc/decisions/0011).
+ * The agent's side of one Connect stream, which carries one call (doc/reference/tunnel-protocol.md 3.2), or with a kas
+ * that knows it one after another (doc/decisions/0011).
  *
  * idle: kas owns the next step, request_info. active: the call owns the stream. over: the slot is free again, while
  * kas ends the stream.

@@ -44,7 +44,7 @@ export interface AgentConfigurationFile {
   readonly warnings: readonly ConfigWarning[]
 }
 
-/** As many projects, and as many groups, count (gitlab-contract 2.3, 4.3). */
+/** As many projects, and as many groups, count (doc/reference/gitlab-contract.md 2.3, 4.3). */
 export const maxAccessEntries = 500
 
 /** Three times what 2,000 entries need: what is over would be gone through for long, and told to GitLab. */
@@ -58,7 +58,7 @@ const maxProblems = 20
  *
  * @param file - names it in errors
  * @throws KasError CONFIGURATION_INVALID with every problem
- * @see wire-protocol 7.2, gitlab-contract 9.3 no. 23
+ * @see doc/reference/tunnel-protocol.md 7.2, doc/reference/gitlab-contract.md 9.3 no. 23
  */
 export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentConfigurationFile {
   const { value: tree, raw, warnings } = parseTree(file, bytes)

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 
 /**
- * The agent's configuration file: the keys that are known and what they may hold (wire-protocol 7.2). Keys of later
- * releases whose protobuf numbers are not known are checked by name and not sent to agents.
+ * The agent's configuration file: the keys that are known and what they may hold
+ * (doc/reference/tunnel-protocol.md 7.2). Keys of later releases whose protobuf numbers are not known are checked by
+ * name and not sent to agents.
  */
 
 const text = z.string({ error: 'a text' })

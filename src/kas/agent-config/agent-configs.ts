@@ -47,10 +47,10 @@ const defaults = {
   maxFileBytes: 131_072,
   idleMs: 600_000,
   maxAgents: 10_000,
-  retryMs: [10_000, 60_000] as const, // wire-protocol 2.9
+  retryMs: [10_000, 60_000] as const, // doc/reference/tunnel-protocol.md 2.9
 }
 
-/** Design 7. */
+/** So many failures in a row, and the file counts as one that cannot be read. */
 const failuresUntilUnreadable = 3
 
 /** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */

@@ -32,7 +32,7 @@ export const kubeconfig: Command = {
     const caData = ca === undefined ? {} : { 'certificate-authority-data': (await readFile(ca)).toString('base64') }
     const namespace = textOption(values, 'namespace')
     const target = { cluster: 'gitlab', user: `agent:${agent.id}`, ...(namespace === undefined ? {} : { namespace }) }
-    const name = `${agent.project.path}:${agent.name}` // as CI jobs are given it (gitlab-contract 4.1)
+    const name = `${agent.project.path}:${agent.name}` // as CI jobs are given it (doc/reference/gitlab-contract.md 4.1)
     const token = `${values.ci ? 'ci' : 'pat'}:${agent.id}:${await tokenFor(context)}`
     const text = stringify({
       apiVersion: 'v1',

@@ -1,7 +1,10 @@
 import { z } from 'zod'
 import { urlSchema } from './url-schema.ts'
 
-/** Keys of the block `cluster` that hold one text; `KAS_CLUSTER_<KEY>` sets each of them too (design 11). */
+/**
+ * Keys of the block `cluster` that hold one text; `KAS_CLUSTER_<KEY>` sets each of them too
+ * (doc/configuration.md "For more than one replica").
+ */
 export const clusterTexts = {
   previous_authentication_secret_file: z.string().optional(),
   agent_address: urlSchema('ws', 'wss', 'grpc', 'grpcs').optional(),

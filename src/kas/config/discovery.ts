@@ -25,7 +25,7 @@ const areServices = (value: string | readonly string[]): boolean => {
 /**
  * The block `cluster.discovery`: who may be the other replicas.
  *
- * @see design 6 and 11
+ * @see doc/discovery.md, doc/configuration.md "For more than one replica"
  */
 export const discoverySchema = blockSchema({
   kubernetes: z

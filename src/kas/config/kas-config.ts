@@ -21,8 +21,8 @@ import { urlSchema } from './url-schema.ts'
 import { isDiscovering, withoutEffect } from './without-effect.ts'
 
 /**
- * kas' configuration file: upstream's keys and defaults (wire-protocol 7.1), ours under `directory` and `cluster`.
- * Durations are milliseconds once read. doc/configuration.md tells what each key does.
+ * kas' configuration file: upstream's keys and defaults (doc/reference/tunnel-protocol.md 7.1), ours under `directory`
+ * and `cluster`. Durations are milliseconds once read. doc/configuration.md tells what each key does.
  */
 
 const text = z.string()

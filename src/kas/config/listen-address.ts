@@ -13,7 +13,7 @@ export const addressForms = 'host:port, :port or [ipv6]:port with a port from 0 
 /**
  * `network` and `address` of a `listen` block in the form of node:net; undefined if it is no address.
  *
- * @see wire-protocol 7.1
+ * @see doc/reference/tunnel-protocol.md 7.1
  */
 export function parseListenAddress(network: Network, address: string): ListenOptions | undefined {
   if (network === 'unix') return address === '' ? undefined : { path: address }

@@ -3,7 +3,9 @@ import type { NetworkInterfaceInfo } from 'node:os'
 import type { ConfigWarning } from '../../lib/config.ts'
 import { isLoopbackHost, parseHostPort } from '../../lib/host-port.ts'
 
-/** Where other replicas are to reach this one's private API, as packages set it (wire-protocol 4.3). */
+/**
+ * Where other replicas are to reach this one's private API, as packages set it (doc/reference/tunnel-protocol.md 4.3).
+ */
 export interface OwnPrivateApi {
   /** of `OWN_PRIVATE_API_URL` */
   readonly host?: string
@@ -30,7 +32,7 @@ const noMeaning = {
 
 /**
  * Reads `OWN_PRIVATE_API_*`. Where URL and CIDR are both set upstream does not start; here the URL is used, as packages
- * leave old settings behind (gitlab-contract 9.3 no. 29).
+ * leave old settings behind (doc/reference/gitlab-contract.md 9.3 no. 29).
  *
  * @param get - a variable of the environment; undefined if it is absent or empty
  */

@@ -9,13 +9,16 @@ interface SecretRule {
   readonly maxBytes?: number
 }
 
-/** The secret that GitLab and kas share, both directions: exactly 32 bytes (gitlab-contract 9 no. 27). */
+/**
+ * The secret that GitLab and kas share, both directions: exactly 32 bytes (doc/reference/gitlab-contract.md 9 no. 27).
+ */
 export function readApiSecret(file: string, key: string): Promise<Uint8Array> {
   return readSecret(file, { key, minBytes: 32, maxBytes: 32 })
 }
 
 /**
- * The secret of all replicas: any length; `short` tells that it has fewer than 32 bytes (gitlab-contract 9 no. 26).
+ * The secret of all replicas: any length; `short` tells that it has fewer than 32 bytes
+ * (doc/reference/gitlab-contract.md 9 no. 26).
  *
  * @param key - the configuration key that names the file, if it is not the usual one
  */
@@ -27,7 +30,10 @@ export async function readPrivateApiSecret(
   return { secret, short: secret.length < 32 }
 }
 
-/** The secret of browser WebSockets, 64 to 72 bytes; undefined if the file is absent (gitlab-contract 9 no. 25). */
+/**
+ * The secret of browser WebSockets, 64 to 72 bytes; undefined if the file is absent
+ * (doc/reference/gitlab-contract.md 9 no. 25).
+ */
 export async function readWebsocketTokenSecret(file: string): Promise<Uint8Array | undefined> {
   const key = 'agent.kubernetes_api.websocket_token_secret_file'
   try {

@@ -5,7 +5,7 @@ const ownCertificates = 'replicas make their own certificates at each start'
 /**
  * Keys of upstream's configuration that packages write and that have no effect, each with the reason.
  *
- * @see wire-protocol 7.1, gitlab-contract 6.2
+ * @see doc/reference/tunnel-protocol.md 7.1, doc/reference/gitlab-contract.md 6.2
  */
 export const unusedKeys: Readonly<Record<string, string>> = {
   redis: noRedis,

@@ -12,7 +12,7 @@ export type CiAccessDecision =
  * Whether a job may use an agent, by the agent's configuration; `undefined`: there is no file yet. The closest entry
  * wins and its conditions decide alone: project, then the agent's own project, then groups from the nearest up.
  *
- * @see gitlab-contract 4.2
+ * @see doc/reference/gitlab-contract.md 4.2
  */
 export function decideCiAccess(
   agent: Agent,

@@ -1,6 +1,6 @@
 import type { AgentId } from '../../call/call.ts'
 
-/** An agent as its token tells (gitlab-contract 2.2 no. 1). */
+/** An agent as its token tells (doc/reference/gitlab-contract.md 2.2 no. 1). */
 export interface Agent {
   readonly id: AgentId
   readonly name: string
@@ -14,7 +14,9 @@ export interface Impersonation {
   readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
 }
 
-/** A CI job may use the agent, and as whom (wire-protocol 6.3, gitlab-contract 2.4). */
+/**
+ * A CI job may use the agent, and as whom (doc/reference/tunnel-protocol.md 6.3, doc/reference/gitlab-contract.md 2.4).
+ */
 export interface JobGrant {
   readonly accessAs: { as: 'agent' } | { as: 'ci_job' } | { as: 'impersonate'; impersonate: Impersonation }
   readonly configProjectId: bigint
@@ -31,7 +33,9 @@ interface Roles {
   readonly roles: readonly string[]
 }
 
-/** A user may use the agent, and as whom (wire-protocol 6.3, gitlab-contract 2.3). */
+/**
+ * A user may use the agent, and as whom (doc/reference/tunnel-protocol.md 6.3, doc/reference/gitlab-contract.md 2.3).
+ */
 export interface UserGrant {
   readonly accessAs: { as: 'agent' } | { as: 'user'; projects: readonly Roles[]; groups: readonly Roles[] }
   readonly configProjectId: bigint
@@ -69,8 +73,8 @@ export interface Directory {
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED */
   grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, from?: string): Promise<UserGrant>
   /**
-   * Whether the agent of this token may read a project: its notices of pushes depend on it (wire-protocol 5.3). Absent:
-   * there are no such notices.
+   * Whether the agent of this token may read a project: its notices of pushes depend on it
+   * (doc/reference/tunnel-protocol.md 5.3). Absent: there are no such notices.
    *
    * @param projectPath - full path
    * @throws KasError DIRECTORY_UNAVAILABLE (try again)
@@ -78,7 +82,7 @@ export interface Directory {
   readsProject?(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean>
   /**
    * Takes the configuration of an agent, the whole file as JSON with its keys as they stand there; never after a read
-   * that failed (gitlab-contract 9.1 no. 9 and 10). Absent: nobody wants it.
+   * that failed (doc/reference/gitlab-contract.md 9.1 no. 9 and 10). Absent: nobody wants it.
    *
    * @throws KasError DIRECTORY_UNAVAILABLE (try again)
    */

@@ -1,4 +1,4 @@
-/** What a user may be in a project or group, lowest first (gitlab-contract 2.3). */
+/** What a user may be in a project or group, lowest first (doc/reference/gitlab-contract.md 2.3). */
 export const roleNames = ['guest', 'planner', 'reporter', 'developer', 'maintainer', 'owner'] as const
 
 export type RoleName = (typeof roleNames)[number]

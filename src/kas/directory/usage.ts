@@ -1,4 +1,4 @@
-/** What GitLab wants counted (wire-protocol 8.2, gitlab-contract 2.5). */
+/** What GitLab wants counted (doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md 2.5). */
 
 export type CounterName =
   | 'k8s_api_proxy_request'

@@ -22,7 +22,7 @@ export type UserAccessDecision =
 /**
  * Whether a user may use an agent: who is developer or more in one of the projects or groups that `user_access` names.
  *
- * @see gitlab-contract 2.3
+ * @see doc/reference/gitlab-contract.md 2.3
  */
 export function decideUserAccess(
   user: User,

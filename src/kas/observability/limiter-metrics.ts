@@ -13,7 +13,7 @@ export interface LimiterMetrics {
 const limitName = 'limiter_limit'
 const blockedName = 'limiter_block_duration_milliseconds'
 
-/** Upstream's names (wire-protocol 8.1), one pair of metrics for all limiters of a registry. */
+/** Upstream's names (doc/reference/tunnel-protocol.md 8.1), one pair of metrics for all limiters of a registry. */
 export function createLimiterMetrics(register: Registry): LimiterMetrics {
   const limit = (register.getSingleMetric(limitName) as Gauge | undefined) ?? createLimit(register)
   const blocked = (register.getSingleMetric(blockedName) as Histogram | undefined) ?? createBlocked(register)

@@ -1,7 +1,7 @@
 /**
  * Toggles that are off until the part they stand for serves, and off again when it leaves.
  *
- * @see wire-protocol 8.3
+ * @see doc/reference/tunnel-protocol.md 8.3
  */
 export class Readiness {
   readonly #toggles = new Map<string, string | undefined>()

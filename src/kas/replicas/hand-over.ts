@@ -2,7 +2,8 @@ import type { AgentId, Metadata, Outcome } from '../../call/call.ts'
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
- * What replicas tell one another about a call that one hands to the other, in metadata (design 4).
+ * What replicas tell one another about a call that one hands to the other, in metadata
+ * (doc/routing.md "Another replica holds the agent").
  *
  * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
  * the trailer `kas-tunnel: none`; then the agent's reply follows as it is. The entry sends `go`, and then the messages

@@ -12,8 +12,8 @@ const maxPassedOver = 10_000
 
 /**
  * Which replica does what one should do for all: the first in the ring's order for the agent among those that hold it,
- * for only they have the token with which GitLab says where its repository lies (design 7). One that fails again and
- * again passes it on. There may be two for a moment. Without others this one leads.
+ * for only they have the token with which GitLab says where its repository lies. One that fails again and again passes
+ * it on. There may be two for a moment. Without others this one leads.
  */
 export class Leads implements Service {
   readonly #clock: Clock

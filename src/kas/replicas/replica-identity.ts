@@ -3,7 +3,8 @@ import type { TLSSocket } from 'node:tls'
 import { loadX509 } from '../load-x509.ts'
 
 /**
- * The key of one process, made at its start: its row carries the hash, and both sides of a link check it (design 6).
+ * The key of one process, made at its start: its row carries the hash, and both sides of a link check it
+ * (doc/routing.md "Another replica holds the agent").
  */
 export interface ReplicaIdentity {
   readonly certificatePem: string

@@ -52,7 +52,7 @@ const defaults = {
   silenceTimeoutMs: 20_000,
   updateTimeoutMs: 120_000,
   renewAfterFetches: 1000,
-  maxBackoffMs: 60_000, // wire-protocol 2.9
+  maxBackoffMs: 60_000, // doc/reference/tunnel-protocol.md 2.9
   sizeCheckMs: 250,
   keepReplacedMs: 60_000,
 }

@@ -4,7 +4,7 @@ import type { Delivery } from '../../lib/errors.ts'
 import { ReplayablePrefix } from './replayable-prefix.ts'
 
 /**
- * What may be tried again, and the only place that says so (design 4, table "What may be tried again").
+ * What may be tried again, and the only place that says so (doc/routing.md "What is tried again").
  *
  * A call that was lost before anything of it had been sent goes another way, whatever it does. One that may have
  * arrived goes another way if it is safe, and no byte of its reply has come, up to `maxRepeats` times. Messages are

@@ -1,4 +1,4 @@
-/** Hedges a call earns: so that they never feed an overload (design 4). */
+/** Hedges a call earns: so that they never feed an overload (doc/routing.md "Another replica holds the agent"). */
 const sharePerCall = 0.05
 const burst = 50
 

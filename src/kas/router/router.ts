@@ -25,7 +25,9 @@ const alone: Pick<Replicas, 'ways' | 'holds' | 'onChange'> = {
   onChange: () => () => undefined,
 }
 
-/** Finds the way of a call: an own idle tunnel, else one of another holder, else the first that comes (design 4). */
+/**
+ * Finds the way of a call: an own idle tunnel, else one of another holder, else the first that comes (doc/routing.md).
+ */
 export class Router {
   readonly #components: RouterComponents & { replicas: Pick<Replicas, 'ways' | 'holds' | 'onChange'> }
   readonly #options: SearchOptions

@@ -30,7 +30,7 @@ export interface SearchComponents {
 /** the own tunnels, among the ways of a race */
 const here = {}
 
-/** Finds a tunnel for one call that no own idle tunnel serves (design 4, "Routing"). */
+/** Finds a tunnel for one call that no own idle tunnel serves (doc/routing.md "Another replica holds the agent"). */
 export class Search {
   readonly #components: SearchComponents
   readonly #options: SearchOptions

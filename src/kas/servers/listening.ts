@@ -29,7 +29,7 @@ export function certificateOf(log: Logger, listen: Listen): { certificate?: Cert
 
 /**
  * Makes room for a server on a Unix socket, and says where each listens, in the words that operators look for
- * (wire-protocol 8.4). Its start fails as that of `explained`.
+ * (doc/reference/tunnel-protocol.md 8.4). Its start fails as that of `explained`.
  */
 export function announced(
   log: Logger,

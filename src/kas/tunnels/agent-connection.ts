@@ -10,7 +10,7 @@ export interface LivenessOptions {
   readonly suspectMs: number
   /** and after this it is lost */
   readonly busyPingTimeoutMs: number
-  /** silence without calls, before a PING: under the 60 s of usual balancers (wire-protocol 2.4) */
+  /** silence without calls, before a PING: under the 60 s of usual balancers (doc/reference/tunnel-protocol.md 2.4) */
   readonly idleSilenceMs: number
   readonly idlePingTimeoutMs: number
 }

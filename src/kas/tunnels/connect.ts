@@ -32,7 +32,10 @@ interface ConnectCall {
   readonly stream: ServerStream
 }
 
-/** Serves one Connect stream (wire-protocol 3.1): reads its descriptor, registers it, and ends as the tunnel ends. */
+/**
+ * Serves one Connect stream (doc/reference/tunnel-protocol.md 3.1): reads its descriptor, registers it, and ends as the
+ * tunnel ends.
+ */
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
   const { tunnels, descriptions, held, onCut, tracer } = components
   const { agent, connection, stream } = call

@@ -15,7 +15,7 @@ export interface Placed {
   readonly standby?: Place
 }
 
-/** Says where agents' pods should connect (design 7). */
+/** Says where agents' pods should connect (doc/agentk-placement.md). */
 export interface Placement {
   /** name of this replica */
   readonly here: string

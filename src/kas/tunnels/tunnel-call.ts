@@ -23,7 +23,7 @@ export interface TunnelCallComponents {
 const ready = Promise.resolve()
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
-/** One call on a tunnel (wire-protocol 3.1). */
+/** One call on a tunnel (doc/reference/tunnel-protocol.md 3.1). */
 export class TunnelCall {
   readonly #components: TunnelCallComponents
   readonly #call: Call

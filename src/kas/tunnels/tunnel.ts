@@ -33,7 +33,7 @@ export interface TunnelOptions {
   readonly tracer?: Tracer
 }
 
-/** One Connect stream of an agent: carries one call (wire-protocol 3), or one after another. */
+/** One Connect stream of an agent: carries one call (doc/reference/tunnel-protocol.md 3), or one after another. */
 export class Tunnel {
   readonly connection: AgentConnection
   readonly methods: ReadonlySet<string>

@@ -35,7 +35,7 @@ export interface Choice {
   readonly warnings: readonly string[]
 }
 
-/** The sources to ask: each that is configured, and never fewer because one fails. Design 6, `auto`. */
+/** The sources to ask: each that is configured, and never fewer because one fails (doc/discovery.md). */
 export function chooseSources(settings: DiscoverySettings, { inCluster, gossipPort }: Surroundings): Choice {
   const { kubernetes, dns, static: members } = settings
   const sources: ChosenSource[] = []

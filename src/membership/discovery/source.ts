@@ -12,7 +12,7 @@ export interface Discovered {
   readonly error?: string
 }
 
-/** Says who may be there; whether they are is for the gossip to find out. Design 6. */
+/** Says who may be there; whether they are is for the gossip to find out (doc/discovery.md). */
 export interface DiscoverySource extends Service {
   /** `kubernetes`, `dns` or `static`; a label of metrics */
   readonly name: string

@@ -1,7 +1,10 @@
 import { hkdfSync } from 'node:crypto'
 import { type NoiseComponents, noise } from '@libp2p/noise'
 
-/** Who knows the secret of the installation is a member; nobody else gets past the handshake. Design 6. */
+/**
+ * Who knows the secret of the installation is a member; nobody else gets past the handshake
+ * (doc/membership.md "Who gets in").
+ */
 
 const prologueInfo = 'kas gossip: noise prologue, version 1'
 const nameInfo = 'kas gossip: protocol name, version 1'

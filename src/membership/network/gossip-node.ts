@@ -42,7 +42,9 @@ export interface GossipNodeOptions {
   readonly handshakeMs: number
 }
 
-/** libp2p as the gossip wants it, not started: TCP, noise, yamux, gossipsub with signed messages. Design 6. */
+/**
+ * libp2p as the gossip wants it, not started: TCP, noise, yamux, gossipsub with signed messages (doc/membership.md).
+ */
 export async function createGossipNode(
   { privateKey, admit, admitMember, isBanned }: GossipNodeComponents,
   { secret, previousSecret, listen, handshakeMs }: GossipNodeOptions,

@@ -45,7 +45,7 @@ export interface GossipOptions {
 /** The gossip's network as the membership sees it. */
 export type GossipNetwork = Pick<Gossip, keyof Gossip>
 
-/** The gossip's network on libp2p: who is connected, who may be, and what passes. Design 6. */
+/** The gossip's network on libp2p: who is connected, who may be, and what passes (doc/membership.md). */
 export class Gossip implements Network {
   readonly instance: InstanceId
   readonly #components: GossipComponents

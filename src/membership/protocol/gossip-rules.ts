@@ -41,8 +41,9 @@ export interface GossipRulesComponents {
 }
 
 /**
- * When replicas speak, and what they believe: the rules of design 6 without sockets and without a clock of their own.
- * Published news are never the only copy: what is missed is seen by the next version, and fetched from its owner.
+ * When replicas speak, and what they believe: the rules of doc/membership.md without sockets and without a clock of
+ * their own. Published news are never the only copy: what is missed is seen by the next version, and fetched from its
+ * owner.
  */
 export class GossipRules {
   readonly #components: GossipRulesComponents

@@ -1,4 +1,4 @@
-/** When replicas speak, ask and give up. ms; design 6. */
+/** When replicas speak, ask and give up, in ms (doc/membership.md "The life of a row"). */
 export interface MembershipTimers {
   /** changes of the own row are gathered for this long, then published together */
   readonly batchMs: number

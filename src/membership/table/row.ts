@@ -1,7 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 
-/** What replicas know of one another: one row an instance, written by that instance alone. Design 6. */
+/** What replicas know of one another: one row an instance, written by that instance alone (doc/membership.md). */
 
 /** One process: its libp2p peer id, made anew at each start. */
 export type InstanceId = string & { readonly brand: 'InstanceId' }
@@ -82,7 +82,9 @@ export interface RowDelta {
   readonly added: readonly ConnectionEntry[]
 }
 
-/** Bounds of design 6: what is beyond them is refused, by its owner and by all others. */
+/**
+ * Bounds of a row (doc/membership.md "Who gets in"): what is beyond them is refused, by its owner and by all others.
+ */
 export const bounds = {
   agentMetaBytes: 4096,
   methods: 256,

@@ -2,7 +2,7 @@
 // @generated from file agent_configuration.proto (package gitlab.agent.agent_configuration.rpc, syntax proto3)
 /* eslint-disable */
 
-// The configuration stream (wire-protocol 1.5 and 2.9).
+// The configuration stream (doc/reference/tunnel-protocol.md 1.5 and 2.9).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

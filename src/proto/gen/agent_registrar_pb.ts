@@ -2,7 +2,7 @@
 // @generated from file agent_registrar.proto (package gitlab.agent.agent_registrar.rpc, syntax proto3)
 /* eslint-disable */
 
-// Who is connected (wire-protocol 1.6).
+// Who is connected (doc/reference/tunnel-protocol.md 1.6).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

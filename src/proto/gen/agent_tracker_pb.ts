@@ -2,7 +2,7 @@
 // @generated from file agent_tracker.proto (package gitlab.agent.agent_tracker, syntax proto3)
 /* eslint-disable */
 
-// A connected pod of an agent, as GitLab is told (wire-protocol 1.7).
+// A connected pod of an agent, as GitLab is told (doc/reference/tunnel-protocol.md 1.7).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -21,7 +21,8 @@ export const file_agent_tracker: GenFile = /*@__PURE__*/
  */
 export type ConnectedAgentInfo = Message<"gitlab.agent.agent_tracker.ConnectedAgentInfo"> & {
   /**
-   * an entity.AgentMeta as the pod sent it: bytes here, the same on the wire, so that unknown fields pass (1.19)
+   * an entity.AgentMeta as the pod sent it: bytes here, the same on the wire, so that unknown fields pass
+   * (doc/reference/tunnel-protocol.md 1.19)
    *
    * @generated from field: bytes agent_meta = 1;
    */

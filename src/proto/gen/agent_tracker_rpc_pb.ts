@@ -2,7 +2,8 @@
 // @generated from file agent_tracker_rpc.proto (package gitlab.agent.agent_tracker.rpc, syntax proto3)
 /* eslint-disable */
 
-// Who is connected, asked by GitLab (wire-protocol 1.7). Its name for the call changed with each age: all are served.
+// Who is connected, asked by GitLab (doc/reference/tunnel-protocol.md 1.7). Its name for the call changed with each
+// age: all are served.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

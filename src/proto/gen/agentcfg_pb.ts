@@ -2,7 +2,7 @@
 // @generated from file agentcfg.proto (package gitlab.agent.agentcfg, syntax proto3)
 /* eslint-disable */
 
-// The agent's configuration, as its file has it and as it is sent (wire-protocol 1.5 and 7.2).
+// The agent's configuration, as its file has it and as it is sent (doc/reference/tunnel-protocol.md 1.5 and 7.2).
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,7 @@
 // @generated from file configuration_project.proto (package gitlab.agent.configuration_project.rpc, syntax proto3)
 /* eslint-disable */
 
-// Which agents a project has files of (wire-protocol 1.12).
+// Which agents a project has files of (doc/reference/tunnel-protocol.md 1.12).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

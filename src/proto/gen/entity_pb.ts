@@ -2,8 +2,8 @@
 // @generated from file entity.proto (package gitlab.agent.entity, syntax proto3)
 /* eslint-disable */
 
-// Who an agent pod is, and where a repository lies (wire-protocol 1.1). Unknown fields of the first are kept and
-// returned verbatim (1.19).
+// Who an agent pod is, and where a repository lies (doc/reference/tunnel-protocol.md 1.1). Unknown fields of the first
+// are kept and returned verbatim (doc/reference/tunnel-protocol.md 1.19).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

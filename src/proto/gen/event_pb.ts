@@ -2,7 +2,7 @@
 // @generated from file event.proto (package gitlab.agent.event, syntax proto3)
 /* eslint-disable */
 
-// What happened in GitLab (wire-protocol 1.1).
+// What happened in GitLab (doc/reference/tunnel-protocol.md 1.1).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

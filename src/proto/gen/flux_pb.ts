@@ -2,7 +2,7 @@
 // @generated from file flux.proto (package gitlab.agent.flux.rpc, syntax proto3)
 /* eslint-disable */
 
-// Which projects an agent's Flux follows, and that one of them was pushed to (wire-protocol 1.9).
+// Which projects an agent's Flux follows, and that one of them was pushed to (doc/reference/tunnel-protocol.md 1.9).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,8 @@
 // @generated from file gitaly.proto (package gitaly, syntax proto3)
 /* eslint-disable */
 
-// What kas asks of Gitaly (wire-protocol 1.20): the fields that it sends and reads, of Gitaly's own API.
+// What kas asks of Gitaly (doc/reference/tunnel-protocol.md 1.20): the fields that it sends and reads, of Gitaly's own
+// API.
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,7 @@
 // @generated from file gitlab_access.proto (package gitlab.agent.gitlab_access.rpc, syntax proto3)
 /* eslint-disable */
 
-// Requests of agents to GitLab (wire-protocol 1.8).
+// Requests of agents to GitLab (doc/reference/tunnel-protocol.md 1.8).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,7 @@
 // @generated from file grpctool.proto (package gitlab.agent.grpctool, syntax proto3)
 /* eslint-disable */
 
-// HTTP inside a gRPC stream (wire-protocol 1.3).
+// HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

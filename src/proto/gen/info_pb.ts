@@ -2,7 +2,7 @@
 // @generated from file info.proto (package gitlab.agent.reverse_tunnel.info, syntax proto3)
 /* eslint-disable */
 
-// What an agent's tunnel can serve (wire-protocol 1.2).
+// What an agent's tunnel can serve (doc/reference/tunnel-protocol.md 1.2).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

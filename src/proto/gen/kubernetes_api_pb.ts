@@ -2,7 +2,7 @@
 // @generated from file kubernetes_api.proto (package gitlab.agent.kubernetes_api.rpc, syntax proto3)
 /* eslint-disable */
 
-// Requests to the cluster's API server (wire-protocol 1.4).
+// Requests to the cluster's API server (doc/reference/tunnel-protocol.md 1.4).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,7 @@
 // @generated from file notifications.proto (package gitlab.agent.notifications.rpc, syntax proto3)
 /* eslint-disable */
 
-// GitLab tells of each push (wire-protocol 1.11).
+// GitLab tells of each push (doc/reference/tunnel-protocol.md 1.11).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,7 @@
 // @generated from file prototool.proto (package gitlab.agent.prototool, syntax proto3)
 /* eslint-disable */
 
-// HTTP and metadata values (wire-protocol 1.1).
+// HTTP and metadata values (doc/reference/tunnel-protocol.md 1.1).
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";

@@ -2,7 +2,7 @@
 // @generated from file reverse_tunnel.proto (package gitlab.agent.reverse_tunnel.rpc, syntax proto3)
 /* eslint-disable */
 
-// One Connect stream carries one call (wire-protocol 1.2 and 3).
+// One Connect stream carries one call (doc/reference/tunnel-protocol.md 1.2 and 3).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

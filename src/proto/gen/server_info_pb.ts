@@ -2,7 +2,7 @@
 // @generated from file server_info.proto (package gitlab.agent.server_info.rpc, syntax proto3)
 /* eslint-disable */
 
-// Which version GitLab takes this kas for (wire-protocol 1.13).
+// Which version GitLab takes this kas for (doc/reference/tunnel-protocol.md 1.13).
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";

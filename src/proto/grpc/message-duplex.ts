@@ -25,7 +25,7 @@ export interface SendOptions {
   readonly compress: false
 }
 
-/** the sub-protocol of agents, and either side's limit for one message (wire-protocol 2.2) */
+/** the sub-protocol of agents, and either side's limit for one message (doc/reference/tunnel-protocol.md 2.2) */
 export const webSocketProtocol = 'ws-tunnel'
 export const maxWebSocketMessageBytes = 10 * 1024 * 1024
 
@@ -51,8 +51,8 @@ export interface MessageDuplexOptions {
 
 /**
  * A byte stream inside a WebSocket: the payloads of its binary messages, whose borders mean nothing
- * (wire-protocol 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be made before the
- * socket is open or in the same turn, or the first bytes are lost.
+ * (doc/reference/tunnel-protocol.md 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be
+ * made before the socket is open or in the same turn, or the first bytes are lost.
  *
  * It closes with the WebSocket, also while nobody reads: node:http2 stops reading a connection that it is about to
  * leave, and would never hear of an 'end'.

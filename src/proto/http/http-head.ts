@@ -11,8 +11,8 @@ import type {
 } from './http-over-grpc.ts'
 
 /**
- * Reads the header messages of HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4). What they hold comes from
- * callers, from agents and from what answers in their clusters: it is counted before it is built.
+ * Reads the header messages of HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). What they hold
+ * comes from callers, from agents and from what answers in their clusters: it is counted before it is built.
  */
 
 /** Of a head that is decoded; whoever sent it. Go's servers take as many bytes. */

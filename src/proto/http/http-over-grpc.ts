@@ -6,7 +6,8 @@ import { BackwardWriter, payloadHead, Reader } from '../wire/wire.ts'
 import { headerExtraName, readModuleRequestHeader, readRequestHeader, readResponseHeader } from './http-head.ts'
 
 /**
- * HTTP inside a gRPC stream (wire-protocol 1.3 and 1.4), by hand: each request and each chunk of a body passes here.
+ * HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4), by hand: each request and each chunk of a
+ * body passes here.
  */
 
 /** Names in Go's canonical form; values in order, each character a byte, as node:http has them. */
@@ -31,7 +32,7 @@ export interface HttpRequestHeader {
   readonly impersonation?: Impersonation
 }
 
-/** What an agent asks of a module of GitLab's (wire-protocol 1.8). */
+/** What an agent asks of a module of GitLab's (doc/reference/tunnel-protocol.md 1.8). */
 export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation'> {
   readonly moduleName: string
 }

@@ -2,7 +2,7 @@ import { Code, KasError } from '../../lib/errors.ts'
 import { MessageOrder } from '../wire/message-order.ts'
 import { type HttpMessage, httpMessageOrder } from './http-over-grpc.ts'
 
-/** The messages of one request (wire-protocol 1.3), read in order, each once. */
+/** The messages of one request (doc/reference/tunnel-protocol.md 1.3), read in order, each once. */
 export class HttpRequestMessages<Header> {
   readonly #messages: AsyncIterator<Uint8Array>
   readonly #decode: (bytes: Uint8Array) => HttpMessage<Header>

@@ -13,7 +13,7 @@ const plainQuery = /^[A-Za-z0-9\-._~]*$/
 /**
  * The request target of a decoded path and query, encoded as Go does: the query sorted by name.
  *
- * @see wire-protocol 1.3: an escaped slash in a path has become a slash on its way
+ * @see doc/reference/tunnel-protocol.md 1.3: an escaped slash in a path has become a slash on its way
  */
 export function requestUrl(
   urlPath: string,

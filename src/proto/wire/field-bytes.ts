@@ -4,7 +4,7 @@ import { Reader } from './wire.ts'
  * The bytes of a sub-message as they came, unknown fields and their order included; `undefined` if it is absent.
  *
  * @throws KasError INVALID_MESSAGE if `message` is malformed
- * @see wire-protocol 1.19
+ * @see doc/reference/tunnel-protocol.md 1.19
  */
 export function fieldBytes(message: Uint8Array, fieldNo: number): Uint8Array | undefined {
   const found: Uint8Array[] = []

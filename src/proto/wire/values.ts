@@ -2,7 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import type { ValueBudget } from './value-budget.ts'
 import type { BackwardWriter, Reader } from './wire.ts'
 
-/** `map<string, prototool.Values>` (wire-protocol 1.1), by hand: the maps of metadata, HTTP headers and queries. */
+/**
+ * `map<string, prototool.Values>` (doc/reference/tunnel-protocol.md 1.1), by hand: the maps of metadata, HTTP headers
+ * and queries.
+ */
 
 const beyondAscii = /[^\0-\x7f]/
 

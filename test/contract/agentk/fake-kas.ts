@@ -39,7 +39,7 @@ export class KasTunnel {
     this.#messages = stream.messages[Symbol.asyncIterator]()
   }
 
-  /** The next message, in an order that wire-protocol 1.2 allows; undefined at the half-close. */
+  /** The next message, in an order that doc/reference/tunnel-protocol.md 1.2 allows; undefined at the half-close. */
   async next(): Promise<ConnectRequest | undefined> {
     const { value, done } = await this.#messages.next()
     if (done) {

@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
 
-/** A replica that leaves, as a stock agent sees it (design 8). */
+/** A replica that leaves, as a stock agent sees it (doc/operations.md "How a replica leaves"). */
 
 async function start(t: Test, { listenGraceMs, others = true }: { listenGraceMs: number; others?: boolean }) {
   const placement = new FakePlacement()

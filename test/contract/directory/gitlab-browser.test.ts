@@ -6,7 +6,10 @@ import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { clusterForward, data, head, trailer } from '../kubernetes-server/fake-cluster.ts'
 
-/** What GitLab's dashboard does, on 8154 and behind it (wire-protocol 6.1 to 6.3, gitlab-contract 3). */
+/**
+ * What GitLab's dashboard does, on 8154 and behind it (doc/reference/tunnel-protocol.md 6.1 to 6.3,
+ * doc/reference/gitlab-contract.md 3).
+ */
 
 const page = 'https://gitlab.example.com'
 const authorizePath = '/internal/kubernetes/authorize_proxy_user'

@@ -15,7 +15,7 @@ export interface DiscoveryGround {
   assertAtRest(): Promise<void> | void
 }
 
-/** What every source promises (design 6). */
+/** What every source promises (doc/discovery.md). */
 export function discoverySuite(t: Test, ground: (t: Test) => Promise<DiscoveryGround> | DiscoveryGround): void {
   const begin = async (t: Test): Promise<DiscoveryGround> => {
     const begun = await ground(t)

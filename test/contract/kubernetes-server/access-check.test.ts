@@ -9,7 +9,7 @@ import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 
-/** Who may no longer is ended while its request runs (wire-protocol 6.3). */
+/** Who may no longer is ended while its request runs (doc/reference/tunnel-protocol.md 6.3). */
 
 const grant: JobGrant = {
   accessAs: { as: 'ci_job' },

@@ -3,7 +3,10 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { startServer } from './start-server.ts'
 
-/** Cookies, headers that come twice and names in any case, over the real listener (wire-protocol 6.2). */
+/**
+ * Cookies, headers that come twice and names in any case, over the real listener
+ * (doc/reference/tunnel-protocol.md 6.2).
+ */
 
 const session = ['Gitlab-Agent-Id: 42', 'X-Csrf-Token: c']
 const noCredentials = 'Unauthorized: no valid credentials provided'

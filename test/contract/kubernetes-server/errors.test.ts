@@ -5,7 +5,10 @@ import { clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'
 
-/** What callers see when kas says no, or the way to the cluster fails (wire-protocol 6.6, captured answers). */
+/**
+ * What callers see when kas says no, or the way to the cluster fails (doc/reference/tunnel-protocol.md 6.6,
+ * doc/reference/captured.md 3).
+ */
 
 async function setUp(t: Tap, forward: Forward) {
   const started = await startServer(forward)

@@ -6,7 +6,7 @@ import { type Cluster, type ClusterRequest, clusterForward, data, head, trailer 
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'
 
-/** exec, attach, port-forward: connections that carry bytes (wire-protocol 6.5). */
+/** exec, attach, port-forward: connections that carry bytes (doc/reference/tunnel-protocol.md 6.5). */
 
 type Tap = typeof t | import('tap').Test
 async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startServer>[1] = {}) {

@@ -3,7 +3,10 @@ import type { Headers } from '../../../src/proto/http/http-over-grpc.ts'
 import { clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
-/** Answers with what an operator chose to add to or take from them (wire-protocol 6.4 `Warning`, allow-list). */
+/**
+ * Answers with what an operator chose to add to or take from them (doc/reference/tunnel-protocol.md 6.4 `Warning`,
+ * allow-list).
+ */
 
 async function answer(t: Test, header: Headers, options: Parameters<typeof startServer>[1]) {
   const cluster = clusterForward(async function* () {

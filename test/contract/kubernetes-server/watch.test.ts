@@ -12,7 +12,7 @@ import { FakeWatches } from './fake-watches.ts'
 import { createKubernetesServer, directory } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
-/** Several watches over one WebSocket (wire-protocol 6.8, gitlab-contract 3.6). */
+/** Several watches over one WebSocket (doc/reference/tunnel-protocol.md 6.8, doc/reference/gitlab-contract.md 3.6). */
 
 const accessCheckMs = 10_000
 const headers = { Authorization: 'Bearer pat:42:as-user', 'User-Agent': 'a page' }

@@ -12,7 +12,10 @@ import { RawClient } from './raw-client.ts'
 import { agentId, createKubernetesServer } from './start-server.ts'
 import { tokenProtocol, WatchClient, watchProtocol } from './watch-client.ts'
 
-/** How a page gets to its WebSocket (wire-protocol 6.8, gitlab-contract 3.6 and 9.4 no. 39). */
+/**
+ * How a page gets to its WebSocket (doc/reference/tunnel-protocol.md 6.8, doc/reference/gitlab-contract.md 3.6 and
+ * 9.4 no. 39).
+ */
 
 const page = 'https://gitlab.example.com'
 const secret = Buffer.alloc(72, 7)

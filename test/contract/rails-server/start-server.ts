@@ -57,7 +57,9 @@ export interface JwtInit {
   readonly claims?: Readonly<Record<string, unknown>>
 }
 
-/** As GitLab makes them (wire-protocol 5.1), with `claims` over its own; undefined ones are left out. */
+/**
+ * As GitLab makes them (doc/reference/tunnel-protocol.md 5.1), with `claims` over its own; undefined ones are left out.
+ */
 export function jwt({ algorithm = 'HS256', key = secret, claims = {} }: JwtInit = {}): Promise<string> {
   const now = Math.floor(Date.now() / 1000)
   const own = { iss: 'gitlab.example.com', aud: 'gitlab-kas', jti: 'x', iat: now, nbf: now - 5, exp: now + 60 }

@@ -5,7 +5,7 @@ import { gitalyAgent as agent, startGitalySide } from '../../support/gitaly/gita
 import { type GitalyVersion, gitalyVersions } from '../../support/gitaly/gitaly-versions.ts'
 import { failure, repositoriesSuite } from './repositories-suite.ts'
 
-/** What kas asks of a Gitaly that is well, and when (wire-protocol 1.20, 2.9). */
+/** What kas asks of a Gitaly that is well, and when (doc/reference/tunnel-protocol.md 1.20, 2.9). */
 
 const signal = new AbortController().signal
 const path = '.gitlab/agents/prod/config.yaml'

@@ -2,7 +2,7 @@ import t from 'tap'
 import { agentFileKeys } from '../../../dev/wire/agent-file-rows.ts'
 import { parseAgentConfiguration } from '../../../src/kas/agent-config/agent-config-file.ts'
 
-/** Each key of an agent's configuration file by itself (wire-protocol 7.2). */
+/** Each key of an agent's configuration file by itself (doc/reference/tunnel-protocol.md 7.2). */
 
 /** What a part of the file needs beside the key that is looked at. */
 const needed: Readonly<Record<string, object>> = {

@@ -3,7 +3,9 @@ import t from 'tap'
 import { callUnary, connect, jwt, metadataOf } from '../rails-server/start-server.ts'
 import { startWholeKas } from './whole-kas.ts'
 
-/** Methods that later releases of upstream serve, and that nobody could confirm (gitlab-contract 10.2). */
+/**
+ * Methods that later releases of upstream serve, and that nobody could confirm (doc/reference/gitlab-contract.md 10.2).
+ */
 
 const ofAgents = [
   'gitlab.agent.gitops.rpc.Gitops/GetObjectsToSynchronize',

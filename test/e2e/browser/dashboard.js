@@ -1,5 +1,5 @@
-// What GitLab's dashboard does with a cluster, by the client that it does it with (gitlab-contract 3.5 and 3.6).
-// Imported by a page; says what it saw to the server that the page came from.
+// What GitLab's dashboard does with a cluster, by the client that it does it with (doc/reference/gitlab-contract.md 3.5
+// and 3.6). Imported by a page; says what it saw to the server that the page came from.
 
 import { WatchApi } from '/client/src/watch.js'
 import { WebSocketWatchManager } from '/client/src/websocket-watch.js'

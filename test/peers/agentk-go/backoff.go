@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// backoff grows from init to max and starts anew after reset without use (wire-protocol 2.5).
+// backoff grows from init to max and starts anew after reset without use (doc/reference/tunnel-protocol.md 2.5).
 type backoff struct {
 	init, max, reset time.Duration
 	factor, jitter   float64

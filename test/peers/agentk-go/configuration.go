@@ -14,7 +14,8 @@ import (
 
 const getConfigurationMethod = "/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration"
 
-// agentMeta is entity.AgentMeta. Its kubernetes_version is present although empty until it is known (captured.md 1).
+// agentMeta is entity.AgentMeta. Its kubernetes_version is present although empty until it is known
+// (doc/reference/captured.md 1).
 func (o *options) agentMeta(kubernetesKnown bool) []byte {
 	var kubernetes []byte
 	if kubernetesKnown {
@@ -33,7 +34,8 @@ func (o *options) slowBackoff() *backoff {
 	return &backoff{init: o.configBackoff, max: 5 * time.Minute, reset: 10 * time.Minute, factor: 2, jitter: 1}
 }
 
-// watchConfiguration keeps one GetConfiguration stream open (wire-protocol 2.9). It calls sent once the first is out.
+// watchConfiguration keeps one GetConfiguration stream open (doc/reference/tunnel-protocol.md 2.9). It calls sent once
+// the first is out.
 func (o *options) watchConfiguration(ctx context.Context, kas *grpc.ClientConn, sent func()) {
 	wait := o.slowBackoff()
 	lastCommit := ""
@@ -119,7 +121,7 @@ func (o *options) applyConfiguration(message []byte, lastCommit *string) error {
 	return nil
 }
 
-// register says every five minutes who this is (wire-protocol 1.6).
+// register says every five minutes who this is (doc/reference/tunnel-protocol.md 1.6).
 func (o *options) register(ctx context.Context, kas *grpc.ClientConn) {
 	wait := o.slowBackoff()
 	podID := uint64(rand.Int63())

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	dialTimeout           = 30 * time.Second // wire-protocol 2.2
+	dialTimeout           = 30 * time.Second // doc/reference/tunnel-protocol.md 2.2
 	tlsTimeout            = 10 * time.Second
 	responseHeaderTimeout = 20 * time.Second
 	maxWebSocketMessage   = 10 * 1024 * 1024
@@ -53,7 +53,7 @@ func (o *options) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// dial makes the connection as a stock agent does (wire-protocol 2.1, captured.md 1).
+// dial makes the connection as a stock agent does (doc/reference/tunnel-protocol.md 2.1, doc/reference/captured.md 1).
 func (o *options) dial() (*grpc.ClientConn, error) {
 	address, err := url.Parse(o.kasAddress)
 	if err != nil {

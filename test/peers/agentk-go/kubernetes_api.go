@@ -21,7 +21,7 @@ const (
 	chunkBytes           = 32 * 1024
 )
 
-// kubernetesAPI serves MakeRequest inside this process (wire-protocol 1.4).
+// kubernetesAPI serves MakeRequest inside this process (doc/reference/tunnel-protocol.md 1.4).
 type kubernetesAPI struct {
 	options   *options
 	transport *http.Transport
@@ -181,7 +181,8 @@ func (c *call) waitForUpgrade() io.WriteCloser {
 	}
 }
 
-// noteHeaderNames tells of names that are not in Go's form: a stock agent looks them up by exact key (wire-protocol 0.3).
+// noteHeaderNames tells of names that are not in Go's form: a stock agent looks them up by exact key
+// (doc/reference/tunnel-protocol.md 0.3).
 func (c *call) noteHeaderNames() {
 	for name := range c.request.header {
 		if textproto.CanonicalMIMEHeaderKey(name) != name {
@@ -202,7 +203,7 @@ func (o *options) requestFault(request *httpRequest) fault {
 	return o.fault
 }
 
-// unavailable is how a stock agent tells of trouble with the API server (wire-protocol 1.4).
+// unavailable is how a stock agent tells of trouble with the API server (doc/reference/tunnel-protocol.md 1.4).
 func unavailable(err error) error {
 	code := codes.Unavailable
 	switch {

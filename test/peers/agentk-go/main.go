@@ -94,7 +94,8 @@ func main() {
 	}
 }
 
-// run does things in the order of a stock agent: GetConfiguration, two Connects, then Register (captured.md 1).
+// run does things in the order of a stock agent: GetConfiguration, two Connects, then Register
+// (doc/reference/captured.md 1).
 func run(o *options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -75,7 +75,7 @@ func (c *call) newRequest(ctx context.Context, body io.Reader) (*http.Request, e
 	return request, c.impersonate(request.Header)
 }
 
-// impersonate allows exactly one source of an identity (wire-protocol 1.4).
+// impersonate allows exactly one source of an identity (doc/reference/tunnel-protocol.md 1.4).
 func (c *call) impersonate(header http.Header) error {
 	fromHeader := false
 	for name := range header {
@@ -160,7 +160,7 @@ func (c *call) copyOut(from io.Reader, kind int) error {
 	}
 }
 
-// upgrade dials HTTP/1.1 on its own and becomes a pipe of bytes after 101 (wire-protocol 6.5).
+// upgrade dials HTTP/1.1 on its own and becomes a pipe of bytes after 101 (doc/reference/tunnel-protocol.md 6.5).
 func (c *call) upgrade(ctx context.Context, request *http.Request) error {
 	connection, err := c.dialUpgrade(ctx, request.URL)
 	if err != nil {

@@ -15,7 +15,7 @@ const connectMethod = "/gitlab.agent.reverse_tunnel.rpc.ReverseTunnel/Connect"
 
 var bidi = &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 
-// tunnel is one Connect stream (wire-protocol 3.2).
+// tunnel is one Connect stream (doc/reference/tunnel-protocol.md 3.2).
 type tunnel struct {
 	*tunnels
 	opened func()

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-const maxIdleTime = time.Minute // an idle slot over the minimum stops after it (wire-protocol 2.7)
+const maxIdleTime = time.Minute // an idle slot over the minimum stops after it (doc/reference/tunnel-protocol.md 2.7)
 
 // tunnels keeps enough idle Connect streams. One slot has one stream at a time, one stream carries one call.
 type tunnels struct {

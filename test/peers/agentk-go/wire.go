@@ -100,7 +100,7 @@ func readEntry(entry []byte, multimap map[string][]string) error {
 	return err
 }
 
-// order is the table of what may follow what; 0 is the start, -1 the end (wire-protocol 1.2, 1.3).
+// order is the table of what may follow what; 0 is the start, -1 the end (doc/reference/tunnel-protocol.md 1.2, 1.3).
 type order map[int][]int
 
 func (o order) check(from, to int) error {
@@ -112,7 +112,7 @@ func (o order) check(from, to int) error {
 	return status.Errorf(codes.InvalidArgument, "transition from %d to %d is not allowed. Allowed: %v", from, to, o[from])
 }
 
-// invalid is how a stock client reports a message that does not validate (wire-protocol 1.17).
+// invalid is how a stock client reports a message that does not validate (doc/reference/tunnel-protocol.md 1.17).
 func invalid(format string, arguments ...any) error {
 	return status.Errorf(codes.InvalidArgument, "invalid server response: "+format, arguments...)
 }

@@ -4,7 +4,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// HttpRequest and HttpResponse have the same four kinds of message, in the same order (wire-protocol 1.3).
+// HttpRequest and HttpResponse have the same four kinds of message, in the same order
+// (doc/reference/tunnel-protocol.md 1.3).
 const (
 	httpHeader      = 1
 	httpData        = 2
@@ -102,7 +103,7 @@ func (r *httpRequest) readHeader(message []byte) error {
 
 const headerExtraType = "type.googleapis.com/gitlab.agent.kubernetes_api.rpc.HeaderExtra"
 
-// readExtra reads google.protobuf.Any{HeaderExtra{imp_config}} (wire-protocol 1.4).
+// readExtra reads google.protobuf.Any{HeaderExtra{imp_config}} (doc/reference/tunnel-protocol.md 1.4).
 func (r *httpRequest) readExtra(message []byte) error {
 	typeURL, value := "", []byte(nil)
 	err := readMessage(message, func(number protowire.Number, bytes []byte, _ uint64) (err error) {

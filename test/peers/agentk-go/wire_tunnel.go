@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ConnectRequest and ConnectResponse (wire-protocol 1.2).
+// ConnectRequest and ConnectResponse (doc/reference/tunnel-protocol.md 1.2).
 const (
 	requestInfo = 1
 	toAgent     = 2

@@ -21,7 +21,7 @@ def part(value)
   Base64.urlsafe_encode64(JSON.generate(value), padding: false)
 end
 
-# As GitLab signs (gitlab-contract 1.1); `changes` to its claims.
+# As GitLab signs (doc/reference/gitlab-contract.md 1.1); `changes` to its claims.
 def jwt(algorithm: 'HS256', key: Base64.strict_decode64(PLAN['secret']), changes: {})
   now = Time.now.to_i
   claims = { iss: 'gitlab.example.com', aud: 'gitlab-kas', jti: 'a', iat: now, nbf: now - 5, exp: now + 60 }

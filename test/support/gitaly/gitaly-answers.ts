@@ -18,7 +18,7 @@ import {
 import { BareGit } from './bare-git.ts'
 import type { GitalyVersionTraits } from './gitaly-versions.ts'
 
-/** Gitaly's answers as wire-protocol 1.20 has them, out of bare repositories. */
+/** Gitaly's answers as doc/reference/tunnel-protocol.md 1.20 has them, out of bare repositories. */
 
 export class GitalyRefusal extends Error {
   readonly code: number

@@ -58,7 +58,10 @@ export interface GitalyDoubleOptions {
 /** A token is good for so long before and after its time. */
 const tokenWindowSeconds = 60
 
-/** Gitaly's part of wire-protocol 1.20 over a stock gRPC library, out of real bare repositories, and faults at will. */
+/**
+ * Gitaly's part of doc/reference/tunnel-protocol.md 1.20 over a stock gRPC library, out of real bare repositories, and
+ * faults at will.
+ */
 export class GitalyDouble {
   readonly calls: GitalyCallRecord[] = []
   version: GitalyVersion

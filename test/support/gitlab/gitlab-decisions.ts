@@ -8,7 +8,7 @@ import {
   roles,
 } from './gitlab-world.ts'
 
-/** What Rails decides, from the agents' own files (gitlab-contract 2.3, 2.4, 4.2). */
+/** What Rails decides, from the agents' own files (doc/reference/gitlab-contract.md 2.3, 2.4, 4.2). */
 
 interface Entry {
   readonly id: string

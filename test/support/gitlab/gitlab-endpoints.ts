@@ -2,7 +2,10 @@ import { allowedAgents, projectOf, proxyUser } from './gitlab-decisions.ts'
 import type { GitlabVersionTraits } from './gitlab-versions.ts'
 import type { GitlabAgent, GitlabUser, GitlabWorld } from './gitlab-world.ts'
 
-/** Rails' endpoints as wire-protocol 5.3 has them, with their exact codes (gitlab-contract 2.2). */
+/**
+ * Rails' endpoints as doc/reference/tunnel-protocol.md 5.3 has them, with their exact codes
+ * (doc/reference/gitlab-contract.md 2.2).
+ */
 
 export interface GitlabRequest {
   readonly method: string
@@ -38,7 +41,7 @@ const noRoute: GitlabAnswer = { status: 404, body: { error: '404 Not Found' } }
 const noContent: GitlabAnswer = { status: 204 }
 const badRequest = (message: string): GitlabAnswer => ({ status: 400, body: { message } })
 
-/** Requests to GitLab's own modules begin with it (gitlab-contract 2.2 no. 11 to 15). */
+/** Requests to GitLab's own modules begin with it (doc/reference/gitlab-contract.md 2.2 no. 11 to 15). */
 export const modulesPath = '/internal/kubernetes/modules/'
 
 /** Whether the endpoint asks for kas' JWT: all internal ones that are there do. */

@@ -1,4 +1,4 @@
-/** What differs between the versions of GitLab that kas meets (gitlab-contract 2.1, 2.2, 9.1). */
+/** What differs between the versions of GitLab that kas meets (doc/reference/gitlab-contract.md 2.1, 2.2, 9.1). */
 
 export interface GitlabVersionTraits {
   /** paths below /api/v4 that are there */

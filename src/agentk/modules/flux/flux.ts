@@ -74,7 +74,7 @@ export class Flux implements Service {
 
   /** Takes what the agent's configuration says; its first one begins the work. */
   configure({ agentId, gitlabExternalUrl: externalUrl, flux }: AgentConfiguration): void {
-    this.#identity ??= { agentId, externalUrl } // neither changes (wire-protocol 1.5)
+    this.#identity ??= { agentId, externalUrl } // neither changes (doc/reference/tunnel-protocol.md 1.5)
     const address = readWebhookAddress(flux?.webhookReceiverUrl || defaultWebhookUrl)
     if (!address) {
       // not what it is: it may hold a password

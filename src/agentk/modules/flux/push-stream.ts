@@ -12,7 +12,7 @@ import { decodeMessage } from '../../../proto/grpc/unary.ts'
 
 export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
 
-/** Upstream's (wire-protocol 2.5). */
+/** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 /** A kas that ends a stream at once, without an error, is asked again after so long. ms */
 const minStreamMs = 1000
@@ -28,8 +28,8 @@ export interface PushStreamComponents {
 }
 
 /**
- * Hears of each push to the projects that it names, until it is aborted: the stream is opened again whenever it ends, at
- * once if its connection did (wire-protocol 1.9 and 2.5).
+ * Hears of each push to the projects that it names, until it is aborted: the stream is opened again whenever it ends,
+ * at once if its connection did (doc/reference/tunnel-protocol.md 1.9 and 2.5).
  *
  * @param projects - full paths, at least one
  */

@@ -1,4 +1,4 @@
-/** As upstream (wire-protocol 7.2). */
+/** As upstream (doc/reference/tunnel-protocol.md 7.2). */
 export const defaultWebhookUrl = 'http://webhook-receiver.flux-system.svc.cluster.local'
 
 /** Where webhooks are: a server, or a Service by the API server's proxy, for an agentk outside of the cluster. */

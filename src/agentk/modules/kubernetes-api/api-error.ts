@@ -3,7 +3,7 @@ import { errorText } from '../../cluster/error-text.ts'
 
 /**
  * A failure between agentk and the API server as the status that upstream gives it: the call's own end keeps its code,
- * all else is Unavailable with the prefix that says which hop broke (wire-protocol 1.4).
+ * all else is Unavailable with the prefix that says which hop broke (doc/reference/tunnel-protocol.md 1.4).
  */
 export function apiError(error: unknown): KasError {
   if (error instanceof KasError && error.code !== 'UNREACHABLE') return error

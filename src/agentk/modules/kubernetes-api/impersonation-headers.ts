@@ -14,7 +14,7 @@ const plainKeyByte = /[A-Za-z0-9!#$&'*+\-.^_`|~]/
  *
  * Names are compared without case: a lower-case `impersonate-user` must not slip past.
  *
- * @throws KasError STATUS Unavailable when two of them say something (wire-protocol 1.4)
+ * @throws KasError STATUS Unavailable when two of them say something (doc/reference/tunnel-protocol.md 1.4)
  */
 export function impersonationHeaders(
   own: Impersonation | undefined,

@@ -29,7 +29,7 @@ interface AskedRequest {
 /**
  * Serves KubernetesApi.MakeRequest: an HTTP request of kas, made at the cluster's API server, answered as it comes.
  *
- * @see wire-protocol 1.3 and 1.4
+ * @see doc/reference/tunnel-protocol.md 1.3 and 1.4
  */
 export class KubernetesApi {
   readonly #client: ApiClient

@@ -18,7 +18,7 @@ const gatheredBytes = 16 * 1024
  */
 const maxPayloadBytes = 16 * 1024 - 17
 
-/** Field numbers in HttpResponse (wire-protocol 1.3). */
+/** Field numbers in HttpResponse (doc/reference/tunnel-protocol.md 1.3). */
 const dataField = 2
 const upgradeDataField = 4
 
@@ -35,8 +35,8 @@ export interface ResponseSource {
 }
 
 /**
- * The messages of one answer, in the order of wire-protocol 1.3, written by the side that hears the API server and read
- * by the tunnel. They end where the answer ends or breaks; `done` says which.
+ * The messages of one answer, in the order of doc/reference/tunnel-protocol.md 1.3, written by the side that hears the
+ * API server and read by the tunnel. They end where the answer ends or breaks; `done` says which.
  */
 export class ResponseMessages implements AsyncIterableIterator<Message> {
   readonly done: Promise<Outcome>

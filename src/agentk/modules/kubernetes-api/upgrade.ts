@@ -17,7 +17,8 @@ const metadata = Promise.resolve(noMetadata)
 
 /**
  * A request that changes the protocol: SPDY or WebSocket, opaque bytes both ways after 101. The caller's half-close
- * half-closes the connection to the server, whose bytes still pass; the server's end is the end (wire-protocol 6.5).
+ * half-closes the connection to the server, whose bytes still pass; the server's end is the end
+ * (doc/reference/tunnel-protocol.md 6.5).
  *
  * @throws KasError when the server cannot be reached
  */

@@ -24,7 +24,7 @@ import { nextStepToApiServer } from '../../cluster/next-step.ts'
 export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
 export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Unregister'
 
-/** Upstream's (wire-protocol 1.6 and 2.5). */
+/** Upstream's (doc/reference/tunnel-protocol.md 1.6 and 2.5). */
 const intervalMs = 300_000
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 const callTimeoutMs = 20_000

@@ -22,7 +22,7 @@ interface AgentQuestion {
   readonly turn: Turn
 }
 
-/** GitLab 18.2 and later, and before; both for a time between (gitlab-contract 9.1 no. 4). */
+/** GitLab 18.2 and later, and before; both for a time between (doc/reference/gitlab-contract.md 9.1 no. 4). */
 const newPath = '/internal/agents/agentk/agent_info'
 const oldPath = '/internal/kubernetes/agent_info'
 
@@ -70,8 +70,8 @@ export class AgentInfos {
   }
 
   /**
-   * Headers by which GitLab of any version knows an agent (gitlab-contract 9.1 no. 3). Never a bearer towards a
-   * GitLab that reads the others: it might take it for a user's token.
+   * Headers by which GitLab of any version knows an agent (doc/reference/gitlab-contract.md 9.1 no. 3). Never a bearer
+   * towards a GitLab that reads the others: it might take it for a user's token.
    */
   headers(token: string): Record<string, string> {
     return typeof this.#bearerUntil === 'number' ? withBearer(token) : plain(token)

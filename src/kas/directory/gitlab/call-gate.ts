@@ -48,7 +48,7 @@ export interface CallGateOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitlab.api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
-  /** calls that run at once: upstream's connections to GitLab (wire-protocol 5.2) */
+  /** calls that run at once: upstream's connections to GitLab (doc/reference/tunnel-protocol.md 5.2) */
   readonly maxRunning?: number
   /** of them in one lane, so that an endpoint that hangs holds up its own lane only */
   readonly maxRunningInLane?: number

@@ -1,4 +1,7 @@
-/** Where GitLab keeps a project's repository, and how Gitaly is asked for it (wire-protocol 1.20, 5.3). */
+/**
+ * Where GitLab keeps a project's repository, and how Gitaly is asked for it (doc/reference/tunnel-protocol.md 1.20,
+ * 5.3).
+ */
 export interface GitalyCoordinates {
   readonly address: string
   /** a secret; may be empty */

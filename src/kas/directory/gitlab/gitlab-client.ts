@@ -77,7 +77,7 @@ export interface GitlabClientOptions {
   readonly repeatMs?: readonly [first: number, last: number]
 }
 
-/** wire-protocol 5.2 */
+/** doc/reference/tunnel-protocol.md 5.2 */
 const maxConnections = 50
 const defaultTimeouts: GitlabTimeouts = { connectMs: 30_000, headMs: 20_000, bodySilenceMs: 10_000 }
 const defaults = {
@@ -89,7 +89,7 @@ const defaults = {
   repeatMs: [100, 30_000] as readonly [number, number],
 }
 
-/** Calls GitLab, within its limits and ours (wire-protocol 5.2). */
+/** Calls GitLab, within its limits and ours (doc/reference/tunnel-protocol.md 5.2). */
 export class GitlabClient implements Service {
   readonly #options: GitlabClientOptions & typeof defaults
   readonly #clock: Clock

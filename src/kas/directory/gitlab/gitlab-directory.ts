@@ -54,7 +54,7 @@ const sendableToken = /^[\x21-\x7e]{1,8192}$/
 /**
  * Who is who as GitLab says, by its internal REST API, with upstream's paths, caches and texts.
  *
- * @see wire-protocol 5.2, 5.3, gitlab-contract 2, 9.1
+ * @see doc/reference/tunnel-protocol.md 5.2, 5.3, doc/reference/gitlab-contract.md 2, 9.1
  */
 export class GitlabDirectory implements Directory, Service {
   /** where agents' repositories lie */
@@ -143,7 +143,9 @@ export class GitlabDirectory implements Directory, Service {
     return await translated(agentErrors, signal, () => this.#agents.get(tokenHash(token), ask, signal))
   }
 
-  /** GitLab shows an agent as connected for 8 minutes after each question (gitlab-contract 0 no. 5). */
+  /**
+   * GitLab shows an agent as connected for 8 minutes after each question (doc/reference/gitlab-contract.md 0 no. 5).
+   */
   watchToken(token: string): () => void {
     return this.#watches.watch(token)
   }
@@ -204,7 +206,8 @@ export class GitlabDirectory implements Directory, Service {
     signal: AbortSignal,
   ): Promise<'taken' | 'agent_gone'> {
     const path = '/internal/kubernetes/agent_configuration'
-    const body = { agent_id: String(agentId), agent_config: configuration } // as proto JSON writes it (captured 2)
+    // as proto JSON writes it (doc/reference/captured.md 2)
+    const body = { agent_id: String(agentId), agent_config: configuration }
     try {
       await this.#client.send({ method: 'POST', path, body, lane: 'reports', repeatable: true }, signal)
       return 'taken'
@@ -251,7 +254,7 @@ async function translated<T>(
   }
 }
 
-/** wire-protocol 2.6: upstream's word, and the reason for agentk's log. */
+/** doc/reference/tunnel-protocol.md 2.6: upstream's word, and the reason for agentk's log. */
 function agentErrors(cause: KasError): KasError {
   const { spec } = cause
   if (spec.code !== 'GITLAB_STATUS' || !isRefusal(cause)) return unavailable(cause)
@@ -272,7 +275,7 @@ function reasonOf(cause: KasError): string {
   return cause.code === 'GITLAB_STATUS' ? `GitLab: ${cause.message}` : cause.message
 }
 
-/** wire-protocol 6.3; the cause is shown to the caller (captured 3). */
+/** doc/reference/tunnel-protocol.md 6.3; the cause is shown to the caller (doc/reference/captured.md 3). */
 function jobErrors(cause: KasError): KasError {
   const by: Readonly<Record<number, 'JOB_TOKEN_UNAUTHORIZED' | 'JOB_TOKEN_FORBIDDEN' | 'JOB_TOKEN_NOT_FOUND'>> = {
     401: 'JOB_TOKEN_UNAUTHORIZED',
@@ -283,7 +286,10 @@ function jobErrors(cause: KasError): KasError {
   return new KasError({ code: code ?? 'JOB_AGENTS_FAILED' }, { cause })
 }
 
-/** wire-protocol 6.3; a cookie that GitLab cannot read (400) is no fault of the server (gitlab-contract 9.1 no. 7). */
+/**
+ * doc/reference/tunnel-protocol.md 6.3; a cookie that GitLab cannot read (400) is no fault of the server
+ * (doc/reference/gitlab-contract.md 9.1 no. 7).
+ */
 function userErrors(cause: KasError): KasError {
   const isUnreadable = cause.spec.code === 'GITLAB_STATUS' && cause.spec.status === 400
   return new KasError({ code: isRefusal(cause) || isUnreadable ? 'USER_UNAUTHORIZED' : 'USER_FAILED' }, { cause })

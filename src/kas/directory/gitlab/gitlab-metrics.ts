@@ -18,7 +18,7 @@ export const noGitlabMetrics: GitlabMetrics = {
 
 const limiterName = 'gitlab_client'
 
-/** Upstream's names of the limiter (wire-protocol 8.1), and ours of the calls. */
+/** Upstream's names of the limiter (doc/reference/tunnel-protocol.md 8.1), and ours of the calls. */
 export function createGitlabMetrics(register: Registry, limit: { refillPerSecond: number }): GitlabMetrics {
   const limiters = createLimiterMetrics(register)
   limiters.limited(limiterName, limit.refillPerSecond)

@@ -2,7 +2,7 @@ import type { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { gitlabAdvice, isElsewhere } from './gitlab-advice.ts'
 
-/** What GitLab says of kas' own JWT, beside a 401 (gitlab-contract 2.1). */
+/** What GitLab says of kas' own JWT, beside a 401 (doc/reference/gitlab-contract.md 2.1). */
 const jwtRefusal = 'KAS JWT authentication invalid'
 const secretMessage =
   'GitLab refuses kas: is gitlab.authentication_secret_file the secret that GitLab has, and are both clocks right?'
@@ -12,7 +12,10 @@ export function refusesKas({ spec }: KasError): boolean {
   return spec.code === 'GITLAB_STATUS' && spec.status === 401 && (spec.told ?? '').includes(jwtRefusal)
 }
 
-/** Whether GitLab said no to what it was asked: the only failures that count as answers (wire-protocol 5.2). */
+/**
+ * Whether GitLab said no to what it was asked: the only failures that count as answers
+ * (doc/reference/tunnel-protocol.md 5.2).
+ */
 export function isRefusal(error: KasError): boolean {
   const { spec } = error
   return spec.code === 'GITLAB_STATUS' && [401, 403, 404].includes(spec.status) && !refusesKas(error)

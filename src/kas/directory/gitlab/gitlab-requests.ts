@@ -27,7 +27,9 @@ export type PassToGitlab = (
 
 const modulesPath = '/internal/kubernetes/modules'
 
-/** Makes agents' requests to GitLab's own modules, of which kas knows nothing (wire-protocol 5.3). */
+/**
+ * Makes agents' requests to GitLab's own modules, of which kas knows nothing (doc/reference/tunnel-protocol.md 5.3).
+ */
 export function moduleRequests({ client, agentHeaders }: ModuleRequestsComponents): PassToGitlab {
   return async ({ method, target, headers, token, contentLength, body }, take, signal) => {
     const length = contentLength === undefined ? [] : ['Content-Length', String(contentLength)]

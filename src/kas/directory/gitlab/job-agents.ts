@@ -30,7 +30,7 @@ const schema = z.object({
   environment: z.object({ slug: text, tier: text }).nullish(),
 })
 
-/** What a CI job may use, and who it is (gitlab-contract 2.4). */
+/** What a CI job may use, and who it is (doc/reference/gitlab-contract.md 2.4). */
 export type JobAgents = z.output<typeof schema>
 
 const texts = z.array(z.string().min(1))
@@ -73,8 +73,8 @@ export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
 }
 
 /**
- * Nothing, `{}` and `agent`: as the agent; what is not known is refused, never taken for that (gitlab-contract 9.1 no.
- * 13).
+ * Nothing, `{}` and `agent`: as the agent; what is not known is refused, never taken for that
+ * (doc/reference/gitlab-contract.md 9.1 no. 13).
  */
 function accessAs(configuration: unknown): JobGrant['accessAs'] {
   const entry = tree(configuration ?? {}, 'configuration')

@@ -10,7 +10,7 @@ const lifeSeconds = 30
 /**
  * Makes the JWT by which GitLab knows kas, a fresh one for each call.
  *
- * @see wire-protocol 5.2, gitlab-contract 9.1 no. 1 and 2
+ * @see doc/reference/tunnel-protocol.md 5.2, doc/reference/gitlab-contract.md 9.1 no. 1 and 2
  */
 export class RequestSigner {
   readonly #key: KeyObject

@@ -1,7 +1,7 @@
 import type { AgentEvents, CounterName, EventName, UniqueCounterName, Usage } from '../usage.ts'
 
 export interface UsageCountersOptions {
-  /** of one counter in one report: GitLab counts each one by one (gitlab-contract 10.3 no. 22) */
+  /** of one counter in one report: GitLab counts each one by one (doc/reference/gitlab-contract.md 10.3 no. 22) */
   readonly maxIncrement?: number
   /** ids of one unique counter, and events of one name, in one report */
   readonly maxListed?: number

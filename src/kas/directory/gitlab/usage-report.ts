@@ -16,7 +16,7 @@ export interface UsageReportComponents {
 export interface UsageReportOptions {
   /** upstream's observability.usage_reporting_period, in ms; 0: GitLab is told nothing */
   readonly periodMs: number
-  /** the longest that the last report may take, in ms (wire-protocol 5.3) */
+  /** the longest that the last report may take, in ms (doc/reference/tunnel-protocol.md 5.3) */
   readonly lastReportMs?: number
 }
 

@@ -14,7 +14,7 @@ const schema = z.object({
   access_as: z.record(z.string(), z.unknown()),
 })
 
-/** What GitLab lets a user do with an agent (gitlab-contract 2.3). */
+/** What GitLab lets a user do with an agent (doc/reference/gitlab-contract.md 2.3). */
 export type UserAccess = z.output<typeof schema>
 
 const holdings = z

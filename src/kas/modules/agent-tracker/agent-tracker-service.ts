@@ -23,8 +23,8 @@ export interface ConnectedAgentsSource {
 }
 
 /**
- * Service AgentTracker under every name that GitLab has called it by (wire-protocol 1.7). Answers are in one order, so
- * that those of two replicas can be compared.
+ * Service AgentTracker under every name that GitLab has called it by (doc/reference/tunnel-protocol.md 1.7). Answers
+ * are in one order, so that those of two replicas can be compared.
  */
 export function agentTrackerService({
   connectedAgents: source,

@@ -26,7 +26,7 @@ type AgentHandler = (agent: Agent, stream: UnaryStream) => Promise<void>
 /**
  * Handlers of AgentRegistrar by method: pods tell that they are there, every five minutes, and that they go.
  *
- * @see wire-protocol 1.6
+ * @see doc/reference/tunnel-protocol.md 1.6
  */
 export function agentTrackerHandlers({
   connectedAgents,

@@ -5,7 +5,10 @@ import type { AgentEvents } from '../../directory/usage.ts'
 /** Of a text that the pod chose; versions have a third of it. */
 const maxTextLength = 64
 
-/** What GitLab hears of a pod that registers (wire-protocol 8.2). Telemetry of the chart has no known field (1.19). */
+/**
+ * What GitLab hears of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
+ * field (doc/reference/tunnel-protocol.md 1.19).
+ */
 export function registerEvent(agent: Agent, meta: AgentMeta): AgentEvents['register_agent_at_kas'] {
   const { gitVersion = '', platform = '' } = meta.kubernetesVersion ?? {}
   return {

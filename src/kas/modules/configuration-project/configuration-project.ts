@@ -12,7 +12,7 @@ import type { AgentConfigFiles } from './agent-config-files.ts'
 /** Rails waits 10 s at the most for a page that shows it. ms */
 const timeoutMs = 10_000
 
-/** Service ConfigurationProject: which agents a project has files of (wire-protocol 1.12). */
+/** Service ConfigurationProject: which agents a project has files of (doc/reference/tunnel-protocol.md 1.12). */
 export function configurationProjectService(configFiles: AgentConfigFiles): ReadonlyMap<string, UnaryMethod> {
   return unaryService(ConfigurationProject, {
     listAgentConfigFiles: async (request) => {

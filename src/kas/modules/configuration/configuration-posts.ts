@@ -23,15 +23,15 @@ export interface ConfigurationPostsOptions {
 }
 
 const defaultRetryMs = [10_000, 300_000] as const
-/** So many failures in a row pass it on to the next replica (design 7). */
+/** So many failures in a row pass it on to the next replica. */
 const failuresUntilPassedOn = 3
 /** What was read longer ago, from the look at the branch to the end of the post, is compared with it again. ms */
 const recentMs = 5000
 
 /**
  * Tells GitLab the configuration of each agent that is connected here, after each change, if this replica leads for it
- * (design 7, gitlab-contract 9.1 no. 9): nothing after a read that failed, and in the end the newest, whoever else
- * posts.
+ * (doc/reference/gitlab-contract.md 9.1 no. 9): nothing after a read that failed, and in the end the newest, whoever
+ * else posts.
  */
 export class ConfigurationPosts implements Service {
   readonly #components: ConfigurationPostsComponents

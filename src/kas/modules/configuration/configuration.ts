@@ -36,7 +36,7 @@ const defaultPingIntervalMs = 5000
 /**
  * Sends an agent its configuration, now and after each commit on the default branch, until the connection retires.
  *
- * @see wire-protocol 2.9
+ * @see doc/reference/tunnel-protocol.md 2.9
  */
 export function configurationHandler<Stream extends AgentStream>(
   components: ConfigurationComponents<Stream>,

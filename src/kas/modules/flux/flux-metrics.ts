@@ -10,7 +10,7 @@ export interface FluxMetrics {
 
 export const noFluxMetrics: FluxMetrics = { notified: () => undefined, dropped: () => undefined }
 
-/** Upstream's names (wire-protocol 8.1). */
+/** Upstream's names (doc/reference/tunnel-protocol.md 8.1). */
 export function createFluxMetrics(register: Registry): FluxMetrics {
   const registers = [register]
   const notified = new Counter({

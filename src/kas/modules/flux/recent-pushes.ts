@@ -36,7 +36,7 @@ export interface RecentPushesComponents {
 }
 
 export interface RecentPushesOptions {
-  /** the longest that an agent stays away after an error (wire-protocol 2.5), in ms */
+  /** the longest that an agent stays away after an error (doc/reference/tunnel-protocol.md 2.5), in ms */
   readonly rememberMs: number
   /** of which the newest push is remembered; the oldest pushes make room */
   readonly maxProjects: number

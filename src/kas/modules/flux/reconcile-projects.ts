@@ -44,7 +44,7 @@ const unsureMs = 5000
  * Tells an agent of each push to the projects that it names, those while it was reconnecting too, until the connection
  * retires.
  *
- * @see wire-protocol 1.9
+ * @see doc/reference/tunnel-protocol.md 1.9
  */
 export function reconcileProjectsHandler<Stream extends AgentStream>(
   components: ReconcileProjectsComponents<Stream>,

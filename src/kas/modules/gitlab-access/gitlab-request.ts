@@ -48,7 +48,7 @@ const notServed = new Set(['CONNECT', 'TRACE'])
 
 /**
  * @throws KasError INVALID_MESSAGE: an upgrade, a path that would leave its module, or what HTTP forbids
- * @see wire-protocol 1.8, 5.3
+ * @see doc/reference/tunnel-protocol.md 1.8, 5.3
  */
 export function moduleRequestHead(header: ModuleRequestHeader): ModuleRequestHead {
   const { method } = header

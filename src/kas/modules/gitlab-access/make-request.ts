@@ -67,7 +67,7 @@ const defaultMaxSilenceMs = 60_000
 /**
  * Serves GitlabAccess.MakeRequest: an agent's HTTP request to a module of GitLab's, whose answer it gets as it comes.
  *
- * @see wire-protocol 1.3, 1.8, 5.3
+ * @see doc/reference/tunnel-protocol.md 1.3, 1.8, 5.3
  */
 export function makeRequestHandler(
   components: MakeRequestComponents,

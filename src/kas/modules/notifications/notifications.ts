@@ -32,7 +32,7 @@ export interface NotificationsComponents {
 /** GitLab waits 5 s, and tells of every push of every project: the rest hear of it by their polls. ms */
 const maxPublishMs = 1000
 
-/** Service Notifications (wire-protocol 1.11). */
+/** Service Notifications (doc/reference/tunnel-protocol.md 1.11). */
 export function notificationsService({ pushEvents, clock }: NotificationsComponents): ReadonlyMap<string, UnaryMethod> {
   return unaryService(Notifications, {
     gitPushEvent: async (request) => {

@@ -6,7 +6,7 @@ import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
  * Service ServerInfo. GitLab offers the version as image tag of agentk, so it is one of GitLab's, not ours.
  *
  * @param advertisedVersion - such as `v18.5.0`; a release of GitLab has its version as ref too
- * @see wire-protocol 1.13, gitlab-contract 1.2
+ * @see doc/reference/tunnel-protocol.md 1.13, doc/reference/gitlab-contract.md 1.2
  */
 export function serverInfoService(advertisedVersion: string): ReadonlyMap<string, UnaryMethod> {
   const currentServerInfo = { version: advertisedVersion, gitRef: advertisedVersion }

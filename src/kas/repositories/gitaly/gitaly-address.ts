@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { KasError } from '../../../lib/errors.ts'
 import { formatHostPort, type HostPort, parseHostPort } from '../../../lib/host-port.ts'
 
-/** Where a Gitaly or a Praefect listens (wire-protocol 1.20). */
+/** Where a Gitaly or a Praefect listens (doc/reference/tunnel-protocol.md 1.20). */
 export type GitalyAddress =
   | { readonly kind: 'unix'; readonly path: string }
   | ({ readonly kind: 'tcp' | 'tls' } & HostPort)

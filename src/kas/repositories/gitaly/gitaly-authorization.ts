@@ -8,7 +8,7 @@ const featureValue = /^[\x20-\x7e]{0,1000}$/
 
 /**
  * The metadata of a call: token authentication v2 when there is a token, and features as they are, but for those that
- * metadata cannot carry (wire-protocol 1.20).
+ * metadata cannot carry (doc/reference/tunnel-protocol.md 1.20).
  *
  * @param nowMs - milliseconds since 1970: a Gitaly refuses what is older than a while
  */

@@ -22,7 +22,7 @@ export const noGitalyMetrics: GitalyMetrics = {
   answered: () => undefined,
 }
 
-/** Upstream's names of the limiters (wire-protocol 8.1), and ours of the calls. */
+/** Upstream's names of the limiters (doc/reference/tunnel-protocol.md 8.1), and ours of the calls. */
 export function createGitalyMetrics(register: Registry): GitalyMetrics {
   const limiters = createLimiterMetrics(register)
   const duration = new Histogram({

@@ -35,12 +35,12 @@ export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
 }
 
 const defaults = {
-  minBackoffMs: 10_000, // wire-protocol 2.9
-  maxBackoffMs: 60_000, // wire-protocol 2.9
+  minBackoffMs: 10_000, // doc/reference/tunnel-protocol.md 2.9
+  maxBackoffMs: 60_000, // doc/reference/tunnel-protocol.md 2.9
   maxRepositories: 10_000,
 }
 
-/** Repositories read from Gitaly where GitLab says that they lie (wire-protocol 1.20, 2.9). */
+/** Repositories read from Gitaly where GitLab says that they lie (doc/reference/tunnel-protocol.md 1.20, 2.9). */
 export function gitalyRepositories(
   components: GitalyRepositoriesComponents,
   givenOptions: GitalyRepositoriesOptions,

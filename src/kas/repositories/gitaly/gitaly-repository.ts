@@ -55,7 +55,7 @@ const symbolicLink = 0o120000
 /** Gitaly's words are shown so far. */
 const maxToldChars = 200
 
-/** One repository, as Gitaly has it (wire-protocol 1.20). */
+/** One repository, as Gitaly has it (doc/reference/tunnel-protocol.md 1.20). */
 export class GitalyRepository {
   readonly #coordinates: GitalyCoordinates
   readonly #repository: Repository

@@ -98,7 +98,7 @@ const sessionLimits = {
 /** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
 const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 4000 }
 
-/** Server `agents` (8150): agents dial in, and keep their tunnels here (wire-protocol 2). */
+/** Server `agents` (8150): agents dial in, and keep their tunnels here (doc/reference/tunnel-protocol.md 2). */
 export class AgentsServer implements Service {
   readonly #components: AgentsServerComponents
   readonly #options: AgentsServerOptions

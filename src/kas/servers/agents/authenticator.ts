@@ -17,7 +17,7 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
   retryMs: [20, 100],
 }
 
-/** Who makes a call on 8150: by the token in its metadata (wire-protocol 2.3 and 2.6). */
+/** Who makes a call on 8150: by the token in its metadata (doc/reference/tunnel-protocol.md 2.3 and 2.6). */
 export class Authenticator {
   readonly #directory: Directory
   readonly #options: AuthenticatorOptions

@@ -16,7 +16,8 @@ const toldShare = 1 / 50
 
 /**
  * Tells the other replicas how often busy tokens began calls here, so that the limit of a token holds over all of them
- * (wire-protocol 4.1 no. 5): approximately, and each replica by itself where the others cannot be reached.
+ * (doc/reference/tunnel-protocol.md 4.1 no. 5): approximately, and each replica by itself where the others cannot be
+ * reached.
  */
 export class CallCountReports implements Service {
   readonly #components: CallCountReportsComponents

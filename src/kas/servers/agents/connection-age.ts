@@ -7,7 +7,7 @@ export interface ConnectionAgeOptions {
   readonly random?: () => number
 }
 
-/** Shares of the age (wire-protocol 2.4). */
+/** Shares of the age (doc/reference/tunnel-protocol.md 2.4). */
 const goAwayShare = 0.2
 const goAwayJitter = 0.1
 const retireShare = 0.3

@@ -21,9 +21,9 @@ export interface DepartureOptions {
 }
 
 /**
- * Sends the agents of a replica that leaves to the others, while it still carries calls (design 8): GOAWAY and the end
- * of one idle tunnel, which the agent opens again elsewhere, then the end of all idle streams. Running calls go on.
- * While no other replica serves, all stay.
+ * Sends the agents of a replica that leaves to the others, while it still carries calls
+ * (doc/operations.md "How a replica leaves"): GOAWAY and the end of one idle tunnel, which the agent opens again
+ * elsewhere, then the end of all idle streams. Running calls go on. While no other replica serves, all stay.
  */
 export class Departure {
   readonly #components: DepartureComponents

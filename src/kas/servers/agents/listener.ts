@@ -17,8 +17,8 @@ import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../.
 import type { RefusalReason } from './refusals.ts'
 
 /**
- * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: told apart by the first bytes after TLS, replayed
- * to whom they are for (wire-protocol 2.2).
+ * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: told apart by the first bytes after TLS, replayed to
+ * whom they are for (doc/reference/tunnel-protocol.md 2.2).
  */
 
 export interface ListenerOptions {
@@ -202,7 +202,7 @@ interface Refusal {
   readonly text: string
 }
 
-/** As the WebSocket library of stock kas refuses (captured 1). */
+/** As the WebSocket library of stock kas refuses (doc/reference/captured.md 1). */
 function refusalOf({ method, headers }: IncomingMessage): Refusal | undefined {
   if (method !== 'GET') return { status: 405, text: 'handshake request method is not GET' }
   if (headers.upgrade?.toLowerCase() !== 'websocket') return { status: 426, text: 'Upgrade is not websocket' }

@@ -26,7 +26,10 @@ const accelHeader = 'gitlab-kas-accel'
 /** What a front may have as the name of a location. */
 const locationName = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
-/** Which requests a front is told to take to the holder, whose bytes then do not pass this replica (design 7). */
+/**
+ * Which requests a front is told to take to the holder, whose bytes then do not pass this replica
+ * (doc/kubernetes-proxy.md "Behind a front").
+ */
 export class FrontRedirect {
   readonly #components: FrontRedirectComponents
   readonly #name: string

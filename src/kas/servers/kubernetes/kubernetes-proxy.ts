@@ -69,7 +69,7 @@ interface OwnRequest {
   readonly impersonation: Impersonation | undefined
 }
 
-/** Carries one request at a time to its agent and the answer back (wire-protocol 6). */
+/** Carries one request at a time to its agent and the answer back (doc/reference/tunnel-protocol.md 6). */
 export class KubernetesProxy {
   readonly #components: KubernetesProxyComponents
   readonly #options: KubernetesProxyOptions
@@ -113,7 +113,7 @@ export class KubernetesProxy {
     span?.end(exchange, outcome, progress.failure)
   }
 
-  /** The order of checks of wire-protocol 6.1. */
+  /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */
   async #serve(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
     const { request } = exchange
     const head = readRequestHead(request, exchange.upgrade !== undefined)

@@ -81,7 +81,10 @@ const lingerMs = 1000
  */
 type State = 'serving' | 'leaving' | 'draining' | 'cut'
 
-/** The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here (wire-protocol 6). */
+/**
+ * The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here
+ * (doc/reference/tunnel-protocol.md 6).
+ */
 export class KubernetesServer implements Service {
   readonly #components: KubernetesServerComponents
   readonly #options: KubernetesServerOptions

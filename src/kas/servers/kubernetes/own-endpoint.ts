@@ -1,16 +1,17 @@
 import { KasError } from '../../../lib/errors.ts'
 import type { Target } from './request/target.ts'
 
-/** What kas answers by itself: a token for a WebSocket, and watches over one (wire-protocol 6.8). */
+/** What kas answers by itself: a token for a WebSocket, and watches over one (doc/reference/tunnel-protocol.md 6.8). */
 export type OwnEndpoint = 'token' | 'watch'
 
 /**
  * Undefined: the request is for the cluster.
  *
  * `graph` is not served: neither name nor messages of the call to agentk are known, and clients do without it when they
- * get 404 (gitlab-contract 9.4 no. 38).
+ * get 404 (doc/reference/gitlab-contract.md 9.4 no. 38).
  *
- * @param isOn - there is a secret for tokens; without it both are not found (gitlab-contract 9.3 no. 25)
+ * @param isOn - there is a secret for tokens; without it both are not found
+ * (doc/reference/gitlab-contract.md 9.3 no. 25)
  * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
  */
 export function ownEndpoint(

@@ -10,7 +10,7 @@ import { type ResponseHead, type ResponseRules, readResponseHead } from './respo
 
 const newline = 10
 
-/** Passes a cluster's answer on to the caller (wire-protocol 6.4 and 6.5). */
+/** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
 export class Relay {
   readonly #rules: ResponseRules
 

@@ -21,7 +21,7 @@ const requestTimeoutMs = 5000
 /** Nobody else than this user may ask. */
 const privateUmask = 0o177
 
-/** What `kas status` and `kas route` ask: HTTP on a Unix socket, with JSON inside (design 12). */
+/** What `kas status` and `kas route` ask: HTTP on a Unix socket, with JSON inside (doc/operations.md). */
 export class OpsSocket implements Service {
   readonly #components: OpsSocketComponents
   readonly #options: OpsSocketOptions

@@ -47,7 +47,7 @@ export interface RouteComponents {
   }
 }
 
-/** Which way a call of the method would go if it came in here now (design 4, "Routing"). */
+/** Which way a call of the method would go if it came in here now (doc/routing.md). */
 export function routeReport(components: RouteComponents, agentId: AgentId, method: string): RouteReport {
   const { name, tunnels, cluster } = components
   const { idle, waiting, living } = tunnels.look(agentId, method)

@@ -4,7 +4,7 @@ import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
 import type { RailsCall } from './rails-call.ts'
 
-/** Names the agent of a call, as a decimal (wire-protocol 4.2). */
+/** Names the agent of a call, as a decimal (doc/reference/tunnel-protocol.md 4.2). */
 const agentIdKey = 'kas-hop-routing-agent-id'
 const maxAgentId = 2n ** 63n - 1n
 
@@ -19,7 +19,10 @@ const hopKeys = new Set(['kas-agent-id', 'kas-wait', 'kas-eager', 'kas-tunnel', 
 /** `authorization` is GitLab's JWT, which is for kas alone. */
 const notForAgents = new Set(['authorization', 'user-agent'])
 
-/** Hands calls for the services of agents on, as bytes: any method, unary or streaming (wire-protocol 3 and 4.2). */
+/**
+ * Hands calls for the services of agents on, as bytes: any method, unary or streaming
+ * (doc/reference/tunnel-protocol.md 3 and 4.2).
+ */
 export class AgentCalls {
   readonly #forward: Forward
 

@@ -13,7 +13,7 @@ const maxTokenCharacters = 8192
  * Whether a call comes from GitLab: by the JWT in its metadata, signed with the secret that both share. Who issued it
  * is not asked: that is GitLab's host name.
  *
- * @see wire-protocol 5.1
+ * @see doc/reference/tunnel-protocol.md 5.1
  */
 export class JwtVerifier {
   readonly #key: KeyObject

@@ -49,12 +49,12 @@ export interface RailsServerOptions {
   readonly newcomers?: Partial<NewcomersOptions>
 }
 
-/** Shares of the age: GOAWAY, give or take a tenth, then time for what runs (wire-protocol 2.4). */
+/** Shares of the age: GOAWAY, give or take a tenth, then time for what runs (doc/reference/tunnel-protocol.md 2.4). */
 const goAwayShare = 0.2
 const graceShare = 0.65
 /** The longest that a timer takes, less the tenth that grpc-js may add. ms */
 const maxTimerMs = Math.floor((2 ** 31 - 2) / 1.1)
-/** ms (wire-protocol 2.4) */
+/** ms (doc/reference/tunnel-protocol.md 2.4) */
 const keepAliveMs = 50_000
 const keepAliveTimeoutMs = 20_000
 const handshakeTimeoutMs = 10_000
@@ -66,7 +66,8 @@ const strangerSentence =
 const maxConnections = 10_000
 
 /**
- * Server `rails` (8153): GitLab asks and tells, and calls services of agents (wire-protocol 5.1, gitlab-contract 1).
+ * Server `rails` (8153): GitLab asks and tells, and calls services of agents (doc/reference/tunnel-protocol.md 5.1,
+ * doc/reference/gitlab-contract.md 1).
  */
 export class RailsServer implements Service {
   readonly #components: RailsServerComponents

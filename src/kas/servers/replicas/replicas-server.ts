@@ -60,7 +60,9 @@ export const strangerBounds: NewcomersOptions = {
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
 
-/** 8155: other replicas hand calls over, and call this one itself (design 4 and 6). */
+/**
+ * 8155: other replicas hand calls over, and call this one itself (doc/routing.md "Another replica holds the agent").
+ */
 export class ReplicasServer implements Service {
   readonly #components: ReplicasServerComponents
   readonly #options: ReplicasServerOptions

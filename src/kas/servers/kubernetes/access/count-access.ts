@@ -10,7 +10,7 @@ export interface Access {
   readonly projectId: bigint
 }
 
-/** Counts it as GitLab wants it: wire-protocol 8.2, gitlab-contract 2.5. */
+/** Counts it as GitLab wants it: doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md 2.5. */
 export function countAccess(usage: Usage, { via, agentId, userId, projectId }: Access): void {
   usage.count('k8s_api_proxy_request')
   usage.count(`k8s_api_proxy_requests_via_${via}_access`)

@@ -10,7 +10,7 @@ export type Credentials =
   /** the first of `candidates` that is accepted is the caller's */
   | { readonly kind: 'user'; readonly agentId: AgentId; readonly candidates: readonly UserCredential[] }
 
-/** Browsers may send several cookies of one name (gitlab-contract 9.4 no. 35). */
+/** Browsers may send several cookies of one name (doc/reference/gitlab-contract.md 9.4 no. 35). */
 const maxSessionCookies = 3
 
 /** of that name, those that cannot be read among them */
@@ -26,8 +26,8 @@ type Source = Pick<RequestHead, 'authorization' | 'cookies' | 'agentIds' | 'csrf
 type Query = Pick<Target, 'agentIds' | 'csrfTokens'>
 
 /**
- * Reads the credentials of a request (wire-protocol 6.2). An Authorization header that is not ours is a failure, also
- * beside a good cookie.
+ * Reads the credentials of a request (doc/reference/tunnel-protocol.md 6.2). An Authorization header that is not ours
+ * is a failure, also beside a good cookie.
  *
  * @throws KasError CREDENTIALS_INVALID, in upstream's words
  */

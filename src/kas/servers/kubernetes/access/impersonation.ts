@@ -3,8 +3,8 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation, JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
 
 /**
- * As whom a call acts in the cluster (wire-protocol 6.3): names, order and keys are what RBAC rules of users match.
- * Undefined: as the agent's own service account.
+ * As whom a call acts in the cluster (doc/reference/tunnel-protocol.md 6.3): names, order and keys are what RBAC rules
+ * of users match. Undefined: as the agent's own service account.
  */
 
 const extraPrefix = 'agent.gitlab.com/'

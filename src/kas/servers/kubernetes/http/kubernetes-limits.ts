@@ -34,7 +34,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   newcomers: { ...defaultNewcomers, maxSilentPerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
-  maxWatches: 100, // a page of GitLab has 3 to 8 (gitlab-contract 3.5)
+  maxWatches: 100, // a page of GitLab has 3 to 8 (doc/reference/gitlab-contract.md 3.5)
   maxWatchMessageBytes: 64 * 1024,
   maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, in JSON somewhat more
   maxWatchAgentBytes: 32 * 1024 * 1024,

@@ -2,7 +2,7 @@ import { KnownMessages } from '../../../../call/known-messages.ts'
 import { encodeHttpRequest } from '../../../../proto/http/http-over-grpc.ts'
 import type { ByteSource } from './byte-source.ts'
 
-/** A request as the messages of its call (wire-protocol 1.3), made as they are asked for. */
+/** A request as the messages of its call (doc/reference/tunnel-protocol.md 1.3), made as they are asked for. */
 
 /** Without a body, which most are. */
 export function bodilessMessages(header: Uint8Array): KnownMessages {

@@ -3,7 +3,7 @@ import type { KasError } from '../../../../lib/errors.ts'
 import { ByteSource } from './byte-source.ts'
 
 export interface UpgradedSocketOptions {
-  /** a client that takes nothing for so long is cut, in ms (wire-protocol 6.5) */
+  /** a client that takes nothing for so long is cut, in ms (doc/reference/tunnel-protocol.md 6.5) */
   readonly writeTimeoutMs: number
   /** the client has closed its side before it was answered */
   readonly onEarlyEnd: () => void

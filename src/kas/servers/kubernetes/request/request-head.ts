@@ -3,13 +3,16 @@ import { KasError } from '../../../../lib/errors.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
 import { canonicalHeaderName, type Headers } from '../../../../proto/http/http-over-grpc.ts'
 
-/** The head of a request, split into what is for kas and what goes to the cluster (wire-protocol 6.4). */
+/**
+ * The head of a request, split into what is for kas and what goes to the cluster
+ * (doc/reference/tunnel-protocol.md 6.4).
+ */
 export interface RequestHead {
   readonly authorization: string[]
   readonly cookies: string[]
   readonly agentIds: string[]
   readonly csrfTokens: string[]
-  /** tokens that browsers pass with a WebSocket (wire-protocol 6.8) */
+  /** tokens that browsers pass with a WebSocket (doc/reference/tunnel-protocol.md 6.8) */
   readonly webSocketTokens: string[]
   readonly origins: string[]
   readonly accept: string[]
@@ -26,7 +29,7 @@ export interface RequestHead {
 /** Header lines of one request: node bounds their bytes, this their number. */
 export const maxHeaderLines = 500
 
-/** How browsers pass a token with a WebSocket (gitlab-contract 9.4 no. 41). */
+/** How browsers pass a token with a WebSocket (doc/reference/gitlab-contract.md 9.4 no. 41). */
 const tokenProtocol = 'websocket-token.kas.gitlab.com.'
 
 type Take = (head: Reading, value: string) => void

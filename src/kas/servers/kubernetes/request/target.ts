@@ -1,6 +1,9 @@
 import { KasError } from '../../../../lib/errors.ts'
 
-/** What a request line asks for, in the form in which it goes to the agent (wire-protocol 1.3 and 6.4). */
+/**
+ * What a request line asks for, in the form in which it goes to the agent (doc/reference/tunnel-protocol.md 1.3 and
+ * 6.4).
+ */
 export interface Target {
   /** decoded, without the prefix, begins with `/` */
   readonly path: string

@@ -1,4 +1,6 @@
-/** Which web pages may call (wire-protocol 6.1, gitlab-contract 3.4 and 9.4 no. 34). */
+/**
+ * Which web pages may call (doc/reference/tunnel-protocol.md 6.1, doc/reference/gitlab-contract.md 3.4 and 9.4 no. 34).
+ */
 
 const allMethods = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH'
 const preflightMaxAgeSeconds = '86400'

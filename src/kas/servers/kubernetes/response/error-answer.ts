@@ -3,7 +3,10 @@ import { type Delivery, KasError } from '../../../../lib/errors.ts'
 import { goCodeName } from '../../../../lib/go-code-name.ts'
 import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
 
-/** An answer that kas makes itself, because the call failed before a status line was sent (wire-protocol 6.6). */
+/**
+ * An answer that kas makes itself, because the call failed before a status line was sent
+ * (doc/reference/tunnel-protocol.md 6.6).
+ */
 export interface ErrorAnswer {
   readonly code: number
   /** name, value, name, value */

@@ -4,7 +4,8 @@ import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 /**
  * Headers of a cluster's answer that pass when `response_header_allowlist` is on: those of HTTP that say something of
  * the body, and Kubernetes' own. What is missing could act on GitLab's pages when they share its host, `Set-Cookie`
- * above all. Upstream has such a list since 18.3; which names it has is not known (wire-protocol 6.4).
+ * above all. Upstream has such a list since 18.3; which names it has is not known
+ * (doc/reference/tunnel-protocol.md 6.4).
  */
 const wellKnown: readonly string[] = [
   'Accept-Patch',

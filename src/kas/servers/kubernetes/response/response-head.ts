@@ -3,7 +3,7 @@ import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-b
 import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../../proto/http/http-over-grpc.ts'
 import { originHeaders } from './cors.ts'
 
-/** A cluster's answer as the caller gets it (wire-protocol 6.4). */
+/** A cluster's answer as the caller gets it (doc/reference/tunnel-protocol.md 6.4). */
 export interface ResponseHead {
   /** undefined: the usual one */
   readonly statusText: string | undefined

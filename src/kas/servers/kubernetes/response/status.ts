@@ -1,7 +1,9 @@
 import Negotiator from 'negotiator'
 import { BackwardWriter } from '../../../../proto/wire/wire.ts'
 
-/** Kubernetes' `Status` of a failure: what kubectl and the UI of GitLab can read (wire-protocol 6.6). */
+/**
+ * Kubernetes' `Status` of a failure: what kubectl and the UI of GitLab can read (doc/reference/tunnel-protocol.md 6.6).
+ */
 export interface Status {
   readonly message: string
   /** HTTP */

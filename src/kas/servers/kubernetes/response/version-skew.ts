@@ -1,6 +1,6 @@
 /**
  * Whether an agent fits to this kas: GitLab supports its own minor version of agents, the one before and the one after.
- * What is said is for people: kubectl prints it (wire-protocol 6.4 `Warning`).
+ * What is said is for people: kubectl prints it (doc/reference/tunnel-protocol.md 6.4 `Warning`).
  */
 
 /** The last minor of a major version of GitLab is 11. */

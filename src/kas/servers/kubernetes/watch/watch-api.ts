@@ -37,13 +37,16 @@ export interface WatchApiOptions {
   readonly limits: KubernetesLimits
 }
 
-/** wire-protocol 6.8 */
+/** doc/reference/tunnel-protocol.md 6.8 */
 export const watchProtocol = 'gitlab-agent-watch-api'
 
 /** Of a message that is not whole, ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. */
 const maxMessageParts = 1024
 
-/** The WebSocket of GitLab's pages, over which they watch several resources at once (wire-protocol 6.8). */
+/**
+ * The WebSocket of GitLab's pages, over which they watch several resources at once
+ * (doc/reference/tunnel-protocol.md 6.8).
+ */
 export class WatchApi {
   readonly #components: WatchApiComponents
   readonly #options: WatchApiOptions

@@ -35,7 +35,9 @@ const goingAway = 1001
 const unsupportedData = 1003
 const policyViolation = 1008
 
-/** Several watches over one WebSocket, each under the id that the client gave it (wire-protocol 6.8). */
+/**
+ * Several watches over one WebSocket, each under the id that the client gave it (doc/reference/tunnel-protocol.md 6.8).
+ */
 export class WatchConversation {
   readonly #components: WatchConversationComponents
   readonly #limits: KubernetesLimits

@@ -1,6 +1,6 @@
 import { KasError } from '../../../../lib/errors.ts'
 
-/** Messages of the watch API, JSON in text frames (wire-protocol 6.8). */
+/** Messages of the watch API, JSON in text frames (doc/reference/tunnel-protocol.md 6.8). */
 
 /** Which request to the API server a watch is. */
 export interface WatchRequest {

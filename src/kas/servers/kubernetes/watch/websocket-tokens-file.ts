@@ -4,8 +4,8 @@ import { readWebsocketTokenSecret } from '../../../config/secret-file.ts'
 import { WebSocketTokens } from './websocket-tokens.ts'
 
 /**
- * Tokens by the secret that all replicas have; none without the file, and kas still starts (gitlab-contract 9.3
- * no. 25).
+ * Tokens by the secret that all replicas have; none without the file, and kas still starts
+ * (doc/reference/gitlab-contract.md 9.3 no. 25).
  *
  * @param file - `agent.kubernetes_api.websocket_token_secret_file`
  * @throws KasError SETTINGS_INVALID

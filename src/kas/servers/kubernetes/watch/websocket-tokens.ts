@@ -19,8 +19,8 @@ type Sealed = { [C in Credentials as C['kind']]: Omit<C, 'agentId'> & { agentId:
 
 /**
  * A browser cannot set headers when it opens a WebSocket: it shows a token instead, which it got for its credentials
- * (wire-protocol 6.8). The token holds them, sealed, so any replica can ask the directory again with what it was shown
- * and nothing has to be stored (doc/decisions/0012).
+ * (doc/reference/tunnel-protocol.md 6.8). The token holds them, sealed, so any replica can ask the directory again with
+ * what it was shown and nothing has to be stored (doc/decisions/0012).
  */
 export class WebSocketTokens {
   readonly #key: Uint8Array

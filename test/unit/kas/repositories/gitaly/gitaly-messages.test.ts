@@ -12,7 +12,10 @@ import {
   TreeEntryResponseSchema,
 } from '../../../../../src/proto/gen/gitaly_pb.ts'
 
-/** Gitaly's numbers as wire-protocol 1.20 gives them: the double has its messages from the same file as kas. */
+/**
+ * Gitaly's numbers as doc/reference/tunnel-protocol.md 1.20 gives them: the double has its messages from the same file
+ * as kas.
+ */
 
 const hex = (text: string) => Buffer.from(text.replaceAll(' ', ''), 'hex')
 const bytes = (text: string) => Buffer.from(text)

@@ -22,7 +22,7 @@ t.test('tokens', async (t) => {
   })
 })
 
-// captured.md 3 and upstream's own tests
+// doc/reference/captured.md 3 and upstream's own tests
 const refusals: [string, string][] = [
   ['Token asdf', 'Authorization header: expecting Bearer token'],
   ['bearer ci:1:a', 'Authorization header: expecting Bearer token'],
