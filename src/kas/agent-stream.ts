@@ -1,6 +1,6 @@
 import type { Metadata } from '../call/call.ts'
 import { KasError } from '../lib/errors.ts'
-import type { Agent } from './directory/directory.ts'
+import type { Agent } from './agent.ts'
 
 /** What a module needs of an agent's call that stays open; a ServerStream has it. */
 export interface AgentStream {

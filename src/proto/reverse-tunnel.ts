@@ -6,7 +6,7 @@ import { type AgentMetadata, type AgentStatus, readAgentMetadata, readAgentStatu
 import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
 import { type AgentDescriptor, AgentDescriptorSchema } from './gen/info_pb.ts'
 import type { OrderTable } from './wire/message-order.ts'
-import { readEntry, writeByteValue, writeEntry } from './wire/values.ts'
+import { readEntry, readPayload, writeByteValue, writeEntry } from './wire/values.ts'
 import { BackwardWriter, payloadHead, Reader } from './wire/wire.ts'
 
 /** The messages of ReverseTunnel.Connect (doc/reference/tunnel-protocol.md 1.2), by hand where each call passes. */
@@ -167,15 +167,6 @@ function readRequestInfo(bytes: Uint8Array): ConnectResponse {
   const reader = new Reader(bytes)
   while (reader.next()) if (reader.field === 1) methodName = reader.utf8
   return { kind: 'requestInfo', methodName, meta: readMeta(new Reader(bytes), 2) }
-}
-
-const empty = new Uint8Array(0)
-
-/** Field 1, or nothing: an empty payload is not on the wire. */
-export function readPayload(reader: Reader): Uint8Array {
-  let payload: Uint8Array = empty
-  while (reader.next()) if (reader.field === 1) payload = reader.bytes
-  return payload
 }
 
 /** Field 1, which must be there. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { abortable } from '../../lib/signals.ts'
-import type { Agent } from '../directory/directory.ts'
+import type { Agent } from '../agent.ts'
 
 export interface Turn {
   /** what was read before may be old */

@@ -1,4 +1,4 @@
-import type { Agent } from '../directory/directory.ts'
+import type { Agent } from '../agent.ts'
 import type { Project } from '../directory/directory-contents.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { UsageError } from './usage-error.ts'

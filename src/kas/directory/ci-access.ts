@@ -1,5 +1,5 @@
+import type { Agent } from '../agent.ts'
 import type { AgentConfigurationFile, CiAccessAs, CiAccessEntry } from '../agent-config/agent-config-file.ts'
-import type { Agent } from './directory.ts'
 import type { Job } from './directory-contents.ts'
 import { matchesWildcard } from './wildcard.ts'
 

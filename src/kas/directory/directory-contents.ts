@@ -1,8 +1,8 @@
 import type { AgentId } from '../../call/call.ts'
 import { type ConfigWarning, parseConfig } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
+import type { Agent } from '../agent.ts'
 import type { RepositoryAddress } from '../repositories/repository-url.ts'
-import type { Agent } from './directory.ts'
 import { type DirectoryTree, directorySchema } from './directory-schema.ts'
 import { higherRole, type RoleName } from './roles.ts'
 

@@ -1,18 +1,6 @@
 import type { AgentId } from '../../call/call.ts'
-
-/** An agent as its token tells (doc/reference/gitlab-contract.md 2.2 no. 1). */
-export interface Agent {
-  readonly id: AgentId
-  readonly name: string
-  readonly project: { readonly id: bigint /** full path */; readonly path: string }
-}
-
-export interface Impersonation {
-  readonly username: string
-  readonly groups: readonly string[]
-  readonly uid: string
-  readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
-}
+import type { Impersonation } from '../../proto/http/http-over-grpc.ts'
+import type { Agent } from '../agent.ts'
 
 /**
  * A CI job may use the agent, and as whom (doc/reference/tunnel-protocol.md 6.3, doc/reference/gitlab-contract.md 2.4).

@@ -1,4 +1,4 @@
-import type { Agent } from '../directory/directory.ts'
+import type { Agent } from '../agent.ts'
 
 /** A commit id, 40 or 64 hex digits. */
 export type CommitId = string & { readonly brand: 'CommitId' }

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
-import type { Agent } from '../directory/directory.ts'
+import type { Agent } from '../agent.ts'
 import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'
 import type { CommitId, Repositories } from './repositories.ts'

@@ -1,7 +1,7 @@
 import type { AgentId, Metadata } from '../../call/call.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
-import type { Agent } from '../directory/directory.ts'
+import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import { type AgentPod, readAgentPod, reusesTunnels } from './agent-pod.ts'
 import { type Descriptions, maxFirstMessageBytes } from './descriptions.ts'

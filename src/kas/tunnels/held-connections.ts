@@ -1,7 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { ConnectionEntry } from '../../membership/membership.ts'
-import type { Agent } from '../directory/directory.ts'
+import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import type { AgentPod } from './agent-pod.ts'
 

@@ -1,7 +1,6 @@
 import { KasError } from '../../lib/errors.ts'
-import { readPayload } from '../reverse-tunnel.ts'
 import type { OrderTable } from '../wire/message-order.ts'
-import { writeByteValue, writeEntries, writeUtf8Value } from '../wire/values.ts'
+import { readPayload, writeByteValue, writeEntries, writeUtf8Value } from '../wire/values.ts'
 import { BackwardWriter, payloadHead, Reader } from '../wire/wire.ts'
 import { headerExtraName, readModuleRequestHeader, readRequestHeader, readResponseHeader } from './http-head.ts'
 

@@ -2,6 +2,8 @@ import { isUtf8 } from 'node:buffer'
 import type { ValueBudget } from './value-budget.ts'
 import type { BackwardWriter, Reader } from './wire.ts'
 
+const nothing = new Uint8Array(0)
+
 /**
  * `map<string, prototool.Values>` (doc/reference/tunnel-protocol.md 1.1), by hand: the maps of metadata, HTTP headers
  * and queries.
@@ -83,4 +85,11 @@ export function writeEntries(
     const [key, values] = entries[i] as readonly [string, readonly string[]]
     writeEntry(writer, field, key, values, write)
   }
+}
+
+/** Field 1, or nothing: an empty payload is not on the wire. */
+export function readPayload(reader: Reader): Uint8Array {
+  let payload: Uint8Array = nothing
+  while (reader.next()) if (reader.field === 1) payload = reader.bytes
+  return payload
 }

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Agent } from '../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../src/kas/agent.ts'
 import type { CommitId, Repositories } from '../../../src/kas/repositories/repositories.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 

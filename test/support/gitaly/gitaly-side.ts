@@ -4,11 +4,9 @@ import { join } from 'node:path'
 import * as tls from 'node:tls'
 import type { Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import type { Agent } from '../../../src/kas/directory/directory.ts'
-import {
-  type GitalyCoordinates,
-  GitalyCoordinatesByProject,
-} from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
+import type { Agent } from '../../../src/kas/agent.ts'
+import { GitalyCoordinatesByProject } from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
+import type { GitalyCoordinates } from '../../../src/kas/repositories/gitaly/gitaly-coordinates.ts'
 import { noGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import {
   type GitalyRepositoriesOptions,

@@ -1,24 +1,4 @@
-/**
- * Where GitLab keeps a project's repository, and how Gitaly is asked for it (doc/reference/tunnel-protocol.md 1.20,
- * 5.3).
- */
-export interface GitalyCoordinates {
-  readonly address: string
-  /** a secret; may be empty */
-  readonly token: string
-  /** sent to Gitaly as metadata */
-  readonly features: Readonly<Record<string, string>>
-  readonly repository: {
-    readonly storageName: string
-    readonly relativePath: string
-    readonly glRepository: string
-    readonly glProjectPath: string
-    readonly gitObjectDirectory: string
-    readonly gitAlternateObjectDirectories: readonly string[]
-  }
-  /** without `refs/heads/`; empty: GitLab named none */
-  readonly defaultBranch: string
-}
+import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
 /** projects at once; the one that was told longest ago makes room */
 const maxProjects = 20_000

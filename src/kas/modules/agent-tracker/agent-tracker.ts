@@ -8,7 +8,7 @@ import {
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { decodeMessage, readOne, readOneMessage } from '../../../proto/grpc/unary.ts'
 import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
-import type { Agent } from '../../directory/directory.ts'
+import type { Agent } from '../../agent.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { ConnectedAgents } from './own-registrations.ts'
 import { registerEvent } from './register-event.ts'

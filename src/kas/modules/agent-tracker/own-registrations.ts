@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Agent } from '../../directory/directory.ts'
+import type { Agent } from '../../agent.ts'
 
 /** A pod of an agent that registered. */
 export interface ConnectedAgent {

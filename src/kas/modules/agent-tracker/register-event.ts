@@ -1,5 +1,5 @@
 import type { AgentMeta } from '../../../proto/gen/entity_pb.ts'
-import type { Agent } from '../../directory/directory.ts'
+import type { Agent } from '../../agent.ts'
 import type { AgentEvents } from '../../directory/usage.ts'
 
 /** Of a text that the pod chose; versions have a third of it. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
+import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 import { GitalyRepository } from '../../repositories/gitaly/gitaly-repository.ts'
 import type { GitalyServers } from '../../repositories/gitaly/gitaly-servers.ts'
 

@@ -6,7 +6,7 @@ import {
   ListAgentConfigFilesResponseSchema,
 } from '../../../proto/gen/configuration_project_pb.ts'
 import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
-import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
+import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 import type { AgentConfigFiles } from './agent-config-files.ts'
 
 /** Rails waits 10 s at the most for a page that shows it. ms */

@@ -7,9 +7,9 @@ import { abortable, linkedController } from '../../../lib/signals.ts'
 import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../../proto/gen/agent_configuration_pb.ts'
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
 import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
+import type { Agent } from '../../agent.ts'
 import type { AgentConfiguration, AgentConfigurations } from '../../agent-config/agent-configs.ts'
 import { type AgentStream, type AgentStreamTerms, stillTheAgents } from '../../agent-stream.ts'
-import type { Agent } from '../../directory/directory.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'

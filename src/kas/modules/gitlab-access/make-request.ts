@@ -10,7 +10,7 @@ import {
   type ModuleRequestHeader,
 } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
-import type { Agent } from '../../directory/directory.ts'
+import type { Agent } from '../../agent.ts'
 import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
 import { moduleAnswerHeader } from './gitlab-answer.ts'
 import { type ModuleRequestHead, moduleRequestHead } from './gitlab-request.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { Metadata } from '../../../call/call.ts'
-import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
+import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 
 /** What a name of gRPC metadata may hold; binary values (`-bin`) have no form here. */
 const featureName = /^(?!grpc-)[0-9a-z_.-]{1,200}(?<!-bin)$/

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
-import type { Agent } from '../../directory/directory.ts'
-import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
+import type { Agent } from '../../agent.ts'
 import { BranchWatch } from '../branch-watch.ts'
 import {
   type ProjectAddresses,
   WatchedRepositories,
   type WatchedRepositoriesComponents,
 } from '../watched-repositories.ts'
+import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly-repository.ts'
 import type { GitalyServers } from './gitaly-servers.ts'
 

@@ -22,10 +22,10 @@ import {
   TreeEntryResponse_ObjectType,
 } from '../../../proto/gen/gitaly_pb.ts'
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
-import type { GitalyCoordinates } from '../../directory/gitlab/gitaly-coordinates.ts'
 import type { CommitId } from '../repositories.ts'
 import type { CallLane, CallTurn } from './call-limit.ts'
 import { gitalyMetadata } from './gitaly-authorization.ts'
+import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitalyServer } from './gitaly-server.ts'
 import { ReferenceDiscovery } from './reference-discovery.ts'
 

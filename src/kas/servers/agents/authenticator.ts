@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import type { Metadata } from '../../../call/call.ts'
 import { type ErrorCode, KasError } from '../../../lib/errors.ts'
-import type { Agent, Directory } from '../../directory/directory.ts'
+import type { Agent } from '../../agent.ts'
+import type { Directory } from '../../directory/directory.ts'
 import type { CallCounts } from './call-counts.ts'
 import { DirectoryPolls, isAway } from './directory-polls.ts'
 

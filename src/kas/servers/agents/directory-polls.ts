@@ -1,7 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, delay } from '../../../lib/signals.ts'
 import { apart } from '../../../lib/tracing/apart.ts'
-import type { Agent } from '../../directory/directory.ts'
+import type { Agent } from '../../agent.ts'
 
 export interface DirectoryPollsOptions {
   /** waits between questions. ms, doubled from the first to the last */

@@ -2,11 +2,11 @@ import type { Reply } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { decodeHttpResponse, type HttpResponseHeader, httpMessageOrder } from '../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../proto/wire/message-order.ts'
-import { isJson, isWatch } from './access/access-check.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'
-import { type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
+import { isWatch } from './request/request-head.ts'
+import { isJson, type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
 
 const newline = 10
 

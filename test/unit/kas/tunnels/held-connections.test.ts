@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
-import type { Agent } from '../../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../../src/kas/agent.ts'
 import type { AgentConnection } from '../../../../src/kas/tunnels/agent-connection.ts'
 import { HeldConnections } from '../../../../src/kas/tunnels/held-connections.ts'
 import { createLogger } from '../../../../src/lib/log.ts'

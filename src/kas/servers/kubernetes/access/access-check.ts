@@ -1,8 +1,6 @@
-import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { HttpResponseHeader } from '../../../../proto/http/http-over-grpc.ts'
-import type { Impersonation } from '../../../directory/directory.ts'
+import type { Impersonation } from '../../../../proto/http/http-over-grpc.ts'
 
 export interface CheckedAccess {
   /** as whom the caller was let do what it does */
@@ -62,13 +60,4 @@ function changed(): KasError {
 
 function isSame(one: Impersonation | undefined, other: Impersonation | undefined): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
-}
-
-export function isWatch({ method, url = '' }: Pick<IncomingMessage, 'method' | 'url'>): boolean {
-  return method === 'GET' && /[?&]watch=(?:1|t|true)(?:&|$)/i.test(url)
-}
-
-/** Whether the answer consists of JSON, an event a line. */
-export function isJson({ header }: HttpResponseHeader): boolean {
-  return header.some(([name, [value = '']]) => name === 'Content-Type' && /^application\/json\s*(?:;|$)/i.test(value))
 }

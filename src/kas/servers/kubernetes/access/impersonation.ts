@@ -1,6 +1,7 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Impersonation, JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
+import type { Impersonation } from '../../../../proto/http/http-over-grpc.ts'
+import type { JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
 
 /**
  * As whom a call acts in the cluster (doc/reference/tunnel-protocol.md 6.3): names, order and keys are what RBAC rules

@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../../../src/kas/agent.ts'
 import { noUsage } from '../../../../../src/kas/directory/usage.ts'
 import { agentTrackerHandlers } from '../../../../../src/kas/modules/agent-tracker/agent-tracker.ts'
 import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../../../src/kas/agent.ts'
 import { ClusterAgents } from '../../../../../src/kas/modules/agent-tracker/all-registrations.ts'
 import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { createLogger } from '../../../../../src/lib/log.ts'

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
+import type { Agent } from '../../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
-import type { Agent } from '../../../../../src/kas/directory/directory.ts'
 import { ConfigurationPosts } from '../../../../../src/kas/modules/configuration/configuration-posts.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'

@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { AgentId, Metadata } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../../../src/kas/agent.ts'
 import { type Push, RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
 import {
   type ReconcileProjectsOptions,

@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { anyPack } from '@bufbuild/protobuf/wkt'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../../../src/kas/agent.ts'
 import {
   type MakeRequestComponents,
   type ModuleAnswer,

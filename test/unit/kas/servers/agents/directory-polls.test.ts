@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/directory/directory.ts'
+import type { Agent } from '../../../../../src/kas/agent.ts'
 import { DirectoryPolls } from '../../../../../src/kas/servers/agents/directory-polls.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'

@@ -1,0 +1,8 @@
+import type { AgentId } from '../call/call.ts'
+
+/** An agent as its token tells (doc/reference/gitlab-contract.md 2.2 no. 1). */
+export interface Agent {
+  readonly id: AgentId
+  readonly name: string
+  readonly project: { readonly id: bigint /** full path */; readonly path: string }
+}
