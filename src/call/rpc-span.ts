@@ -8,7 +8,6 @@ import {
 } from '../lib/tracing/attributes.ts'
 import { withTraceHeaders } from '../lib/tracing/trace-context.ts'
 import type { Span, SpanAttributes, Tracer } from '../lib/tracing/tracer.ts'
-import type { ServerStream } from '../proto/grpc/server-session.ts'
 import type { Call, Metadata } from './call.ts'
 
 /** Spans of gRPC calls. A call's metadata says of which span it is part: each stage puts its own in that place. */
@@ -67,10 +66,17 @@ export class RpcSpan {
   }
 }
 
-/** Serves `stream` as a span of its own. */
+/** What came, as far as a span tells of it. */
+interface ServedCall {
+  /** `/package.Service/Method` */
+  readonly method: string
+  readonly metadata: Metadata
+}
+
+/** Serves it as a span of its own. */
 export async function traceHandler<T>(
   tracer: Tracer,
-  { method, metadata }: Pick<ServerStream, 'method' | 'metadata'>,
+  { method, metadata }: ServedCall,
   work: (span: RpcSpan) => Promise<T>,
 ): Promise<T> {
   const span = new RpcSpan(tracer, { kind: 'server', method, parent: metadata })
@@ -94,7 +100,7 @@ export interface Admission<A, T> {
 /** As `traceHandler`, once it is known who calls; of a caller that is not let in the span begins a trace of its own. */
 export async function traceAdmitted<A, T>(
   tracer: Tracer,
-  stream: Pick<ServerStream, 'method' | 'metadata'>,
+  stream: ServedCall,
   { admit, serve }: Admission<A, T>,
 ): Promise<T> {
   let caller: A

@@ -19,7 +19,7 @@ import { createFluxMetrics } from './modules/flux/flux-metrics.ts'
 import type { RecentPushes } from './modules/flux/recent-pushes.ts'
 import { reconcileProjectsHandler, reconcileProjectsMethod } from './modules/flux/reconcile-projects.ts'
 import { type MakeRequestComponents, makeRequestHandler } from './modules/gitlab-access/make-request.ts'
-import type { AgentMethod } from './servers/agents/agents-server.ts'
+import type { AgentMethod } from './servers/agents/agent-method.ts'
 import { bearerToken } from './servers/agents/authenticator.ts'
 
 export interface AgentMethodsComponents {

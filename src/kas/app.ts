@@ -16,6 +16,7 @@ import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
 import { Cluster } from './cluster.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config/kas-config.ts'
+import type { Listen } from './config/listen-address.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
 import { createIdentity, type Identity } from './identity.ts'
@@ -36,15 +37,7 @@ import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens-file.ts'
 import type { ListenPlace } from './servers/listen-failure.ts'
-import {
-  announced,
-  certificateOf,
-  explained,
-  type Listen,
-  leaving,
-  listenOptions,
-  whenReady,
-} from './servers/listening.ts'
+import { announced, certificateOf, explained, leaving, listenOptions, whenReady } from './servers/listening.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { RailsServer } from './servers/rails/rails-server.ts'

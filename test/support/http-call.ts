@@ -1,9 +1,8 @@
 import { type AgentId, type Forward, noMetadata, type Outcome, type Reply, type Safety } from '../../src/call/call.ts'
+import type { HttpRequestHeader, HttpResponseHeader } from '../../src/proto/http/http-message.ts'
 import {
   decodeHttpResponse,
   encodeHttpRequest,
-  type HttpRequestHeader,
-  type HttpResponseHeader,
   httpMessageOrder,
   kubernetesApiMethod,
 } from '../../src/proto/http/http-over-grpc.ts'

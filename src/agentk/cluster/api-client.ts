@@ -5,6 +5,7 @@ import { KasError } from '../../lib/errors.ts'
 import { Absence } from './absence.ts'
 import { maxAnswerHeadBytes } from './answer-head.ts'
 import { ApiExchange } from './api-exchange.ts'
+import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
 import { dialOnce } from './dial-once.ts'
 import { GuardedClient } from './guarded-client.ts'
@@ -18,29 +19,10 @@ const maxConnections = 600
 /** Answers to our own requests about one thing (a lease, a version, what was made) are small; lists say their own. */
 const maxJsonBytes = 1024 * 1024
 
-export interface ApiRequest {
-  readonly method: string
-  /** encoded, with the query; the server's base path is put before it */
-  readonly path: string
-  /** name, value, name, value; Authorization is ours to add */
-  readonly headers: readonly string[]
-  /** undefined: no body */
-  readonly body?: AsyncIterable<Uint8Array> | Buffer
-}
-
 export interface JsonOptions {
   readonly contentType?: string
   /** of the answer; default: 1 MiB */
   readonly maxBytes?: number
-}
-
-/** What a request hears; `onError` or `onEnd` comes last, once. */
-export interface ApiResponseHandler {
-  /** @param rawHeaders - name, value, name, value */
-  onHead(statusCode: number, statusText: string, rawHeaders: Buffer[]): void
-  onData(chunk: Buffer): void
-  onEnd(): void
-  onError(error: unknown): void
 }
 
 /** A request that could not be sent waits this long for a server that restarts: the longer ones take some 10 s. */

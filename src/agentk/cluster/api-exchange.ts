@@ -1,7 +1,18 @@
 import type { Dispatcher } from 'undici'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { ApiClient, ApiRequest, ApiResponseHandler } from './api-client.ts'
+import type { Absence } from './absence.ts'
+import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
+import type { ClusterAccess } from './cluster-access.ts'
 import { DialPatience } from './dial-patience.ts'
+
+/** The part of ApiClient that an exchange needs. */
+interface Client {
+  readonly access: Pick<ClusterAccess, 'version' | 'refresh'>
+  readonly absence: Absence
+  readonly clock: Clock
+  dispatch(request: ApiRequest, handler: Dispatcher.DispatchHandler): void
+}
 
 /** A safe request whose connection ended before an answer is sent again this often at the most. */
 const maxRepeats = 3
@@ -22,7 +33,7 @@ const acting = /\/(?:exec|attach|portforward|proxy)(?:[/?]|$)/
  * @see doc/kubernetes-api.md
  */
 export class ApiExchange implements Dispatcher.DispatchHandler {
-  readonly #client: ApiClient
+  readonly #client: Client
   readonly #request: ApiRequest
   readonly #handler: ApiResponseHandler
   #controller: Dispatcher.DispatchController | undefined
@@ -37,7 +48,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   #abortReason: unknown
   #aborted = false
 
-  constructor(client: ApiClient, request: ApiRequest, handler: ApiResponseHandler) {
+  constructor(client: Client, request: ApiRequest, handler: ApiResponseHandler) {
     this.#client = client
     this.#request = request
     this.#handler = handler

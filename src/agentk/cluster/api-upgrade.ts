@@ -11,8 +11,9 @@ import {
   tooManyInformational,
   tooManyLines,
 } from './answer-head.ts'
-import type { ApiClient, ApiRequest } from './api-client.ts'
+import type { ApiClient } from './api-client.ts'
 import { dialTimeoutMs } from './api-client.ts'
+import type { ApiRequest } from './api-request.ts'
 import { DialPatience } from './dial-patience.ts'
 
 type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }

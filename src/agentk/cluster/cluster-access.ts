@@ -1,5 +1,5 @@
 import { WatchedFile } from '../../lib/watched-file.ts'
-import type { Impersonation } from '../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../proto/http/http-message.ts'
 
 /** Files or their contents; absent parts are not used. */
 export interface ClusterSettings {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
-import type { Impersonation } from '../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../proto/http/http-message.ts'
 import type { ClusterSettings, Source } from './cluster-access.ts'
 
 /** What the command line says about the cluster; each entry wins over the kubeconfig's. */

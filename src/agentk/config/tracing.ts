@@ -2,7 +2,6 @@ import { systemClock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { OtlpTracing } from '../../lib/tracing/otlp-tracing.ts'
 import { productName, type Version } from '../../lib/version.ts'
-import type { Config } from './config.ts'
 
 /** Where traces go; `problem`: why they go nowhere though the environment asks for them. */
 export type TracingSettings = OtlpSettings | { readonly problem: string }
@@ -48,7 +47,10 @@ export function readTracing(env: NodeJS.ProcessEnv): TracingSettings | undefined
 /** @returns undefined: they are off, and nothing of OpenTelemetry is loaded */
 export async function createTracing(
   log: Logger,
-  { config, version }: { config: Pick<Config, 'tracing' | 'pod'>; version: Version },
+  {
+    config,
+    version,
+  }: { config: { readonly tracing?: TracingSettings; readonly pod: { readonly name: string } }; version: Version },
 ): Promise<OtlpTracing | undefined> {
   const { tracing, pod } = config
   if (!tracing) return undefined

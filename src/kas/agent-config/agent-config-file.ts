@@ -2,7 +2,7 @@ import { fromJson, type JsonValue } from '@bufbuild/protobuf'
 import { type ConfigWarning, parseConfig } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
-import type { Impersonation } from '../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../proto/http/http-message.ts'
 import { type AgentConfigurationTree, agentConfigurationSchema, type CiAccessTree } from './agent-config-schema.ts'
 
 export type CiAccessAs =

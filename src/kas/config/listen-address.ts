@@ -34,3 +34,11 @@ export function isSocketPath(path: string): boolean {
   const fits = Buffer.byteLength(path) <= maxSocketPathBytes && Buffer.byteLength(dirname(path)) <= maxSocketFolderBytes
   return path.startsWith('/') && fits
 }
+
+/** What the blocks `listen` of the configuration have in common, and what every server does with them. */
+export interface Listen {
+  readonly network: Network
+  readonly address: string
+  readonly certificate_file?: string | undefined
+  readonly key_file?: string | undefined
+}

@@ -1,5 +1,5 @@
 import type { AgentId } from '../../call/call.ts'
-import type { Impersonation } from '../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../proto/http/http-message.ts'
 import type { Agent } from '../agent.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { KasError } from '../../lib/errors.ts'
+import type { Listen } from '../config/listen-address.ts'
 import { parseListenAddress } from '../config/listen-address.ts'
-import type { Listen } from './listening.ts'
 
 /** A place in the configuration that says where to listen. */
 export interface ListenPlace {

@@ -2,17 +2,9 @@ import { CertificateFiles } from '../../lib/certificate-files.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { claimSocket } from '../../lib/stale-socket.ts'
-import { type ListenOptions, type Network, parseListenAddress } from '../config/listen-address.ts'
+import { type Listen, type ListenOptions, parseListenAddress } from '../config/listen-address.ts'
 import type { Readiness } from '../observability/readiness.ts'
 import { type ListenPlace, listenFailure } from './listen-failure.ts'
-
-/** What the blocks `listen` of the configuration have in common, and what every server does with them. */
-export interface Listen {
-  readonly network: Network
-  readonly address: string
-  readonly certificate_file?: string | undefined
-  readonly key_file?: string | undefined
-}
 
 export function listenOptions({ network, address }: Listen): ListenOptions {
   const options = parseListenAddress(network, address)

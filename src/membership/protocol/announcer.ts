@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
-import type { MembershipMetrics } from '../metrics.ts'
 import type { OwnRow } from '../table/own-row.ts'
 import { encodeNews, type News } from '../table/row-codec.ts'
+import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
 /** More is refused. gossipsub drops what is over 4 MiB without a word. */

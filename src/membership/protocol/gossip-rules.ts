@@ -1,6 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { MembershipMetrics } from '../metrics.ts'
 import type { OwnRow } from '../table/own-row.ts'
 import type { InstanceId, RowDelta, RowSnapshot } from '../table/row.ts'
 import { decodeNews, type News } from '../table/row-codec.ts'
@@ -8,6 +7,7 @@ import type { Applied, Table, TableChange } from '../table/table.ts'
 import { Announcer, maxNewsBytes } from './announcer.ts'
 import { Repair } from './anti-entropy.ts'
 import { Attendance } from './attendance.ts'
+import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
 /** Instances that said that they are gone: late news of them are ignored. The oldest is forgotten beyond this. */

@@ -8,7 +8,7 @@ import type {
   HttpResponseHeader,
   Impersonation,
   ModuleRequestHeader,
-} from './http-over-grpc.ts'
+} from './http-message.ts'
 
 /**
  * Reads the header messages of HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4). What they hold

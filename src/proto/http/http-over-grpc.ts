@@ -3,53 +3,20 @@ import type { OrderTable } from '../wire/message-order.ts'
 import { readPayload, writeByteValue, writeEntries, writeUtf8Value } from '../wire/values.ts'
 import { BackwardWriter, payloadHead, Reader } from '../wire/wire.ts'
 import { headerExtraName, readModuleRequestHeader, readRequestHeader, readResponseHeader } from './http-head.ts'
+import type {
+  HttpMessage,
+  HttpRequestHeader,
+  HttpRequestMessage,
+  HttpResponseHeader,
+  HttpResponseMessage,
+  Impersonation,
+  ModuleRequestHeader,
+} from './http-message.ts'
 
 /**
  * HTTP inside a gRPC stream (doc/reference/tunnel-protocol.md 1.3 and 1.4), by hand: each request and each chunk of a
  * body passes here.
  */
-
-/** Names in Go's canonical form; values in order, each character a byte, as node:http has them. */
-export type Headers = [name: string, values: string[]][]
-
-export interface Impersonation {
-  readonly username: string
-  readonly groups: readonly string[]
-  readonly uid: string
-  readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
-}
-
-export interface HttpRequestHeader {
-  readonly method: string
-  /** decoded */
-  readonly urlPath: string
-  /** decoded */
-  readonly query: [name: string, values: string[]][]
-  readonly header: Headers
-  /** 0: no body; -1 or absent: unknown */
-  readonly contentLength?: number
-  readonly impersonation?: Impersonation
-}
-
-/** What an agent asks of a module of GitLab's (doc/reference/tunnel-protocol.md 1.8). */
-export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation'> {
-  readonly moduleName: string
-}
-
-export interface HttpResponseHeader {
-  readonly statusCode: number
-  /** "200 OK" */
-  readonly status: string
-  readonly header: Headers
-}
-
-export type HttpMessage<Header> =
-  | { readonly kind: 'header'; readonly header: Header }
-  | { readonly kind: 'data'; readonly data: Uint8Array }
-  | { readonly kind: 'trailer' }
-  | { readonly kind: 'upgradeData'; readonly data: Uint8Array }
-export type HttpRequestMessage = HttpMessage<HttpRequestHeader>
-export type HttpResponseMessage = HttpMessage<HttpResponseHeader>
 
 export const kubernetesApiMethod = '/gitlab.agent.kubernetes_api.rpc.KubernetesApi/MakeRequest'
 

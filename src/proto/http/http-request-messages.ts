@@ -1,6 +1,7 @@
 import { Code, KasError } from '../../lib/errors.ts'
 import { MessageOrder } from '../wire/message-order.ts'
-import { type HttpMessage, httpMessageOrder } from './http-over-grpc.ts'
+import type { HttpMessage } from './http-message.ts'
+import { httpMessageOrder } from './http-over-grpc.ts'
 
 /** The messages of one request (doc/reference/tunnel-protocol.md 1.3), read in order, each once. */
 export class HttpRequestMessages<Header> {

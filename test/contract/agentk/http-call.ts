@@ -1,14 +1,12 @@
 import { type Serve, SplitMessage } from '../../../src/agentk/tunnels/serve.ts'
 import type { AgentId, Call, Outcome } from '../../../src/call/call.ts'
-import {
-  decodeHttpResponse,
-  encodeHttpRequest,
-  type Headers,
-  type HttpRequestHeader,
-  type HttpResponseHeader,
-  type HttpResponseMessage,
-  kubernetesApiMethod,
-} from '../../../src/proto/http/http-over-grpc.ts'
+import type {
+  Headers,
+  HttpRequestHeader,
+  HttpResponseHeader,
+  HttpResponseMessage,
+} from '../../../src/proto/http/http-message.ts'
+import { decodeHttpResponse, encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 
 /** Messages that the test writes and the module reads. */
 export class Outgoing implements AsyncIterableIterator<Uint8Array> {

@@ -1,14 +1,8 @@
 import { type Call, type Forward, noMetadata, type Outcome } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { abortable } from '../../../src/lib/signals.ts'
-import {
-  decodeHttpRequest,
-  encodeHttpResponse,
-  type Headers,
-  type HttpRequestHeader,
-  type HttpRequestMessage,
-  httpMessageOrder,
-} from '../../../src/proto/http/http-over-grpc.ts'
+import type { Headers, HttpRequestHeader, HttpRequestMessage } from '../../../src/proto/http/http-message.ts'
+import { decodeHttpRequest, encodeHttpResponse, httpMessageOrder } from '../../../src/proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../src/proto/wire/message-order.ts'
 
 /** One request as the agent sees it. */

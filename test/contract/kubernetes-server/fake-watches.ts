@@ -1,6 +1,6 @@
 import type { Call } from '../../../src/call/call.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
-import type { Headers, HttpRequestHeader } from '../../../src/proto/http/http-over-grpc.ts'
+import type { Headers, HttpRequestHeader } from '../../../src/proto/http/http-message.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 
 /** A watch as the cluster sees it. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Headers, HttpRequestHeader } from '../../../src/proto/http/http-over-grpc.ts'
+import type { Headers, HttpRequestHeader } from '../../../src/proto/http/http-message.ts'
 import { type Cluster, clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { good, startServer } from './start-server.ts'

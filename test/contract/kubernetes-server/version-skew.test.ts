@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { Headers } from '../../../src/proto/http/http-over-grpc.ts'
+import type { Headers } from '../../../src/proto/http/http-message.ts'
 import { clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 

@@ -1,5 +1,6 @@
-import { type MembershipMetrics, noMetrics } from '../../../src/membership/metrics.ts'
+import { noMetrics } from '../../../src/membership/metrics.ts'
 import { GossipRules, type Network } from '../../../src/membership/protocol/gossip-rules.ts'
+import type { MembershipMetrics } from '../../../src/membership/protocol/observer.ts'
 import { defaultTimers } from '../../../src/membership/protocol/timers.ts'
 import { OwnRow } from '../../../src/membership/table/own-row.ts'
 import type { InstanceId } from '../../../src/membership/table/row.ts'

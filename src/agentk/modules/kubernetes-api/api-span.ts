@@ -8,7 +8,7 @@ import {
   urlServerAttributes,
 } from '../../../lib/tracing/attributes.ts'
 import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
-import type { HttpRequestHeader } from '../../../proto/http/http-over-grpc.ts'
+import type { HttpRequestHeader } from '../../../proto/http/http-message.ts'
 import { requestUrl } from '../../../proto/http/request-url.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
 

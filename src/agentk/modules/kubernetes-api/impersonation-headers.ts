@@ -1,5 +1,5 @@
 import { Code, KasError } from '../../../lib/errors.ts'
-import type { Headers, Impersonation } from '../../../proto/http/http-over-grpc.ts'
+import type { Headers, Impersonation } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 
 const nestedText =

@@ -1,5 +1,6 @@
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
-import { canonicalHeaderName, type HttpRequestHeader, type Impersonation } from '../../../proto/http/http-over-grpc.ts'
+import type { HttpRequestHeader, Impersonation } from '../../../proto/http/http-message.ts'
+import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 import { impersonationHeaders, isImpersonationHeader } from './impersonation-headers.ts'
 
 /** Headers of one hop, and those that are ours alone to say. */

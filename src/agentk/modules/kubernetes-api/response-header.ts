@@ -1,5 +1,6 @@
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
-import { canonicalHeaderName, type HttpResponseHeader } from '../../../proto/http/http-over-grpc.ts'
+import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
+import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 
 const notPassed = new Set(hopByHopHeaders)
 const none: ReadonlySet<string> = new Set()

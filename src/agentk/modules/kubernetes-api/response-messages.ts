@@ -1,6 +1,7 @@
 import { noMetadata, type Outcome } from '../../../call/call.ts'
 import type { KasError } from '../../../lib/errors.ts'
-import { encodeHttpResponse, type HttpResponseHeader } from '../../../proto/http/http-over-grpc.ts'
+import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
+import { encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { payloadHead } from '../../../proto/wire/wire.ts'
 import { SplitMessage } from '../../tunnels/serve.ts'
 

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Impersonation } from '../../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { JobGrant } from '../directory.ts'
 import { id, withId } from './answer-schema.ts'
 import type { Turn } from './call-gate.ts'

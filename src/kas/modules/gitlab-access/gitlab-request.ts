@@ -1,6 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
-import { canonicalHeaderName, type Headers, type ModuleRequestHeader } from '../../../proto/http/http-over-grpc.ts'
+import type { Headers, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
+import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 import { requestUrl } from '../../../proto/http/request-url.ts'
 
 /** The head of an agent's request as GitLab gets it. */

@@ -3,12 +3,8 @@ import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import {
-  decodeModuleRequest,
-  encodeHttpResponse,
-  type HttpMessage,
-  type ModuleRequestHeader,
-} from '../../../proto/http/http-over-grpc.ts'
+import type { HttpMessage, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
+import { decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
 import type { Agent } from '../../agent.ts'
 import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'

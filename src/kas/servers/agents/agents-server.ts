@@ -1,6 +1,5 @@
 import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Metadata } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -8,9 +7,8 @@ import type { Service } from '../../../lib/service.ts'
 import { delay } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SessionLimits } from '../../../proto/grpc/limits.ts'
-import { type ServerSessionEvents, type ServerStream, serveSession } from '../../../proto/grpc/server-session.ts'
+import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
 import { UnpackTurns } from '../../../proto/grpc/unpack-turns.ts'
-import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
 import { Descriptions } from '../../tunnels/descriptions.ts'
@@ -20,6 +18,7 @@ import type { Placement } from '../../tunnels/placement.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 import { defaultNewcomers, Newcomers, type NewcomersOptions } from '../newcomers.ts'
 import { AgentCalls } from './agent-calls.ts'
+import type { AgentMethod } from './agent-method.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
 import { CallCounts } from './call-counts.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
@@ -29,16 +28,6 @@ import { Listener } from './listener.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './open-streams.ts'
 import { PingPolicy } from './ping-policy.ts'
 import type { RefusalReason } from './refusals.ts'
-
-/** Serves one call of an agent, who is known. `retired` aborts when polling streams should end with OK. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
-export type AgentHandler = (agent: Agent, stream: ServerStream, retired: AbortSignal) => Promise<Metadata | void>
-
-/** A method of 8150; a streaming one stays open while the directory is out of reach. */
-export interface AgentMethod {
-  readonly streaming: boolean
-  readonly serve: AgentHandler
-}
 
 export interface AgentsServerComponents {
   readonly directory: Directory

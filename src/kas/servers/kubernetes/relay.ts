@@ -1,6 +1,7 @@
 import type { Reply } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { decodeHttpResponse, type HttpResponseHeader, httpMessageOrder } from '../../../proto/http/http-over-grpc.ts'
+import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
+import { decodeHttpResponse, httpMessageOrder } from '../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../proto/wire/message-order.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'

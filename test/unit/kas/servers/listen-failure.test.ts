@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { Listen } from '../../../../src/kas/config/listen-address.ts'
 import { listenFailure } from '../../../../src/kas/servers/listen-failure.ts'
-import type { Listen } from '../../../../src/kas/servers/listening.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 
 const tcp = (address: string): Listen => ({ network: 'tcp', address })

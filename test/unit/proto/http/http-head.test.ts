@@ -1,13 +1,12 @@
 import t from 'tap'
 import { maxHeadBytes, maxHeadLines, maxHeadValues } from '../../../../src/proto/http/http-head.ts'
+import type { Headers, HttpRequestHeader } from '../../../../src/proto/http/http-message.ts'
 import {
   decodeHttpRequest,
   decodeHttpResponse,
   decodeModuleRequest,
   encodeHttpRequest,
   encodeHttpResponse,
-  type Headers,
-  type HttpRequestHeader,
 } from '../../../../src/proto/http/http-over-grpc.ts'
 import { BackwardWriter } from '../../../../src/proto/wire/wire.ts'
 

@@ -2,15 +2,17 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { HttpRequestSchema, HttpResponseSchema } from '../../../../src/proto/gen/grpctool_pb.ts'
 import { HeaderExtraSchema } from '../../../../src/proto/gen/kubernetes_api_pb.ts'
+import type {
+  Headers,
+  HttpRequestHeader,
+  HttpResponseHeader,
+  Impersonation,
+} from '../../../../src/proto/http/http-message.ts'
 import {
   decodeHttpRequest,
   decodeHttpResponse,
   encodeHttpRequest,
   encodeHttpResponse,
-  type Headers,
-  type HttpRequestHeader,
-  type HttpResponseHeader,
-  type Impersonation,
 } from '../../../../src/proto/http/http-over-grpc.ts'
 import { encoded, fieldsOf, rewrittenMessage } from '../../../support/rewritten-message.ts'
 import { Seeded } from '../../../support/seeded.ts'

@@ -2,13 +2,13 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { HttpRequestSchema, HttpResponseSchema } from '../../../../src/proto/gen/grpctool_pb.ts'
 import { HeaderExtraSchema } from '../../../../src/proto/gen/kubernetes_api_pb.ts'
+import type { HttpRequestHeader } from '../../../../src/proto/http/http-message.ts'
 import {
   canonicalHeaderName,
   decodeHttpRequest,
   decodeHttpResponse,
   encodeHttpRequest,
   encodeHttpResponse,
-  type HttpRequestHeader,
   httpMessageOrder,
 } from '../../../../src/proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../src/proto/wire/message-order.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Impersonation } from '../../../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
 
 export interface CheckedAccess {
   /** as whom the caller was let do what it does */

@@ -1,5 +1,5 @@
 import { KasError } from '../../../../lib/errors.ts'
-import type { Impersonation } from '../../../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { Directory, UserCredential, UserGrant } from '../../../directory/directory.ts'
 import type { Access } from './count-access.ts'
 import type { Credentials } from './credentials.ts'

@@ -1,6 +1,6 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Impersonation } from '../../../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
 
 /**

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
 import { KasError } from '../../../../lib/errors.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
-import { canonicalHeaderName, type Headers } from '../../../../proto/http/http-over-grpc.ts'
+import type { Headers } from '../../../../proto/http/http-message.ts'
+import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 
 /**
  * The head of a request, split into what is for kas and what goes to the cluster

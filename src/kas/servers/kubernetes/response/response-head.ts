@@ -1,6 +1,7 @@
 import { KasError } from '../../../../lib/errors.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
-import { canonicalHeaderName, type Headers, type HttpResponseHeader } from '../../../../proto/http/http-over-grpc.ts'
+import type { Headers, HttpResponseHeader } from '../../../../proto/http/http-message.ts'
+import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { originHeaders } from './cors.ts'
 
 /** A cluster's answer as the caller gets it (doc/reference/tunnel-protocol.md 6.4). */

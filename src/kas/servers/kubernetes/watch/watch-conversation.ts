@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Reply } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Impersonation } from '../../../../proto/http/http-over-grpc.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
 import { PartialBytes } from './partial-bytes.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { moduleRequestHead } from '../../../../../src/kas/modules/gitlab-access/gitlab-request.ts'
-import type { Headers, ModuleRequestHeader } from '../../../../../src/proto/http/http-over-grpc.ts'
+import type { Headers, ModuleRequestHeader } from '../../../../../src/proto/http/http-message.ts'
 
 const request = (header: Headers, more: Partial<ModuleRequestHeader> = {}): ModuleRequestHeader => ({
   method: 'GET',

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readResponseHead } from '../../../../../../src/kas/servers/kubernetes/response/response-head.ts'
-import type { Headers } from '../../../../../../src/proto/http/http-over-grpc.ts'
+import type { Headers } from '../../../../../../src/proto/http/http-message.ts'
 
 const options = { via: 'gRPC/1.0 kas', origin: undefined, upgrade: false }
 const read = (
