@@ -8,9 +8,9 @@ import type { ConnectedAgentsSource } from './modules/agent-tracker/agent-tracke
 import { ClusterAgents } from './modules/agent-tracker/all-registrations.ts'
 import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { ClusterPushEvents } from './modules/notifications/cluster-push-events.ts'
-import type { PushEvents } from './modules/notifications/notifications.ts'
 import { ReplicaCalls } from './replica-calls.ts'
 import type { Leads } from './replicas/leads.ts'
+import type { PushEvents } from './repositories/pushes.ts'
 import { CallCountReports } from './servers/agents/call-count-reports.ts'
 import type { CallCounts, MinuteCounts } from './servers/agents/call-counts.ts'
 

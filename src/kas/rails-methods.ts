@@ -5,8 +5,9 @@ import type { UnaryMethod } from '../proto/unary.ts'
 import { agentTrackerService, type ConnectedAgentsSource } from './modules/agent-tracker/agent-tracker-service.ts'
 import type { AgentConfigFiles } from './modules/configuration-project/agent-config-files.ts'
 import { configurationProjectService } from './modules/configuration-project/configuration-project.ts'
-import { notificationsService, type PushEvents } from './modules/notifications/notifications.ts'
+import { notificationsService } from './modules/notifications/notifications.ts'
 import { serverInfoService } from './modules/server-info/server-info.ts'
+import type { PushEvents } from './repositories/pushes.ts'
 
 export interface RailsMethodsComponents {
   readonly connectedAgents: ConnectedAgentsSource

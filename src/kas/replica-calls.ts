@@ -6,8 +6,8 @@ import type { InstanceId, Membership } from '../membership/membership.ts'
 import { Leads, Limits, Notifications, Pushes, Registrations } from '../proto/gen/replica_pb.ts'
 import { callUnary } from '../proto/grpc/unary.ts'
 import type { KnownPush } from './modules/flux/recent-pushes.ts'
-import type { PushEvent } from './modules/notifications/notifications.ts'
 import type { Replicas } from './replicas/links.ts'
+import type { PushEvent } from './repositories/pushes.ts'
 import type { MinuteCounts } from './servers/agents/call-counts.ts'
 
 export interface ReplicaCallsComponents {

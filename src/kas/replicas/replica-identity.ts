@@ -1,6 +1,5 @@
 import { createHash, randomBytes, webcrypto } from 'node:crypto'
 import type { TLSSocket } from 'node:tls'
-import { loadX509 } from '../load-x509.ts'
 
 /**
  * The key of one process, made at its start: its row carries the hash, and both sides of a link check it
@@ -48,4 +47,13 @@ export function peerKeyHash(socket: TLSSocket): string | undefined {
 
 function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex')
+}
+
+/**
+ * The library's container reads decorators' metadata while it loads; none is ever written, so "there is none" will do.
+ */
+export async function loadX509() {
+  const none = () => undefined
+  if (!('getMetadata' in Reflect)) Object.assign(Reflect, { getMetadata: none, getOwnMetadata: none })
+  return import('@peculiar/x509')
 }

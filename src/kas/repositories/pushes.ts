@@ -1,5 +1,19 @@
 import type { Logger } from '../../lib/log.ts'
-import type { PushEvent, PushEvents } from '../modules/notifications/notifications.ts'
+
+/** A push to a branch of a project. */
+export interface PushEvent {
+  readonly projectId: bigint
+  /** full path: `group/project` */
+  readonly projectPath: string
+  /** random, the same at all replicas; absent: one of an older version told */
+  readonly id?: bigint
+}
+
+/** Tells every replica of pushes. */
+export interface PushEvents {
+  /** Resolves once each replica in reach has acknowledged the event; rejects if it could be told to none. */
+  publish(event: PushEvent): Promise<void>
+}
 
 /** Looks at a project's repository now; nothing happens if no agent follows it. */
 export interface PokedRepositories {

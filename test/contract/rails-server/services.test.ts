@@ -12,8 +12,9 @@ import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { agentTrackerService } from '../../../src/kas/modules/agent-tracker/agent-tracker-service.ts'
 import { ConnectedAgents } from '../../../src/kas/modules/agent-tracker/own-registrations.ts'
-import { notificationsService, type PushEvent } from '../../../src/kas/modules/notifications/notifications.ts'
+import { notificationsService } from '../../../src/kas/modules/notifications/notifications.ts'
 import { serverInfoService } from '../../../src/kas/modules/server-info/server-info.ts'
+import type { PushEvent } from '../../../src/kas/repositories/pushes.ts'
 import {
   CountAgentsByAgentVersionsRequestSchema,
   CountAgentsByAgentVersionsResponseSchema,

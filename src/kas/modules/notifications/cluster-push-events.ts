@@ -1,6 +1,6 @@
 import type { Logger } from '../../../lib/log.ts'
 import type { InstanceId } from '../../../membership/membership.ts'
-import type { PushEvent, PushEvents } from './notifications.ts'
+import type { PushEvent, PushEvents } from '../../repositories/pushes.ts'
 
 export interface ClusterPushEventsComponents {
   /** this replica */

@@ -8,21 +8,7 @@ import {
   Notifications,
 } from '../../../proto/gen/notifications_pb.ts'
 import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
-
-/** A push to a branch of a project. */
-export interface PushEvent {
-  readonly projectId: bigint
-  /** full path: `group/project` */
-  readonly projectPath: string
-  /** random, the same at all replicas; absent: one of an older version told */
-  readonly id?: bigint
-}
-
-/** Tells every replica of pushes. */
-export interface PushEvents {
-  /** Resolves once each replica in reach has acknowledged the event; rejects if it could be told to none. */
-  publish(event: PushEvent): Promise<void>
-}
+import type { PushEvent, PushEvents } from '../../repositories/pushes.ts'
 
 export interface NotificationsComponents {
   readonly pushEvents: PushEvents
