@@ -1,0 +1,192 @@
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import t from 'tap'
+
+/**
+ * What each room of `src` may import: other rooms, then packages. A room is a folder with what is below it that is no
+ * room of its own, or a file.
+ */
+const rooms: Readonly<Record<string, string>> = {
+  lib: '| @opentelemetry/api fastest-levenshtein pino prom-client yaml zod',
+  'lib/tracing/otlp-tracing.ts': 'lib | @opentelemetry/*',
+  ring: '| hashring',
+  call: 'lib',
+  'proto/gen': '| @bufbuild/protobuf',
+  'proto/wire': 'lib',
+  'proto/grpc': 'lib call | @bufbuild/protobuf',
+  'proto/http': 'lib proto/wire',
+  proto: 'lib call proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
+  'membership/table': 'lib call proto/gen | @bufbuild/protobuf',
+  'membership/discovery': 'lib | @kubernetes/client-node',
+  'membership/protocol': 'lib membership/table membership/discovery',
+  'membership/network':
+    'lib proto/gen membership/table membership/protocol | libp2p @libp2p/* @multiformats/multiaddr @bufbuild/protobuf',
+  membership:
+    'lib call ring membership/table membership/protocol membership/network membership/discovery | prom-client',
+  'kas/agent.ts': 'call',
+  'kas/config': 'lib | zod',
+  'kas/observability': 'lib lib/tracing/otlp-tracing.ts kas/config | prom-client',
+  'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts',
+  'kas/agent-stream.ts': 'lib call proto/grpc kas/agent.ts kas/tunnels',
+  'kas/replicas': 'lib call proto/grpc membership kas/tunnels | prom-client @peculiar/x509',
+  'kas/router': 'lib call kas/tunnels kas/replicas',
+  'kas/repositories':
+    'lib call proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
+  'kas/agent-config': 'lib proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
+  'kas/directory':
+    'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
+  'kas/servers': 'lib kas/config kas/observability',
+  'kas/servers/agents': 'lib call proto proto/grpc kas/agent.ts kas/directory kas/servers kas/tunnels | ws prom-client',
+  'kas/servers/rails':
+    'lib call proto proto/grpc kas/config kas/observability kas/servers | @grpc/grpc-js jose prom-client',
+  'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
+  'kas/servers/ops-socket': 'lib call proto/gen proto/http membership kas/replicas kas/tunnels | @bufbuild/protobuf',
+  'kas/servers/kubernetes/request': 'lib proto/http',
+  'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
+  'kas/servers/kubernetes/http':
+    'lib call proto/http kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
+  'kas/servers/kubernetes/access': 'lib call proto/http kas/directory kas/servers/kubernetes/request',
+  'kas/servers/kubernetes/watch':
+    'lib call proto/http proto/wire kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access | ws jose',
+  'kas/servers/kubernetes':
+    'lib call proto/http proto/wire membership kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch',
+  'kas/modules/*':
+    'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-stream.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
+  'kas/cli': 'lib kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
+  kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
+  'agentk/cluster': 'lib proto/http | undici yaml',
+  'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
+  'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
+  'agentk/election': 'lib agentk/cluster',
+  'agentk/configuration': 'lib call proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
+  'agentk/modules/*':
+    'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/tunnels | @bufbuild/protobuf',
+  agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',
+}
+
+/** Two files that know one another, by types alone. */
+const pairs = [
+  'kas/config/kas-config.ts kas/config/without-effect.ts',
+  'proto/grpc/server-session.ts proto/grpc/server-stream.ts',
+]
+
+interface Import {
+  /** below `src` */
+  readonly file: string
+  /** a file below `src`, or a package */
+  readonly to: string
+  readonly isFile: boolean
+}
+
+const source = join(import.meta.dirname, '../../src')
+
+function importsIn(root: string): Import[] {
+  return globSync('**/*.ts', { cwd: root }).flatMap((file) => {
+    const text = readFileSync(join(root, file), 'utf8').replaceAll(/^\s*(?:\/\*[\s\S]*?\*\/|\/\/.*$)/gm, '')
+    const found = [...text.matchAll(/(?:\bfrom\s+|^import\s+|\bimport\(\s*)'([^']+)'/gm)]
+    return found.flatMap(([, name = '']) => {
+      if (name.startsWith('node:')) return []
+      const isFile = name.startsWith('.')
+      return { file, to: isFile ? normalize(join(dirname(file), name)) : name, isFile }
+    })
+  })
+}
+
+const matches = (pattern: string, name: string) =>
+  pattern.endsWith('/*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name
+
+/** The innermost room of a file; each module is one. */
+function roomOf(file: string): string {
+  const [module] = /^(?:kas|agentk)\/modules\/[^/]+/.exec(file) ?? []
+  if (module) return module
+  const own = Object.keys(rooms).filter((room) => file === room || file.startsWith(`${room}/`))
+  return own.sort((one, other) => other.length - one.length)[0] ?? `no room: ${file}`
+}
+
+/** @returns a line each: who imports what it may not */
+function violations(imports: readonly Import[]): string[] {
+  return imports.flatMap(({ file, to, isFile }) => {
+    const [from, other] = [roomOf(file), isFile ? roomOf(to) : '']
+    if (from === other) return []
+    const key =
+      Object.keys(rooms).find((room) => room === from) ?? Object.keys(rooms).find((room) => matches(room, from))
+    const [below = '', packages = ''] = (rooms[key ?? ''] ?? '').split('|')
+    const name = isFile
+      ? other
+      : to
+          .split('/')
+          .slice(0, to.startsWith('@') ? 2 : 1)
+          .join('/')
+    const allowed = (isFile ? below : packages).split(' ').some((pattern) => matches(pattern, name))
+    return allowed ? [] : [`${file} (${from}) imports ${to}`]
+  })
+}
+
+/** Rooms by how far up they are: each imports from those below it alone. @throws Error that names a circle */
+function floors(imports: readonly Import[]): string[][] {
+  const below = new Map<string, Set<string>>()
+  for (const { file, to, isFile } of imports) {
+    const [from, other] = [roomOf(file), isFile ? roomOf(to) : undefined]
+    const own = below.get(from) ?? new Set()
+    below.set(from, own)
+    if (other === undefined || other === from) continue
+    own.add(other)
+    if (!below.has(other)) below.set(other, new Set())
+  }
+  const found: string[][] = []
+  while (below.size > 0) {
+    const floor = [...below].filter(([, own]) => [...own].every((room) => !below.has(room))).map(([room]) => room)
+    if (floor.length === 0) throw new Error(`a circle among ${[...below.keys()].join(', ')}`)
+    for (const room of floor) below.delete(room)
+    found.push(floor.sort())
+  }
+  return found
+}
+
+function circles(imports: readonly Import[]): string[] {
+  const edges = new Set(imports.filter(({ isFile }) => isFile).map(({ file, to }) => `${file} ${to}`))
+  const isBack = (edge: string) => {
+    const [one = '', other = ''] = edge.split(' ')
+    return one < other && edges.has(`${other} ${one}`)
+  }
+  return [...edges].filter(isBack).sort()
+}
+
+t.test('each room imports what is below it', async (t) => {
+  const imports = importsIn(source)
+  t.ok(imports.length > 1000, 'they are found')
+  t.strictSame(violations(imports), [])
+  const found = floors(imports)
+  for (const [i, floor] of found.entries()) t.comment(`floor ${i}: ${floor.join(', ')}`)
+  const files = globSync('**/*.ts', { cwd: source, exclude: ['proto/gen/**'] })
+  const short = files.filter((file) => readFileSync(join(source, file), 'utf8').split('\n').length <= 25)
+  t.comment(
+    `${files.length} files, ${short.length} of them under 25 lines; ${found.flat().length} rooms, ${found.length} floors`,
+  )
+  t.strictSame(circles(imports), pairs)
+})
+
+t.test('what points up, aside or into a circle is found', async (t) => {
+  type Tree = Parameters<typeof t.testdir>[0]
+  const of = (files: Tree) => importsIn(t.testdir(files))
+  const one = (folder: string, name: string) => ({
+    [folder]: { 'x.ts': `import { y } from '${name}'\n\nexport const x = y\n` },
+  })
+  t.strictSame(violations(of(one('lib', '../call/call.ts'))), ['lib/x.ts (lib) imports call/call.ts'])
+  t.strictSame(violations(of(one('ring', 'zod'))), ['ring/x.ts (ring) imports zod'])
+  t.strictSame(violations(of(one('agentk', '../kas/agent.ts'))), ['agentk/x.ts (agentk) imports kas/agent.ts'])
+  t.strictSame(violations(of(one('kas', '../../test/support/x.ts'))), ['kas/x.ts (kas) imports ../test/support/x.ts'])
+  const modules = { kas: { modules: { flux: { 'x.ts': "export * from '../notifications/y.ts'\n" } } } }
+  t.match(violations(importsIn(t.testdir(modules))), [/modules\/flux\) imports kas\/modules\/notifications/])
+  t.strictSame(violations(of(one('lib', 'ws/lib/websocket.js'))), ['lib/x.ts (lib) imports ws/lib/websocket.js'])
+  t.equal(violations(importsIn(t.testdir({ lib: { 'x.ts': "export type { X } from '../call/call.ts'\n" } }))).length, 1)
+  const lazy = { kas: { router: { 'x.ts': "export const x = () => import('../directory/y.ts')\n" } } }
+  t.equal(violations(importsIn(t.testdir(lazy))).length, 1)
+  const two = {
+    lib: { 'a.ts': "import '../ring/b.ts'\n", 'c.ts': "import './d.ts'\n", 'd.ts': "import './c.ts'\n" },
+    ring: { 'b.ts': "import '../lib/a.ts'\n" },
+  }
+  const imports = importsIn(t.testdir(two))
+  t.throws(() => floors(imports), /a circle among/)
+  t.strictSame(circles(imports), ['lib/a.ts ring/b.ts', 'lib/c.ts lib/d.ts'])
+})
