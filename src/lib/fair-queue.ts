@@ -1,8 +1,8 @@
 /** A queue in which sources take turns, and share the places where they are scarce; of one, first come, first served. */
-export class FairQueue<Item extends { readonly source: string }> {
+export class FairQueue<Item extends { readonly source: unknown }> {
   readonly #maxSize: number
   /** the one whose turn is next first */
-  readonly #sources = new Map<string, Set<Item>>()
+  readonly #sources = new Map<Item['source'], Set<Item>>()
   #size = 0
 
   constructor(maxSize: number) {

@@ -1,7 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { abortable } from '../../src/lib/signals.ts'
+import { forkProgram } from './fork-program.ts'
 import type { Stage } from './stage.ts'
 
 export type AttackerOrder =
@@ -36,8 +36,7 @@ export class Attacker {
   }
 
   static async start(): Promise<Attacker> {
-    const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests
-    const child = fork(join(import.meta.dirname, 'attacker-program.ts'), { env, execArgv: [] })
+    const child = forkProgram('attacker-program.ts')
     await once(child, 'spawn')
     return new Attacker(child)
   }

@@ -1,9 +1,8 @@
-import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { delay } from '../../src/lib/signals.ts'
 import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
+import { forkProgram } from './fork-program.ts'
 import { GoodLoad } from './good-load.ts'
 import { HostileGround } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
@@ -164,9 +163,7 @@ async function observe(
 }
 
 async function besideSpinner(ground: HostileGround, good: GoodLoad, share: number): Promise<Seen> {
-  const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests
-  const program = join(import.meta.dirname, 'spinner-program.ts')
-  const spinner = fork(program, [String(Math.min(1, share))], { env, execArgv: [] })
+  const spinner = forkProgram('spinner-program.ts', [String(Math.min(1, share))])
   const exited = once(spinner, 'exit')
   try {
     return await observe(ground, good, () => delay(quietMs))

@@ -1,7 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import type { GitlabWorld } from '../support/gitlab/gitlab-world.ts'
+import { forkProgram } from './fork-program.ts'
 
 export type ToldWorld = Pick<GitlabWorld, 'projects' | 'agents' | 'users'>
 
@@ -19,9 +19,7 @@ export class SlowGitlab {
   }
 
   static async start(): Promise<SlowGitlab> {
-    const { NODE_OPTIONS: _, ...env } = process.env // tap's hooks are for tests
-    const program = join(import.meta.dirname, 'slow-gitlab-program.ts')
-    const child = fork(program, { env, execArgv: [], serialization: 'advanced' })
+    const child = forkProgram('slow-gitlab-program.ts')
     const [where] = await once(child, 'message')
     return new SlowGitlab(child, where)
   }

@@ -1,7 +1,18 @@
 import { KasError } from '../../lib/errors.ts'
+import { FairQueue } from '../../lib/fair-queue.ts'
 
 /** Of the four threads that node has for such work: names are resolved and files are read there too. */
 export const maxUnpackingAtOnce = 2
+
+/** Connections: each waits once at the most, and a replica has fewer. */
+const maxWaiting = 100_000
+
+interface Waiting {
+  /** who pays */
+  readonly source: object
+  readonly connection: object
+  readonly turn: PromiseWithResolvers<void>
+}
 
 /**
  * Who unpacks beside the event loop, over all connections that share it: a few at once, and of those that wait one
@@ -9,7 +20,9 @@ export const maxUnpackingAtOnce = 2
  */
 export class UnpackTurns {
   #running = 0
-  readonly #waiting = new Map<object, Map<object, PromiseWithResolvers<void>>>()
+  readonly #queue = new FairQueue<Waiting>(maxWaiting)
+  /** by their connection */
+  readonly #waiting = new Map<object, Waiting>()
 
   /**
    * Resolves at its turn, which ends with `done`.
@@ -22,36 +35,32 @@ export class UnpackTurns {
       this.#running++
       return
     }
-    const turn = Promise.withResolvers<void>()
-    const own = this.#waiting.get(payer) ?? new Map<object, PromiseWithResolvers<void>>()
-    own.set(connection, turn)
-    this.#waiting.set(payer, own)
-    await turn.promise
+    const waiting = { source: payer, connection, turn: Promise.withResolvers<void>() }
+    this.#waiting.set(connection, waiting)
+    const loser = this.#queue.add(waiting)
+    if (loser) this.#cancel(loser)
+    await waiting.turn.promise
   }
 
   /** It does not wait any more; nothing where it has its turn already. */
-  leave(connection: object, payer: object): void {
-    this.#take(connection, payer)?.reject(new KasError({ code: 'CANCELLED' }))
+  leave(connection: object): void {
+    const waiting = this.#waiting.get(connection)
+    if (waiting && this.#queue.delete(waiting)) this.#cancel(waiting)
   }
 
   /** The turn goes to who waits, if anybody does. */
   done(): void {
-    for (const [payer, own] of this.#waiting) {
-      for (const connection of own.keys()) {
-        const turn = this.#take(connection, payer)
-        if (this.#waiting.delete(payer)) this.#waiting.set(payer, own) // behind the others
-        turn?.resolve()
-        return
-      }
+    const next = this.#queue.take()
+    if (!next) {
+      this.#running--
+      return
     }
-    this.#running--
+    this.#waiting.delete(next.connection)
+    next.turn.resolve()
   }
 
-  #take(connection: object, payer: object): PromiseWithResolvers<void> | undefined {
-    const own = this.#waiting.get(payer)
-    const turn = own?.get(connection)
-    own?.delete(connection)
-    if (own?.size === 0) this.#waiting.delete(payer)
-    return turn
+  #cancel({ connection, turn }: Waiting): void {
+    this.#waiting.delete(connection)
+    turn.reject(new KasError({ code: 'CANCELLED' }))
   }
 }

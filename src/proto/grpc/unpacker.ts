@@ -20,7 +20,7 @@ export class Unpacker {
   readonly #turns: UnpackTurns
   #payer: object = this
   /** who waits for the turn of the connection */
-  #asking: { readonly reader: object; readonly payer: object } | undefined
+  #asking: object | undefined
   /** first in, first out, by who reads */
   readonly #waiting = new Map<object, PromiseWithResolvers<void>>()
 
@@ -74,10 +74,9 @@ export class Unpacker {
   }
 
   async #unpackInTurn(packed: Buffer, reader: object, maxBytes: number): Promise<Buffer> {
-    const payer = this.#payer
-    this.#asking = { reader, payer }
+    this.#asking = reader
     try {
-      await this.#turns.enter(this, payer)
+      await this.#turns.enter(this, this.#payer)
     } finally {
       this.#asking = undefined
     }
@@ -90,7 +89,7 @@ export class Unpacker {
 
   /** What the reader waits for is not wanted any more. */
   leave(reader: object): void {
-    if (this.#asking?.reader === reader) this.#turns.leave(this, this.#asking.payer)
+    if (this.#asking === reader) this.#turns.leave(this)
     const turn = this.#waiting.get(reader)
     this.#waiting.delete(reader)
     turn?.reject(new KasError({ code: 'CANCELLED' }))
