@@ -86,7 +86,7 @@ export class Newcomers {
   /**
    * A call has come: it is somebody's, and its connection no newcomer any more, if `ask` resolves. Meanwhile the
    * connection is not silent; if `ask` rejects, its silence begins anew, if there is room. Of many that call at once some
-   * are asked about in each turn of the event loop, one network after another.
+   * are asked about at a time, one network after another, and most of the event loop is left to others.
    *
    * @throws what `ask` throws, KasError CREDENTIAL_NOT_CHECKED
    */

@@ -87,6 +87,7 @@ t.test('who is refused again and again keeps no place by it', async (t) => {
 t.test('those that are refused all at once are no more than those that come', async (t) => {
   const { arrive, newcomers, refused } = start()
   const asked = Promise.withResolvers<void>()
+  const allBegun = Promise.withResolvers<void>()
   const asking: Promise<void>[] = []
   const all = []
   let begun = 0
@@ -94,16 +95,15 @@ t.test('those that are refused all at once are no more than those that come', as
     const pair = [arrive('a'), arrive('a')]
     all.push(...pair)
     const ask = () => {
-      begun++
+      if (++begun === 8) allBegun.resolve()
       return asked.promise
     }
     for (const { name } of pair) asking.push(newcomers.admit(name, ask))
   }
   t.same(refused, [], 'nobody is silent')
   await new Promise<void>((resolve) => process.nextTick(resolve))
-  t.equal(begun, 4, 'a few in each turn of the event loop')
-  await new Promise((resolve) => setImmediate(resolve))
-  t.equal(begun, 8)
+  t.equal(begun, 4, 'a few at a time')
+  await allBegun.promise
   asked.reject(new Error('nobody'))
   t.same(new Set((await Promise.allSettled(asking)).map(({ status }) => status)), new Set(['rejected']))
   t.equal(all.filter(({ socket }) => !socket.destroyed).length, options.maxSilentPerAddress)
