@@ -1,4 +1,5 @@
 import type { KasError } from '../lib/errors.ts'
+import type { KnownMessages } from './known-messages.ts'
 
 /** An agent as GitLab knows it: a positive 64-bit number. */
 export type AgentId = bigint & { readonly brand: 'AgentId' }
@@ -25,28 +26,28 @@ export interface Call {
   /** `/package.Service/Method` */
   readonly method: string
   readonly metadata: Metadata
-  /** read once, pulled as fast as the next hop takes them; its end is the caller's half-close */
-  readonly messages: AsyncIterable<Uint8Array>
+  /**
+   * Read once, pulled as fast as the next hop takes them; its end is the caller's half-close. All known: they may be read
+   * again.
+   */
+  readonly messages: KnownMessages | AsyncIterable<Uint8Array>
   readonly safety: Safety
   /** the caller left, or its deadline passed: the reason is a KasError */
   readonly signal: AbortSignal
 }
 
-/**
- * What comes back. None of its promises rejects but `ready`; how the call ended is told by `done` alone.
- */
+/** What comes back. None of its promises rejects; how the call ended is told by `done` alone. */
 export interface Reply {
-  /** a tunnel has the call; rejects with a KasError when none will */
-  readonly ready: Promise<void>
-  /** the callee's headers; `noMetadata` itself, which headers never are, if the call ended before they came */
-  readonly metadata: Promise<Metadata>
+  /** the callee's headers; undefined: the call ended before they came */
+  readonly metadata: Promise<Metadata | undefined>
   /** must be read to the end, or returned, for `done` to settle; returning early cancels the call */
   readonly messages: AsyncIterable<Uint8Array>
   readonly done: Promise<Outcome>
 }
 
 /**
- * Every stage of a call has this shape: the router, a replica link, a tunnel, agentk's dispatch.
+ * Every stage of a call has this shape: the router, a replica link, a tunnel, agentk's dispatch. It resolves once a tunnel
+ * has the call.
  *
  * @throws KasError when the call could not be handed on at all
  */

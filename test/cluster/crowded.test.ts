@@ -77,7 +77,7 @@ t.test('agentk opens tunnels as they are asked for: all calls are served at the 
     if (new Set(served).size === calls) all.resolve()
     await abortable(all.promise, call.signal)
     const done = Promise.resolve({ trailers: {} })
-    return { ready: Promise.resolve(), metadata: Promise.resolve({ at: ['once'] }), messages: call.messages, done }
+    return { metadata: Promise.resolve({ at: ['once'] }), messages: call.messages, done }
   }
   const agentk = await startLanes(t, `grpc://127.0.0.1:${holder.agentsPort}`, { methods: { [echoMethod]: together } })
   await twoIdle({ entry, holder })

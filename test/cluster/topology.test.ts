@@ -102,7 +102,7 @@ async function ask({ replica, agentId, method }: Asked, { text, safe }: { text: 
   const safety: Partial<Call> = safe ? { safety: 'safe', messages: new KnownMessages([Buffer.from(text)]) } : {}
   const { messages, metadata, error } = await callThrough(replica.forward, [text], { agentId, method, ...safety })
   if (error) throw error
-  return messages.join() === text ? metadata.pod?.join() : `${messages.join()} in the place of ${text}`
+  return messages.join() === text ? metadata?.pod?.join() : `${messages.join()} in the place of ${text}`
 }
 
 /** Many calls of each method for each agent at each replica, all at once: who answered them. */

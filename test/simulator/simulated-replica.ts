@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client'
-import type { AgentId, Call, Forward } from '../../src/call/call.ts'
+import { type AgentId, type Call, type Forward, noMetadata } from '../../src/call/call.ts'
 import type { dialReplica } from '../../src/kas/replicas/dial-replica.ts'
 import { tunnelKey, withoutOwnKeys } from '../../src/kas/replicas/hand-over.ts'
 import { Replicas } from '../../src/kas/replicas/links.ts'
@@ -248,7 +248,7 @@ export class SimulatedReplica {
     const metadata = withoutOwnKeys(stream.metadata)
     const reply = await this.#router.forward({ agentId, method, metadata, messages, safety: 'unsafe', signal })
     stream.sendInterim({ [tunnelKey]: ['ready'] })
-    stream.sendMetadata(await reply.metadata)
+    stream.sendMetadata((await reply.metadata) ?? noMetadata)
     for await (const message of reply.messages) void stream.send(message)
     const { error, trailers } = await reply.done
     if (error) throw error

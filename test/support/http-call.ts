@@ -49,7 +49,6 @@ export async function httpCall(forward: Forward, call: HttpCall): Promise<HttpAn
     safety,
     signal: call.signal ?? new AbortController().signal,
   })
-  await reply.ready
   return readAnswer(reply)
 }
 

@@ -101,7 +101,7 @@ export class Configuration implements Service {
     void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
     stream.end()
     void stream.metadata.then((received) => {
-      const announced = Number(received[pingIntervalKey]?.[0])
+      const announced = Number(received?.[pingIntervalKey]?.[0])
       if (announced >= pingIntervalMs.min && announced <= pingIntervalMs.max) link.pingEvery(session, announced)
     })
     for await (const message of stream.messages) {

@@ -177,7 +177,7 @@ export class TunnelPool implements Service {
       const session = await link.session(this.#stopping.signal)
       slot.session = session
       const stream = session.open({ method: connectMethod, metadata: metadata() })
-      if (onMetadata) void stream.metadata.then((received) => onMetadata(session, received))
+      if (onMetadata) void stream.metadata.then((received) => received && onMetadata(session, received))
       slot.tunnel = new Tunnel({
         stream,
         dispatch: (call) => {

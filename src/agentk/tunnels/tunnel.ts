@@ -165,10 +165,10 @@ export class Tunnel {
       const { error } = await reply.done
       if (error) return error
     }
-    const metadata = await reply.metadata
-    void this.#stream.send(metadata === noMetadata ? emptyHeader : encodeConnectRequest.header(metadata))
+    const metadata = (await reply.metadata) ?? noMetadata
+    void this.#stream.send(isEmpty(metadata) ? emptyHeader : encodeConnectRequest.header(metadata))
     const { error, trailers } = (await this.#copy(first, messages)) ?? (await reply.done)
-    void this.#stream.send(trailers === noMetadata ? emptyTrailer : encodeConnectRequest.trailer(trailers))
+    void this.#stream.send(isEmpty(trailers) ? emptyTrailer : encodeConnectRequest.trailer(trailers))
     return error
   }
 
@@ -238,6 +238,10 @@ class TunnelCall implements Call, AsyncIterableIterator<Uint8Array> {
   [Symbol.asyncIterator](): this {
     return this
   }
+}
+
+function isEmpty(metadata: Metadata): boolean {
+  return Object.keys(metadata).length === 0
 }
 
 function encodeStatus(error: KasError): Uint8Array {

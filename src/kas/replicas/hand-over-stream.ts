@@ -1,4 +1,4 @@
-import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../call/call.ts'
+import type { Call, Metadata, Outcome, Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
@@ -8,13 +8,11 @@ import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOve
 /** What a replica says to a call that it is asked to take. `gone`: nothing, and it will not. */
 export type Answer = 'ready' | 'none' | 'unknown' | 'gone'
 
-const ready = Promise.resolve()
-
 /** One call on its way to the replica that holds its agent, seen from the entry. */
 export class HandOverStream {
   readonly answer: Promise<Answer>
-  /** the agent's; `noMetadata` if the call ended before they came */
-  readonly metadata: Promise<Metadata>
+  /** the agent's; undefined: the call ended before they came */
+  readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
   readonly #stream: ClientStream
   readonly #eager: boolean
@@ -40,7 +38,7 @@ export class HandOverStream {
       },
     })
     this.metadata = this.#stream.metadata.then((own) => {
-      if (own === noMetadata) return own
+      if (!own) return undefined
       answer.resolve('ready')
       return withoutOwnKeys(own)
     })
@@ -84,7 +82,7 @@ export class HandOverStream {
     if (signal.aborted) leave()
     else signal.addEventListener('abort', leave, { once: true })
     this.#unbind = () => signal.removeEventListener('abort', leave)
-    return { ready, metadata: this.metadata, messages: this.#stream.messages, done: this.done }
+    return { metadata: this.metadata, messages: this.#stream.messages, done: this.done }
   }
 
   cancel(reason?: KasError): void {

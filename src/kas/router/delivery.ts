@@ -1,4 +1,4 @@
-import { type Call, type Forward, noMetadata, type Reply } from '../../call/call.ts'
+import type { Call, Forward, Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import type { Delivery } from '../../lib/errors.ts'
 import { ReplayablePrefix } from './replayable-prefix.ts'
@@ -12,7 +12,7 @@ import { ReplayablePrefix } from './replayable-prefix.ts'
  */
 
 export const maxRepeats = 2
-/** Each takes a tunnel, or a holder, that is lost in the moment between `ready` and the first message. */
+/** Each takes a tunnel, or a holder, that is lost in the moment between the offer and the first message. */
 export const maxUnsentRepeats = 8
 export const maxKeptBytes = 64 * 1024
 
@@ -25,7 +25,7 @@ export function deliver(forward: Forward): Forward {
     const repeats = { none: 0, maybe: 0 }
     for (;;) {
       const reply = await forward({ ...call, messages: prefix.read() })
-      if ((await reply.metadata) !== noMetadata) {
+      if ((await reply.metadata) !== undefined) {
         prefix.forget()
         return reply
       }

@@ -1,13 +1,12 @@
 import { noMetadata, type Reply } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 
-const ready = Promise.resolve()
-const metadata = Promise.resolve(noMetadata)
+const metadata = Promise.resolve(undefined)
 
 /** Of a call whose tunnel was lost before anything was sent on it. */
 export function lostReply(): Reply {
   const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
-  return { ready, metadata, messages: nothing(), done: Promise.resolve({ error, trailers: noMetadata }) }
+  return { metadata, messages: nothing(), done: Promise.resolve({ error, trailers: noMetadata }) }
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array, void, void> {}

@@ -20,7 +20,6 @@ export interface TunnelCallComponents {
   readonly onCut: () => void
 }
 
-const ready = Promise.resolve()
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /** One call on a tunnel (doc/reference/tunnel-protocol.md 3.1). */
@@ -28,7 +27,7 @@ export class TunnelCall {
   readonly #components: TunnelCallComponents
   readonly #call: Call
   readonly #order: MessageOrder
-  readonly #metadata = Promise.withResolvers<Metadata>()
+  readonly #metadata = Promise.withResolvers<Metadata | undefined>()
   readonly #done = Promise.withResolvers<Outcome>()
   readonly #unbind: () => void
   #trailers: Metadata = noMetadata
@@ -61,7 +60,6 @@ export class TunnelCall {
     const next = () => (head ? head.then(this.#next) : Promise.resolve(this.#next()))
     const reply = { next, return: () => this.#leave() }
     return {
-      ready,
       metadata: this.#metadata.promise,
       messages: { [Symbol.asyncIterator]: () => reply },
       done: this.#done.promise,
@@ -197,7 +195,7 @@ export class TunnelCall {
   #finish(outcome: Outcome, how: TunnelCallEnd): void {
     this.#outcome = outcome
     this.#unbind()
-    this.#metadata.resolve(noMetadata)
+    this.#metadata.resolve(undefined)
     this.#done.resolve(outcome)
     this.#components.onEnd(how)
   }

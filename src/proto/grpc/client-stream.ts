@@ -26,14 +26,14 @@ interface Connection {
 
 /** One call, seen from its client. */
 export class ClientStream {
-  /** the server's headers; empty if the call ended before they came. Never rejects. */
-  readonly metadata: Promise<Metadata>
+  /** the server's headers; undefined: the call ended before they came. Never rejects. */
+  readonly metadata: Promise<Metadata | undefined>
   /** how the call ended. Never rejects. */
   readonly done: Promise<Outcome>
   readonly #http2: ClientHttp2Stream
   readonly #connection: Connection
   readonly #outbox: Outbox
-  readonly #metadata = Promise.withResolvers<Metadata>()
+  readonly #metadata = Promise.withResolvers<Metadata | undefined>()
   readonly #done = Promise.withResolvers<Outcome>()
   readonly #inbox: Inbox
   #encoding: string | undefined
@@ -173,7 +173,7 @@ export class ClientStream {
     if (this.#outcome) return
     this.#outcome = outcome
     this.#unbind?.()
-    this.#metadata.resolve(noMetadata)
+    this.#metadata.resolve(undefined)
     if (outcome.error) this.#inbox.fail(outcome.error)
     this.#done.resolve(outcome)
   }

@@ -11,7 +11,6 @@ import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 export const echoMethod = '/test.Echo/Do'
 
 const echo: Forward = async (call) => ({
-  ready: Promise.resolve(),
   metadata: Promise.resolve({ before: ['words'] }),
   messages: call.messages,
   done: Promise.resolve({ trailers: {} }),

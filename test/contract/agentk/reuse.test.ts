@@ -16,7 +16,7 @@ const echo: Forward = async (call) => {
   const messages = (async function* () {
     yield* all
   })()
-  return { ready: Promise.resolve(), metadata: Promise.resolve({}), messages, done: Promise.resolve(nothing) }
+  return { metadata: Promise.resolve({}), messages, done: Promise.resolve(nothing) }
 }
 
 async function start(t: Test, serve: Forward = echo, isReused = true) {

@@ -17,7 +17,6 @@ const method = '/test.Echo/Do'
 function replyOf(messages: AsyncIterable<Uint8Array>, error?: KasError): Reply {
   const outcome = { trailers: { after: ['words'] }, ...(error ? { error } : {}) }
   return {
-    ready: Promise.resolve(),
     metadata: Promise.resolve({ before: ['words'] }),
     messages,
     done: Promise.resolve(outcome),

@@ -36,14 +36,14 @@ async function start(t: Test, settleMs = 1) {
   return { ...side, placement, row, dial }
 }
 
-const ours = (metadata: Metadata) =>
+const ours = (metadata: Metadata = {}) =>
   Object.fromEntries(Object.entries(metadata).filter(([name]) => name.startsWith('kas-')))
 
 /** Response headers that have come by the time that other calls are answered. */
 async function toldNow(agent: FakeAgent, tunnel: FakeTunnel): Promise<Metadata | 'nothing'> {
   let told: Metadata | 'nothing' = 'nothing'
   void tunnel.stream.metadata.then((metadata) => {
-    told = metadata
+    told = metadata ?? 'nothing'
   })
   for (let i = 0; i < 3; i++) await agent.session.open({ method: '/test.No/Such' }).done
   return told

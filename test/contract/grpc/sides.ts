@@ -9,7 +9,7 @@ export interface Status {
 }
 
 export interface ClientCall {
-  readonly metadata: Promise<Metadata>
+  readonly metadata: Promise<Metadata | undefined>
   /** ends with the call, also with a failed one */
   readonly messages: AsyncIterable<Uint8Array>
   readonly done: Promise<Status>

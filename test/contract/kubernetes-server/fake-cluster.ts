@@ -30,7 +30,6 @@ export function clusterForward(cluster: Cluster): Forward {
     const end = (error?: unknown) =>
       done.resolve({ trailers: noMetadata, ...(error ? { error: KasError.from(error) } : {}) })
     return {
-      ready: Promise.resolve(),
       metadata: Promise.resolve(noMetadata),
       messages: run(cluster, call, end),
       done: done.promise,

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import http2 from 'node:http2'
 import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
-import { type Call, type Forward, type Metadata, noMetadata, type Outcome, type Reply } from '../../../src/call/call.ts'
+import type { Call, Forward, Metadata, Outcome, Reply } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { abortable } from '../../../src/lib/signals.ts'
 import { kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
@@ -15,13 +15,11 @@ const gzip = { 'grpc.default_compression_algorithm': 2 }
 
 /** A reply out of what a test decides. */
 function replyOf(init: {
-  ready?: Promise<void>
   metadata?: Metadata
   messages?: AsyncIterable<Uint8Array>
   outcome?: Outcome | Promise<Outcome>
 }): Reply {
   return {
-    ready: init.ready ?? Promise.resolve(),
     metadata: Promise.resolve(init.metadata ?? {}),
     messages: init.messages ?? (async function* () {})(),
     done: Promise.resolve(init.outcome ?? { trailers: {} }),
@@ -179,17 +177,14 @@ t.test('an error comes with its status, its trailers, and how far the call got',
     thrown: async () => {
       throw new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 20_000 })
     },
-    notReady: async () => {
-      const error = new KasError({ code: 'SHUTTING_DOWN' })
-      const ready = Promise.reject(error)
-      ready.catch(() => undefined)
-      return { ...replyOf({ ready, outcome: { error, trailers: {} } }), metadata: Promise.resolve(noMetadata) }
+    notTaken: async () => {
+      throw new KasError({ code: 'SHUTTING_DOWN' })
     },
     ofTheAgent: async () =>
       replyOf({ outcome: { error: status(9), trailers: { why: ['so'], 'kas-delivery': ['x'] } } }),
     withoutHeaders: async () => ({
       ...replyOf({ outcome: { error: status(5), trailers: {} } }),
-      metadata: Promise.resolve(noMetadata),
+      metadata: Promise.resolve(undefined),
     }),
     lost: async () =>
       replyOf({ outcome: { error: new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }), trailers: {} } }),
@@ -208,7 +203,7 @@ t.test('an error comes with its status, its trailers, and how far the call got',
   }
   const absent = 'Agent connection not found. Is agent up to date and connected?'
   t.match(await run('thrown'), { code: grpc.status.DEADLINE_EXCEEDED, text: absent, delivery: 'none' })
-  t.match(await run('notReady'), { code: grpc.status.UNAVAILABLE, text: 'kas is shutting down', delivery: 'none' })
+  t.match(await run('notTaken'), { code: grpc.status.UNAVAILABLE, text: 'kas is shutting down', delivery: 'none' })
   const ofTheAgent = await run('ofTheAgent')
   t.match(ofTheAgent, { code: 9, text: 'größer % als', delivery: 'maybe' })
   t.strictSame(ofTheAgent.trailers.get('why'), ['so'])

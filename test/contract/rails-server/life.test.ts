@@ -19,7 +19,6 @@ const methods = new Map([[method, async (request: Uint8Array) => request]])
 const for42 = { 'kas-hop-routing-agent-id': '42' }
 const log = createLogger({ level: 'silent' })
 const echo: Forward = async ({ messages }) => ({
-  ready: Promise.resolve(),
   metadata: Promise.resolve({}),
   messages,
   done: Promise.resolve({ trailers: {} }),

@@ -11,7 +11,6 @@ import { callUnary, connect, goodMetadata, jwt, metadataOf, openBidi, startRails
 const method = '/test.Own/Hello'
 const methods = new Map([[method, async (request: Uint8Array) => request]])
 const echo: Forward = async ({ messages }) => ({
-  ready: Promise.resolve(),
   metadata: Promise.resolve({}),
   messages,
   done: Promise.resolve({ trailers: {} }),

@@ -16,7 +16,6 @@ import { responseHeader } from './response-header.ts'
 import { ResponseMessages } from './response-messages.ts'
 import { forwardUpgrade } from './upgrade.ts'
 
-const ready = Promise.resolve()
 const metadata = Promise.resolve(noMetadata)
 
 /** One request to the API server. */
@@ -105,6 +104,6 @@ export class KubernetesApi {
     })
     signal.addEventListener('abort', onAbort, { once: true })
     if (!request.body) void messages.discard({ bodyAllowed: false }).catch((error: unknown) => exchange.abort(error))
-    return { ready, metadata, messages: answer, done: answer.done }
+    return { metadata, messages: answer, done: answer.done }
   }
 }

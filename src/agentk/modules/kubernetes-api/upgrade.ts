@@ -13,7 +13,6 @@ import type { ApiSpan } from './api-span.ts'
 import { responseHeader } from './response-header.ts'
 import { ResponseMessages } from './response-messages.ts'
 
-const ready = Promise.resolve()
 const metadata = Promise.resolve(noMetadata)
 
 /**
@@ -53,7 +52,7 @@ export async function forwardUpgrade(
     void messages.discard({ bodyAllowed: false }).catch((error: unknown) => stream.destroy(error as Error))
   }
   pipe(stream, reply, call.signal)
-  return { ready, metadata, messages: reply, done: reply.done }
+  return { metadata, messages: reply, done: reply.done }
 }
 
 /** Bytes of the server to the reply. A stream that closes before its end has broken. */

@@ -176,9 +176,7 @@ export class KubernetesProxy {
   async #carry(exchange: Exchange, progress: Progress, call: Call): Promise<RequestOutcome> {
     progress.failedAt = 'tunnel'
     const reply = await this.#components.forward(call)
-    reply.ready.then(() => {
-      progress.delivery = 'maybe'
-    }, ignore)
+    progress.delivery = 'maybe'
     return await this.#relay.run(exchange, progress, reply)
   }
 
@@ -307,5 +305,3 @@ async function redirectTo(location: string, exchange: Exchange): Promise<Request
   await exchange.answer(200, ['X-Accel-Redirect', location], '')
   return 'redirected'
 }
-
-function ignore(): void {}

@@ -50,11 +50,9 @@ export class AgentCalls {
         safety: 'unsafe', // what a method does is known to its agent alone
         signal: call.signal,
       })
-      reply.ready.then(() => {
-        delivery = 'maybe'
-      }, ignore)
+      delivery = 'maybe'
       const head = await reply.metadata
-      if (head !== noMetadata) call.sendMetadata(fromAgent(head))
+      if (head) call.sendMetadata(fromAgent(head))
       for await (const message of reply.messages) {
         const full = call.send(message)
         if (full) await full
@@ -105,5 +103,3 @@ function isHopKey(key: string): boolean {
 function without(metadata: Metadata, isLeftOut: (key: string) => boolean): Metadata {
   return Object.fromEntries(Object.entries(metadata).filter(([key]) => !isLeftOut(key)))
 }
-
-function ignore(): void {}

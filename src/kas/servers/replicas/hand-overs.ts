@@ -136,7 +136,7 @@ async function carry(stream: ServerStream, reply: Reply, eager: boolean): Promis
   const late = eager ? setTimeout(() => stream.sendInterim(readySign), promptReplyMs) : undefined
   const metadata = await reply.metadata
   clearTimeout(late)
-  if (metadata !== noMetadata) stream.sendMetadata(withoutOwnKeys(metadata))
+  if (metadata) stream.sendMetadata(withoutOwnKeys(metadata))
   else if (eager) stream.addTrailers(readySign)
   for await (const message of reply.messages) {
     const full = stream.send(message)

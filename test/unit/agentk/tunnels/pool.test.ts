@@ -106,7 +106,6 @@ class FakeLink {
 
 const method = '/test.Echo/Do'
 const hang: Forward = async (call) => ({
-  ready: Promise.resolve(),
   metadata: Promise.resolve(noMetadata),
   messages: call.messages,
   done: Promise.resolve(ok),

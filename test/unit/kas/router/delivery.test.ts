@@ -27,7 +27,6 @@ const echo: Forward = async (call) => {
   const messages: Uint8Array[] = []
   for await (const message of call.messages) messages.push(message)
   return {
-    ready: Promise.resolve(),
     metadata: Promise.resolve({ served: ['yes'] }),
     messages: (async function* () {
       yield* messages
@@ -38,8 +37,7 @@ const echo: Forward = async (call) => {
 
 function ended(error: KasError): Reply {
   return {
-    ready: Promise.resolve(),
-    metadata: Promise.resolve(noMetadata),
+    metadata: Promise.resolve(undefined),
     messages: (async function* () {})(),
     done: Promise.resolve({ error, trailers: {} }),
   }
@@ -121,7 +119,7 @@ t.test('a reader that leaves a reply that has begun leaves the messages too', as
     reader.resolve(iterator)
     await iterator.next()
     const done = Promise.resolve({ trailers: {} })
-    return { ready: Promise.resolve(), metadata: Promise.resolve({}), messages: (async function* () {})(), done }
+    return { metadata: Promise.resolve({}), messages: (async function* () {})(), done }
   }
   await deliver(answers)(callOf([], { messages }))
   const iterator = await reader.promise
@@ -191,7 +189,6 @@ t.test('a reply that begins amid a repeat takes no message from it', async (t) =
       yield* seen.map((one) => Buffer.from(one))
     }
     return {
-      ready: Promise.resolve(),
       metadata: metadata.promise,
       messages: answer(),
       done: Promise.resolve({ trailers: {} }),

@@ -73,7 +73,7 @@ const neverCalled = () => {
 /** Of an agent that says what the test says. */
 function replyOf(metadata: Promise<Metadata>, outcome: Outcome): Reply {
   const messages = (async function* (): AsyncGenerator<Uint8Array> {})()
-  return { ready: Promise.resolve(), metadata, messages, done: Promise.resolve(outcome) }
+  return { metadata, messages, done: Promise.resolve(outcome) }
 }
 
 /** Those of an eager call are there. */
