@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type Call, type Forward, type Reply, type Safety } from '../../../../src/call/call.ts'
+import type { Call, Forward, Reply, Safety } from '../../../../src/call/call.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { deliver, maxKeptBytes, maxRepeats, maxUnsentRepeats } from '../../../../src/kas/router/delivery.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
