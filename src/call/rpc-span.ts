@@ -7,7 +7,7 @@ import {
   rpcStatusAttributes,
 } from '../lib/tracing/attributes.ts'
 import { withTraceHeaders } from '../lib/tracing/trace-context.ts'
-import type { Span, SpanAttributes, Tracer } from '../lib/tracing/tracer.ts'
+import { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from '../lib/tracing/tracer.ts'
 import type { Call, Metadata } from './call.ts'
 
 /** Spans of gRPC calls. A call's metadata says of which span it is part: each stage puts its own in that place. */
@@ -27,42 +27,50 @@ export interface RpcSpanInit {
 
 /** The span of one call. */
 export class RpcSpan {
-  readonly #kind: 'server' | 'client'
-  readonly #span: Span
+  /** nothing is traced */
+  static readonly none = new RpcSpan(noSpan, 'server')
 
-  constructor(tracer: Tracer, { kind, method, isKnown = true, parent, link, attributes }: RpcSpanInit) {
+  readonly span: Span
+  readonly #kind: RpcSpanInit['kind']
+
+  private constructor(span: Span, kind: RpcSpanInit['kind']) {
+    this.span = span
     this.#kind = kind
+  }
+
+  static begin(tracer: Tracer, init: RpcSpanInit): RpcSpan {
+    if (tracer === noTracer) return RpcSpan.none
+    const { kind, method, isKnown = true, parent, link, attributes } = init
     const { name, attributes: own } = rpcMethodAttributes(method, isKnown)
-    this.#span = tracer.begin(name, { kind, parent, link, attributes: { ...own, ...attributes } })
+    return new RpcSpan(tracer.begin(name, { kind, parent, link, attributes: { ...own, ...attributes } }), kind)
   }
 
-  get span(): Span {
-    return this.#span
-  }
-
-  get traceId(): string {
-    return this.#span.traceId
+  get traceId(): string | undefined {
+    return this.span.traceId
   }
 
   calls(agentId: bigint): void {
-    this.#span.set(agentAttributes(agentId))
+    if (this !== RpcSpan.none) this.span.set(agentAttributes(agentId))
   }
 
   /** `metadata` for whoever has the call next. */
   metadata(metadata: Metadata): Metadata {
-    return withTraceHeaders(metadata, this.#span.headers)
+    return this === RpcSpan.none ? metadata : withTraceHeaders(metadata, this.span.headers)
   }
 
   /** `call` for whoever has it next. */
-  call({ agentId, method, metadata, messages, safety, signal }: Call): Call {
+  call(call: Call): Call {
+    if (this === RpcSpan.none) return call
+    const { agentId, method, metadata, messages, safety, signal } = call
     return { agentId, method, metadata: this.metadata(metadata), messages, safety, signal }
   }
 
   /** @param error - absent: OK */
   end(error?: KasError): void {
+    if (this === RpcSpan.none) return
     const code = error?.grpcCode ?? Code.OK
-    this.#span.set(rpcStatusAttributes(code))
-    this.#span.end(error && isRpcFailure(this.#kind, code) ? failureOf(error) : undefined)
+    this.span.set(rpcStatusAttributes(code))
+    this.span.end(error && isRpcFailure(this.#kind, code) ? failureOf(error) : undefined)
   }
 }
 
@@ -79,7 +87,7 @@ export async function traceHandler<T>(
   { method, metadata }: ServedCall,
   work: (span: RpcSpan) => Promise<T>,
 ): Promise<T> {
-  const span = new RpcSpan(tracer, { kind: 'server', method, parent: metadata })
+  const span = RpcSpan.begin(tracer, { kind: 'server', method, parent: metadata })
   try {
     const result = await tracer.within(span.span, () => work(span))
     span.end()
@@ -107,7 +115,7 @@ export async function traceAdmitted<A, T>(
   try {
     caller = await admit()
   } catch (error) {
-    new RpcSpan(tracer, { kind: 'server', method: stream.method, link: stream.metadata }).end(KasError.from(error))
+    RpcSpan.begin(tracer, { kind: 'server', method: stream.method, link: stream.metadata }).end(KasError.from(error))
     throw error
   }
   return await traceHandler(tracer, stream, (span) => serve(caller, span))

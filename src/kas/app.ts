@@ -11,7 +11,7 @@ import {
 } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
-import type { Tracer } from '../lib/tracing/tracer.ts'
+import { noTracer, type Tracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { agentMethods, methodTypes } from './agent-methods.ts'
 import { Cluster } from './cluster.ts'
@@ -66,8 +66,7 @@ export class App implements Service {
   readonly #options: AppOptions
   readonly #register = createRegistry()
   readonly #readiness = new Readiness()
-  /** what all parts that trace get; empty: nothing is traced */
-  #traced: { readonly tracer?: Tracer } = {}
+  #tracer: Tracer = noTracer
   #stages: Stages | undefined
 
   constructor(components: { log: Logger }, options: AppOptions) {
@@ -90,11 +89,11 @@ export class App implements Service {
     createBuildMetrics(this.#register, this.#options.version)
     const { config, env, version } = this.#options
     const tracing = await createTracing(this.#log, { config, version, product: this.#product })
-    this.#traced = tracing ? { tracer: tracing } : {}
+    this.#tracer = tracing ?? noTracer
     const leads = new Leads({ clock: systemClock })
     const counts = new CallCounts(systemClock)
     const identity = createIdentity(
-      { log: this.#log, register: this.#register, leads, ...this.#traced },
+      { log: this.#log, register: this.#register, leads, tracer: this.#tracer },
       { config, product: this.#product, env },
     )
     const tunnels = new Tunnels({ now: () => performance.now() })
@@ -127,7 +126,7 @@ export class App implements Service {
     const { authentication_secret_file: secretFile, network } = config.private_api.listen
     if (secretFile === undefined || network === 'unix') return undefined
     return Cluster.create(
-      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods, ...this.#traced },
+      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods, tracer: this.#tracer },
       { config, configurationFile, ownPrivateApi, secretFile, kasVersion: version.version, env },
     )
   }
@@ -206,7 +205,7 @@ export class App implements Service {
         ...(held ? { held, placement: new MemberPlacement({ membership: cluster.membership }) } : {}),
         events: grpcObserver(metrics, methodTypes(methods)),
         ...certificate,
-        ...this.#traced,
+        tracer: this.#tracer,
       },
       {
         listen: listenOptions(listen),
@@ -241,7 +240,7 @@ export class App implements Service {
     const tokens = await webSocketTokens({ log, clock: systemClock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(cluster, { tunnels, file: block.accel_redirect_secret_file })
     const forward = deliver(router.forward)
-    const told = { ...tokens, ...redirect, ...certificate, ...this.#traced }
+    const told = { ...tokens, ...redirect, ...certificate, tracer: this.#tracer }
     const server = new KubernetesServer(
       { forward, directory, usage, register: this.#register, log, ...told },
       {
@@ -286,7 +285,7 @@ export class App implements Service {
         onRefused: createRailsRefusalMetrics(this.#register),
         events,
         ...certificate,
-        ...this.#traced,
+        tracer: this.#tracer,
       },
       {
         listen: listenOptions(listen),

@@ -28,7 +28,7 @@ export interface ClusterComponents {
   readonly methods: Readonly<Record<string, Handler>>
   readonly events?: ServerSessionEvents
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 export interface ClusterOptions {
@@ -72,8 +72,7 @@ export class Cluster implements Service {
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)
     this.membership = createMembership({ ...components, log }, { ...options, place: this.#place })
-    const { tracer } = components
-    this.replicas = new Replicas({ membership: this.membership, identity, log, ...(tracer ? { tracer } : {}) })
+    this.replicas = new Replicas({ membership: this.membership, identity, log, tracer: components.tracer })
     createLinkMetrics(components.register, this.replicas)
     const { configurationFile: file } = options
     const { listen } = options.config.private_api

@@ -58,7 +58,7 @@ export interface IdentityComponents {
   readonly log: Logger
   readonly register: Registry
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 export interface IdentityOptions {
@@ -93,7 +93,7 @@ function ofGitlab(
   const limit = rateOf(gitlab.api_rate_limit)
   const metrics = createGitlabMetrics(register, limit)
   const client = new GitlabClient(
-    { log, metrics, ...(tracer ? { tracer } : {}) },
+    { log, metrics, tracer },
     {
       ...limit,
       address: gitlab.address ?? '',

@@ -9,6 +9,7 @@ import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
 import { MemberPlacement } from '../../src/kas/tunnels/placement.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import { oneAgent } from '../support/agents-server.ts'
 import { type Replica, startReplica } from './replicas.ts'
 
@@ -34,7 +35,16 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
   const held = new HeldConnections({ row: membership, log })
   const placement = new MemberPlacement({ membership })
   const agents = new AgentsServer(
-    { directory: oneAgent(), tunnels, methods: {}, log, onRateExceeded: () => undefined, held, placement },
+    {
+      directory: oneAgent(),
+      tunnels,
+      methods: {},
+      log,
+      onRateExceeded: () => undefined,
+      held,
+      placement,
+      tracer: noTracer,
+    },
     {
       listen: { port, host: '127.0.0.1' },
       websocket: true,

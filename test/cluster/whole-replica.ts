@@ -13,6 +13,7 @@ import { ReplicasServer } from '../../src/kas/servers/replicas/replicas-server.t
 import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import type { Handler } from '../../src/proto/grpc/server-session.ts'
@@ -62,6 +63,7 @@ export async function startWholeReplica(
       methods: options.methods?.(name) ?? {},
       log,
       onStranger: () => void strangers.count++,
+      tracer: noTracer,
     },
     { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
   )
@@ -69,7 +71,7 @@ export async function startWholeReplica(
   t.teardown(() => replicasServer.stop())
   membership.setReplicaPort(replicasServer.address.port)
   const reachability = { ...defaultReachability, ...options.reachability }
-  const links = new Replicas({ membership, identity, log }, { reachability, redialMs: [5, 50] })
+  const links = new Replicas({ membership, identity, log, tracer: noTracer }, { reachability, redialMs: [5, 50] })
   await links.start()
   t.teardown(() => links.stop())
   const observer = { routed: () => undefined, timedOut: () => undefined }
@@ -82,6 +84,7 @@ export async function startWholeReplica(
       log,
       onRateExceeded: () => undefined,
       held: new HeldConnections({ row: membership, log }),
+      tracer: noTracer,
     },
     {
       listen: { port: 0, host: '127.0.0.1' },

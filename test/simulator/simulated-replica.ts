@@ -14,6 +14,7 @@ import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import { type InstanceId, Membership } from '../../src/membership/membership.ts'
 import type { ClientSession } from '../../src/proto/grpc/client-session.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
@@ -100,9 +101,9 @@ export class SimulatedReplica {
     this.#publicKeyHash = serial.toString(16).padStart(64, '0')
     this.membership = this.#createMembership()
     const identity = { certificatePem: '', keyPem: '', publicKeyHash: this.#publicKeyHash }
-    this.#links = new Replicas({ membership: this.membership, identity, log, dial: this.#dial })
+    this.#links = new Replicas({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer })
     this.#router = new Router({ tunnels: this.tunnels, observer, replicas: this.#links })
-    this.#handOvers = new HandOvers({ tunnels: this.tunnels })
+    this.#handOvers = new HandOvers({ tunnels: this.tunnels, tracer: noTracer })
     this.#held = new HeldConnections({ row: this.membership, log })
     const { forward } = this.#router
     this.forward =
@@ -259,7 +260,7 @@ export class SimulatedReplica {
 
   #acceptAgent(wire: WireEnd, { session: client, agentId, pod }: AgentHello): void {
     const agent = { id: agentId, name: pod, project: { id: 1n, path: 'platform/clusters' } }
-    const components = { tunnels: this.tunnels, descriptions: this.#descriptions, held: this.#held }
+    const components = { tunnels: this.tunnels, descriptions: this.#descriptions, held: this.#held, tracer: noTracer }
     const session = new SimulatedServerSession(
       wire,
       client,

@@ -12,6 +12,7 @@ import {
 import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
+import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import { echoMethod } from './fake-agent.ts'
 
 export const agentId = 42n as AgentId
@@ -54,6 +55,7 @@ export async function startAgentsServer(
       methods: {},
       log: createLogger({ level: 'silent' }),
       onRateExceeded: () => undefined,
+      tracer: noTracer,
       ...overrides.components,
     },
     {

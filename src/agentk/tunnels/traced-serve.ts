@@ -6,7 +6,7 @@ import type { Serve } from './serve.ts'
 /** Serves each call as a span of its own, part of what its metadata says. */
 export function tracedServe(tracer: Tracer, serve: Serve): Serve {
   return async (call) => {
-    const span = new RpcSpan(tracer, { kind: 'server', method: call.method, parent: call.metadata })
+    const span = RpcSpan.begin(tracer, { kind: 'server', method: call.method, parent: call.metadata })
     try {
       const reply = await serve(span.call(call))
       void reply.done.then(({ error }) => span.end(error))

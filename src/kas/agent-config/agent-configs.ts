@@ -4,7 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
-import { apart } from '../../lib/tracing/apart.ts'
+import { detached } from '../../lib/tracing/tracer.ts'
 import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { AgentConfigurationFile } from './agent-config-file.ts'
@@ -207,7 +207,7 @@ export class AgentConfigurations implements Service {
 
   #load(entry: Entry): Promise<void> {
     if (entry.loading) entry.loadAgain = true
-    entry.loading ??= apart(() => this.#loadUntilCurrent(entry))
+    entry.loading ??= detached(() => this.#loadUntilCurrent(entry))
     return entry.loading
   }
 

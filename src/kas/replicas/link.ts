@@ -24,8 +24,9 @@ export interface ReplicaLinkComponents {
   readonly heldByAgent?: HeldByAgent
   /** the replica says that it does not know us */
   readonly onUnknown: () => void
-  /** what each call that is handed over is told as; absent: nothing is traced */
-  readonly traced?: { readonly tracer: Tracer; readonly attributes: SpanAttributes }
+  readonly tracer: Tracer
+  /** of the replica, for the span of each call that is handed over */
+  readonly attributes: SpanAttributes
 }
 
 export interface ReplicaLinkOptions {
@@ -135,13 +136,13 @@ export class ReplicaLink {
     this.#calls++
     void stream.done.then(({ error }) => {
       this.#calls--
-      span?.end(error)
+      span.end(error)
     })
     const giveUp = () => stream.cancel(KasError.from(signal.reason))
     signal.addEventListener('abort', giveUp, { once: true })
     if (eager) void stream.send(call)
     const answer = await stream.answer
-    span?.span.set({ 'kas.answer': answer })
+    span.span.set({ 'kas.answer': answer })
     signal.removeEventListener('abort', giveUp)
     if (answer === 'unknown') this.#components.onUnknown()
     if (answer !== 'ready') return undefined
@@ -160,32 +161,27 @@ export class ReplicaLink {
    *
    * @returns undefined: the connection takes no call, or not this one
    */
-  #open(
-    session: ClientSession,
-    call: Call,
-    handOver: HandOver,
-  ): { stream: HandOverStream; span: RpcSpan | undefined } | undefined {
+  #open(session: ClientSession, call: Call, handOver: HandOver): { stream: HandOverStream; span: RpcSpan } | undefined {
     const { heldByAgent, log } = this.#components
     const own = heldByAgent?.enter(call.agentId)
     const span = this.#begin(call)
     try {
-      const stream = new HandOverStream(session, span?.call(call) ?? call, handOver, own?.held)
+      const stream = new HandOverStream(session, span.call(call), handOver, own?.held)
       stream.onClosed(() => own?.leave())
       return { stream, span }
     } catch (error) {
       own?.leave()
       const failure = KasError.from(error)
-      span?.end(failure)
+      span.end(failure)
       if (failure.code === 'INTERNAL') log.error({ error }, 'A call could not be handed over')
       else log.debug({ error }, 'A call could not be handed over')
       return undefined
     }
   }
 
-  #begin({ method, metadata: parent, agentId }: Call): RpcSpan | undefined {
-    const { traced } = this.#components
-    if (!traced) return undefined
-    const span = new RpcSpan(traced.tracer, { kind: 'client', method, parent, attributes: traced.attributes })
+  #begin({ method, metadata: parent, agentId }: Call): RpcSpan {
+    const { tracer, attributes } = this.#components
+    const span = RpcSpan.begin(tracer, { kind: 'client', method, parent, attributes })
     span.calls(agentId)
     return span
   }

@@ -30,7 +30,7 @@ export interface ReplicasComponents {
   /** default `dialReplica` */
   readonly dial?: typeof dialReplica
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
@@ -164,7 +164,8 @@ export class Replicas implements Service {
         heldByAgent: this.#heldByAgent,
         onChange: () => this.#changed(),
         onUnknown: () => membership.announce(),
-        ...(tracer ? { traced: { tracer, attributes: serverAttributes(host, port) } } : {}),
+        tracer,
+        attributes: serverAttributes(host, port),
       },
       this.#options,
     )

@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import { abortable } from '../../lib/signals.ts'
-import { apart } from '../../lib/tracing/apart.ts'
+import { detached } from '../../lib/tracing/tracer.ts'
 import type { CommitId } from './repositories.ts'
 
 export interface BranchWatchComponents {
@@ -143,7 +143,7 @@ export class BranchWatch {
   #look(isTold = false): Promise<Sight> {
     this.#cancelPoll?.()
     this.#skipped = 0
-    this.#looking ??= apart(() => this.#lookOnce(isTold)).finally(() => {
+    this.#looking ??= detached(() => this.#lookOnce(isTold)).finally(() => {
       this.#looking = undefined
       if (this.#listeners.size > 0) this.#schedule(this.#pause())
     })

@@ -23,7 +23,7 @@ export interface ConnectComponents {
   /** an agent said more of a reply than is passed on */
   readonly onCut?: () => void
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 interface ConnectCall {
@@ -54,7 +54,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
     methods,
     ...(reusesTunnels(stream.metadata) ? { onIdle } : {}),
     ...(onCut ? { onCut } : {}),
-    ...(tracer ? { tracer } : {}),
+    tracer,
   })
   const end = () => {
     if (tunnel.state !== 'idle') return false

@@ -30,7 +30,7 @@ export interface TunnelOptions {
   /** what the agent said of a reply was beyond its bounds, and is passed on in part */
   readonly onCut?: () => void
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 /** One Connect stream of an agent: carries one call (doc/reference/tunnel-protocol.md 3), or one after another. */
@@ -42,7 +42,7 @@ export class Tunnel {
   readonly #stream: ServerStream
   readonly #onIdle: (() => void) | undefined
   readonly #onCut: (() => void) | undefined
-  readonly #tracer: Tracer | undefined
+  readonly #tracer: Tracer
   readonly #end = Promise.withResolvers<void>()
   #state: TunnelState = 'idle'
   /** the read that is outstanding while the tunnel is idle, when nothing must come; the next call's first */
@@ -83,7 +83,13 @@ export class Tunnel {
   forward(call: Call): Reply {
     this.#step('forwarding')
     this.connection.callStarted()
-    return this.#tracer ? this.#carryTraced(call, this.#tracer) : this.#carry(call)
+    const { method, metadata: parent, agentId } = call
+    const attributes = { 'network.peer.address': this.connection.remoteAddress }
+    const span = RpcSpan.begin(this.#tracer, { kind: 'client', method, parent, attributes })
+    span.calls(agentId)
+    const reply = this.#carry(span.call(call))
+    void reply.done.then(({ error }) => span.end(error))
+    return reply
   }
 
   #carry(call: Call): Reply {
@@ -91,16 +97,6 @@ export class Tunnel {
     const onEnd = (end: TunnelCallEnd) => this.#onCallEnd(end)
     const onCut = () => this.#onCut?.()
     return new TunnelCall({ stream: this.#stream, first: this.#first, order, onEnd, onCut }, call).run()
-  }
-
-  #carryTraced(call: Call, tracer: Tracer): Reply {
-    const { method, metadata: parent, agentId } = call
-    const attributes = { 'network.peer.address': this.connection.remoteAddress }
-    const span = new RpcSpan(tracer, { kind: 'client', method, parent, attributes })
-    span.calls(agentId)
-    const reply = this.#carry(span.call(call))
-    void reply.done.then(({ error }) => span.end(error))
-    return reply
   }
 
   /** What comes before the next call is a fault, or the end. */

@@ -1,11 +1,13 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
 /** Traces: what was done for one call, where, and how long it took. The rest of the program sees this file alone. */
 
 /** Names and values by OpenTelemetry's semantic conventions; never a token, cookie or query. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/** Where a span stands, as callees are told it (W3C Trace Context), in the form of metadata. */
+/** Where a span stands, as callees are told it (W3C Trace Context), in the form of metadata; empty: nothing is traced. */
 export interface TraceHeaders {
-  readonly traceparent: readonly [string]
+  readonly traceparent?: readonly [string]
   readonly tracestate?: readonly [string]
 }
 
@@ -23,8 +25,8 @@ export interface SpanInit {
 }
 
 export interface Span {
-  /** 32 hexadecimal digits: for errors and logs */
-  readonly traceId: string
+  /** 32 hexadecimal digits: for errors and logs; undefined: nothing is traced */
+  readonly traceId: string | undefined
   /** for whom this span's work is handed on to */
   readonly headers: TraceHeaders
   set(attributes: SpanAttributes): void
@@ -36,14 +38,24 @@ export interface Span {
   end(failure?: string): void
 }
 
-/** Absent wherever nothing is traced: then no span is made, and nothing is read or sent for it. */
 export interface Tracer {
   begin(name: string, init: SpanInit): Span
   /**
    * Runs `work` as part of `span`: whom it asks beside the call, at whatever depth, finds that in `current`, and so do
-   * timers that it sets. What it begins for others too goes `apart`.
+   * timers that it sets. What it begins for others too runs `detached`.
    */
   within<T>(span: Span, work: () => T): T
   /** of the span that this code runs within */
   readonly current: TraceHeaders | undefined
 }
+
+/** Nothing is traced: nothing is read, kept or sent for it. */
+export const noSpan: Span = { traceId: undefined, headers: {}, set: () => undefined, end: () => undefined }
+
+export const noTracer: Tracer = { begin: () => noSpan, within: (_, work) => work(), current: undefined }
+
+/**
+ * Runs `work` as part of no span, and all that it goes on with: what is shared by callers, or outlives the one that
+ * began it, is not of that one's trace, and not silenced with it.
+ */
+export const detached: <T>(work: () => T) => T = AsyncLocalStorage.snapshot() // while the program loads, before any call

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
@@ -25,7 +26,7 @@ async function start(t: Test, configuration: string) {
     yield trailer
   })
   const server = new KubernetesServer(
-    { forward, directory, register: createRegistry(), log },
+    { forward, directory, register: createRegistry(), log, tracer: noTracer },
     {
       listen: { host: '127.0.0.1', port: 0 },
       urlPathPrefix: '/-/k8s-proxy/',

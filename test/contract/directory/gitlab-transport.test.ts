@@ -7,6 +7,7 @@ import { Authority } from '../../../dev/certificates.ts'
 import { GitlabClient } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
 import { createGitlabMetrics, noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
@@ -121,7 +122,7 @@ t.test('what is wrong with files stops the start, and names key and file', async
   ] as const
   for (const [secret, ca, message] of cases) {
     const client = new GitlabClient(
-      { log, metrics: noGitlabMetrics },
+      { log, metrics: noGitlabMetrics, tracer: noTracer },
       {
         address: 'http://gitlab.test',
         secretFile: join(folder, secret),
@@ -144,7 +145,7 @@ t.test('calls are measured, by path and status', async (t) => {
   const { log } = capturedLog()
   const folder = t.testdir({ secret: gitlab.secret.toString('base64') })
   const client = new GitlabClient(
-    { log, metrics: createGitlabMetrics(register, { refillPerSecond: 7 }) },
+    { log, metrics: createGitlabMetrics(register, { refillPerSecond: 7 }), tracer: noTracer },
     {
       address: gitlab.address,
       secretFile: join(folder, 'secret'),

@@ -5,6 +5,7 @@ import type { Directory, JobGrant } from '../../../src/kas/directory/directory.t
 import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
@@ -34,7 +35,7 @@ async function start(t: Test, cluster: Cluster) {
   const usage = { count: () => void world.counted++, countUnique: () => undefined, event: () => undefined }
   const { log, lines } = capturedLog()
   const server = new KubernetesServer(
-    { forward: clusterForward(cluster), directory, register: createRegistry(), log, usage },
+    { forward: clusterForward(cluster), directory, register: createRegistry(), log, usage, tracer: noTracer },
     {
       listen: { host: '127.0.0.1', port: 0 },
       urlPathPrefix: '/',

@@ -10,6 +10,7 @@ import {
 import type { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
 /** The server over a `Forward` and a directory that are functions. */
 
@@ -50,7 +51,15 @@ export function createKubernetesServer(
   const logger = createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } })
   const register = new Registry()
   const server = new KubernetesServer(
-    { forward, directory, register, log: logger, ...(certificate ? { certificate } : {}), ...components },
+    {
+      forward,
+      directory,
+      register,
+      log: logger,
+      tracer: noTracer,
+      ...(certificate ? { certificate } : {}),
+      ...components,
+    },
     {
       listen: { host: '127.0.0.1', port: 0 },
       urlPathPrefix: '/k8s-proxy/',

@@ -11,6 +11,7 @@ import { RailsServer } from '../../../src/kas/servers/rails/rails-server.ts'
 import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { eventually } from '../../support/eventually.ts'
 import { callUnary, connect, goodMetadata, openBidi, startRailsServer } from './start-server.ts'
 
@@ -146,7 +147,7 @@ t.test('it does not start with a secret that cannot be, nor where another listen
   const { port } = other.address() as { port: number }
   const server = (secret: string, listenPort: number) =>
     new RailsServer(
-      { methods, forward: echo, clock: systemClock, log },
+      { methods, forward: echo, clock: systemClock, log, tracer: noTracer },
       {
         listen: { port: listenPort, host: '127.0.0.1' },
         secretFile: join(folder, secret),

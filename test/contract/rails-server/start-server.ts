@@ -13,6 +13,7 @@ import {
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
 /** The server on a free port, and GitLab as grpc-js has it. */
 
@@ -35,6 +36,7 @@ export async function startRailsServer(
         throw new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0 })
       },
       clock: systemClock,
+      tracer: noTracer,
       log: createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } }),
       ...overrides.components,
     },

@@ -11,6 +11,7 @@ import {
 } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import type { Handler } from '../../../src/proto/grpc/server-session.ts'
 
 /**
@@ -41,6 +42,7 @@ async function startServer(
       methods: { '/kas.Test/Hold': hold },
       log: createLogger({ level: 'silent' }),
       onStranger: () => void strangers.count++,
+      tracer: noTracer,
     },
     { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, handshakeMs, strangers: bounds },
   )

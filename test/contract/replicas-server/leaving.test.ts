@@ -7,6 +7,7 @@ import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-serve
 import type { Tunnel } from '../../../src/kas/tunnels/tunnel.ts'
 import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { agentId } from '../../support/agents-server.ts'
 import { echoMethod } from '../../support/fake-agent.ts'
 
@@ -38,6 +39,7 @@ t.test('a replica that leaves gives tunnels to the others as long as it has some
       methods: {},
       log: createLogger({ level: 'silent' }),
       onStranger: () => undefined,
+      tracer: noTracer,
     },
     { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
   )

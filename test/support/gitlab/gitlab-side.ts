@@ -10,7 +10,7 @@ import {
 } from '../../../src/kas/directory/gitlab/gitlab-directory.ts'
 import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
-import type { Tracer } from '../../../src/lib/tracing/tracer.ts'
+import { noTracer, type Tracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../captured-log.ts'
 import type { GitlabDouble } from './gitlab-double.ts'
 
@@ -37,9 +37,9 @@ export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: Gi
   t.teardown(() => rm(folder, { recursive: true }))
   await writeFile(join(folder, 'secret'), `${gitlab.secret.toString('base64')}\n`)
   const clock = options.clock ? { clock: options.clock } : {}
-  const { tracer, onUnchecked } = options
+  const { tracer = noTracer, onUnchecked } = options
   const client = new GitlabClient(
-    { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock, ...(tracer ? { tracer } : {}) },
+    { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock, tracer },
     {
       address: gitlab.address,
       secretFile: join(folder, 'secret'),

@@ -51,7 +51,7 @@ export interface GitlabClientComponents {
   readonly clock?: Clock
   readonly random?: () => number
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 export interface GitlabClientOptions {
@@ -98,7 +98,7 @@ export class GitlabClient implements Service {
   readonly #gate: CallGate
   readonly #reach: GitlabReach
   readonly #base: string
-  readonly #tracer: Tracer | undefined
+  readonly #tracer: Tracer
   #ready: { readonly dispatcher: Dispatcher; readonly signer: RequestSigner } | undefined
 
   constructor(components: GitlabClientComponents, options: GitlabClientOptions) {
@@ -206,12 +206,12 @@ export class GitlabClient implements Service {
         origin,
         path: `${pathname.replace(/\/$/, '')}${name}${target}`,
         method,
-        headers: [...(span?.lines(headers) ?? headers), ...own],
+        headers: [...span.lines(headers), ...own],
         body,
       }
       const options = { name, maxSilenceMs: this.#options.passageSilenceMs }
       const answer = await openPassage(dispatcher, request, options, signal)
-      span?.answered(answer.statusCode)
+      span.answered(answer.statusCode)
       return answer
     })
   }
@@ -271,9 +271,9 @@ export class GitlabClient implements Service {
     const body = call.body === undefined ? undefined : JSON.stringify(call.body)
     const { method } = call
     return await traceRequest(this.#tracer, { method, base: this.#base, path: `/api/v4${call.path}` }, async (span) => {
-      const request = { method, url: this.#url(call), headers: { ...headers, ...span?.fields }, body }
+      const request = { method, url: this.#url(call), headers: { ...headers, ...span.fields }, body }
       const answer = await exchange(dispatcher, request, { maxBytes, timeoutMs }, signal)
-      span?.answered(answer.status)
+      span.answered(answer.status)
       return answer
     })
   }

@@ -20,9 +20,13 @@ export interface TracedRequest {
 export class GitlabSpan {
   readonly #span: Span
 
-  constructor(tracer: Tracer, { method, base, path }: TracedRequest) {
+  private constructor(span: Span) {
+    this.#span = span
+  }
+
+  static begin(tracer: Tracer, { method, base, path }: TracedRequest): GitlabSpan {
     const { name, attributes } = httpMethodAttributes(method)
-    this.#span = tracer.begin(`${name} ${path}`, {
+    const span = tracer.begin(`${name} ${path}`, {
       kind: 'client',
       parent: tracer.current,
       attributes: {
@@ -32,12 +36,13 @@ export class GitlabSpan {
         'url.template': path,
       },
     })
+    return new GitlabSpan(span)
   }
 
   /** Headers by which GitLab knows whose request this is a part of. */
   get fields(): Readonly<Record<string, string>> {
     const { traceparent, tracestate } = this.#span.headers
-    return { traceparent: traceparent[0], ...(tracestate ? { tracestate: tracestate[0] } : {}) }
+    return traceparent ? { traceparent: traceparent[0], ...(tracestate ? { tracestate: tracestate[0] } : {}) } : {}
   }
 
   /** @param headers - name, value, name, value: what they say of another's span gives way */
@@ -59,17 +64,16 @@ export class GitlabSpan {
 }
 
 /**
- * Sends a request as a span of its own, as part of what it is made for; without `tracer` as it is.
+ * Sends a request as a span of its own, as part of what it is made for.
  *
  * @param send - says what was answered, unless it throws
  */
 export async function traceRequest<T>(
-  tracer: Tracer | undefined,
+  tracer: Tracer,
   request: TracedRequest,
-  send: (span: GitlabSpan | undefined) => Promise<T>,
+  send: (span: GitlabSpan) => Promise<T>,
 ): Promise<T> {
-  if (!tracer) return await send(undefined)
-  const span = new GitlabSpan(tracer, request)
+  const span = GitlabSpan.begin(tracer, request)
   try {
     return await send(span)
   } catch (error) {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { apart } from '../../../lib/tracing/apart.ts'
+import { detached } from '../../../lib/tracing/tracer.ts'
 import { clockDelay } from './clock-delay.ts'
 
 export interface TokenWatchesComponents {
@@ -41,7 +41,7 @@ export class TokenWatches {
     watch.watchers += 1
     if (!known) {
       this.#watches.set(token, watch)
-      void apart(() => this.#run(token, watch.controller.signal))
+      void detached(() => this.#run(token, watch.controller.signal))
     }
     let released = false
     return () => {

@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
-import { apart } from '../../../lib/tracing/apart.ts'
+import { detached } from '../../../lib/tracing/tracer.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfiguration, AgentConfigurations } from '../../agent-config/agent-configs.ts'
 import type { Directory } from '../../directory/directory.ts'
@@ -131,7 +131,7 @@ class AgentPosts {
     this.#cancelRetry = undefined
     if (this.#isOver || !this.#leads()) return
     this.#again = true
-    this.#running ??= apart(() => this.#run())
+    this.#running ??= detached(() => this.#run())
   }
 
   #leads(): boolean {

@@ -1,4 +1,4 @@
-import { type RpcSpan, traceAdmitted } from '../../../call/rpc-span.ts'
+import { traceAdmitted } from '../../../call/rpc-span.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -25,7 +25,7 @@ export interface AgentCallsComponents {
   readonly refused: (reason: RefusalReason) => void
   readonly log: Logger
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 /**
@@ -55,16 +55,13 @@ export class AgentCalls {
       return undefined
     }
     const how = { patient: served.streaming, counted: true, kind: 'others' } as const
-    const admit = (stream: ServerStream) => this.#admit(stream, connection, how)
-    const serve = (stream: ServerStream, agent: Agent, span?: RpcSpan) => {
-      span?.calls(agent.id)
-      return served.serve(agent, stream, connection.retired)
-    }
-    if (!tracer) return async (stream) => serve(stream, await admit(stream))
     return (stream) =>
       traceAdmitted(tracer, stream, {
-        admit: () => admit(stream),
-        serve: (agent, span) => serve(stream, agent, span),
+        admit: () => this.#admit(stream, connection, how),
+        serve: (agent, span) => {
+          span.calls(agent.id)
+          return served.serve(agent, stream, connection.retired)
+        },
       })
   }
 

@@ -44,8 +44,7 @@ export interface AgentsServerComponents {
   readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
   readonly events?: ServerSessionEvents
-  /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
   /** absent: those of this replica alone */
   readonly counts?: CallCounts
 }

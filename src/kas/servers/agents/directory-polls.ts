@@ -1,6 +1,6 @@
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, delay } from '../../../lib/signals.ts'
-import { apart } from '../../../lib/tracing/apart.ts'
+import { detached } from '../../../lib/tracing/tracer.ts'
 import type { Agent } from '../../agent.ts'
 
 export interface DirectoryPollsOptions {
@@ -70,7 +70,7 @@ export class DirectoryPolls {
 
   #begin(token: string, ask: (signal: AbortSignal) => Promise<Agent>): Poll {
     const controller = new AbortController()
-    const poll = { controller, answer: apart(() => this.#run(ask, controller.signal)), streams: 0 }
+    const poll = { controller, answer: detached(() => this.#run(ask, controller.signal)), streams: 0 }
     this.#polls.set(token, poll)
     const end = () => {
       if (this.#polls.get(token) === poll) this.#polls.delete(token)

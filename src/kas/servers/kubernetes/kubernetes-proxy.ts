@@ -1,4 +1,4 @@
-import { type Call, type Forward, noMetadata } from '../../../call/call.ts'
+import type { Call, Forward } from '../../../call/call.ts'
 import { safetyOf } from '../../../call/safety.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -43,8 +43,7 @@ export interface KubernetesProxyComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: what comes in here is carried by this replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
-  /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 export interface KubernetesProxyOptions {
@@ -99,19 +98,19 @@ export class KubernetesProxy {
 
   async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
     const { tracer } = this.#components
-    const span = tracer && new RequestSpan(tracer, exchange, this.#options.urlPathPrefix)
+    const span = RequestSpan.begin(tracer, exchange, this.#options.urlPathPrefix)
     const progress = newProgress(span)
     let outcome: RequestOutcome = 'cut'
     try {
-      const acted = tracer && span ? tracer.within(span.span, () => action(progress)) : action(progress)
+      const acted = tracer.within(span.span, () => action(progress))
       outcome = await acted.catch((error: unknown) => this.#fail(exchange, progress, error))
     } catch (error) {
-      this.#components.log.error({ error, ...tracedAs(span?.traceId) }, 'An answer could not be given')
+      this.#components.log.error({ error, ...tracedAs(span.traceId) }, 'An answer could not be given')
       exchange.cut()
     }
     exchange.finish()
     this.#components.metrics.ended(outcome)
-    span?.end(exchange, outcome, progress.failure)
+    span.end(exchange, outcome, progress.failure)
   }
 
   /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */
@@ -141,7 +140,7 @@ export class KubernetesProxy {
     const own = ownEndpoint(method, target, webSocketTokens !== undefined)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
-    progress.span?.calls(credentials.agentId)
+    progress.span.calls(credentials.agentId)
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, socket.remoteAddress)
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask)
@@ -153,7 +152,7 @@ export class KubernetesProxy {
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,
-      metadata: progress.span ? { ...progress.span.headers } : noMetadata,
+      metadata: progress.span.metadata,
       messages: this.#messages(exchange, head, target, impersonation),
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
       signal: exchange.signal,
@@ -244,12 +243,12 @@ export class KubernetesProxy {
     if (progress.withdrawn) return await this.#withdraw(exchange, progress, progress.withdrawn)
     if (exchange.signal.aborted) return 'left'
     if (exchange.begun) {
-      this.#log(error, 'An answer was cut', progress.span?.traceId)
+      this.#log(error, 'An answer was cut', progress.span.traceId)
       exchange.cut()
       return 'cut'
     }
     const { failedAt, accept, delivery, span } = progress
-    const answer = errorAnswer(error, failedAt, accept, delivery, span?.traceId)
+    const answer = errorAnswer(error, failedAt, accept, delivery, span.traceId)
     this.#log(error, 'A request failed', answer.traceId)
     this.#components.metrics.failed(error.code)
     // kubectl takes any answer to a WebSocket but 101 for a server without them, and runs the command again by SPDY
@@ -264,7 +263,7 @@ export class KubernetesProxy {
   /** The reason is the answer, or the last event of a watch; all else that was begun can only be cut. */
   async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
     const { log, metrics } = this.#components
-    const traceId = progress.span?.traceId
+    const traceId = progress.span.traceId
     log.info({ error, ...tracedAs(traceId) }, 'A request was ended: its caller may no longer')
     metrics.failed(error.code)
     const answer = errorAnswer(error, 'entry', progress.begunWatch ? [] : progress.accept, progress.delivery, traceId)

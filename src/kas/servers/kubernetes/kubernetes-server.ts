@@ -41,8 +41,7 @@ export interface KubernetesServerComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: no front is told to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
-  /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
   /** absent: the system's */
   readonly clock?: Clock
   /** absent: plain HTTP; its owner starts and stops it */

@@ -9,8 +9,7 @@ export interface Progress {
   failedAt: FailedAt
   delivery: Delivery
   isWebSocket: boolean
-  /** absent: nothing is traced */
-  readonly span?: RequestSpan
+  readonly span: RequestSpan
   /** what the request ended with, if not with the cluster's answer */
   failure?: KasError
   /** of a watch in JSON whose answer has begun: whether an event could follow now */
@@ -19,7 +18,6 @@ export interface Progress {
   withdrawn?: KasError
 }
 
-export function newProgress(span?: RequestSpan): Progress {
-  const nothing = { accept: [], origin: undefined, failedAt: 'entry', delivery: 'none', isWebSocket: false } as const
-  return span ? { ...nothing, span } : nothing
+export function newProgress(span: RequestSpan): Progress {
+  return { accept: [], origin: undefined, failedAt: 'entry', delivery: 'none', isWebSocket: false, span }
 }

@@ -32,20 +32,18 @@ export class AgentCalls {
 
   /**
    * Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster.
-   *
-   * @param span - absent: it is not traced
    */
-  async serve(call: RailsCall, span?: RpcSpan): Promise<Outcome> {
+  async serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     let delivery: Delivery = 'none'
     try {
       const agentId = agentIdOf(call)
-      span?.calls(agentId)
+      span.calls(agentId)
       const metadata = forAgent(call.metadata)
       if (!fitsBounds(metadata)) throw tooMuchMetadata()
       const reply = await this.#forward({
         agentId,
         method: call.method,
-        metadata: span?.metadata(metadata) ?? metadata,
+        metadata: span.metadata(metadata),
         messages: call,
         safety: 'unsafe', // what a method does is known to its agent alone
         signal: call.signal,

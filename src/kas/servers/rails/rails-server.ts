@@ -36,7 +36,7 @@ export interface RailsServerComponents {
   readonly onRefused?: (reason: NewcomerRefusal) => void
   readonly events?: GrpcObserver
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 export interface RailsServerOptions {
@@ -201,12 +201,12 @@ export class RailsServer implements Service {
     const { events, tracer } = this.#components
     events?.started(call)
     const refusal = await this.#refusal(call)
-    const span = tracer && this.#begin(tracer, call, refusal)
+    const span = this.#begin(call, refusal)
     const serve = () => refusal ?? this.#serve(call, span)
-    const own = await (tracer && span ? tracer.within(span.span, serve) : serve())
-    const outcome = this.#tell(call, own, span?.traceId)
+    const own = await tracer.within(span.span, serve)
+    const outcome = this.#tell(call, own, span.traceId)
     call.finish(outcome)
-    span?.end(own.error)
+    span.end(own.error)
     events?.finished(call, outcome.error)
     await call.closed
     this.#running--
@@ -214,10 +214,11 @@ export class RailsServer implements Service {
   }
 
   /** GitLab's span is continued; a stranger decides neither on a trace nor on the name of a span. */
-  #begin(tracer: Tracer, { method, metadata }: RailsCall, refusal: Outcome | undefined): RpcSpan {
-    if (!refusal) return new RpcSpan(tracer, { kind: 'server', method, parent: metadata })
-    const isKnown = this.#components.methods.has(method)
-    return new RpcSpan(tracer, { kind: 'server', method, isKnown, link: metadata })
+  #begin({ method, metadata }: RailsCall, refusal: Outcome | undefined): RpcSpan {
+    const { tracer, methods } = this.#components
+    if (!refusal) return RpcSpan.begin(tracer, { kind: 'server', method, parent: metadata })
+    const isKnown = methods.has(method)
+    return RpcSpan.begin(tracer, { kind: 'server', method, isKnown, link: metadata })
   }
 
   /** What a caller is told that is not GitLab. Never rejects. */
@@ -231,7 +232,7 @@ export class RailsServer implements Service {
   }
 
   /** Never rejects. */
-  async #serve(call: RailsCall, span?: RpcSpan): Promise<Outcome> {
+  async #serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     const method = this.#components.methods.get(call.method)
     try {
       if (!method) return await this.#agentCalls.serve(call, span)

@@ -27,12 +27,9 @@ export class HandOvers {
   readonly #heldByAgent = new HeldByAgent()
   readonly #closing = new AbortController()
 
-  /** @param components.tracer - absent: nothing is traced */
-  constructor({ tunnels, tracer }: { tunnels: Tunnels; tracer?: Tracer }) {
+  constructor({ tunnels, tracer }: { tunnels: Tunnels; tracer: Tracer }) {
     this.#tunnels = tunnels
-    this.serve = tracer
-      ? (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
-      : (stream) => this.#serve(stream)
+    this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
   }
 
   /** No new calls: who waits, or comes, is told `none`. */
@@ -40,10 +37,10 @@ export class HandOvers {
     this.#closing.abort()
   }
 
-  async #serve(stream: ServerStream, span?: RpcSpan): Promise<Metadata> {
+  async #serve(stream: ServerStream, span: RpcSpan): Promise<Metadata> {
     const handOver = readHandOver(stream.metadata)
     const { agentId, eager } = handOver
-    span?.calls(agentId)
+    span.calls(agentId)
     const own = this.#heldByAgent.enter(agentId)
     stream.onClosed(() => own.leave())
     stream.chargeTo(own.held)
@@ -68,7 +65,7 @@ export class HandOvers {
     const call = {
       agentId,
       method: stream.method,
-      metadata: span?.metadata(metadata) ?? metadata,
+      metadata: span.metadata(metadata),
       messages,
       safety: 'unsafe' as const, // what may be repeated, the entry decides
       signal: stream.signal,

@@ -33,7 +33,7 @@ export interface ReplicasServerComponents {
   readonly onStranger: () => void
   readonly events?: ServerSessionEvents
   /** absent: nothing is traced */
-  readonly tracer?: Tracer
+  readonly tracer: Tracer
 }
 
 export interface ReplicasServerOptions {

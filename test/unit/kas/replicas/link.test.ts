@@ -4,6 +4,7 @@ import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { ReplicaLink, type ReplicaLinkComponents } from '../../../../src/kas/replicas/link.ts'
 import { HeldByAgent } from '../../../../src/kas/tunnels/held-by-agent.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
+import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
 import type { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
@@ -83,6 +84,8 @@ async function linkTo(
       log,
       onChange: () => void changed.dispatchEvent(new Event('change')),
       onUnknown: () => undefined,
+      tracer: noTracer,
+      attributes: {},
       ...more,
     },
     { reachability: { ...reachability, ...timers }, redialMs },

@@ -1,3 +1,4 @@
+import { type Metadata, noMetadata } from '../../../../call/call.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import { parseHostPort } from '../../../../lib/host-port.ts'
 import {
@@ -8,7 +9,7 @@ import {
   isHttpFailure,
   serverAttributes,
 } from '../../../../lib/tracing/attributes.ts'
-import type { Span, SpanAttributes, TraceHeaders, Tracer } from '../../../../lib/tracing/tracer.ts'
+import { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from '../../../../lib/tracing/tracer.ts'
 import type { Exchange } from './exchange.ts'
 import type { RequestOutcome } from './metrics.ts'
 
@@ -17,14 +18,21 @@ import type { RequestOutcome } from './metrics.ts'
  * begins a trace of its own, which names the caller's (upstream's public endpoint).
  */
 export class RequestSpan {
+  /** nothing is traced */
+  static readonly none = new RequestSpan(noSpan)
   readonly span: Span
 
+  private constructor(span: Span) {
+    this.span = span
+  }
+
   /** @param prefix - of the paths that are served, ends with `/` */
-  constructor(tracer: Tracer, { request }: Exchange, prefix: string) {
+  static begin(tracer: Tracer, { request }: Exchange, prefix: string): RequestSpan {
+    if (tracer === noTracer) return RequestSpan.none
     const { headers, url = '', socket } = request
     const { name, attributes } = httpMethodAttributes(request.method as string)
     const route = url.startsWith(prefix) ? `${prefix}*` : undefined
-    this.span = tracer.begin(route === undefined ? name : `${name} ${route}`, {
+    const span = tracer.begin(route === undefined ? name : `${name} ${route}`, {
       kind: 'server',
       link: { traceparent: asList(headers.traceparent), tracestate: asList(headers.tracestate) },
       attributes: {
@@ -37,22 +45,25 @@ export class RequestSpan {
         ...(socket.remoteAddress === undefined ? {} : { 'network.peer.address': socket.remoteAddress }),
       },
     })
+    return new RequestSpan(span)
   }
 
-  get traceId(): string {
+  get traceId(): string | undefined {
     return this.span.traceId
   }
 
-  get headers(): TraceHeaders {
-    return this.span.headers
+  /** Of the call that is made for the request. */
+  get metadata(): Metadata {
+    return this === RequestSpan.none ? noMetadata : { ...this.span.headers }
   }
 
   calls(agentId: bigint): void {
-    this.span.set(agentAttributes(agentId))
+    if (this !== RequestSpan.none) this.span.set(agentAttributes(agentId))
   }
 
   /** @param error - what it ended with, if not with the cluster's answer */
   end({ statusCode }: Exchange, outcome: RequestOutcome, error: KasError | undefined): void {
+    if (this === RequestSpan.none) return
     this.span.set({ 'kas.outcome': outcome, ...(statusCode === undefined ? {} : httpStatusAttributes(statusCode)) })
     const hasFailed = outcome === 'cut' || (outcome !== 'left' && isHttpFailure('server', statusCode ?? 0))
     const failure = error ? failureOf(error) : String(statusCode ?? outcome)

@@ -1,5 +1,5 @@
 import { type WebSocket, WebSocketServer } from 'ws'
-import { type AgentId, type Forward, noMetadata } from '../../../../call/call.ts'
+import type { AgentId, Forward } from '../../../../call/call.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -81,15 +81,10 @@ export class WatchApi {
   /**
    * Opens the WebSocket that was asked for.
    *
-   * @param span - of the whole conversation, which its watches are part of; undefined: nothing is traced
+   * @param span - of the whole conversation, which its watches are part of
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */
-  accept(
-    exchange: Exchange,
-    { header }: RequestHead,
-    credentials: Credentials,
-    span: RequestSpan | undefined,
-  ): WatchConversation {
+  accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
     const socket = this.#upgrade(exchange, header)
     const { directory, metrics, usage, clock, log } = this.#components
     const { limits } = this.#options
@@ -108,7 +103,7 @@ export class WatchApi {
           this.#components.forward({
             agentId: credentials.agentId,
             method: kubernetesApiMethod,
-            metadata: span ? { ...span.headers } : noMetadata,
+            metadata: span.metadata,
             messages: this.#messages(request, impersonation, userAgent ? [userAgent] : []),
             safety: 'safe',
             signal,
@@ -119,7 +114,7 @@ export class WatchApi {
           if (error.code === 'INTERNAL') log.error({ error, ...traced }, 'A watch failed')
           else log.debug({ error_code: error.code, ...traced }, 'A watch failed')
         },
-        ...(span ? { traceId: span.traceId } : {}),
+        traceId: span.traceId,
       },
       limits,
     )

@@ -26,8 +26,8 @@ export interface WatchConversationComponents {
   open(request: WatchRequest, impersonation: Impersonation | undefined, signal: AbortSignal): Promise<Reply>
   /** hears of each watch that failed; `traceId` stands in what the client is told */
   failed(error: KasError, traceId: string | undefined): void
-  /** absent: it is not traced */
-  readonly traceId?: string
+  /** undefined: nothing is traced */
+  readonly traceId: string | undefined
 }
 
 /** Closing codes of RFC 6455, 7.4.1. */

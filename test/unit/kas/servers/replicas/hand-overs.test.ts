@@ -7,6 +7,7 @@ import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts
 import type { Tunnel } from '../../../../../src/kas/tunnels/tunnel.ts'
 import { Tunnels } from '../../../../../src/kas/tunnels/tunnels.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
+import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
 import { agentId } from '../../../../support/agents-server.ts'
 
@@ -56,7 +57,7 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
       trailers = { ...trailers, ...metadata }
     },
   }
-  const served = new HandOvers({ tunnels }).serve(stream as unknown as ServerStream)
+  const served = new HandOvers({ tunnels, tracer: noTracer }).serve(stream as unknown as ServerStream)
   /** As the entry hears of it. */
   const told = async (t: Test) => {
     const error = KasError.from(await t.rejects(served).then(() => served.catch((cause: unknown) => cause)))
