@@ -11,26 +11,31 @@ import {
 } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
-import { noTracer, type Tracer } from '../lib/tracing/tracer.ts'
+import { noTracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
-import { agentMethods, methodTypes } from './agent-methods.ts'
-import { Cluster } from './cluster.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config/kas-config.ts'
 import type { Listen } from './config/listen-address.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
-import { createIdentity, type Identity } from './identity.ts'
-import { ConfigurationPosts } from './modules/configuration/configuration-posts.ts'
+import { createHost } from './host.ts'
+import type { AgentMethod, KasHost, KasModule } from './module.ts'
+import { createAgentTracker } from './modules/agent-tracker/module.ts'
+import { createConfiguration } from './modules/configuration/module.ts'
+import { createConfigurationProject } from './modules/configuration-project/module.ts'
+import { createFlux } from './modules/flux/module.ts'
+import { createGitlabAccess } from './modules/gitlab-access/module.ts'
+import { createNotifications } from './modules/notifications/module.ts'
+import { createServerInfo } from './modules/server-info/module.ts'
 import { grpcObserver } from './observability/grpc-observer.ts'
 import { Readiness } from './observability/readiness.ts'
 import { createTracing } from './observability/tracing.ts'
-import { type OverAllReplicasComponents, overAllReplicas, type Told } from './over-all-replicas.ts'
-import { railsMethods, railsMethodTypes } from './rails-methods.ts'
-import { replicaMethods } from './replica-methods.ts'
+import { Peering, type PeeringComponents } from './peering.ts'
 import { Leads } from './replicas/leads.ts'
+import { noPeers } from './replicas/peers.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { AgentsServer } from './servers/agents/agents-server.ts'
+import { AgentsServer, agentMethodTypes } from './servers/agents/agents-server.ts'
+import { CallCountReports, type CallCountReportsComponents } from './servers/agents/call-count-reports.ts'
 import { CallCounts } from './servers/agents/call-counts.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
@@ -40,11 +45,17 @@ import type { ListenPlace } from './servers/listen-failure.ts'
 import { announced, certificateOf, explained, leaving, listenOptions, whenReady } from './servers/listening.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
-import { RailsServer } from './servers/rails/rails-server.ts'
+import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
 import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
 import { HeldConnections } from './tunnels/held-connections.ts'
 import { MemberPlacement } from './tunnels/placement.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
+
+export interface AppComponents {
+  readonly log: Logger
+  /** beside those that kas has */
+  readonly modules?: (host: KasHost) => readonly KasModule[]
+}
 
 export interface AppOptions {
   readonly config: KasConfig
@@ -57,20 +68,29 @@ export interface AppOptions {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
+/** What servers are built of. */
+interface Parts extends KasHost {
+  readonly tunnels: Tunnels
+  /** undefined: this replica is alone */
+  readonly peering: Peering | undefined
+  readonly counts: CallCounts
+  readonly modules: readonly KasModule[]
+  readonly metrics: GrpcServerMetrics
+}
+
 /**
  * kas as a whole: builds its parts, starts them in order and stops them in reverse
  * (doc/operations.md "How a replica leaves").
  */
 export class App implements Service {
-  readonly #log: Logger
+  readonly #components: AppComponents
   readonly #options: AppOptions
   readonly #register = createRegistry()
   readonly #readiness = new Readiness()
-  #tracer: Tracer = noTracer
   #stages: Stages | undefined
 
-  constructor(components: { log: Logger }, options: AppOptions) {
-    this.#log = components.log
+  constructor(components: AppComponents, options: AppOptions) {
+    this.#components = components
     this.#options = options
   }
 
@@ -85,57 +105,78 @@ export class App implements Service {
     await this.#stages?.stop(patience ?? AbortSignal.timeout(stopPatienceMs(this.#options.config)))
   }
 
+  /** In the order of their start; what is built sooner is given to what is built later, and nothing the other way. */
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
     const { config, env, version } = this.#options
-    const tracing = await createTracing(this.#log, { config, version, product: this.#product })
-    this.#tracer = tracing ?? noTracer
-    const leads = new Leads({ clock: systemClock })
-    const counts = new CallCounts(systemClock)
-    const identity = createIdentity(
-      { log: this.#log, register: this.#register, leads, tracer: this.#tracer },
-      { config, product: this.#product, env },
-    )
+    const { log } = this.#components
+    const product = this.#product
+    const clock = systemClock
+    const tracing = await createTracing(log, { config, version, product })
+    const shared = { log, register: this.#register, clock, tracer: tracing ?? noTracer }
     const tunnels = new Tunnels({ now: () => performance.now() })
-    const grpcMetrics = createGrpcServerMetrics(this.#register)
-    const cluster = await this.#cluster(tunnels, replicaMethods({ ...identity, leads, counts }))
-    const others = cluster ? { replicas: cluster.replicas } : {}
-    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), ...others })
-    const posts = configurationPosts(identity, leads, this.#log)
-    const { told, services } = this.#overAll(cluster, { identity, leads, counts })
+    const peering = await this.#peering(shared)
+    const { membership, peers = noPeers, replicas } = peering ?? {}
+    const leads = new Leads({ clock, membership, peers })
+    const router = new Router({
+      tunnels,
+      observer: createRouterMetrics(this.#register),
+      ...(replicas ? { replicas } : {}),
+    })
+    const forward = deliver(router.forward)
+    const { host, services } = createHost({ ...shared, membership, peers, leads, forward }, { config, product, env })
+    const modules = this.#modules(host)
+    const counts = new CallCounts(clock)
+    const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
+    const methods = new Map([leads, reports, ...modules].flatMap((answering) => [...(answering?.replicaMethods ?? [])]))
+    const parts = { ...host, tunnels, peering, counts, modules, metrics: createGrpcServerMetrics(this.#register) }
     return [
       ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans
       ...this.#ops(),
-      ...this.#opsSocket(tunnels, cluster),
-      ...identity.services,
-      ...(cluster ? [whenReady(this.#readiness, 'cluster', cluster)] : []),
-      leads,
+      ...this.#opsSocket(parts),
       ...services,
-      ...(posts ? [posts] : []),
-      ...this.#agents({ ...identity, ...(posts ? { posts } : {}) }, { tunnels, cluster, counts, metrics: grpcMetrics }),
-      ...(await this.#kubernetes(identity, router, { tunnels, cluster })),
-      ...this.#rails(told, router, grpcMetrics),
-      ...(cluster ? [cluster.serving] : []),
+      ...(peering ? [whenReady(this.#readiness, 'cluster', peering.service({ tunnels, methods }))] : []),
+      leads,
+      ...(reports ? [reports] : []),
+      ...modules.flatMap((module) => module.services ?? []),
+      ...this.#agents(parts),
+      ...(await this.#kubernetes(parts)),
+      ...this.#rails(parts),
+      ...(peering ? [peering.serving] : []),
       leaving(this.#readiness),
     ]
   }
 
+  /** A feature is a line here. */
+  #modules(host: KasHost): readonly KasModule[] {
+    const { gitlab, agent, cluster } = this.#options.config
+    const tracker = createAgentTracker(host)
+    const configuration = { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period }
+    const modules = [
+      tracker,
+      createConfiguration(host, tracker, configuration),
+      createNotifications(host),
+      createFlux(host),
+      createGitlabAccess(host),
+      createConfigurationProject(host),
+      createServerInfo({ advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion }),
+      ...(this.#components.modules?.(host) ?? []),
+    ]
+    return modules.filter((module) => module !== undefined)
+  }
+
   /** Without a secret that replicas share, or an address that they can call, this one is alone. */
-  async #cluster(tunnels: Tunnels, methods: ReturnType<typeof replicaMethods>): Promise<Cluster | undefined> {
+  async #peering(components: PeeringComponents): Promise<Peering | undefined> {
     const { config, configurationFile, version, env, ownPrivateApi = {} } = this.#options
     const { authentication_secret_file: secretFile, network } = config.private_api.listen
     if (secretFile === undefined || network === 'unix') return undefined
-    return Cluster.create(
-      { tunnels, register: this.#register, log: this.#log, clock: systemClock, methods, tracer: this.#tracer },
-      { config, configurationFile, ownPrivateApi, secretFile, kasVersion: version.version, env },
-    )
+    const options = { config, configurationFile, ownPrivateApi, secretFile, kasVersion: version.version, env }
+    return await Peering.create(components, options)
   }
 
-  #overAll(cluster: Cluster | undefined, shared: Pick<OverAllReplicasComponents, 'identity' | 'leads' | 'counts'>) {
-    if (!cluster) return { told: shared.identity, services: [] }
+  #callCountReports(components: CallCountReportsComponents): CallCountReports {
     const { connections_per_token_per_minute: callsPerTokenPerMinute } = this.#options.config.agent.listen
-    const log = this.#log.child({ mod_name: 'cluster' })
-    return overAllReplicas({ ...shared, cluster, log }, { callsPerTokenPerMinute })
+    return new CallCountReports(components, { callsPerTokenPerMinute })
   }
 
   #ops(): Service[] {
@@ -162,50 +203,41 @@ export class App implements Service {
     ]
   }
 
-  #opsSocket(tunnels: Tunnels, cluster: Cluster | undefined): Service[] {
+  #opsSocket({ tunnels, peering }: Parts): Service[] {
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
-    const name = cluster?.membership.name ?? config.cluster.name ?? hostname()
     const known = {
-      name,
+      name: peering?.membership.name ?? config.cluster.name ?? hostname(),
       version: version.version,
       readiness: this.#readiness,
       tunnels,
-      ...(cluster ? { cluster } : {}),
+      ...(peering ? { cluster: peering } : {}),
     }
     const log = this.#log.child({ mod_name: 'observability' })
     const server = new OpsSocket({ answers: opsAnswers(known), log }, { path: socket })
     return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
   }
 
-  #agents(
-    identity: Identity & { posts?: ConfigurationPosts },
-    parts: { tunnels: Tunnels; cluster: Cluster | undefined; counts: CallCounts; metrics: GrpcServerMetrics },
-  ): Service[] {
-    const { tunnels, cluster, counts, metrics } = parts
+  #agents({ directory, tunnels, peering, counts, modules, metrics, tracer }: Parts): Service[] {
     const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
-    const { gitlab, agent } = this.#options.config
-    const methods = agentMethods(
-      { ...identity, register: this.#register, log: this.#log },
-      { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period },
-    )
+    const methods = Object.assign({}, ...modules.map(({ agentMethods }) => agentMethods)) as Record<string, AgentMethod>
     const certificate = certificateOf(this.#log, listen)
-    const held = cluster && new HeldConnections({ row: cluster.membership, log: this.#log })
+    const held = peering && new HeldConnections({ row: peering.membership, log: this.#log })
     const server = new AgentsServer(
       {
-        directory: identity.directory,
+        directory,
         tunnels,
         methods,
         counts,
         log: this.#log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(this.#register),
-        ...(held ? { held, placement: new MemberPlacement({ membership: cluster.membership }) } : {}),
-        events: grpcObserver(metrics, methodTypes(methods)),
+        ...(held ? { held, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
+        events: grpcObserver(metrics, agentMethodTypes(methods)),
         ...certificate,
-        tracer: this.#tracer,
+        tracer,
       },
       {
         listen: listenOptions(listen),
@@ -225,11 +257,7 @@ export class App implements Service {
     return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
   }
 
-  async #kubernetes(
-    { directory, usage }: Identity,
-    router: Router,
-    { tunnels, cluster }: { tunnels: Tunnels; cluster: Cluster | undefined },
-  ): Promise<Service[]> {
+  async #kubernetes({ directory, usage, forward, tunnels, peering, tracer }: Parts): Promise<Service[]> {
     const { config, version } = this.#options
     const block = config.agent.kubernetes_api
     if (!block) return []
@@ -238,9 +266,8 @@ export class App implements Service {
     const certificate = certificateOf(this.#log, listen)
     const log = this.#log.child({ mod_name: 'kubernetes_api' })
     const tokens = await webSocketTokens({ log, clock: systemClock }, block.websocket_token_secret_file)
-    const redirect = await frontRedirect(cluster, { tunnels, file: block.accel_redirect_secret_file })
-    const forward = deliver(router.forward)
-    const told = { ...tokens, ...redirect, ...certificate, tracer: this.#tracer }
+    const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
+    const told = { ...tokens, ...redirect, ...certificate, tracer }
     const server = new KubernetesServer(
       { forward, directory, usage, register: this.#register, log, ...told },
       {
@@ -264,28 +291,25 @@ export class App implements Service {
   }
 
   /** Without its secret nobody could be let in: then there is no such server. */
-  #rails({ connectedAgents, pushEvents, configFiles }: Told, router: Router, metrics: GrpcServerMetrics): Service[] {
-    const { api, cluster } = this.#options.config
+  #rails({ forward, modules, metrics, tracer }: Parts): Service[] {
+    const { api } = this.#options.config
     const { listen } = api
     const secretFile = listen.authentication_secret_file
     if (secretFile === undefined) return []
     const log = this.#log.child({ mod_name: 'api' })
-    const methods = railsMethods(
-      { connectedAgents, pushEvents, ...(configFiles ? { configFiles } : {}), clock: systemClock },
-      { advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion },
-    )
+    const methods = new Map(modules.flatMap(({ railsMethods }) => [...(railsMethods ?? [])]))
     const events = grpcObserver(metrics, railsMethodTypes(methods))
     const certificate = certificateOf(this.#log, listen)
     const server = new RailsServer(
       {
         methods,
-        forward: deliver(router.forward),
+        forward,
         clock: systemClock,
         log,
         onRefused: createRailsRefusalMetrics(this.#register),
         events,
         ...certificate,
-        tracer: this.#tracer,
+        tracer,
       },
       {
         listen: listenOptions(listen),
@@ -302,24 +326,11 @@ export class App implements Service {
     return { file: this.#options.configurationFile, key, listen }
   }
 
+  get #log(): Logger {
+    return this.#components.log
+  }
+
   get #product(): string {
     return productName('gitlab-kas', this.#options.version)
   }
-}
-
-/** Undefined: nobody wants to be told. */
-function configurationPosts(
-  { directory, configurations }: Identity,
-  leads: Leads,
-  log: Logger,
-): ConfigurationPosts | undefined {
-  const { takeConfiguration } = directory
-  if (!takeConfiguration) return undefined
-  return new ConfigurationPosts({
-    configurations,
-    directory: { takeConfiguration: takeConfiguration.bind(directory) },
-    leads,
-    clock: systemClock,
-    log: log.child({ mod_name: 'configuration' }),
-  })
 }

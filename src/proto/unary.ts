@@ -11,6 +11,9 @@ import { KasError } from '../lib/errors.ts'
 /** One message in, one out, as bytes. */
 export type UnaryMethod = (request: Uint8Array) => Promise<Uint8Array>
 
+/** By `/package.Service/Method`. */
+export type UnaryMethods = ReadonlyMap<string, UnaryMethod>
+
 /** What a service does, by the local names of its methods, all unary. */
 export type UnaryImplementation<Service extends DescService> = {
   [Name in keyof Service['method']]: (
@@ -22,7 +25,7 @@ export type UnaryImplementation<Service extends DescService> = {
 export function unaryService<Service extends DescService>(
   service: Service,
   implementation: UnaryImplementation<Service>,
-): ReadonlyMap<string, UnaryMethod> {
+): UnaryMethods {
   return new Map(
     service.methods.map(({ name, localName, input, output }) => {
       const handle = implementation[localName] as unknown as (request: Message) => Promise<Message>

@@ -27,18 +27,21 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/config': 'lib | zod',
   'kas/observability': 'lib lib/tracing/otlp-tracing.ts kas/config | prom-client',
   'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts',
-  'kas/agent-stream.ts': 'lib call proto/grpc kas/agent.ts kas/tunnels',
-  'kas/replicas': 'lib call proto/grpc membership kas/tunnels | prom-client @peculiar/x509',
+  'kas/replicas':
+    'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
     'lib call proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config': 'lib proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
+  'kas/module.ts':
+    'lib call proto proto/http membership kas/agent.ts kas/replicas kas/repositories kas/agent-config kas/directory',
   'kas/servers': 'lib kas/config kas/observability',
-  'kas/servers/agents': 'lib call proto proto/grpc kas/agent.ts kas/directory kas/servers kas/tunnels | ws prom-client',
+  'kas/servers/agents':
+    'lib call proto proto/gen proto/grpc kas/agent.ts kas/module.ts kas/directory kas/replicas kas/servers kas/tunnels | ws prom-client @bufbuild/protobuf',
   'kas/servers/rails':
-    'lib call proto proto/grpc kas/config kas/observability kas/servers | @grpc/grpc-js jose prom-client',
+    'lib call proto proto/grpc proto/http kas/config kas/observability kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket': 'lib call proto/gen proto/http membership kas/replicas kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib proto/http',
@@ -51,7 +54,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes':
     'lib call proto/http proto/wire membership kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch',
   'kas/modules/*':
-    'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/agent-stream.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli': 'lib kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib proto/http | undici yaml',

@@ -34,6 +34,28 @@ export type UserCredential =
   | { readonly type: 'personal_access_token'; readonly key: string }
   | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
 
+/** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
+export interface ModuleRequest {
+  readonly method: string
+  /** `/<module>/<path>?<query>`, encoded */
+  readonly target: string
+  /** name, value, name, value */
+  readonly headers: readonly string[]
+  readonly token: string
+  /** undefined: unknown, if there is a body */
+  readonly contentLength?: number
+  /** absent: none */
+  readonly body?: AsyncIterable<Uint8Array>
+}
+
+export interface ModuleAnswer {
+  readonly statusCode: number
+  readonly statusText: string
+  /** name, value, name, value */
+  readonly rawHeaders: readonly string[]
+  readonly body: AsyncIterable<Uint8Array>
+}
+
 /** @param agentIds - whom the change concerns; absent: it may concern anybody */
 export type DirectoryListener = (agentIds?: ReadonlySet<AgentId>) => void
 
@@ -79,6 +101,17 @@ export interface Directory {
     configuration: Readonly<Record<string, unknown>>,
     signal: AbortSignal,
   ): Promise<'taken' | 'agent_gone'>
+  /**
+   * Makes an agent's request to one of GitLab's modules, and has the answer taken before it resolves. Absent: there is
+   * no GitLab (doc/reference/tunnel-protocol.md 5.3).
+   *
+   * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the request's body threw, or the signal's reason
+   */
+  passToGitlab?(
+    request: ModuleRequest,
+    take: (answer: ModuleAnswer) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void>
   /**
    * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
    */

@@ -1,9 +1,20 @@
+import { create } from '@bufbuild/protobuf'
 import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Service } from '../../lib/service.ts'
 import type { Membership } from '../../membership/membership.ts'
+import { Leads as LeadsService, PassedOnResponseSchema } from '../../proto/gen/replica_leads_pb.ts'
+import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
+import type { Peers } from './peers.ts'
 
 export type LeadMembership = Pick<Membership, 'name' | 'rank' | 'holders' | 'onChange'>
+
+export interface LeadsComponents {
+  /** undefined: this replica is alone */
+  readonly membership: LeadMembership | undefined
+  readonly peers: Pick<Peers, 'broadcast'>
+  readonly clock: Clock
+}
 
 /** A replica that could not do it is passed over for so long. ms */
 const passedOverMs = 600_000
@@ -16,19 +27,30 @@ const maxPassedOver = 10_000
  * it on. There may be two for a moment. Without others this one leads.
  */
 export class Leads implements Service {
-  readonly #clock: Clock
-  #membership: LeadMembership | undefined
-  #unsubscribe: (() => void) | undefined
+  readonly #components: LeadsComponents
+  readonly #unsubscribe: (() => void) | undefined
   /** what ends it, by agent and name */
   readonly #passedOver = new Map<string, () => void>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
-  #tellOthers: ((agentId: AgentId) => Promise<ReadonlySet<string>>) | undefined
   /** agents of whom the others are being told */
   readonly #passing = new Set<AgentId>()
   #isStopped = false
 
-  constructor(components: { readonly clock: Clock }) {
-    this.#clock = components.clock
+  constructor(components: LeadsComponents) {
+    this.#components = components
+    this.#unsubscribe = components.membership?.onChange(({ agentIds }) => {
+      for (const agentId of agentIds === 'members' ? this.#listeners.keys() : agentIds) this.#tell(agentId)
+    })
+  }
+
+  /** What the others call. */
+  get replicaMethods(): UnaryMethods {
+    return unaryService(LeadsService, {
+      passedOn: async ({ agentId, name }) => {
+        this.passOver(agentId as AgentId, name)
+        return create(PassedOnResponseSchema)
+      },
+    })
   }
 
   async start(): Promise<void> {}
@@ -40,22 +62,9 @@ export class Leads implements Service {
     this.#passedOver.clear()
   }
 
-  /**
-   * From now on there may be others; before anything is asked.
-   *
-   * @param tellOthers - that this one does not lead for the agent; gives the names of those that know, never rejects
-   */
-  join(membership: LeadMembership, tellOthers: (agentId: AgentId) => Promise<ReadonlySet<string>>): void {
-    this.#membership = membership
-    this.#tellOthers = tellOthers
-    this.#unsubscribe = membership.onChange(({ agentIds }) => {
-      for (const agentId of agentIds === 'members' ? this.#listeners.keys() : agentIds) this.#tell(agentId)
-    })
-  }
-
   /** Whether this one does, for the agent. */
   leads(agentId: AgentId): boolean {
-    const membership = this.#membership
+    const { membership } = this.#components
     if (!membership) return true
     const able = this.#able(membership, agentId)
     const first = able.find((name) => !this.#isPassedOver(agentId, name)) ?? able[0]
@@ -64,16 +73,17 @@ export class Leads implements Service {
 
   /** This one leads for the agent, and fails at it: the next does, if there is one that has been told. */
   passOn(agentId: AgentId): void {
-    const membership = this.#membership
+    const { membership } = this.#components
     if (!membership || !this.leads(agentId) || this.#passing.has(agentId)) return
     const next = this.#able(membership, agentId).find(
       (name) => name !== membership.name && !this.#isPassedOver(agentId, name),
     )
     if (next === undefined) return
     this.#passing.add(agentId)
-    void this.#tellOthers?.(agentId).then((known) => {
+    const { name } = membership
+    void this.#components.peers.broadcast(LeadsService.method.passedOn, { agentId, name }).then((answers) => {
       this.#passing.delete(agentId)
-      if (known.has(next)) this.passOver(agentId, membership.name)
+      if ([...answers.keys()].some((peer) => peer.name === next)) this.passOver(agentId, name)
     })
   }
 
@@ -82,7 +92,7 @@ export class Leads implements Service {
     if (this.#isStopped) return
     const key = keyOf(agentId, name)
     this.#forget(key)
-    const cancel = this.#clock.after(passedOverMs, () => {
+    const cancel = this.#components.clock.after(passedOverMs, () => {
       this.#passedOver.delete(key)
       this.#tell(agentId)
     })

@@ -9,10 +9,12 @@ export interface PushEvent {
   readonly id?: bigint
 }
 
-/** Tells every replica of pushes. */
-export interface PushEvents {
-  /** Resolves once each replica in reach has acknowledged the event; rejects if it could be told to none. */
-  publish(event: PushEvent): Promise<void>
+/** Pushes that this replica hears of. */
+export interface Pushes {
+  /** Tells who listens here. */
+  publish(event: PushEvent): void
+  /** Calls `listener` for each push, until the returned function is called. */
+  onPush(listener: (event: PushEvent) => void): () => void
 }
 
 /** Looks at a project's repository now; nothing happens if no agent follows it. */
@@ -20,8 +22,8 @@ export interface PokedRepositories {
   poke(projectId: bigint): Promise<void>
 }
 
-/** Tells this replica alone: who listens, and its repository is looked at, which nobody waits for. */
-export class LocalPushEvents implements PushEvents {
+/** Tells who listens; and the repository is looked at, which nobody waits for. */
+export class LocalPushes implements Pushes {
   readonly #repositories: PokedRepositories
   readonly #log: Logger
   readonly #listeners = new Set<(event: PushEvent) => void>()
@@ -31,14 +33,13 @@ export class LocalPushEvents implements PushEvents {
     this.#log = components.log
   }
 
-  /** Calls `listener` for each push that is told, until the returned function is called. */
   onPush(listener: (event: PushEvent) => void): () => void {
     const own = (event: PushEvent) => listener(event)
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
   }
 
-  async publish(event: PushEvent): Promise<void> {
+  publish(event: PushEvent): void {
     const { projectId } = event
     this.#log.debug({ project_id: String(projectId) }, 'A push was told')
     for (const listener of this.#listeners) listener(event)

@@ -1,7 +1,7 @@
 import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { ClientSession, OpenOptions } from './client-session.ts'
-import type { Handler, ServerStream } from './server-session.ts'
+import type { Handler } from './server-session.ts'
 
 /** One message in, one out. */
 
@@ -25,14 +25,9 @@ export async function readOneMessage(messages: AsyncIterable<Uint8Array>): Promi
 }
 
 /** Serves a unary method. */
-export function unaryHandler<I extends DescMessage, O extends DescMessage>(
-  input: I,
-  output: O,
-  handle: (request: MessageShape<I>, stream: ServerStream) => Promise<MessageShape<O>>,
-): Handler {
+export function unaryHandler(method: (request: Uint8Array) => Promise<Uint8Array>): Handler {
   return async (stream) => {
-    const response = await handle(await readOne(input, stream.messages), stream)
-    await stream.send(toBinary(output, response))
+    await stream.send(await method(await readOneMessage(stream.messages)))
   }
 }
 

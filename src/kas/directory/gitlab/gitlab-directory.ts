@@ -12,13 +12,14 @@ import type { Turn } from './call-gate.ts'
 import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
+import { moduleRequests } from './gitlab-requests.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
 import { askUserAccess, type UserAccess, userGrantOf } from './user-access.ts'
 
 export interface GitlabDirectoryComponents {
-  readonly client: Pick<GitlabClient, 'ask' | 'send'>
+  readonly client: Pick<GitlabClient, 'ask' | 'send' | 'pass'>
   readonly log: Logger
   readonly clock?: Clock
   readonly random?: () => number
@@ -60,6 +61,7 @@ const sendableToken = /^[\x21-\x7e]{1,8192}$/
 export class GitlabDirectory implements Directory, Service {
   /** where agents' repositories lie */
   readonly coordinates = new GitalyCoordinatesByProject()
+  readonly passToGitlab: NonNullable<Directory['passToGitlab']>
   readonly #client: Pick<GitlabClient, 'ask' | 'send'>
   readonly #infos: AgentInfos
   readonly #agents: AnswerCache<Agent>
@@ -80,6 +82,8 @@ export class GitlabDirectory implements Directory, Service {
     const clock = components.clock ?? systemClock
     this.#clock = clock
     this.#client = components.client
+    const agentHeaders = (token: string) => this.agentHeaders(token)
+    this.passToGitlab = moduleRequests({ client: components.client, agentHeaders })
     this.#infos = new AgentInfos({ ...components, log: components.log.child({ mod_name: 'directory' }), clock })
     this.#unknown = new UnknownCredentials({ clock })
     this.#onUnchecked = components.onUnchecked ?? (() => undefined)

@@ -12,7 +12,7 @@ import {
   GetConnectedAgentsResponseSchema,
 } from '../../../proto/gen/agent_tracker_rpc_pb.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
+import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { ConnectedAgent } from './own-registrations.ts'
 
 /** Knows the pods that are connected, to any replica. */
@@ -30,7 +30,7 @@ export function agentTrackerService({
   connectedAgents: source,
 }: {
   connectedAgents: ConnectedAgentsSource
-}): ReadonlyMap<string, UnaryMethod> {
+}): UnaryMethods {
   const byAgents = async ({ agentIds }: GetConnectedAgentsByAgentIDsRequest) =>
     answer(source.ofAgents(new Set(agentIds as AgentId[])))
   const byProjects = async ({ projectIds }: GetConnectedAgentsByProjectIDsRequest) =>

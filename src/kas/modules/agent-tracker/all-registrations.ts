@@ -11,10 +11,11 @@ export interface ClusterAgentsComponents {
   readonly own: ConnectedAgents
   readonly membership: Pick<
     Membership,
-    'instance' | 'name' | 'rows' | 'holders' | 'members' | 'rank' | 'onChange' | 'addConnection' | 'removeConnection'
+    'instance' | 'rows' | 'holders' | 'onChange' | 'addConnection' | 'removeConnection'
   >
   readonly others: {
-    isReachable(instance: InstanceId): boolean
+    /** whether this replica is the first in rank of those that can be reached */
+    isFirst(key: string): boolean
     /** a pod that is in the row of `instance` is not there any more; never rejects */
     forgetPod(instance: InstanceId, agentId: AgentId, podId: bigint): Promise<void>
   }
@@ -162,25 +163,12 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
 
   /** Two that do so for a moment are harmless: a pod counts once. */
   #adopt(pods: readonly ConnectedAgent[]): void {
-    const { own } = this.#components
-    const isUp = this.#upNow()
+    const { own, others } = this.#components
     for (const pod of pods) {
       const { agentId, connectionId } = pod
       if (!this.#orphans.has(idOf(pod)) || own.has(agentId, connectionId)) continue
-      if (this.#isLead(agentId, isUp) && this.#elsewhere(pod).length === 0) own.put(pod)
+      if (others.isFirst(String(agentId)) && this.#elsewhere(pod).length === 0) own.put(pod)
     }
-  }
-
-  /** The first in rank that can be reached. */
-  #isLead(agentId: AgentId, isUp: ReadonlySet<string>): boolean {
-    const { membership } = this.#components
-    return membership.rank(String(agentId)).find((name) => isUp.has(name)) === membership.name
-  }
-
-  #upNow(): ReadonlySet<string> {
-    const { membership, others } = this.#components
-    const up = membership.members().filter(({ self, instance }) => self || others.isReachable(instance))
-    return new Set(up.map(({ name }) => name))
   }
 
   #sweep(): void {

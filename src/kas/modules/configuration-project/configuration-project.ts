@@ -5,19 +5,27 @@ import {
   type ListAgentConfigFilesRequest,
   ListAgentConfigFilesResponseSchema,
 } from '../../../proto/gen/configuration_project_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
+import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
+import type { HostRepositories } from '../../module.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
-import type { AgentConfigFiles } from './agent-config-files.ts'
 
 /** Rails waits 10 s at the most for a page that shows it. ms */
 const timeoutMs = 10_000
 
+const folder = '.gitlab/agents'
+/** of names that an agent may have */
+const configFile = /^\.gitlab\/agents\/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\/config\.yaml$/
+
 /** Service ConfigurationProject: which agents a project has files of (doc/reference/tunnel-protocol.md 1.12). */
-export function configurationProjectService(configFiles: AgentConfigFiles): ReadonlyMap<string, UnaryMethod> {
+export function configurationProjectService(filesAt: NonNullable<HostRepositories['filesAt']>): UnaryMethods {
   return unaryService(ConfigurationProject, {
     listAgentConfigFiles: async (request) => {
-      const files = await configFiles(coordinatesOf(request), AbortSignal.timeout(timeoutMs))
-      return create(ListAgentConfigFilesResponseSchema, { configFiles: files })
+      const names = await filesAt(coordinatesOf(request), folder, AbortSignal.timeout(timeoutMs))
+      const configFiles = names.flatMap((name) => {
+        const agentName = configFile.exec(name)?.[1]
+        return agentName ? [{ name, agentName }] : []
+      })
+      return create(ListAgentConfigFilesResponseSchema, { configFiles })
     },
   })
 }

@@ -5,15 +5,15 @@ import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { detached } from '../../../lib/tracing/tracer.ts'
 import type { Agent } from '../../agent.ts'
-import type { AgentConfiguration, AgentConfigurations } from '../../agent-config/agent-configs.ts'
+import type { AgentConfiguration } from '../../agent-config/agent-configs.ts'
 import type { Directory } from '../../directory/directory.ts'
-import type { Leads } from '../../replicas/leads.ts'
+import type { KasHost } from '../../module.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
 
 export interface ConfigurationPostsComponents {
-  readonly configurations: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange'>
+  readonly agentConfig: KasHost['agentConfig']
   readonly directory: Required<Pick<Directory, 'takeConfiguration'>>
-  readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
+  readonly leads: KasHost['leads']
   readonly clock: Clock
   readonly log: Logger
 }
@@ -108,7 +108,7 @@ class AgentPosts {
     this.#retryMs = retryMs
     this.#signal = signal
     this.#detach = [
-      components.configurations.onChange(agent, () => this.#look()),
+      components.agentConfig.onChange(agent, () => this.#look()),
       components.leads.onChange(agent.id, () => this.#leadMayHaveChanged()),
     ]
     this.#look()
@@ -177,7 +177,7 @@ class AgentPosts {
   /** Undefined: there is nothing that GitLab has not been told, or it cannot be read. */
   async #unposted(how: 'newest' | 'refreshed'): Promise<AgentConfiguration | undefined> {
     try {
-      const read = await this.#components.configurations[how](this.#agent, this.#signal)
+      const read = await this.#components.agentConfig[how](this.#agent, this.#signal)
       return read && read.commit !== this.#posted ? read : undefined
     } catch (error) {
       if (this.#signal.aborted) throw error

@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { type Clock, systemClock } from '../../../lib/clock.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { warningTexts } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -8,18 +8,18 @@ import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../.
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
 import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
 import type { Agent } from '../../agent.ts'
-import type { AgentConfiguration, AgentConfigurations } from '../../agent-config/agent-configs.ts'
-import { type AgentStream, type AgentStreamTerms, stillTheAgents } from '../../agent-stream.ts'
+import type { AgentConfiguration } from '../../agent-config/agent-configs.ts'
+import type { AgentCall, KasHost } from '../../module.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
 
-export interface ConfigurationComponents<Stream extends AgentStream> extends AgentStreamTerms<Stream> {
-  readonly configurations: Pick<AgentConfigurations, 'newest' | 'onChange'>
-  /** An agent before 16.5 registers by this call alone: kept for as long as the stream runs. */
-  connected?(agent: Agent, meta: Uint8Array, stream: Stream): () => void
+export interface ConfigurationComponents {
+  readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange'>
+  /** An agent before 16.5 registers by this call alone: kept until the returned function is called. */
+  register(agent: Agent, meta: Uint8Array): () => void
   readonly log: Logger
-  readonly clock?: Clock
+  readonly clock: Clock
 }
 
 export interface ConfigurationOptions {
@@ -38,25 +38,25 @@ const defaultPingIntervalMs = 5000
  *
  * @see doc/reference/tunnel-protocol.md 2.9
  */
-export function configurationHandler<Stream extends AgentStream>(
-  components: ConfigurationComponents<Stream>,
+export function getConfiguration(
+  components: ConfigurationComponents,
   options: ConfigurationOptions,
-): (agent: Agent, stream: Stream) => Promise<void> {
+): (call: AgentCall) => Promise<void> {
   const responses = new Responses(options.gitlabExternalUrl)
-  return async (agent, stream) => {
-    stream.sendMetadata({ 'kas-ping-interval-ms': [String(options.pingIntervalMs ?? defaultPingIntervalMs)] })
-    const request = await readRequest(stream)
-    const disconnect = request.meta && components.connected?.(agent, request.meta, stream)
+  return async (call) => {
+    call.sendMetadata({ 'kas-ping-interval-ms': [String(options.pingIntervalMs ?? defaultPingIntervalMs)] })
+    const { meta, commitId } = await readRequest(call)
+    const unregister = meta && components.register(call.agent, meta)
     try {
-      await new ConfigurationPush(components, options, { agent, stream, responses, sent: request.commitId }).run()
+      await new ConfigurationPush(components, options, { call, responses, sent: commitId }).run()
     } finally {
-      disconnect?.()
+      unregister?.()
     }
   }
 }
 
-async function readRequest(stream: AgentStream): Promise<{ commitId: string; meta?: Uint8Array | undefined }> {
-  for await (const bytes of stream.messages) {
+async function readRequest(call: AgentCall): Promise<{ commitId: string; meta?: Uint8Array | undefined }> {
+  for await (const bytes of call.messages) {
     try {
       const { commitId, skipRegister } = fromBinary(ConfigurationRequestSchema, bytes)
       return { commitId, meta: skipRegister ? undefined : fieldBytes(bytes, 2) }
@@ -102,54 +102,50 @@ class Responses {
 }
 
 /** One running stream. */
-class ConfigurationPush<Stream extends AgentStream> {
-  readonly #components: ConfigurationComponents<Stream>
+class ConfigurationPush {
+  readonly #components: ConfigurationComponents
   readonly #options: ConfigurationOptions
-  readonly #agent: Agent
-  readonly #stream: Stream
+  readonly #call: AgentCall
   readonly #responses: Responses
   /** the commit that the agent has */
   #sent: string
   #news = Promise.withResolvers<void>()
 
   constructor(
-    components: ConfigurationComponents<Stream>,
+    components: ConfigurationComponents,
     options: ConfigurationOptions,
-    call: { agent: Agent; stream: Stream; responses: Responses; sent: string },
+    { call, responses, sent }: { call: AgentCall; responses: Responses; sent: string },
   ) {
     this.#components = components
     this.#options = options
-    this.#agent = call.agent
-    this.#stream = call.stream
-    this.#responses = call.responses
-    this.#sent = call.sent
+    this.#call = call
+    this.#responses = responses
+    this.#sent = sent
   }
 
   async run(): Promise<void> {
-    const { configurations, onDirectoryChange, retired } = this.#components
+    const { agent, signal, retired } = this.#call
     const wake = () => this.#news.resolve()
-    const detachConfiguration = configurations.onChange(this.#agent, wake)
-    const detachDirectory = onDirectoryChange?.(wake)
-    const retirement = retired(this.#stream)
-    const ended = linkedController(this.#stream.signal, retirement)
+    const detachConfiguration = this.#components.agentConfig.onChange(agent, wake)
+    const detachDirectory = this.#call.onDirectoryChange(wake)
+    const ended = linkedController(signal, retired)
     try {
       for (;;) await this.#round(ended.signal)
     } catch (error) {
-      if (!retirement.aborted || this.#stream.signal.aborted) throw error
+      if (!retired.aborted || signal.aborted) throw error
     } finally {
       ended.dispose()
       detachConfiguration()
-      detachDirectory?.()
+      detachDirectory()
     }
   }
 
   /** Sends what is new, then waits until something may be. */
   async #round(signal: AbortSignal): Promise<void> {
     this.#news = Promise.withResolvers() // before looking, so that nothing falls between
-    const clock = this.#components.clock ?? systemClock
-    const cancel = clock.after(this.#options.pollMs, () => this.#news.resolve())
+    const cancel = this.#components.clock.after(this.#options.pollMs, () => this.#news.resolve())
     try {
-      await abortable(stillTheAgents(this.#components, this.#agent, this.#stream), signal)
+      await abortable(this.#call.stillValid(), signal)
       const newest = await this.#newest(signal)
       if (newest && newest.commit !== this.#sent) {
         await this.#send(newest)
@@ -164,7 +160,7 @@ class ConfigurationPush<Stream extends AgentStream> {
   /** `undefined` while the repository is empty or cannot be read: the stream waits then. */
   async #newest(signal: AbortSignal): Promise<AgentConfiguration | undefined> {
     try {
-      return await this.#components.configurations.newest(this.#agent, signal)
+      return await this.#components.agentConfig.newest(this.#call.agent, signal)
     } catch (error) {
       if (KasError.from(error).code !== 'REPOSITORY_FAILED') throw error
       return undefined
@@ -172,9 +168,9 @@ class ConfigurationPush<Stream extends AgentStream> {
   }
 
   async #send(newest: AgentConfiguration): Promise<void> {
-    const { id, project } = this.#agent
-    await this.#stream.send(this.#responses.of(this.#agent, newest))
-    const fields = { agent_id: String(id), project_id: String(project.id), commit_id: newest.commit }
+    const { agent } = this.#call
+    await this.#call.send(this.#responses.of(agent, newest))
+    const fields = { agent_id: String(agent.id), project_id: String(agent.project.id), commit_id: newest.commit }
     this.#components.log.debug({ mod_name: 'configuration', ...fields }, 'Configuration sent')
   }
 }

@@ -1,15 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
-
-/** A push to a branch of a project, as it is told. */
-export interface Push {
-  readonly projectId: bigint
-  /** full path */
-  readonly projectPath: string
-  /** the same at all replicas; absent: a replica told of it that has no such ids */
-  readonly id?: bigint
-}
+import type { PushEvent, Pushes } from '../../repositories/pushes.ts'
 
 /** As another replica knows it. */
 export interface KnownPush {
@@ -21,7 +13,7 @@ export interface KnownPush {
 }
 
 /** The newest push to a project. */
-export interface RecentPush extends Push {
+export interface RecentPush extends PushEvent {
   readonly id: bigint
   /** milliseconds since 1970 */
   readonly heardAt: number
@@ -30,8 +22,7 @@ export interface RecentPush extends Push {
 }
 
 export interface RecentPushesComponents {
-  /** the pushes that this replica hears of */
-  readonly pushEvents: { onPush(listener: (push: Push) => void): () => void }
+  readonly pushes: Pick<Pushes, 'onPush'>
   readonly clock: Clock
 }
 
@@ -58,7 +49,7 @@ export class RecentPushes {
   constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
     this.#clock = components.clock
     this.#options = options
-    components.pushEvents.onPush((push) => this.#hear(push))
+    components.pushes.onPush((push) => this.#hear(push))
   }
 
   /** Calls `listener` for each push, until the returned function is called. */
@@ -119,7 +110,7 @@ export class RecentPushes {
     return age >= 0 && age < this.#options.rememberMs
   }
 
-  #hear({ projectId, projectPath, id }: Push): void {
+  #hear({ projectId, projectPath, id }: PushEvent): void {
     const push = {
       projectId,
       projectPath,

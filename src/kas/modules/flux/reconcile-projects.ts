@@ -1,29 +1,28 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
-import { type Clock, systemClock } from '../../../lib/clock.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import { hasFeature } from '../../../proto/features.ts'
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
 import { decodeMessage } from '../../../proto/grpc/unary.ts'
-import type { Agent } from '../../agent.ts'
-import { type AgentStream, type AgentStreamTerms, stillTheAgents } from '../../agent-stream.ts'
+import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
+import type { AgentCall } from '../../module.ts'
 import type { FluxMetrics } from './flux-metrics.ts'
 import type { RecentPush, RecentPushes } from './recent-pushes.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
 
-export interface ReconcileProjectsComponents<Stream extends AgentStream> extends AgentStreamTerms<Stream> {
+export interface ReconcileProjectsComponents {
   readonly pushes: Pick<RecentPushes, 'follow' | 'recent' | 'isRecent' | 'takeBack'>
-  /** Whether the agent may hear of the project; throws DIRECTORY_UNAVAILABLE when nobody can say. */
-  readsProject(stream: Stream, projectPath: string, signal: AbortSignal): Promise<boolean>
+  readonly readsProject: NonNullable<Directory['readsProject']>
   readonly usage: Pick<Usage, 'count' | 'countUnique'>
   readonly metrics: FluxMetrics
   readonly log: Logger
-  readonly clock?: Clock
+  readonly clock: Clock
 }
 
 export interface ReconcileProjectsOptions {
@@ -46,20 +45,20 @@ const unsureMs = 5000
  *
  * @see doc/reference/tunnel-protocol.md 1.9
  */
-export function reconcileProjectsHandler<Stream extends AgentStream>(
-  components: ReconcileProjectsComponents<Stream>,
+export function reconcileProjects(
+  components: ReconcileProjectsComponents,
   options: ReconcileProjectsOptions = {},
-): (agent: Agent, stream: Stream) => Promise<void> {
+): (call: AgentCall) => Promise<void> {
   const limits = { ...defaults, ...options }
-  return async (agent, stream) => {
-    const projects = await readProjects(stream, limits.maxProjects)
-    stream.sendMetadata({})
-    await new Notices(components, limits, { agent, stream, projects }).run()
+  return async (call) => {
+    const projects = await readProjects(call, limits.maxProjects)
+    call.sendMetadata({})
+    await new Notices(components, limits, { call, projects }).run()
   }
 }
 
-async function readProjects(stream: AgentStream, maxProjects: number): Promise<ReadonlySet<string>> {
-  for await (const bytes of stream.messages) {
+async function readProjects(call: AgentCall, maxProjects: number): Promise<ReadonlySet<string>> {
+  for await (const bytes of call.messages) {
     const { project } = decodeMessage(ReconcileProjectsRequestSchema, bytes)
     if (project.length > maxProjects) throw invalid(`${project.length} projects are more than ${maxProjects}`)
     if (project.some(({ id }) => id === '')) throw invalid('project.id is required')
@@ -73,12 +72,11 @@ function invalid(detail: string): KasError {
 }
 
 /** One running stream. */
-class Notices<Stream extends AgentStream> {
-  readonly #components: ReconcileProjectsComponents<Stream>
+class Notices {
+  readonly #components: ReconcileProjectsComponents
   readonly #limits: typeof defaults
   readonly #clock: Clock
-  readonly #agent: Agent
-  readonly #stream: Stream
+  readonly #call: AgentCall
   /** full paths */
   readonly #projects: ReadonlySet<string>
   /** what is to be told, the oldest first: at most `maxPending`, and two more for each project */
@@ -92,36 +90,35 @@ class Notices<Stream extends AgentStream> {
   #cancelRetry: (() => void) | undefined
 
   constructor(
-    components: ReconcileProjectsComponents<Stream>,
+    components: ReconcileProjectsComponents,
     limits: typeof defaults,
-    call: { agent: Agent; stream: Stream; projects: ReadonlySet<string> },
+    { call, projects }: { call: AgentCall; projects: ReadonlySet<string> },
   ) {
     this.#components = components
     this.#limits = limits
-    this.#clock = components.clock ?? systemClock
-    this.#agent = call.agent
-    this.#stream = call.stream
-    this.#projects = call.projects
+    this.#clock = components.clock
+    this.#call = call
+    this.#projects = projects
   }
 
   async run(): Promise<void> {
-    const { pushes, onDirectoryChange, retired } = this.#components
+    const { pushes } = this.#components
+    const { agent, metadata, signal, retired } = this.#call
     const unfollow = pushes.follow((push, again) => this.#heard(push, again))
-    const detachDirectory = onDirectoryChange?.(() => this.#news.resolve())
-    const retirement = retired(this.#stream)
-    const ended = linkedController(this.#stream.signal, retirement)
-    const knowsIds = hasFeature(this.#stream.metadata, 'push-id') // it takes each once, and another pod may have had it
-    for (const push of pushes.recent()) if (knowsIds || !push.told.has(this.#agent.id)) this.#heard(push)
+    const detachDirectory = this.#call.onDirectoryChange(() => this.#news.resolve())
+    const ended = linkedController(signal, retired)
+    const knowsIds = hasFeature(metadata, 'push-id') // it takes each once, and another pod may have had it
+    for (const push of pushes.recent()) if (knowsIds || !push.told.has(agent.id)) this.#heard(push)
     try {
       for (;;) await this.#round(ended.signal)
     } catch (error) {
-      if (!retirement.aborted || this.#stream.signal.aborted) throw error
+      if (!retired.aborted || signal.aborted) throw error
     } finally {
       unfollow()
       this.#takeBack()
       this.#cancelRetry?.()
       ended.dispose()
-      detachDirectory?.()
+      detachDirectory()
     }
   }
 
@@ -139,7 +136,7 @@ class Notices<Stream extends AgentStream> {
 
   /** Whether this stream has to tell of a push that another stream of the agent has told perhaps only. */
   #isAgain(push: RecentPush, agentId: AgentId): boolean {
-    if (agentId !== this.#agent.id) return false
+    if (agentId !== this.#call.agent.id) return false
     const isSent = this.#sent.get(push.projectPath)?.push === push
     if (isSent) push.told.add(agentId)
     return !isSent && this.#vain.get(push.projectPath) !== push && !this.#pending.includes(push)
@@ -148,7 +145,7 @@ class Notices<Stream extends AgentStream> {
   /** Tells of one push, or waits until there is one. */
   async #round(signal: AbortSignal): Promise<void> {
     this.#news = Promise.withResolvers() // before looking, so that nothing falls between
-    await abortable(stillTheAgents(this.#components, this.#agent, this.#stream), signal)
+    await abortable(this.#call.stillValid(), signal)
     const push = this.#pending[0]
     if (!push) return await abortable(this.#news.promise, signal)
     const verdict = await abortable(this.#mayHear(push, signal), signal)
@@ -161,7 +158,7 @@ class Notices<Stream extends AgentStream> {
 
   async #mayHear({ projectPath }: RecentPush, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'> {
     try {
-      return (await this.#components.readsProject(this.#stream, projectPath, signal)) ? 'yes' : 'no'
+      return (await this.#components.readsProject(this.#call.token, projectPath, signal)) ? 'yes' : 'no'
     } catch (error) {
       if (KasError.from(error).code !== 'DIRECTORY_UNAVAILABLE') throw error
       return 'unknown'
@@ -194,8 +191,8 @@ class Notices<Stream extends AgentStream> {
   #send(push: RecentPush): Promise<void> | undefined {
     const { usage, metrics, log } = this.#components
     const response = create(ReconcileProjectsResponseSchema, { project: { id: push.projectPath }, pushId: push.id })
-    const room = this.#stream.send(toBinary(ReconcileProjectsResponseSchema, response))
-    push.told.add(this.#agent.id)
+    const room = this.#call.send(toBinary(ReconcileProjectsResponseSchema, response))
+    push.told.add(this.#call.agent.id)
     this.#sent.set(push.projectPath, { push, at: this.#clock.now() })
     metrics.notified()
     usage.count('flux_git_push_notifications_total')
@@ -206,14 +203,14 @@ class Notices<Stream extends AgentStream> {
 
   /** What may not have arrived counts as untold: the agent is told again, if it is back already at once. */
   #takeBack(): void {
-    const { aborted, reason } = this.#stream.signal
+    const { aborted, reason } = this.#call.signal
     const isLost = aborted && KasError.from(reason).code === 'TUNNEL_LOST'
     for (const { push, at } of this.#sent.values()) {
-      if (isLost || this.#clock.now() - at < unsureMs) this.#components.pushes.takeBack(push, this.#agent.id)
+      if (isLost || this.#clock.now() - at < unsureMs) this.#components.pushes.takeBack(push, this.#call.agent.id)
     }
   }
 
   #fields({ projectId }: RecentPush) {
-    return { mod_name: 'gitlab_flux', agent_id: String(this.#agent.id), project_id: String(projectId) }
+    return { mod_name: 'gitlab_flux', agent_id: String(this.#call.agent.id), project_id: String(projectId) }
   }
 }

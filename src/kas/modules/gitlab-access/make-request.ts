@@ -1,54 +1,20 @@
-import type { Metadata } from '../../../call/call.ts'
-import { type Clock, systemClock } from '../../../lib/clock.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import type { HttpMessage, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
 import { decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
-import type { Agent } from '../../agent.ts'
+import type { Directory, ModuleAnswer, ModuleRequest } from '../../directory/directory.ts'
+import type { AgentCall } from '../../module.ts'
 import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
 import { moduleAnswerHeader } from './gitlab-answer.ts'
-import { type ModuleRequestHead, moduleRequestHead } from './gitlab-request.ts'
-
-/** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
-export interface ModuleRequest extends ModuleRequestHead {
-  readonly token: string
-  /** undefined: unknown, if there is a body */
-  readonly contentLength?: number
-  /** absent: none */
-  readonly body?: AsyncIterable<Uint8Array>
-}
-
-export interface ModuleAnswer {
-  readonly statusCode: number
-  readonly statusText: string
-  /** name, value, name, value */
-  readonly rawHeaders: readonly string[]
-  readonly body: AsyncIterable<Uint8Array>
-}
-
-/** What the module needs of a call; a ServerStream has it. */
-export interface MakeRequestStream {
-  readonly metadata: Metadata
-  readonly messages: AsyncIterable<Uint8Array>
-  readonly signal: AbortSignal
-  send(message: Uint8Array): Promise<void> | undefined
-}
+import { moduleRequestHead } from './gitlab-request.ts'
 
 export interface MakeRequestComponents {
-  /**
-   * Makes the request, and has the answer taken before it resolves.
-   *
-   * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the request's body threw, or the signal's reason
-   */
-  passToGitlab(
-    request: ModuleRequest,
-    take: (answer: ModuleAnswer) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<void>
+  readonly passToGitlab: NonNullable<Directory['passToGitlab']>
   readonly log: Logger
-  readonly clock?: Clock
+  readonly clock: Clock
 }
 
 export interface MakeRequestOptions {
@@ -65,28 +31,29 @@ const defaultMaxSilenceMs = 60_000
  *
  * @see doc/reference/tunnel-protocol.md 1.3, 1.8, 5.3
  */
-export function makeRequestHandler(
+export function makeRequest(
   components: MakeRequestComponents,
   options: MakeRequestOptions = {},
-): (agent: Agent, stream: MakeRequestStream, token: string) => Promise<void> {
-  const { log, clock = systemClock } = components
+): (call: AgentCall) => Promise<void> {
+  const { log, clock } = components
   const patience: Patience = { clock, ms: options.maxSilenceMs ?? defaultMaxSilenceMs }
   const turns = new AgentTurns({ clock }, options.turns)
-  return async (agent, stream, token) => {
-    const incoming = new PatientMessages(stream.messages, patience)
+  return async (call) => {
+    const { agent, token, signal } = call
+    const incoming = new PatientMessages(call.messages, patience)
     const messages = new HttpRequestMessages(incoming, decode)
     const header = await messages.header()
     const head = moduleRequestHead(header)
     const fields = { mod_name: 'gitlab_access', agent_id: String(agent.id), module: header.moduleName.slice(0, 100) }
-    const leave = await turns.enter(agent.id, stream.signal)
-    const ended = linkedController(stream.signal)
+    const leave = await turns.enter(agent.id, signal)
+    const ended = linkedController(signal)
     const readRest = () => {
       incoming.isWhole = true
       messages.discard({ bodyAllowed: false }).catch((error: unknown) => ended.abort(error))
     }
     try {
       const body = await bodyOf(messages, header, readRest)
-      const take = (answer: ModuleAnswer) => sendAnswer(stream, answer, patience)
+      const take = (answer: ModuleAnswer) => sendAnswer(call, answer, patience)
       await components.passToGitlab({ ...head, ...body, token }, take, ended.signal)
     } catch (error) {
       log.debug({ ...fields, error }, "An agent's request to GitLab failed")
@@ -135,10 +102,10 @@ async function* wholeBody(
   onEnd()
 }
 
-async function sendAnswer(stream: MakeRequestStream, answer: ModuleAnswer, patience: Patience): Promise<void> {
+async function sendAnswer(call: AgentCall, answer: ModuleAnswer, patience: Patience): Promise<void> {
   const { statusCode, statusText, rawHeaders, body } = answer
   const send = async (message: Uint8Array) => {
-    const room = stream.send(message)
+    const room = call.send(message)
     if (room) await within(room, patience, 'the answer was not read')
   }
   await send(encodeHttpResponse.header(moduleAnswerHeader(statusCode, statusText, rawHeaders)))

@@ -7,11 +7,12 @@ import {
   GitPushEventResponseSchema,
   Notifications,
 } from '../../../proto/gen/notifications_pb.ts'
-import { type UnaryMethod, unaryService } from '../../../proto/unary.ts'
-import type { PushEvent, PushEvents } from '../../repositories/pushes.ts'
+import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
+import type { PushEvent } from '../../repositories/pushes.ts'
 
 export interface NotificationsComponents {
-  readonly pushEvents: PushEvents
+  /** Tells all replicas; resolves once each in reach has acknowledged it. */
+  readonly publish: (event: PushEvent) => Promise<void>
   readonly clock: Clock
 }
 
@@ -19,18 +20,18 @@ export interface NotificationsComponents {
 const maxPublishMs = 1000
 
 /** Service Notifications (doc/reference/tunnel-protocol.md 1.11). */
-export function notificationsService({ pushEvents, clock }: NotificationsComponents): ReadonlyMap<string, UnaryMethod> {
+export function notificationsService({ publish, clock }: NotificationsComponents): UnaryMethods {
   return unaryService(Notifications, {
     gitPushEvent: async (request) => {
-      await orAfter(maxPublishMs, clock, publish(pushEvents, pushEventOf(request)))
+      await orAfter(maxPublishMs, clock, told(publish(pushEventOf(request))))
       return create(GitPushEventResponseSchema)
     },
   })
 }
 
-async function publish(pushEvents: PushEvents, event: PushEvent): Promise<void> {
+async function told(published: Promise<void>): Promise<void> {
   try {
-    await pushEvents.publish(event)
+    await published
   } catch (cause) {
     throw new KasError({ code: 'PUSH_EVENT_UNTOLD' }, { cause })
   }

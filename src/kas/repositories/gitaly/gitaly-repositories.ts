@@ -71,6 +71,18 @@ export function gitalyRepositories(
   )
 }
 
+/**
+ * Lists full paths of the files below a folder of a repository, in git's order, where the caller says that it lies.
+ * Throws KasError REPOSITORY_FAILED, or the signal's reason.
+ */
+export function gitalyFiles({ servers, clock }: { readonly servers: GitalyServers; readonly clock: Clock }) {
+  return (coordinates: GitalyCoordinates, folder: string, signal: AbortSignal): Promise<readonly string[]> => {
+    const server = () => servers.at(coordinates.address)
+    const repository = new GitalyRepository(coordinates, { server, features: () => coordinates.features, clock })
+    return repository.files(folder, signal)
+  }
+}
+
 /** The features of today are sent with each call: they make no other repository. Names no secret: it is a hash. */
 function keyOf({ features: _, ...coordinates }: GitalyCoordinates): string {
   return createHash('sha256').update(JSON.stringify(coordinates)).digest('hex').slice(0, 32)

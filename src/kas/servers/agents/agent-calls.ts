@@ -5,16 +5,19 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import type { Agent } from '../../agent.ts'
+import type { Directory } from '../../directory/directory.ts'
+import type { AgentMethod } from '../../module.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
 import type { HeldByAgent } from '../../tunnels/held-by-agent.ts'
 import type { Newcomers } from '../newcomers.ts'
-import type { AgentMethod } from './agent-method.ts'
-import type { Authenticator } from './authenticator.ts'
+import { ServedCall } from './agent-call.ts'
+import { type Authenticator, bearerToken } from './authenticator.ts'
 import { headBytes, type OpenStreams } from './open-streams.ts'
 import { type RefusalReason, refusalReason } from './refusals.ts'
 
 export interface AgentCallsComponents {
+  readonly directory: Directory
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
   readonly heldByAgent: HeldByAgent
@@ -24,7 +27,6 @@ export interface AgentCallsComponents {
   readonly methods: Readonly<Record<string, AgentMethod>>
   readonly refused: (reason: RefusalReason) => void
   readonly log: Logger
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 
@@ -48,21 +50,38 @@ export class AgentCalls {
   /** @returns undefined for a method that is not served */
   handlerFor(method: string, connection: AgentConnection): Handler | undefined {
     if (method === connectMethod) return (stream) => this.#connect(stream, connection)
-    const { methods, tracer, refused } = this.#components
+    const { methods, directory, tracer, refused } = this.#components
     const served = Object.hasOwn(methods, method) ? methods[method] : undefined
     if (!served) {
       refused('unknown_method')
       return undefined
     }
-    const how = { patient: served.streaming, counted: true, kind: 'others' } as const
+    const how = { patient: served.patient, counted: true, kind: 'others' } as const
     return (stream) =>
       traceAdmitted(tracer, stream, {
         admit: () => this.#admit(stream, connection, how),
         serve: (agent, span) => {
           span.calls(agent.id)
-          return served.serve(agent, stream, connection.retired)
+          return this.#serve(
+            served,
+            new ServedCall(stream, {
+              directory,
+              agent,
+              token: bearerToken(stream.metadata),
+              retired: connection.retired,
+            }),
+          )
         },
       })
+  }
+
+  async #serve(method: AgentMethod, call: ServedCall): ReturnType<AgentMethod['serve']> {
+    const release = method.patient ? this.#components.directory.watchToken?.(call.token) : undefined
+    try {
+      return await method.serve(call)
+    } finally {
+      release?.()
+    }
   }
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {

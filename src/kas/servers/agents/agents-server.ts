@@ -3,13 +3,16 @@ import type { Duplex } from 'node:stream'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
+import type { GrpcType } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
 import { delay } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SessionLimits } from '../../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
 import { UnpackTurns } from '../../../proto/grpc/unpack-turns.ts'
+import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import type { Directory } from '../../directory/directory.ts'
+import type { AgentMethod } from '../../module.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
 import { Descriptions } from '../../tunnels/descriptions.ts'
 import { HeldByAgent } from '../../tunnels/held-by-agent.ts'
@@ -18,7 +21,6 @@ import type { Placement } from '../../tunnels/placement.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 import { defaultNewcomers, Newcomers, type NewcomersOptions } from '../newcomers.ts'
 import { AgentCalls } from './agent-calls.ts'
-import type { AgentMethod } from './agent-method.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
 import { CallCounts } from './call-counts.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
@@ -272,6 +274,12 @@ export class AgentsServer implements Service {
     if (this.#departure) this.#departure.arrived(connection)
     else connection.retire()
   }
+}
+
+/** For metrics: Connect is among them. */
+export function agentMethodTypes(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, GrpcType>> {
+  const types = Object.entries(methods).map(([name, { type }]) => [name, type] as const)
+  return { [connectMethod]: 'bidi_stream', ...Object.fromEntries(types) }
 }
 
 const enhanceYourCalm = 11

@@ -1,12 +1,21 @@
+import { create } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
-import type { CallCounts, MinuteCounts } from './call-counts.ts'
+import { CallCountsResponseSchema, Limits } from '../../../proto/gen/replica_limits_pb.ts'
+import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
+import type { Peers } from '../../replicas/peers.ts'
+import type { CallCounts } from './call-counts.ts'
 
 export interface CallCountReportsComponents {
-  readonly counts: Pick<CallCounts, 'news'>
-  /** tells the other replicas; never rejects */
-  readonly tell: (news: MinuteCounts) => Promise<void>
+  readonly counts: Pick<CallCounts, 'news' | 'hear'>
+  readonly peers: Pick<Peers, 'broadcast'>
+  /** of this replica */
+  readonly name: string
   readonly clock: Clock
+}
+
+export interface CallCountReportsOptions {
+  readonly callsPerTokenPerMinute: number
 }
 
 /** from the end of one telling to the next. ms */
@@ -25,9 +34,20 @@ export class CallCountReports implements Service {
   #cancel: (() => void) | undefined
   #stopped = false
 
-  constructor(components: CallCountReportsComponents, options: { readonly callsPerTokenPerMinute: number }) {
+  constructor(components: CallCountReportsComponents, options: CallCountReportsOptions) {
     this.#components = components
     this.#from = Math.ceil(options.callsPerTokenPerMinute * toldShare)
+  }
+
+  /** What the others call. */
+  get replicaMethods(): UnaryMethods {
+    return unaryService(Limits, {
+      callCounts: async ({ name, minute, count }) => {
+        const calls = count.map(({ tokenHash, calls }) => [Buffer.from(tokenHash).toString('base64'), calls] as const)
+        this.#components.counts.hear(name, { minute: Number(minute), counts: new Map(calls) })
+        return create(CallCountsResponseSchema)
+      },
+    })
   }
 
   async start(): Promise<void> {
@@ -44,8 +64,12 @@ export class CallCountReports implements Service {
   }
 
   async #tell(): Promise<void> {
-    const news = this.#components.counts.news(this.#from)
-    if (news) await this.#components.tell(news)
+    const { counts, peers, name } = this.#components
+    const news = counts.news(this.#from)
+    if (news) {
+      const count = Array.from(news.counts, ([hash, calls]) => ({ tokenHash: Buffer.from(hash, 'base64'), calls }))
+      await peers.broadcast(Limits.method.callCounts, { name, minute: BigInt(news.minute), count })
+    }
     this.#plan()
   }
 }

@@ -9,12 +9,14 @@ import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
+import type { GrpcType } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
 import { delay, linkedController } from '../../../lib/signals.ts'
 import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { defaultLimits } from '../../../proto/grpc/limits.ts'
-import type { UnaryMethod } from '../../../proto/unary.ts'
+import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import type { UnaryMethods } from '../../../proto/unary.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import type { GrpcObserver } from '../../observability/grpc-observer.ts'
 import { defaultNewcomers, type NewcomerRefusal, Newcomers, type NewcomersOptions } from '../newcomers.ts'
@@ -25,7 +27,7 @@ import type { RailsCall } from './rails-call.ts'
 
 export interface RailsServerComponents {
   /** what kas itself answers, by `/package.Service/Method` */
-  readonly methods: ReadonlyMap<string, UnaryMethod>
+  readonly methods: UnaryMethods
   /** takes the calls for agents */
   readonly forward: Forward
   /** absent: plain */
@@ -276,4 +278,10 @@ async function only(call: RailsCall): Promise<Uint8Array> {
   }
   if (request) return request
   throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
+}
+
+/** For metrics: of agents' methods the one that is known by name is among them. */
+export function railsMethodTypes(methods: UnaryMethods): Readonly<Record<string, GrpcType>> {
+  const types = [...methods.keys()].map((name) => [name, 'unary'] as const)
+  return { [kubernetesApiMethod]: 'bidi_stream', ...Object.fromEntries(types) }
 }

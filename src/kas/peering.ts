@@ -6,32 +6,29 @@ import type { Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
 import type { Tracer } from '../lib/tracing/tracer.ts'
 import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
-import type { Handler, ServerSessionEvents } from '../proto/grpc/server-session.ts'
+import { unaryHandler } from '../proto/grpc/unary.ts'
+import type { UnaryMethods } from '../proto/unary.ts'
 import { unreachableGossip } from './config/gossip-listen.ts'
 import type { KasConfig } from './config/kas-config.ts'
 import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
 import { readPrivateApiSecret } from './config/secret-file.ts'
 import { createLinkMetrics } from './replicas/link-metrics.ts'
 import { Replicas } from './replicas/links.ts'
+import { LinkPeers } from './replicas/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './replicas/replica-identity.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
 import { ReplicasServer } from './servers/replicas/replicas-server.ts'
 import { createStrangersMetric } from './servers/replicas/strangers.ts'
 import type { Tunnels } from './tunnels/tunnels.ts'
 
-export interface ClusterComponents {
-  readonly tunnels: Tunnels
+export interface PeeringComponents {
   readonly register: Registry
   readonly log: Logger
   readonly clock: Clock
-  /** calls between replicas themselves */
-  readonly methods: Readonly<Record<string, Handler>>
-  readonly events?: ServerSessionEvents
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 
-export interface ClusterOptions {
+export interface PeeringOptions {
   readonly config: Pick<KasConfig, 'cluster' | 'private_api'>
   /** where `config` was read, for errors */
   readonly configurationFile: string
@@ -47,85 +44,103 @@ interface Secrets {
   readonly identity: ReplicaIdentity
 }
 
-/** This replica among the others: who they are, the links to them, and the server that they call. */
-export class Cluster implements Service {
+/** This replica among the others: who they are, and the links to them. */
+export class Peering {
   readonly membership: Membership
   readonly replicas: Replicas
-  readonly #server: ReplicasServer
-  readonly #announced: Service
-  readonly #joining: Service
-  readonly #knownKeys = new Set<string>()
+  readonly peers: LinkPeers
+  readonly #components: PeeringComponents
+  readonly #options: PeeringOptions & Secrets
   readonly #place: ReplicaPlace
+  readonly #log: Logger
 
   /** @throws KasError SETTINGS_INVALID */
-  static async create(components: ClusterComponents, options: ClusterOptions): Promise<Cluster> {
+  static async create(components: PeeringComponents, options: PeeringOptions): Promise<Peering> {
     const { secret, short } = await readPrivateApiSecret(options.secretFile)
     if (short) components.log.warn('The secret of the private API has fewer than 32 bytes')
     const previous = await readPreviousSecret(options.config.cluster.previous_authentication_secret_file)
-    return new Cluster(components, { ...options, secret, ...previous, identity: await createReplicaIdentity() })
+    return new Peering(components, { ...options, secret, ...previous, identity: await createReplicaIdentity() })
   }
 
-  private constructor(components: ClusterComponents, options: ClusterOptions & Secrets) {
-    const { identity } = options
+  private constructor(components: PeeringComponents, options: PeeringOptions & Secrets) {
+    const { register, clock, tracer } = components
     const log = components.log.child({ mod_name: 'cluster' })
+    this.#components = components
+    this.#options = options
+    this.#log = log
     this.#place = placeOf(options, log)
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)
-    this.membership = createMembership({ ...components, log }, { ...options, place: this.#place })
-    this.replicas = new Replicas({ membership: this.membership, identity, log, tracer: components.tracer })
-    createLinkMetrics(components.register, this.replicas)
-    const { configurationFile: file } = options
-    const { listen } = options.config.private_api
-    const onStranger = createStrangersMetric(components.register)
-    this.#server = new ReplicasServer(
-      { ...components, identity, log, isKnown: (hash) => this.#knownKeys.has(hash), onStranger },
+    this.membership = createMembership({ register, clock, log }, { ...options, place: this.#place })
+    this.replicas = new Replicas({ membership: this.membership, identity: options.identity, log, tracer })
+    createLinkMetrics(register, this.replicas)
+    this.peers = new LinkPeers({ membership: this.membership, links: this.replicas, clock, log })
+  }
+
+  /**
+   * The life of all this, with the server that the others call.
+   *
+   * @param served.methods - what they may call beside handing calls over
+   */
+  service(served: { readonly tunnels: Tunnels; readonly methods: UnaryMethods }): Service {
+    const { identity, configurationFile: file, config } = this.#options
+    const { register, tracer } = this.#components
+    const { listen } = config.private_api
+    const knownKeys = new Set<string>()
+    const methods = Object.fromEntries(Array.from(served.methods, ([name, method]) => [name, unaryHandler(method)]))
+    const server = new ReplicasServer(
+      {
+        tunnels: served.tunnels,
+        methods,
+        identity,
+        log: this.#log,
+        tracer,
+        isKnown: (hash) => knownKeys.has(hash),
+        onStranger: createStrangersMetric(register),
+      },
       { listen: listenOptions(listen), listenGraceMs: listen.listen_grace_period },
     )
-    this.#announced = announced(log, this.#server, {
+    const listening = announced(this.#log, server, {
       name: 'Private API',
       file,
       key: 'private_api.listen.address',
       listen,
     })
-    this.#joining = explained(this.membership, {
-      file,
-      key: 'cluster.listen.address',
-      listen: options.config.cluster.listen,
-    })
-  }
-
-  /** Resolves once this replica knows the others: the servers that need it can start. */
-  async start(): Promise<void> {
-    this.membership.onChange(({ agentIds }) => {
-      if (agentIds === 'members') this.#learnKeys()
-    })
-    await this.#announced.start()
-    this.membership.setReplicaPort(this.#place.port ?? this.#server.address.port)
-    await this.#joining.start()
-    this.#learnKeys()
-    await this.replicas.start()
-  }
-
-  /** The others choose this replica last for new calls; those that come all the same are served. */
-  async leave(patience?: AbortSignal): Promise<void> {
-    this.membership.setState('leaving')
-    await this.#server.leave(patience)
-  }
-
-  async stop(patience?: AbortSignal): Promise<void> {
-    await this.#server.stop(patience)
-    await this.replicas.stop()
-    await this.membership.stop()
+    const { membership, replicas, peers } = this
+    const joining = explained(membership, { file, key: 'cluster.listen.address', listen: config.cluster.listen })
+    const learnKeys = () => {
+      knownKeys.clear()
+      for (const { head } of membership.rows()) knownKeys.add(head.publicKeyHash)
+    }
+    return {
+      /** Resolves once this replica knows the others: the servers that need it can start. */
+      start: async () => {
+        membership.onChange(({ agentIds }) => {
+          if (agentIds === 'members') learnKeys()
+        })
+        await listening.start()
+        membership.setReplicaPort(this.#place.port ?? server.address.port)
+        await joining.start()
+        learnKeys()
+        await replicas.start()
+      },
+      /** The others choose this replica last for new calls; those that come all the same are served. */
+      leave: async (patience) => {
+        membership.setState('leaving')
+        await server.leave(patience)
+      },
+      stop: async (patience) => {
+        await server.stop(patience)
+        peers.stop()
+        await replicas.stop()
+        await membership.stop()
+      },
+    }
   }
 
   /** Last of all to start: the others may choose this replica from now on. */
   get serving(): Service {
     return { start: async () => this.membership.setState('serving'), stop: async () => undefined }
-  }
-
-  #learnKeys(): void {
-    this.#knownKeys.clear()
-    for (const { head } of this.membership.rows()) this.#knownKeys.add(head.publicKeyHash)
   }
 }
 
@@ -137,8 +152,8 @@ async function readPreviousSecret(file: string | undefined): Promise<{ previousS
 }
 
 function createMembership(
-  { log, clock, register }: Pick<ClusterComponents, 'log' | 'clock' | 'register'>,
-  options: ClusterOptions & Secrets & { place: ReplicaPlace },
+  { log, clock, register }: Pick<PeeringComponents, 'log' | 'clock' | 'register'>,
+  options: PeeringOptions & Secrets & { place: ReplicaPlace },
 ): Membership {
   const { config, env, secret, previousSecret, identity, kasVersion, place } = options
   const { cluster, private_api } = config
@@ -166,7 +181,7 @@ function createMembership(
 }
 
 /** What the environment says of it has no use without others, and stops nobody. */
-function placeOf({ config, ownPrivateApi }: ClusterOptions, log: Logger): ReplicaPlace {
+function placeOf({ config, ownPrivateApi }: PeeringOptions, log: Logger): ReplicaPlace {
   const warn = (text: string) => log.warn(text)
   return replicaPlace(ownPrivateApi, tcpOptions(config.private_api.listen), { interfaces: networkInterfaces, warn })
 }

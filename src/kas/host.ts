@@ -1,0 +1,138 @@
+import type { Service } from '../lib/service.ts'
+import { trustedContext } from '../lib/trusted-authorities.ts'
+import type { Agent } from './agent.ts'
+import { AgentConfigurations, type AgentConfigurationsComponents } from './agent-config/agent-configs.ts'
+import { createConfigurationMetrics } from './agent-config/configuration-metrics.ts'
+import type { KasConfig } from './config/kas-config.ts'
+import { DirectoryFile } from './directory/directory-file.ts'
+import { createDirectoryMetrics } from './directory/directory-metrics.ts'
+import { FileDirectory } from './directory/file-directory.ts'
+import { GitlabClient } from './directory/gitlab/gitlab-client.ts'
+import { GitlabDirectory } from './directory/gitlab/gitlab-directory.ts'
+import { createGitlabMetrics } from './directory/gitlab/gitlab-metrics.ts'
+import { UsageCounters } from './directory/gitlab/usage-counters.ts'
+import { UsageReport } from './directory/gitlab/usage-report.ts'
+import { noUsage } from './directory/usage.ts'
+import type { KasHost } from './module.ts'
+import { gitRepositories } from './repositories/git-repositories.ts'
+import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
+import { gitalyFiles, gitalyRepositories } from './repositories/gitaly/gitaly-repositories.ts'
+import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
+import { LocalPushes } from './repositories/pushes.ts'
+import type { Repositories } from './repositories/repositories.ts'
+import { TemporaryFolder } from './repositories/temporary-folder.ts'
+
+/** What of the host knows no repository, and nobody's name. */
+export type HostParts = Pick<
+  KasHost,
+  'membership' | 'peers' | 'leads' | 'forward' | 'tracer' | 'clock' | 'register' | 'log'
+>
+
+export interface HostOptions {
+  readonly config: KasConfig
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly env: Readonly<Record<string, string | undefined>>
+}
+
+/** The host, and the services that it needs, in the order of their start. */
+export interface Hosted {
+  readonly host: KasHost
+  readonly services: readonly Service[]
+}
+
+/** Directory and repositories of a file if one is named, else of GitLab (doc/directory.md). */
+export function createHost(parts: HostParts, options: HostOptions): Hosted {
+  const { file } = options.config.directory
+  return file === undefined ? ofGitlab(parts, options) : ofFile(parts, options, file)
+}
+
+function ofFile(parts: HostParts, { config, env }: HostOptions, file: string): Hosted {
+  const { log, register } = parts
+  const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
+  const folder = new TemporaryFolder({ log })
+  const repositories = gitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
+  const { agentConfig, pushes } = aroundRepositories(parts, config, repositories)
+  const directory = new FileDirectory({ directoryFile, configurations: agentConfig, log })
+  const found = { poke: repositories.poke.bind(repositories), onFound: () => () => undefined } // each polls its own
+  return {
+    host: { ...parts, directory, agentConfig, pushes, repositories: found, usage: noUsage },
+    services: [folder, directoryFile, repositories, agentConfig],
+  }
+}
+
+/** The configuration has `gitlab.address` and its secret: it was refused without. */
+function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Hosted {
+  const { log, register, leads, tracer, clock } = parts
+  const { gitlab, gitaly, agent, observability } = config
+  const limit = rateOf(gitlab.api_rate_limit)
+  const metrics = createGitlabMetrics(register, limit)
+  const client = new GitlabClient(
+    { log, metrics, tracer },
+    {
+      ...limit,
+      address: gitlab.address ?? '',
+      secretFile: gitlab.authentication_secret_file ?? '',
+      caCertificateFile: gitlab.ca_certificate_file,
+      userAgent: product,
+      env,
+    },
+  )
+  const directory = new GitlabDirectory(
+    { client, log, onUnchecked: metrics.unchecked },
+    {
+      infoTtlMs: agent.info_cache_ttl,
+      infoErrorTtlMs: agent.info_cache_error_ttl,
+      accessTtlMs: agent.kubernetes_api?.allowed_agent_cache_ttl ?? 0,
+      accessErrorTtlMs: agent.kubernetes_api?.allowed_agent_cache_error_ttl ?? 0,
+    },
+  )
+  const servers = new GitalyServers(
+    {
+      clock,
+      metrics: createGitalyMetrics(register),
+      secureContext: () => trustedContext(gitlab.ca_certificate_file),
+    },
+    {
+      globalLimit: rateOf(gitaly.global_api_rate_limit),
+      serverLimit: rateOf(gitaly.per_server_api_rate_limit),
+      userAgent: product,
+    },
+  )
+  const repositories = gitalyRepositories(
+    { addresses: directory.coordinates, servers, leads, log },
+    { pollMs: agent.configuration.poll_period },
+  )
+  const onUnreadable = ({ id }: Agent) => leads.passOn(id)
+  const { agentConfig, pushes } = aroundRepositories(parts, config, repositories, { onUnreadable })
+  const periodMs = observability.usage_reporting_period
+  const counters = new UsageCounters()
+  const report = new UsageReport({ client, counters, log, clock }, { periodMs })
+  const read = {
+    poke: repositories.poke.bind(repositories),
+    onFound: repositories.onFound.bind(repositories),
+    filesAt: gitalyFiles({ servers, clock }),
+  }
+  return {
+    host: { ...parts, directory, agentConfig, pushes, repositories: read, usage: periodMs > 0 ? counters : noUsage },
+    services: [client, report, directory, servers, repositories, agentConfig], // counted until after the servers
+  }
+}
+
+function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRateLimit {
+  return { refillPerSecond: limit.refill_rate_per_second, bucketSize: limit.bucket_size }
+}
+
+function aroundRepositories(
+  { log, register }: HostParts,
+  config: KasConfig,
+  repositories: Repositories,
+  heard: Pick<AgentConfigurationsComponents, 'onUnreadable'> = {},
+) {
+  const maxFileBytes = config.agent.configuration.max_configuration_file_size
+  const metrics = createConfigurationMetrics(register)
+  return {
+    agentConfig: new AgentConfigurations({ repositories, log, metrics, ...heard }, { maxFileBytes }),
+    pushes: new LocalPushes({ repositories, log: log.child({ mod_name: 'api' }) }),
+  }
+}

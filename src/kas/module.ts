@@ -1,0 +1,125 @@
+import type { AgentId, Forward, Metadata } from '../call/call.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { GrpcType, Registry } from '../lib/metrics.ts'
+import type { Service } from '../lib/service.ts'
+import type { Tracer } from '../lib/tracing/tracer.ts'
+import type { Membership } from '../membership/membership.ts'
+import type { Impersonation } from '../proto/http/http-message.ts'
+import type { UnaryMethods } from '../proto/unary.ts'
+import type { Agent } from './agent.ts'
+import type { AgentConfigurations } from './agent-config/agent-configs.ts'
+import type { Directory } from './directory/directory.ts'
+import type { Usage } from './directory/usage.ts'
+import type { Leads } from './replicas/leads.ts'
+import type { Peers } from './replicas/peers.ts'
+import type { GitalyCoordinates } from './repositories/gitaly/gitaly-coordinates.ts'
+import type { Pushes } from './repositories/pushes.ts'
+import type { Repositories } from './repositories/repositories.ts'
+
+/** A feature of kas: what it serves on each port, and what it is given. Each stands in its own folder of `modules`. */
+export interface KasModule {
+  /** heading in `kas status` */
+  readonly name: string
+  /** 8150, by `/package.Service/Method` */
+  readonly agentMethods?: Readonly<Record<string, AgentMethod>>
+  /** 8153 */
+  readonly railsMethods?: UnaryMethods
+  /** 8155: what other replicas call */
+  readonly replicaMethods?: UnaryMethods
+  /** 8154 */
+  readonly endpoints?: readonly OwnEndpoint[]
+  /** they start once the other replicas are known, and stop after the servers */
+  readonly services?: readonly Service[]
+  /** lines of `kas status` */
+  status?(): readonly StatusLine[]
+}
+
+export interface AgentMethod {
+  /** for metrics */
+  readonly type: GrpcType
+  /** Its calls wait while the directory is away; their token is watched. */
+  readonly patient: boolean
+  /** @returns trailers */
+  // biome-ignore lint/suspicious/noConfusingVoidType: a method without trailers returns nothing
+  serve(call: AgentCall): Promise<Metadata | void>
+}
+
+/** A call on 8150 by an agent who has been let in. */
+export interface AgentCall {
+  readonly agent: Agent
+  /** by which the directory is asked */
+  readonly token: string
+  readonly metadata: Metadata
+  readonly messages: AsyncIterable<Uint8Array>
+  /** aborts when the call has ended, or is cut */
+  readonly signal: AbortSignal
+  /** aborts when the call should end with OK, for the agent to open it on a newer connection */
+  readonly retired: AbortSignal
+  sendMetadata(metadata: Metadata): void
+  /** @returns undefined to go on, or a promise of room */
+  send(message: Uint8Array): Promise<void> | undefined
+  /** @throws KasError once the token is void, or another agent's; not while nobody can say */
+  stillValid(): Promise<void>
+  /** Calls `listener` after a change that may concern the agent, until the returned function is called. */
+  onDirectoryChange(listener: () => void): () => void
+}
+
+/** A path of kas' own on 8154; its caller may use the agent. */
+export interface OwnEndpoint {
+  /** below the prefix: `/gitops/state` */
+  readonly path: string
+  /** others: METHOD_NOT_ALLOWED */
+  readonly methods: readonly string[]
+  /** @throws KasError, which is answered as those of other requests */
+  serve(request: OwnRequest): Promise<OwnAnswer>
+}
+
+export interface OwnRequest {
+  readonly agentId: AgentId
+  /** undefined: as the agent */
+  readonly impersonation: Impersonation | undefined
+  readonly method: string
+  readonly query: ReadonlyMap<string, readonly string[]>
+  readonly body: AsyncIterable<Uint8Array>
+  readonly signal: AbortSignal
+}
+
+export interface OwnAnswer {
+  readonly status: number
+  readonly mediaType: string
+  readonly body: Uint8Array
+}
+
+export type StatusLine = readonly [label: string, value: string | number]
+
+/** What a module is given. */
+export interface KasHost {
+  readonly directory: Directory
+  readonly agentConfig: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange'>
+  readonly repositories: HostRepositories
+  /** of this replica: what another hears it tells by itself */
+  readonly pushes: Pushes
+  /** undefined: this replica is alone */
+  readonly membership: Membership | undefined
+  readonly peers: Peers
+  readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
+  /** to agents, by way of whichever replica has them */
+  readonly forward: Forward
+  readonly usage: Usage
+  readonly tracer: Tracer
+  readonly clock: Clock
+  readonly register: Registry
+  readonly log: Logger
+}
+
+export interface HostRepositories extends Pick<Repositories, 'poke'> {
+  /** Calls `listener` with projects whose branch has moved, and nobody had told of it, until the returned function is called. */
+  onFound(listener: (projectId: bigint) => void): () => void
+  /**
+   * Full paths of the files below a folder of a repository, where the caller says that it lies. Absent: nobody could say.
+   *
+   * @throws KasError REPOSITORY_FAILED, or the signal's reason
+   */
+  filesAt?(coordinates: GitalyCoordinates, folder: string, signal: AbortSignal): Promise<readonly string[]>
+}

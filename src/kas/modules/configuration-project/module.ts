@@ -1,0 +1,9 @@
+import type { KasHost, KasModule } from '../../module.ts'
+import { configurationProjectService } from './configuration-project.ts'
+
+/** Which agents a project has files of. @returns undefined: projects lie nowhere that GitLab could name */
+export function createConfigurationProject({ repositories }: KasHost): KasModule | undefined {
+  const { filesAt } = repositories
+  if (!filesAt) return undefined
+  return { name: 'configuration project', railsMethods: configurationProjectService(filesAt) }
+}

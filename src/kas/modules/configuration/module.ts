@@ -1,0 +1,38 @@
+import type { AgentCall, KasHost, KasModule } from '../../module.ts'
+import { type ConfigurationOptions, getConfiguration, getConfigurationMethod } from './configuration.ts'
+import { ConfigurationPosts } from './configuration-posts.ts'
+
+/** What it needs of the agent tracker: an agent before 16.5 registers by its configuration stream alone. */
+export interface AgentRegistry {
+  keepRegistered(agent: AgentCall['agent'], meta: Uint8Array): () => void
+}
+
+/** Sends agents their configuration, and tells GitLab of it. */
+export function createConfiguration(host: KasHost, tracker: AgentRegistry, options: ConfigurationOptions): KasModule {
+  const { agentConfig, directory, leads, clock, log } = host
+  const register: AgentRegistry['keepRegistered'] = (agent, meta) => tracker.keepRegistered(agent, meta)
+  const serve = getConfiguration({ agentConfig, register, clock, log }, options)
+  const takeConfiguration = directory.takeConfiguration?.bind(directory)
+  const posts =
+    takeConfiguration &&
+    new ConfigurationPosts({
+      agentConfig,
+      directory: { takeConfiguration },
+      leads,
+      clock,
+      log: log.child({ mod_name: 'configuration' }),
+    })
+  const followed = async (call: AgentCall) => {
+    const unfollow = posts?.follow(call.agent)
+    try {
+      await serve(call)
+    } finally {
+      unfollow?.()
+    }
+  }
+  return {
+    name: 'configuration',
+    agentMethods: { [getConfigurationMethod]: { type: 'server_stream', patient: true, serve: followed } },
+    ...(posts ? { services: [posts] } : {}),
+  }
+}

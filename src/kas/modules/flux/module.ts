@@ -1,0 +1,38 @@
+import { create } from '@bufbuild/protobuf'
+import { Pushes, RecentPushesResponseSchema } from '../../../proto/gen/replica_pushes_pb.ts'
+import { unaryService } from '../../../proto/unary.ts'
+import type { KasHost, KasModule } from '../../module.ts'
+import type { Peer } from '../../replicas/peers.ts'
+import { createFluxMetrics } from './flux-metrics.ts'
+import { RecentPushes } from './recent-pushes.ts'
+import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects.ts'
+
+/** pushes in one call */
+const maxPushesAtOnce = 1000
+
+/** Tells agents of pushes, for their Flux. @returns undefined: nobody can say which projects an agent may hear of */
+export function createFlux({ directory, pushes, peers, usage, clock, register, log }: KasHost): KasModule | undefined {
+  const readsProject = directory.readsProject?.bind(directory)
+  if (!readsProject) return undefined
+  const recent = new RecentPushes({ pushes, clock })
+  const metrics = createFluxMetrics(register)
+  const serve = reconcileProjects({ pushes: recent, readsProject, usage, metrics, log, clock })
+  /** A replica that has just come learns which pushes there were; of later ones it hears as all others do. */
+  const greet = async ({ instance }: Peer) => {
+    const push = recent.known().map(({ id, ...each }) => ({ ...each, pushId: id }))
+    for (let from = 0; from < push.length; from += maxPushesAtOnce) {
+      await peers.call(instance, Pushes.method.recentPushes, { push: push.slice(from, from + maxPushesAtOnce) })
+    }
+  }
+  peers.onReached(greet)
+  return {
+    name: 'flux',
+    agentMethods: { [reconcileProjectsMethod]: { type: 'server_stream', patient: true, serve } },
+    replicaMethods: unaryService(Pushes, {
+      recentPushes: async ({ push }) => {
+        recent.learn(push.map(({ pushId, ...each }) => ({ ...each, id: pushId })))
+        return create(RecentPushesResponseSchema)
+      },
+    }),
+  }
+}

@@ -1,0 +1,167 @@
+import { create, type DescMethodUnary, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf'
+import type { Clock } from '../../lib/clock.ts'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { InstanceId, Membership } from '../../membership/membership.ts'
+import { callUnary } from '../../proto/grpc/unary.ts'
+import type { Replicas } from './links.ts'
+
+export interface Peer {
+  readonly instance: InstanceId
+  readonly name: string
+}
+
+type Method = DescMethodUnary
+
+/** The other replicas, for what replicas do for one another. An older one does not know each method. */
+export interface Peers {
+  /** or suspect */
+  isReachable(instance: InstanceId): boolean
+  /** Whether this replica is the first in the ring's order for the key among those that can be reached. */
+  isFirst(key: string): boolean
+  /** @throws KasError what the peer answers, or that it has not answered within 1 s */
+  call<M extends Method>(
+    to: InstanceId,
+    method: M,
+    request: MessageInitShape<M['input']>,
+  ): Promise<MessageShape<M['output']>>
+  /** Calls all that can be reached. Never rejects. @returns the answers of those that gave one */
+  broadcast<M extends Method>(
+    method: M,
+    request: MessageInitShape<M['input']>,
+  ): Promise<ReadonlyMap<Peer, MessageShape<M['output']>>>
+  /**
+   * Calls `greet` with each peer that can be reached, now and from now on, until the returned function is called. A
+   * greeting that fails is tried again: a peer that has just come may not know this replica yet.
+   */
+  onReached(greet: (peer: Peer) => Promise<void>): () => void
+}
+
+/** For a replica that is alone. */
+export const noPeers: Peers = {
+  isReachable: () => false,
+  isFirst: () => true,
+  call: async () => {
+    throw gone()
+  },
+  broadcast: async () => new Map(),
+  onReached: () => () => undefined,
+}
+
+export interface LinkPeersComponents {
+  readonly membership: Pick<Membership, 'name' | 'instance' | 'rows' | 'rank'>
+  readonly links: Pick<Replicas, 'link' | 'onReached'>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** An answer takes a round trip and no work that waits. ms */
+const timeoutMs = 1000
+/** of greetings, each after `retryMs` */
+const maxTries = 5
+const retryMs = 1000
+
+/** Calls the other replicas on the links to them (doc/routing.md "Another replica holds the agent"). */
+export class LinkPeers implements Peers {
+  readonly #components: LinkPeersComponents
+  readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
+  readonly #retries = new Set<() => void>()
+
+  constructor(components: LinkPeersComponents) {
+    this.#components = components
+    components.links.onReached((instance) => {
+      const peer = this.#peers().find((each) => each.instance === instance)
+      if (peer) for (const greet of this.#greetings) void this.#greet(peer, greet, 1)
+    })
+  }
+
+  /** No greeting is tried again. */
+  stop(): void {
+    this.#greetings.clear()
+    for (const cancel of this.#retries) cancel()
+    this.#retries.clear()
+  }
+
+  isReachable(instance: InstanceId): boolean {
+    const reach = this.#components.links.link(instance)?.reach
+    return reach === 'reachable' || reach === 'suspect'
+  }
+
+  isFirst(key: string): boolean {
+    const { membership } = this.#components
+    const reachable = new Set(this.#reachable().map(({ name }) => name))
+    return membership.rank(key).find((name) => name === membership.name || reachable.has(name)) === membership.name
+  }
+
+  async call<M extends Method>(
+    to: InstanceId,
+    method: M,
+    request: MessageInitShape<M['input']>,
+  ): Promise<MessageShape<M['output']>> {
+    const session = this.#components.links.link(to)?.session
+    if (!session) throw gone()
+    const path = `/${method.parent.typeName}/${method.name}`
+    const answer = callUnary(session, method.input, method.output, create(method.input, request), {
+      method: path,
+      timeoutMs,
+    })
+    return (await answer) as MessageShape<M['output']>
+  }
+
+  async broadcast<M extends Method>(
+    method: M,
+    request: MessageInitShape<M['input']>,
+  ): Promise<ReadonlyMap<Peer, MessageShape<M['output']>>> {
+    const answers = new Map<Peer, MessageShape<M['output']>>()
+    const ask = async (peer: Peer) => {
+      try {
+        answers.set(peer, await this.call(peer.instance, method, request))
+      } catch (error) {
+        const { instance } = peer
+        this.#components.log.debug({ error, instance, grpc_method: method.name }, 'A replica could not be told')
+      }
+    }
+    await Promise.all(this.#reachable().map(ask))
+    return answers
+  }
+
+  onReached(greet: (peer: Peer) => Promise<void>): () => void {
+    const own = (peer: Peer) => greet(peer)
+    this.#greetings.add(own)
+    for (const peer of this.#reachable()) void this.#greet(peer, own, 1)
+    return () => this.#greetings.delete(own)
+  }
+
+  async #greet(peer: Peer, greet: (peer: Peer) => Promise<void>, tries: number): Promise<void> {
+    try {
+      await greet(peer)
+    } catch (cause) {
+      const error = KasError.from(cause)
+      if (tries < maxTries && error.grpcCode !== Code.UNIMPLEMENTED) this.#greetLater(peer, greet, tries + 1)
+      else this.#components.log.debug({ error, instance: peer.instance }, 'A replica could not be greeted')
+    }
+  }
+
+  #greetLater(peer: Peer, greet: (peer: Peer) => Promise<void>, tries: number): void {
+    if (!this.#greetings.has(greet)) return
+    const cancel = this.#components.clock.after(retryMs, () => {
+      this.#retries.delete(cancel)
+      if (this.#greetings.has(greet)) void this.#greet(peer, greet, tries)
+    })
+    this.#retries.add(cancel)
+  }
+
+  #reachable(): Peer[] {
+    return this.#peers().filter(({ instance }) => this.isReachable(instance))
+  }
+
+  #peers(): Peer[] {
+    const { membership } = this.#components
+    const others = membership.rows().filter(({ instance }) => instance !== membership.instance)
+    return others.map(({ instance, head }) => ({ instance, name: head.name }))
+  }
+}
+
+function gone(): KasError {
+  return new KasError({ code: 'CANCELLED', detail: 'the replica is gone' })
+}
