@@ -2,18 +2,22 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../src/call/call.ts'
-import { ConnectedAgents } from '../../src/kas/modules/agent-tracker/own-registrations.ts'
-import { ClusterPushEvents } from '../../src/kas/modules/notifications/cluster-push-events.ts'
-import { notificationsService } from '../../src/kas/modules/notifications/notifications.ts'
-import { ReplicaCalls } from '../../src/kas/replica-calls.ts'
-import { replicaMethods } from '../../src/kas/replica-methods.ts'
+import type { KasHost } from '../../src/kas/module.ts'
+import { createNotifications } from '../../src/kas/modules/notifications/module.ts'
+import { Leads } from '../../src/kas/replicas/leads.ts'
+import { LinkPeers, noPeers } from '../../src/kas/replicas/peers.ts'
 import type { PushEvent } from '../../src/kas/repositories/pushes.ts'
+import { CallCountReports } from '../../src/kas/servers/agents/call-count-reports.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
 import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
+import { Leads as LeadsService } from '../../src/proto/gen/replica_leads_pb.ts'
+import { unaryHandler } from '../../src/proto/grpc/unary.ts'
 import { callUnary, connect, goodMetadata, startRailsServer } from '../contract/rails-server/start-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { until } from './replicas.ts'
 import { startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
@@ -26,25 +30,58 @@ const log = createLogger({ level: 'silent' })
 async function start(t: Test, heard: (name: string, event: PushEvent) => Promise<void>) {
   const poked: string[] = []
   const told: string[] = []
+  let found = (_: bigint) => {}
+  /** what `heard` has to say of the push that was published last */
+  const hosted = (name: string, peers: KasHost['peers'] = noPeers) => {
+    let acknowledged = Promise.resolve()
+    const publish = (event: PushEvent) => {
+      acknowledged = heard(name, event)
+    }
+    const repositories = {
+      poke: async (projectId: bigint) => void poked.push(`${name} ${projectId}`),
+      onFound: (listener: (projectId: bigint) => void) => {
+        found = listener
+        return () => undefined
+      },
+    }
+    const pushes = { publish, onPush: () => () => undefined }
+    const module = createNotifications({ pushes, repositories, peers, clock: systemClock } as unknown as KasHost)
+    return { module, acknowledged: () => acknowledged }
+  }
   const replicas = await startWholeReplicas(t, 3, {
-    methods: (name) =>
-      replicaMethods({
-        pushEvents: { publish: (event) => heard(name, event) },
-        repositories: { poke: async (projectId) => void poked.push(`${name} ${projectId}`) },
-        connectedAgents: new ConnectedAgents({ clock: systemClock }),
-        counts: { hear: (by, { minute, counts }) => void told.push(`${name}: ${minute} ${[...counts]} of ${by}`) },
-        recentPushes: {
-          learn: (known) => void told.push(`${name}: ${known.map(({ projectPath, id }) => `${projectPath} ${id}`)}`),
-        },
-        leads: { passOver: (agentId, by) => void told.push(`${name}: ${agentId} of ${by}`) },
-      }),
+    methods: (name) => {
+      const { module, acknowledged } = hosted(name)
+      const counts = {
+        news: () => undefined,
+        hear: (by: string, { minute, counts }: { minute: number; counts: ReadonlyMap<string, number> }) =>
+          void told.push(`${name}: ${minute} ${[...counts]} of ${by}`),
+      }
+      const reports = new CallCountReports(
+        { counts, peers: noPeers, name, clock: systemClock },
+        { callsPerTokenPerMinute: 100 },
+      )
+      const leads = new Leads({ clock: systemClock, membership: undefined, peers: noPeers })
+      leads.passOver = (agentId, by) => void told.push(`${name}: ${agentId} of ${by}`)
+      const methods = [module.replicaMethods, leads.replicaMethods, reports.replicaMethods].flatMap((each) => [
+        ...(each ?? []),
+      ])
+      return Object.fromEntries(
+        methods.map(([path, method]) => {
+          const once = async (request: Uint8Array) => {
+            const answer = await method(request)
+            if (path.endsWith('/PushEvent')) await acknowledged()
+            return answer
+          }
+          return [path, unaryHandler(once)]
+        }),
+      )
+    },
   })
   const { replica, links } = replicas[0] as WholeReplica
-  const others = new ReplicaCalls({ membership: replica.membership, replicas: links, log })
-  const local = { publish: (event: PushEvent) => heard('kas-0', event) }
-  const pushEvents = new ClusterPushEvents({ local, others, log })
-  const methods = notificationsService({ pushEvents, clock: systemClock })
-  const { port } = await startRailsServer(t, { components: { methods } })
+  const peers = new LinkPeers({ membership: replica.membership, links, clock: systemClock, log })
+  t.teardown(() => peers.stop())
+  const { module } = hosted('kas-0', peers)
+  const { port } = await startRailsServer(t, { components: { methods: module.railsMethods ?? new Map() } })
   const client = connect(t, port)
   const event = { project: { id: 7n, fullPath: 'group/project' } }
   const request = toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event }))
@@ -53,7 +90,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
     const { code, details } = await callUnary(client, gitPushEvent, request, await goodMetadata())
     return { code, details, ms: performance.now() - began }
   }
-  return { replicas, push, others, poked, told }
+  return { replicas, push, peers, poked, told, found: (projectId: bigint) => found(projectId) }
 }
 
 // wire: 8153.GitPushEvent.all
@@ -105,34 +142,39 @@ t.test('a replica that is gone is not waited for', async (t) => {
 
 t.test('a move that a replica found by itself is told to all others, and to no agent', async (t) => {
   const heard: string[] = []
-  const { others, poked } = await start(t, async (name) => void heard.push(name))
-  await others.branchMoved(7n)
+  const { found, poked } = await start(t, async (name) => void heard.push(name))
+  found(7n)
+  await eventually(() => poked.length === 2 || Promise.reject(new Error('not told yet')))
   t.strictSame(poked.toSorted(), ['kas-1 7', 'kas-2 7'])
   t.strictSame(heard, [])
 })
 
 t.test('a replica that passes its lead on tells all others', async (t) => {
-  const { others, told } = await start(t, async () => undefined)
-  t.strictSame([...(await others.passedOn(42n as AgentId))].toSorted(), ['kas-1', 'kas-2'])
+  const { peers, told } = await start(t, async () => undefined)
+  const answers = await peers.broadcast(LeadsService.method.passedOn, { agentId: 42n as AgentId, name: 'kas-0' })
+  t.strictSame(Array.from(answers.keys(), ({ name }) => name).toSorted(), ['kas-1', 'kas-2'])
   t.strictSame(told.toSorted(), ['kas-1: 42 of kas-0', 'kas-2: 42 of kas-0'])
 })
 
 t.test('how often tokens were used is told to all others', async (t) => {
-  const { others, told } = await start(t, async () => undefined)
+  const { peers, told } = await start(t, async () => undefined)
   const tokenHash = Buffer.alloc(32, 7).toString('base64')
-  await others.callCounts({ minute: 29_000_000, counts: new Map([[tokenHash, 500]]) })
-  t.strictSame(
-    told.toSorted(),
-    [1, 2].map((i) => `kas-${i}: 29000000 ${tokenHash},500 of kas-0`),
+  const clock = new ManualClock()
+  const news = () => ({ minute: 29_000_000, counts: new Map([[tokenHash, 500]]) })
+  const reports = new CallCountReports(
+    { counts: { news, hear: () => undefined }, peers, name: 'kas-0', clock },
+    { callsPerTokenPerMinute: 100 },
   )
+  await reports.start()
+  t.teardown(() => reports.stop())
+  clock.advance(2000)
+  const all = [1, 2].map((i) => `kas-${i}: 29000000 ${tokenHash},500 of kas-0`)
+  await eventually(() => told.length === 2 || Promise.reject(new Error('not told yet')))
+  t.strictSame(told.toSorted(), all)
 })
 
-t.test('which pushes there were is told to one', async (t) => {
-  const { others, told } = await start(t, async () => undefined)
-  const [instance] = others.reachable()
-  const push = { projectId: 1n, projectPath: 'a/b', id: 5n, ageMs: 7 }
-  await others.recentPushes(instance as InstanceId, [push])
-  t.equal(told.length, 1)
-  t.match(told[0], /^kas-[12]: a\/b 5$/)
-  await t.rejects(others.recentPushes('nobody' as InstanceId, [push]), KasError)
+t.test('who is gone cannot be called', async (t) => {
+  const { peers } = await start(t, async () => undefined)
+  const call = peers.call('nobody' as InstanceId, LeadsService.method.passedOn, { agentId: 1n, name: 'kas-0' })
+  await t.rejects(call, KasError)
 })

@@ -5,7 +5,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import type { Test } from 'tap'
 import { Authority } from '../../dev/certificates.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
-import type { AgentMethod } from '../../src/kas/servers/agents/agent-method.ts'
+import type { AgentMethod } from '../../src/kas/module.ts'
 import type { AgentsServerOptions } from '../../src/kas/servers/agents/agents-server.ts'
 import { CertificateFiles } from '../../src/lib/certificate-files.ts'
 import type { KasError } from '../../src/lib/errors.ts'
@@ -16,7 +16,7 @@ import {
   RegisterRequestSchema,
   RegisterResponseSchema,
 } from '../../src/proto/gen/agent_registrar_pb.ts'
-import { readOne, unaryHandler } from '../../src/proto/grpc/unary.ts'
+import { readOne } from '../../src/proto/grpc/unary.ts'
 import { AgentkGo } from './agentk-go.ts'
 import { oneAgent, startAgentsServer } from './agents-server.ts'
 
@@ -84,23 +84,25 @@ async function certificates(t: Test, folder: string): Promise<CertificateFiles> 
 }
 
 function methodsOf(registered: RegisterRequest[]): Record<string, AgentMethod> {
-  const register = unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
-    registered.push(request)
-    return create(RegisterResponseSchema)
-  })
   return {
     '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register': {
-      streaming: false,
-      serve: (_agent, stream) => register(stream),
+      type: 'unary',
+      patient: false,
+      async serve(call) {
+        registered.push(await readOne(RegisterRequestSchema, call.messages))
+        await call.send(toBinary(RegisterResponseSchema, create(RegisterResponseSchema)))
+      },
     },
     '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration': {
-      streaming: true,
-      async serve({ id, project }, stream, retired) {
-        await readOne(ConfigurationRequestSchema, stream.messages)
+      type: 'server_stream',
+      patient: true,
+      async serve(call) {
+        const { id, project } = call.agent
+        await readOne(ConfigurationRequestSchema, call.messages)
         const configuration = { agentId: id, projectId: project.id, gitlabExternalUrl: 'http://127.0.0.1' }
         const response = create(ConfigurationResponseSchema, { commitId: configurationCommit, configuration })
-        void stream.send(toBinary(ConfigurationResponseSchema, response))
-        const over = AbortSignal.any([retired, stream.signal])
+        void call.send(toBinary(ConfigurationResponseSchema, response))
+        const over = AbortSignal.any([call.retired, call.signal])
         if (!over.aborted) await new Promise((resolve) => over.addEventListener('abort', resolve, { once: true }))
       },
     },

@@ -17,9 +17,9 @@ import {
 } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import type { ServerSession } from '../../../src/proto/grpc/server-session.ts'
-import { unaryHandler } from '../../../src/proto/grpc/unary.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
+import { serveUnary } from '../../support/serve-unary.ts'
 import { silentLog, startLink, startPool } from './agent-side.ts'
 import { startSide } from './api-server.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
@@ -167,11 +167,11 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   const answer = { register: create(RegisterResponseSchema), unregister: create(UnregisterResponseSchema) }
   kas.handlers.set(
     registerMethod,
-    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async () => answer.register),
+    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async () => answer.register),
   )
   kas.handlers.set(
     unregisterMethod,
-    unaryHandler(UnregisterRequestSchema, UnregisterResponseSchema, async () => {
+    serveUnary(UnregisterRequestSchema, UnregisterResponseSchema, async () => {
       left += 1
       return answer.unregister
     }),

@@ -4,6 +4,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import WebSocket from 'ws'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
+import type { AgentCall } from '../../../src/kas/module.ts'
 import { Listener } from '../../../src/kas/servers/agents/listener.ts'
 import { maxDescriptionsPerAgent } from '../../../src/kas/tunnels/descriptions.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
@@ -11,7 +12,6 @@ import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
 import { maxStrangerBytes, pieceBytes } from '../../../src/proto/grpc/partial-message.ts'
-import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -127,8 +127,8 @@ t.test('descriptors have bounds', async (t) => {
 })
 
 t.test('an agent that has as many streams as it may: one more is refused, those that it has serve', async (t) => {
-  const endless = async (_agent: unknown, { signal }: ServerStream) => once(signal, 'abort').then(() => undefined)
-  const methods = { '/test.Poll/Wait': { streaming: true, serve: endless } }
+  const endless = async ({ signal }: AgentCall) => once(signal, 'abort').then(() => undefined)
+  const methods = { '/test.Poll/Wait': { type: 'server_stream', patient: true, serve: endless } } as const
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { methods, onRefused: (reason) => refused.push(reason) },
@@ -262,9 +262,9 @@ t.test('connections beyond those of an agent end, and are newcomers until then',
 })
 
 t.test('a stream counts until its answer has been taken', async (t) => {
-  const answer = async (_agent: unknown, stream: ServerStream) => void stream.send(Buffer.from('answer'))
+  const answer = async (call: AgentCall) => void call.send(Buffer.from('answer'))
   const server = await startAgentsServer(t, {
-    components: { methods: { '/test.Ask/Once': { streaming: false, serve: answer } } },
+    components: { methods: { '/test.Ask/Once': { type: 'unary', patient: false, serve: answer } } },
     options: { openStreams: { maxTunnels: 3, maxOthers: 2 } },
   })
   const session = connectHttp2(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 0 } })

@@ -66,7 +66,7 @@ t.test('calls: a directory that is away, a rate, a method that is not served', a
   const directory = oneAgent(() => new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
   const serve = async () => undefined
   const { port, refused } = await counting(t, {
-    components: { directory, methods: { '/test.Unary/Call': { streaming: false, serve } } },
+    components: { directory, methods: { '/test.Unary/Call': { type: 'unary', patient: false, serve } } },
     options: { authenticator: { callsPerTokenPerMinute: 1 } },
   })
   await callWith(t, port, 'x', '/test.Unary/Call')
@@ -147,7 +147,7 @@ t.test('the directory hears from which address a token comes, without the port',
       return agentByToken(token, signal)
     },
   }
-  const methods = { '/a.B/C': { streaming: false, serve: async () => undefined } }
+  const methods = { '/a.B/C': { type: 'unary', patient: false, serve: async () => undefined } } as const
   const { port } = await startAgentsServer(t, { components: { directory, methods } })
   await callWith(t, port, 'unknown')
   await callWith(t, port, 'unknown', '/a.B/C')

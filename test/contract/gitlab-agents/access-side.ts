@@ -1,9 +1,8 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { type Any, anyPack } from '@bufbuild/protobuf/wkt'
 import type { Test } from 'tap'
-import { moduleRequests } from '../../../src/kas/directory/gitlab/gitlab-requests.ts'
-import { makeRequestHandler } from '../../../src/kas/modules/gitlab-access/make-request.ts'
-import { bearerToken } from '../../../src/kas/servers/agents/authenticator.ts'
+import { makeRequest } from '../../../src/kas/modules/gitlab-access/make-request.ts'
+import { systemClock } from '../../../src/lib/clock.ts'
 import { HeaderExtraSchema } from '../../../src/proto/gen/gitlab_access_pb.ts'
 import { HttpRequestSchema, HttpResponseSchema } from '../../../src/proto/gen/grpctool_pb.ts'
 import { gitlabAccessMethod } from '../../../src/proto/http/http-over-grpc.ts'
@@ -17,9 +16,9 @@ export const modules = '/internal/kubernetes/modules'
 /** A server for agents whose requests go on to a GitLab. */
 export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptions; side?: GitlabSideOptions } = {}) {
   const gitlab = await GitlabDouble.start(t, options.gitlab)
-  const { client, directory, log, lines } = await startGitlabSide(t, gitlab, options.side)
-  const passToGitlab = moduleRequests({ client, agentHeaders: (token) => directory.agentHeaders(token) })
-  const handle = makeRequestHandler({ passToGitlab, log })
+  const { directory, log, lines } = await startGitlabSide(t, gitlab, options.side)
+  const { passToGitlab } = directory
+  const serve = makeRequest({ passToGitlab, log, clock: systemClock })
   const { tracer } = options.side ?? {}
   const { port } = await startAgentsServer(t, {
     components: {
@@ -27,10 +26,7 @@ export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptio
       log,
       ...(tracer ? { tracer } : {}),
       methods: {
-        [gitlabAccessMethod]: {
-          streaming: false,
-          serve: (agent, stream) => handle(agent, stream, bearerToken(stream.metadata)),
-        },
+        [gitlabAccessMethod]: { type: 'bidi_stream', patient: false, serve },
       },
     },
   })

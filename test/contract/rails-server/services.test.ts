@@ -13,7 +13,7 @@ import type { AgentId } from '../../../src/call/call.ts'
 import { agentTrackerService } from '../../../src/kas/modules/agent-tracker/agent-tracker-service.ts'
 import { ConnectedAgents } from '../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { notificationsService } from '../../../src/kas/modules/notifications/notifications.ts'
-import { serverInfoService } from '../../../src/kas/modules/server-info/server-info.ts'
+import { createServerInfo } from '../../../src/kas/modules/server-info/module.ts'
 import type { PushEvent } from '../../../src/kas/repositories/pushes.ts'
 import {
   CountAgentsByAgentVersionsRequestSchema,
@@ -45,8 +45,8 @@ async function start(t: Test, publish: (event: PushEvent) => Promise<void> = asy
     components: {
       methods: new Map([
         ...agentTrackerService({ connectedAgents }),
-        ...serverInfoService('v18.5.0'),
-        ...notificationsService({ pushEvents: { publish }, clock }),
+        ...(createServerInfo({ advertisedVersion: 'v18.5.0' }).railsMethods ?? []),
+        ...notificationsService({ publish, clock }),
       ]),
     },
   })

@@ -85,7 +85,7 @@ t.test('posts of a configuration, and their repeats', async (t) => {
   const onChange = () => () => undefined
   const posts = new ConfigurationPosts(
     {
-      configurations: { newest, refreshed: newest, onChange },
+      agentConfig: { newest, refreshed: newest, onChange },
       directory: { takeConfiguration },
       leads: { leads: () => true, onChange, passOn: () => undefined },
       clock,

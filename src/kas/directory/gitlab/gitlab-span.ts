@@ -5,7 +5,7 @@ import {
   isHttpFailure,
   urlServerAttributes,
 } from '../../../lib/tracing/attributes.ts'
-import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
+import { noSpan, type Span, type Tracer } from '../../../lib/tracing/tracer.ts'
 
 /** One request to GitLab. */
 export interface TracedRequest {
@@ -46,7 +46,8 @@ export class GitlabSpan {
   }
 
   /** @param headers - name, value, name, value: what they say of another's span gives way */
-  lines(headers: readonly string[]): string[] {
+  lines(headers: readonly string[]): readonly string[] {
+    if (this.#span === noSpan) return headers
     const others = headers.filter((_, i) => !/^trace(?:parent|state)$/i.test(headers[i - (i % 2)] as string))
     return [...others, ...Object.entries(this.fields).flat()]
   }

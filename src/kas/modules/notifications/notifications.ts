@@ -23,15 +23,16 @@ const maxPublishMs = 1000
 export function notificationsService({ publish, clock }: NotificationsComponents): UnaryMethods {
   return unaryService(Notifications, {
     gitPushEvent: async (request) => {
-      await orAfter(maxPublishMs, clock, told(publish(pushEventOf(request))))
+      const event = pushEventOf(request)
+      await orAfter(maxPublishMs, clock, told(() => publish(event)))
       return create(GitPushEventResponseSchema)
     },
   })
 }
 
-async function told(published: Promise<void>): Promise<void> {
+async function told(publish: () => Promise<void>): Promise<void> {
   try {
-    await published
+    await publish()
   } catch (cause) {
     throw new KasError({ code: 'PUSH_EVENT_UNTOLD' }, { cause })
   }
