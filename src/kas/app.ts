@@ -1,24 +1,14 @@
-import { hostname } from 'node:os'
 import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
-import {
-  createAgentMetrics,
-  createBuildMetrics,
-  createGrpcServerMetrics,
-  createRegistry,
-  createRouterMetrics,
-  type GrpcServerMetrics,
-} from '../lib/metrics.ts'
-import { OpsServer } from '../lib/ops-server.ts'
+import { createBuildMetrics, createRegistry, createRouterMetrics } from '../lib/metrics.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { noTracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config/kas-config.ts'
-import type { Listen } from './config/listen-address.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
 import { createHost } from './host.ts'
-import type { AgentMethod, KasHost, KasModule } from './module.ts'
+import type { KasHost, KasModule } from './module.ts'
 import { createAgentTracker } from './modules/agent-tracker/module.ts'
 import { createConfiguration } from './modules/configuration/module.ts'
 import { createConfigurationProject } from './modules/configuration-project/module.ts'
@@ -26,29 +16,17 @@ import { createFlux } from './modules/flux/module.ts'
 import { createGitlabAccess } from './modules/gitlab-access/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
-import { grpcObserver } from './observability/grpc-observer.ts'
 import { Readiness } from './observability/readiness.ts'
 import { createTracing } from './observability/tracing.ts'
 import { Peering, type PeeringComponents } from './peering.ts'
+import { Ports } from './ports.ts'
 import { Leads } from './replicas/leads.ts'
 import { noPeers } from './replicas/peers.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { AgentsServer, agentMethodTypes } from './servers/agents/agents-server.ts'
 import { CallCountReports, type CallCountReportsComponents } from './servers/agents/call-count-reports.ts'
 import { CallCounts } from './servers/agents/call-counts.ts'
-import { createRefusalMetrics } from './servers/agents/refusals.ts'
-import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
-import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
-import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens-file.ts'
-import type { ListenPlace } from './servers/listen-failure.ts'
-import { announced, certificateOf, explained, leaving, listenOptions, whenReady } from './servers/listening.ts'
-import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
-import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
-import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
-import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
-import { HeldConnections } from './tunnels/held-connections.ts'
-import { MemberPlacement } from './tunnels/placement.ts'
+import { leaving, whenReady } from './servers/listening.ts'
 import { Tunnels } from './tunnels/tunnels.ts'
 
 export interface AppComponents {
@@ -66,16 +44,6 @@ export interface AppOptions {
   readonly version: Version
   /** of which git gets PATH, HOME, proxies and certificates */
   readonly env: Readonly<Record<string, string | undefined>>
-}
-
-/** What servers are built of. */
-interface Parts extends KasHost {
-  readonly tunnels: Tunnels
-  /** undefined: this replica is alone */
-  readonly peering: Peering | undefined
-  readonly counts: CallCounts
-  readonly modules: readonly KasModule[]
-  readonly metrics: GrpcServerMetrics
 }
 
 /**
@@ -108,9 +76,9 @@ export class App implements Service {
   /** In the order of their start; what is built sooner is given to what is built later, and nothing the other way. */
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
-    const { config, env, version } = this.#options
+    const { config, configurationFile, env, version } = this.#options
     const { log } = this.#components
-    const product = this.#product
+    const product = productName('gitlab-kas', version)
     const clock = systemClock
     const tracing = await createTracing(log, { config, version, product })
     const shared = { log, register: this.#register, clock, tracer: tracing ?? noTracer }
@@ -129,19 +97,22 @@ export class App implements Service {
     const counts = new CallCounts(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const methods = new Map([leads, reports, ...modules].flatMap((answering) => [...(answering?.replicaMethods ?? [])]))
-    const parts = { ...host, tunnels, peering, counts, modules, metrics: createGrpcServerMetrics(this.#register) }
+    const ports = new Ports(
+      { host, tunnels, peering, counts, modules, readiness: this.#readiness },
+      { config, configurationFile, version, product },
+    )
     return [
       ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans
-      ...this.#ops(),
-      ...this.#opsSocket(parts),
+      ...ports.ops(),
+      ...ports.opsSocket(),
       ...services,
       ...(peering ? [whenReady(this.#readiness, 'cluster', peering.service({ tunnels, methods }))] : []),
       leads,
       ...(reports ? [reports] : []),
       ...modules.flatMap((module) => module.services ?? []),
-      ...this.#agents(parts),
-      ...(await this.#kubernetes(parts)),
-      ...this.#rails(parts),
+      ...ports.agents(),
+      ...(await ports.kubernetes()),
+      ...ports.rails(),
       ...(peering ? [peering.serving] : []),
       leaving(this.#readiness),
     ]
@@ -177,160 +148,5 @@ export class App implements Service {
   #callCountReports(components: CallCountReportsComponents): CallCountReports {
     const { connections_per_token_per_minute: callsPerTokenPerMinute } = this.#options.config.agent.listen
     return new CallCountReports(components, { callsPerTokenPerMinute })
-  }
-
-  #ops(): Service[] {
-    const { listen, prometheus, liveness_probe, readiness_probe } = this.#options.config.observability
-    const certificate = certificateOf(this.#log, listen)
-    const server = new OpsServer(
-      {
-        register: this.#register,
-        readiness: this.#readiness,
-        log: this.#log.child({ mod_name: 'observability' }),
-        ...certificate,
-      },
-      {
-        listen: listenOptions(listen),
-        metricsPath: prometheus.url_path,
-        livenessPath: liveness_probe.url_path,
-        readinessPath: readiness_probe.url_path,
-        product: this.#product,
-      },
-    )
-    return [
-      ...Object.values(certificate),
-      announced(this.#log, server, { name: 'Observability', ...this.#place('observability.listen.address', listen) }),
-    ]
-  }
-
-  #opsSocket({ tunnels, peering }: Parts): Service[] {
-    const { config, version } = this.#options
-    const { socket } = config.ops
-    if (socket === undefined) return []
-    const known = {
-      name: peering?.membership.name ?? config.cluster.name ?? hostname(),
-      version: version.version,
-      readiness: this.#readiness,
-      tunnels,
-      ...(peering ? { cluster: peering } : {}),
-    }
-    const log = this.#log.child({ mod_name: 'observability' })
-    const server = new OpsSocket({ answers: opsAnswers(known), log }, { path: socket })
-    return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
-  }
-
-  #agents({ directory, tunnels, peering, counts, modules, metrics, tracer }: Parts): Service[] {
-    const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
-    const { rateExceeded } = createAgentMetrics(this.#register, () => tunnels.agentCount)
-    const methods = Object.assign({}, ...modules.map(({ agentMethods }) => agentMethods)) as Record<string, AgentMethod>
-    const certificate = certificateOf(this.#log, listen)
-    const held = peering && new HeldConnections({ row: peering.membership, log: this.#log })
-    const server = new AgentsServer(
-      {
-        directory,
-        tunnels,
-        methods,
-        counts,
-        log: this.#log.child({ mod_name: 'agent_server' }),
-        onRateExceeded: rateExceeded,
-        onRefused: createRefusalMetrics(this.#register),
-        ...(held ? { held, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
-        events: grpcObserver(metrics, agentMethodTypes(methods)),
-        ...certificate,
-        tracer,
-      },
-      {
-        listen: listenOptions(listen),
-        websocket: listen.websocket,
-        product: this.#product,
-        listenGraceMs: listen.listen_grace_period,
-        ...(kubernetes ? { shutdownGraceMs: kubernetes.listen.shutdown_grace_period } : {}),
-        age: { maxAgeMs: listen.max_connection_age },
-        authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
-      },
-    )
-    const told = announced(this.#log, server, {
-      name: 'Agentk API',
-      ...this.#place('agent.listen.address', listen),
-      is_websocket: listen.websocket,
-    })
-    return [...Object.values(certificate), whenReady(this.#readiness, 'agentServer', told)]
-  }
-
-  async #kubernetes({ directory, usage, forward, tunnels, peering, tracer }: Parts): Promise<Service[]> {
-    const { config, version } = this.#options
-    const block = config.agent.kubernetes_api
-    if (!block) return []
-    const { listen } = block
-    const { advertised_version: gitlabVersion } = config.cluster
-    const certificate = certificateOf(this.#log, listen)
-    const log = this.#log.child({ mod_name: 'kubernetes_api' })
-    const tokens = await webSocketTokens({ log, clock: systemClock }, block.websocket_token_secret_file)
-    const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
-    const told = { ...tokens, ...redirect, ...certificate, tracer }
-    const server = new KubernetesServer(
-      { forward, directory, usage, register: this.#register, log, ...told },
-      {
-        listen: listenOptions(listen),
-        urlPathPrefix: block.url_path_prefix,
-        ...(config.gitlab.external_url ? { externalUrl: config.gitlab.external_url } : {}),
-        listenGraceMs: listen.listen_grace_period,
-        shutdownGraceMs: listen.shutdown_grace_period,
-        product: this.#product,
-        ...(gitlabVersion ? { versions: { kas: version.version, gitlab: gitlabVersion } } : {}),
-        ...(block.response_header_allowlist ? { allowedResponseHeaders: block.extra_allowed_response_headers } : {}),
-      },
-    )
-    const { url_path_prefix } = block
-    const service = announced(this.#log, server, {
-      name: 'Kubernetes API',
-      ...this.#place('agent.kubernetes_api.listen.address', listen),
-      url_path_prefix,
-    })
-    return [...Object.values(certificate), service]
-  }
-
-  /** Without its secret nobody could be let in: then there is no such server. */
-  #rails({ forward, modules, metrics, tracer }: Parts): Service[] {
-    const { api } = this.#options.config
-    const { listen } = api
-    const secretFile = listen.authentication_secret_file
-    if (secretFile === undefined) return []
-    const log = this.#log.child({ mod_name: 'api' })
-    const methods = new Map(modules.flatMap(({ railsMethods }) => [...(railsMethods ?? [])]))
-    const events = grpcObserver(metrics, railsMethodTypes(methods))
-    const certificate = certificateOf(this.#log, listen)
-    const server = new RailsServer(
-      {
-        methods,
-        forward,
-        clock: systemClock,
-        log,
-        onRefused: createRailsRefusalMetrics(this.#register),
-        events,
-        ...certificate,
-        tracer,
-      },
-      {
-        listen: listenOptions(listen),
-        secretFile,
-        listenGraceMs: listen.listen_grace_period,
-        maxAgeMs: listen.max_connection_age,
-      },
-    )
-    const told = announced(this.#log, server, { name: 'API', ...this.#place('api.listen.address', listen) })
-    return [...Object.values(certificate), whenReady(this.#readiness, 'apiServer', told)]
-  }
-
-  #place(key: string, listen: Listen): ListenPlace {
-    return { file: this.#options.configurationFile, key, listen }
-  }
-
-  get #log(): Logger {
-    return this.#components.log
-  }
-
-  get #product(): string {
-    return productName('gitlab-kas', this.#options.version)
   }
 }

@@ -1,0 +1,196 @@
+import { hostname } from 'node:os'
+import { createAgentMetrics, createGrpcServerMetrics, type GrpcServerMetrics } from '../lib/metrics.ts'
+import { OpsServer } from '../lib/ops-server.ts'
+import type { Service } from '../lib/service.ts'
+import type { Version } from '../lib/version.ts'
+import type { KasConfig } from './config/kas-config.ts'
+import type { Listen } from './config/listen-address.ts'
+import type { AgentMethod, KasHost, KasModule } from './module.ts'
+import { grpcObserver } from './observability/grpc-observer.ts'
+import type { Readiness } from './observability/readiness.ts'
+import type { Peering } from './peering.ts'
+import { AgentsServer, agentMethodTypes } from './servers/agents/agents-server.ts'
+import type { CallCounts } from './servers/agents/call-counts.ts'
+import { createRefusalMetrics } from './servers/agents/refusals.ts'
+import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
+import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
+import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens-file.ts'
+import type { ListenPlace } from './servers/listen-failure.ts'
+import { announced, certificateOf, explained, listenOptions, whenReady } from './servers/listening.ts'
+import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
+import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
+import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
+import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
+import { HeldConnections } from './tunnels/held-connections.ts'
+import { MemberPlacement } from './tunnels/placement.ts'
+import type { Tunnels } from './tunnels/tunnels.ts'
+
+export interface PortsComponents {
+  readonly host: KasHost
+  readonly tunnels: Tunnels
+  /** undefined: this replica is alone */
+  readonly peering: Peering | undefined
+  readonly counts: CallCounts
+  readonly modules: readonly KasModule[]
+  readonly readiness: Readiness
+}
+
+export interface PortsOptions {
+  readonly config: KasConfig
+  /** where `config` was read, for errors */
+  readonly configurationFile: string
+  readonly version: Version
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+}
+
+/** What kas listens on as its configuration wants it, but for the other replicas: services in the order of their start. */
+export class Ports {
+  readonly #components: PortsComponents
+  readonly #options: PortsOptions
+  readonly #grpcMetrics: GrpcServerMetrics
+
+  constructor(components: PortsComponents, options: PortsOptions) {
+    this.#components = components
+    this.#options = options
+    this.#grpcMetrics = createGrpcServerMetrics(components.host.register)
+  }
+
+  /** Metrics and probes. */
+  ops(): Service[] {
+    const { host, readiness } = this.#components
+    const { listen, prometheus, liveness_probe, readiness_probe } = this.#options.config.observability
+    const log = host.log.child({ mod_name: 'observability' })
+    const certificate = certificateOf(host.log, listen)
+    const server = new OpsServer(
+      { register: host.register, readiness, log, ...certificate },
+      {
+        listen: listenOptions(listen),
+        metricsPath: prometheus.url_path,
+        livenessPath: liveness_probe.url_path,
+        readinessPath: readiness_probe.url_path,
+        product: this.#options.product,
+      },
+    )
+    const place = this.#place('observability.listen.address', listen)
+    return [...Object.values(certificate), announced(host.log, server, { name: 'Observability', ...place })]
+  }
+
+  /** Where `kas status` and `kas route` ask. */
+  opsSocket(): Service[] {
+    const { host, tunnels, peering, readiness } = this.#components
+    const { config, version } = this.#options
+    const { socket } = config.ops
+    if (socket === undefined) return []
+    const name = peering?.membership.name ?? config.cluster.name ?? hostname()
+    const others = peering ? { cluster: peering } : {}
+    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, ...others })
+    const server = new OpsSocket({ answers, log: host.log.child({ mod_name: 'observability' }) }, { path: socket })
+    return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
+  }
+
+  agents(): Service[] {
+    const { host, tunnels, peering, counts, modules, readiness } = this.#components
+    const { directory, register, tracer, log } = host
+    const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
+    const { rateExceeded } = createAgentMetrics(register, () => tunnels.agentCount)
+    const methods: Readonly<Record<string, AgentMethod>> = Object.assign(
+      {},
+      ...modules.map(({ agentMethods }) => agentMethods),
+    )
+    const certificate = certificateOf(log, listen)
+    const held = peering && new HeldConnections({ row: peering.membership, log })
+    const server = new AgentsServer(
+      {
+        directory,
+        tunnels,
+        methods,
+        counts,
+        log: log.child({ mod_name: 'agent_server' }),
+        onRateExceeded: rateExceeded,
+        onRefused: createRefusalMetrics(register),
+        ...(held ? { held, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
+        events: grpcObserver(this.#grpcMetrics, agentMethodTypes(methods)),
+        ...certificate,
+        tracer,
+      },
+      {
+        listen: listenOptions(listen),
+        websocket: listen.websocket,
+        product: this.#options.product,
+        listenGraceMs: listen.listen_grace_period,
+        ...(kubernetes ? { shutdownGraceMs: kubernetes.listen.shutdown_grace_period } : {}),
+        age: { maxAgeMs: listen.max_connection_age },
+        authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
+      },
+    )
+    const place = this.#place('agent.listen.address', listen)
+    const listening = announced(log, server, { name: 'Agentk API', ...place, is_websocket: listen.websocket })
+    return [...Object.values(certificate), whenReady(readiness, 'agentServer', listening)]
+  }
+
+  async kubernetes(): Promise<Service[]> {
+    const { host, tunnels, peering } = this.#components
+    const { forward, directory, usage, register, tracer, clock } = host
+    const { config, version, product } = this.#options
+    const block = config.agent.kubernetes_api
+    if (!block) return []
+    const { listen, url_path_prefix } = block
+    const { advertised_version: gitlabVersion } = config.cluster
+    const certificate = certificateOf(host.log, listen)
+    const log = host.log.child({ mod_name: 'kubernetes_api' })
+    const tokens = await webSocketTokens({ log, clock }, block.websocket_token_secret_file)
+    const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
+    const server = new KubernetesServer(
+      { forward, directory, usage, register, log, ...tokens, ...redirect, ...certificate, tracer },
+      {
+        listen: listenOptions(listen),
+        urlPathPrefix: url_path_prefix,
+        ...(config.gitlab.external_url ? { externalUrl: config.gitlab.external_url } : {}),
+        listenGraceMs: listen.listen_grace_period,
+        shutdownGraceMs: listen.shutdown_grace_period,
+        product,
+        ...(gitlabVersion ? { versions: { kas: version.version, gitlab: gitlabVersion } } : {}),
+        ...(block.response_header_allowlist ? { allowedResponseHeaders: block.extra_allowed_response_headers } : {}),
+      },
+    )
+    const place = this.#place('agent.kubernetes_api.listen.address', listen)
+    const listening = announced(host.log, server, { name: 'Kubernetes API', ...place, url_path_prefix })
+    return [...Object.values(certificate), listening]
+  }
+
+  /** Without its secret nobody could be let in: then there is no such server. */
+  rails(): Service[] {
+    const { host, modules, readiness } = this.#components
+    const { forward, clock, tracer, register } = host
+    const { listen } = this.#options.config.api
+    const secretFile = listen.authentication_secret_file
+    if (secretFile === undefined) return []
+    const methods = new Map(modules.flatMap(({ railsMethods }) => [...(railsMethods ?? [])]))
+    const certificate = certificateOf(host.log, listen)
+    const server = new RailsServer(
+      {
+        methods,
+        forward,
+        clock,
+        log: host.log.child({ mod_name: 'api' }),
+        onRefused: createRailsRefusalMetrics(register),
+        events: grpcObserver(this.#grpcMetrics, railsMethodTypes(methods)),
+        ...certificate,
+        tracer,
+      },
+      {
+        listen: listenOptions(listen),
+        secretFile,
+        listenGraceMs: listen.listen_grace_period,
+        maxAgeMs: listen.max_connection_age,
+      },
+    )
+    const listening = announced(host.log, server, { name: 'API', ...this.#place('api.listen.address', listen) })
+    return [...Object.values(certificate), whenReady(readiness, 'apiServer', listening)]
+  }
+
+  #place(key: string, listen: Listen): ListenPlace {
+    return { file: this.#options.configurationFile, key, listen }
+  }
+}
