@@ -1,8 +1,17 @@
+import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import { type LeadMembership, Leads } from '../../../../src/kas/replicas/leads.ts'
+import { noPeers } from '../../../../src/kas/replicas/peers.ts'
 import type { MembershipChange } from '../../../../src/membership/membership.ts'
+import {
+  Leads as LeadsService,
+  PassedOnRequestSchema,
+  PassedOnResponseSchema,
+} from '../../../../src/proto/gen/replica_leads_pb.ts'
+import { type UnaryMethods, unaryService } from '../../../../src/proto/unary.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { FakePeers } from './fake-peers.ts'
 
 const agentId = 42n as AgentId
 const settled = () => new Promise(setImmediate)
@@ -25,20 +34,24 @@ function join(rank: string[]) {
     },
   }
   const clock = new ManualClock()
-  const leads = new Leads({ clock })
   const passed: AgentId[] = []
-  /** those that acknowledge */
-  const known = new Set(rank)
-  leads.join(membership as unknown as LeadMembership, async (id) => {
-    passed.push(id)
-    return known
+  const follower = unaryService(LeadsService, {
+    passedOn: async ({ agentId, name }) => {
+      if (name !== 'kas-1') throw new Error('it is another that passes it on')
+      passed.push(agentId as AgentId)
+      return create(PassedOnResponseSchema)
+    },
   })
+  /** those that acknowledge */
+  const known = new Map<string, UnaryMethods>(rank.filter((name) => name !== 'kas-1').map((name) => [name, follower]))
+  const components = { membership: membership as unknown as LeadMembership, peers: new FakePeers(known), clock }
+  const leads = new Leads(components)
   const tell = (agentIds: MembershipChange['agentIds']) => listeners.forEach((listener) => void listener({ agentIds }))
-  return { leads, holders, tell, listeners, clock, passed, known }
+  return { leads, holders, tell, listeners, clock, passed, known, follower }
 }
 
 t.test('a replica that is alone leads', async (t) => {
-  const leads = new Leads({ clock: new ManualClock() })
+  const leads = new Leads({ membership: undefined, peers: noPeers, clock: new ManualClock() })
   t.equal(leads.leads(agentId), true)
   leads.onChange(agentId, () => t.fail('nothing changes'))()
 })
@@ -141,17 +154,18 @@ t.test('one that hears of it leads, until it is over; if all fail the first does
 })
 
 t.test('one whose next does not hear of it, or is too old to, goes on', async (t) => {
-  const { leads, holders, passed, known } = join(['kas-1', 'kas-2', 'kas-3'])
+  const { leads, holders, passed, known, follower } = join(['kas-1', 'kas-2', 'kas-3'])
   holders.push('kas-2', 'kas-3')
   known.delete('kas-2')
   leads.passOn(agentId)
   await settled()
   t.equal(leads.leads(agentId), true)
-  known.add('kas-2')
+  t.same(passed.splice(0), [agentId], 'kas-3 alone knows')
+  known.set('kas-2', follower)
   leads.passOn(agentId)
   await settled()
   t.equal(leads.leads(agentId), false)
-  t.same(passed, [agentId, agentId])
+  t.same(passed, [agentId, agentId], 'all others')
   await leads.stop()
   leads.passOver(agentId, 'kas-2')
   t.equal(leads.leads(agentId), true, 'nothing is kept after the stop')
@@ -162,4 +176,14 @@ t.test('what is passed over is bounded', async (t) => {
   for (let id = 0n; id < 12_000n; id++) leads.passOver(id as AgentId, 'kas-0')
   t.equal(clock.pending, 10_000)
   await leads.stop()
+})
+
+t.test('one that another passes it on to, as that one says, leads', async (t) => {
+  const { leads, holders } = join(['kas-0', 'kas-1'])
+  t.teardown(() => leads.stop())
+  holders.push('kas-0')
+  const [[path, passedOn] = []] = leads.replicaMethods
+  t.equal(path, '/kas.replica.v1.Leads/PassedOn')
+  await passedOn?.(toBinary(PassedOnRequestSchema, create(PassedOnRequestSchema, { agentId, name: 'kas-0' })))
+  t.equal(leads.leads(agentId), true)
 })

@@ -3,11 +3,12 @@ import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { noUsage } from '../../../../../src/kas/directory/usage.ts'
-import { agentTrackerHandlers } from '../../../../../src/kas/modules/agent-tracker/agent-tracker.ts'
+import { agentTrackerMethods } from '../../../../../src/kas/modules/agent-tracker/agent-tracker.ts'
 import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { registerEvent } from '../../../../../src/kas/modules/agent-tracker/register-event.ts'
 import { UnregisterRequestSchema } from '../../../../../src/proto/gen/agent_registrar_pb.ts'
 import { AgentMetaSchema } from '../../../../../src/proto/gen/entity_pb.ts'
+import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
@@ -18,32 +19,29 @@ const meta = Buffer.from([0x32, 0x03, 0x61, 0x62, 0x63, 0x2a, 0x00, 0x0a, 0x02, 
 const register = (podId: number, bytes = meta) =>
   Buffer.concat([Buffer.from([0x0a, bytes.length]), bytes, Buffer.from([0x10, podId])])
 
-async function call(handlers: ReturnType<typeof agentTrackerHandlers>, method: string, ...requests: Uint8Array[]) {
-  const sent: Uint8Array[] = []
-  async function* messages() {
-    yield* requests
-  }
-  const stream = { messages: messages(), send: (message: Uint8Array) => void sent.push(message) }
-  await handlers.get(`${service}/${method}`)?.(agent, stream)
-  return sent
+async function call(methods: ReturnType<typeof agentTrackerMethods>, method: string, ...requests: Uint8Array[]) {
+  const call = new FakeAgentCall({ agent, messages: requests })
+  await methods[`${service}/${method}`]?.serve(call)
+  return call.sent
 }
 
 // wire: 8150.Register, 8150.Unregister, 8150.register.meta, 8150.register.pod-id
 t.test('a pod is known from Register to Unregister, its meta byte for byte', async (t) => {
   const clock = new ManualClock()
   const connectedAgents = new ConnectedAgents({ clock })
-  const handlers = agentTrackerHandlers({ connectedAgents, usage: noUsage })
-  t.same([...handlers.keys()], [`${service}/Register`, `${service}/Unregister`])
-  t.same(await call(handlers, 'Register', register(7)), [new Uint8Array()])
+  const methods = agentTrackerMethods({ connectedAgents, usage: noUsage })
+  t.same(Object.keys(methods), [`${service}/Register`, `${service}/Unregister`])
+  for (const method of Object.values(methods)) t.match(method, { type: 'unary', patient: false })
+  t.same(await call(methods, 'Register', register(7)), [new Uint8Array()])
   clock.advance(300_000)
-  await call(handlers, 'Register', register(7))
-  await call(handlers, 'Register', register(8))
+  await call(methods, 'Register', register(7))
+  await call(methods, 'Register', register(8))
   const [first, second] = connectedAgents.ofAgents(new Set([agent.id]))
   t.match(first, { agentId: 42n, projectId: 1n, connectionId: 7n, connectedAt: clock.now() - 300_000 })
   t.same(Buffer.from(first?.meta ?? []), meta)
   t.equal(second?.connectionId, 8n)
   const unregister = toBinary(UnregisterRequestSchema, create(UnregisterRequestSchema, { podId: 7n }))
-  t.same(await call(handlers, 'Unregister', unregister), [new Uint8Array()])
+  t.same(await call(methods, 'Unregister', unregister), [new Uint8Array()])
   t.same(
     connectedAgents.all().map((one) => one.connectionId),
     [8n],
@@ -71,7 +69,7 @@ t.test('a registration that is not renewed goes, and the oldest makes room', asy
 
 // wire: error.agent.invalid
 t.test('malformed and oversized requests are refused', async (t) => {
-  const handlers = agentTrackerHandlers({
+  const methods = agentTrackerMethods({
     usage: noUsage,
     connectedAgents: new ConnectedAgents({ clock: new ManualClock() }, { maxMetaBytes: 20 }),
   })
@@ -83,7 +81,7 @@ t.test('malformed and oversized requests are refused', async (t) => {
     ['agent_meta has 21 bytes, more than 20', [register(1, Buffer.from([0x0a, 19, ...new Uint8Array(19)]))]],
   ]
   for (const [says, requests] of refused) {
-    await t.rejects(call(handlers, 'Register', ...requests), { code: 'INVALID_MESSAGE', message: new RegExp(says) })
+    await t.rejects(call(methods, 'Register', ...requests), { code: 'INVALID_MESSAGE', message: new RegExp(says) })
   }
 })
 

@@ -4,13 +4,7 @@ import type { Agent } from '../../../../../src/kas/agent.ts'
 import { ClusterAgents } from '../../../../../src/kas/modules/agent-tracker/all-registrations.ts'
 import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { createLogger } from '../../../../../src/lib/log.ts'
-import type {
-  ConnectionEntry,
-  InstanceId,
-  Member,
-  MembershipChange,
-  Row,
-} from '../../../../../src/membership/membership.ts'
+import type { ConnectionEntry, InstanceId, MembershipChange, Row } from '../../../../../src/membership/membership.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 import { head, instance } from '../../../membership/rows.ts'
 
@@ -33,13 +27,18 @@ class World {
     const row = { instance: id, version: 1, head: { ...head, name }, connections: new Map<string, ConnectionEntry>() }
     this.rows.set(id, row)
     const others = {
-      isReachable: (other: InstanceId) => this.rows.has(other) && !this.unreachable.has(other),
+      isFirst: () => this.rank.find((other) => other === name || this.#isReachable(other)) === name,
       forgetPod: async (other: InstanceId, agentId: AgentId, podId: bigint) =>
         void this.replicas.find((replica) => replica.id === other)?.own.forget(agentId, podId),
     }
     const log = createLogger({ level: 'silent' })
     const agents = new ClusterAgents({ own, membership: this.#membershipOf(name), others, clock: this.clock, log })
     return { id, own, agents, row }
+  }
+
+  #isReachable(name: string): boolean {
+    const id = instance(name)
+    return this.rows.has(id) && !this.unreachable.has(id)
   }
 
   #membershipOf(name: string) {
@@ -50,7 +49,6 @@ class World {
     }
     return {
       instance: id,
-      name,
       rows: () => [...this.rows.values()],
       holders: (agentId: AgentId) =>
         [...this.rows.values()].flatMap((one) => {
@@ -58,12 +56,6 @@ class World {
           const held = { row: one, address: undefined, connections, methods: new Set<string>() }
           return one.instance === id || connections.length === 0 ? [] : [held]
         }),
-      members: () =>
-        [...this.rows.values()].map((one): Member => {
-          const of = { name: one.head.name, instance: one.instance, state: 'serving' as const, address: undefined }
-          return { ...of, self: one.instance === id, connected: true, instances: 1 }
-        }),
-      rank: () => this.rank,
       onChange: (listener: (change: MembershipChange) => void) => {
         this.listeners.set(id, listener)
         return () => this.listeners.delete(id)
@@ -221,14 +213,16 @@ t.test('what was registered before the start is told at the start; what does not
   const full = new ClusterAgents({
     own,
     membership: {
-      ...{ instance: instance('x'), name: 'x', rows: () => [], holders: () => [], members: () => [], rank: () => [] },
+      instance: instance('x'),
+      rows: () => [],
+      holders: () => [],
       onChange: () => () => undefined,
       addConnection: () => {
         throw new Error('the row is full')
       },
       removeConnection: () => undefined,
     },
-    others: { isReachable: () => false, forgetPod: async () => undefined },
+    others: { isFirst: () => true, forgetPod: async () => undefined },
     clock: world.clock,
     log: createLogger({ level: 'silent' }),
   })

@@ -45,7 +45,7 @@ function start(t: Test, { leads = true } = {}) {
     return { commit: seen.commit as CommitId, configuration, seenAt: seen.seenAt }
   }
   const posts = new ConfigurationPosts({
-    configurations: {
+    agentConfig: {
       newest: async () => read(),
       refreshed: async () => {
         refreshed++

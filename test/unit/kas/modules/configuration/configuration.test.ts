@@ -1,10 +1,9 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
-import type { AgentId, Metadata } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
 import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-configs.ts'
-import { configurationHandler } from '../../../../../src/kas/modules/configuration/configuration.ts'
+import { getConfiguration } from '../../../../../src/kas/modules/configuration/configuration.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import {
@@ -12,9 +11,9 @@ import {
   ConfigurationResponseSchema,
 } from '../../../../../src/proto/gen/agent_configuration_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
+import { someAgent as agent, FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
-const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
 const settled = async () => {
   for (let i = 0; i < 8; i++) await new Promise(setImmediate)
 }
@@ -26,49 +25,27 @@ const at = (commit: string, text = ''): AgentConfiguration => ({
 
 interface World {
   answer: AgentConfiguration | undefined | KasError
-  authenticated: Agent | KasError
 }
 
 function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
-  const world: World = { answer: at('one'), authenticated: agent, ...first }
+  const world: World = { answer: at('one'), ...first }
   const listeners = new Set<() => void>()
-  const directoryListeners = new Set<() => void>()
-  const subscribe = (to: Set<() => void>) => (listener: () => void) => {
-    to.add(listener)
-    return () => to.delete(listener)
-  }
   const clock = new ManualClock()
-  const retirement = new AbortController()
-  const caller = new AbortController()
-  const sent: Uint8Array[] = []
-  const metadata: Metadata[] = []
   const pods: string[] = []
-  async function* messages() {
-    yield first.request ?? toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema))
-  }
-  const stream = {
-    metadata: {},
-    messages: messages(),
-    signal: caller.signal,
-    sendMetadata: (value: Metadata) => void metadata.push(value),
-    send: (message: Uint8Array) => void sent.push(message),
-  }
-  const handler = configurationHandler<Omit<typeof stream, 'messages'> & { messages: AsyncIterable<Uint8Array> }>(
+  const request = first.request ?? toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema))
+  const serve = getConfiguration(
     {
-      configurations: {
+      agentConfig: {
         newest: async () => {
           if (world.answer instanceof KasError) throw world.answer
           return world.answer
         },
-        onChange: (_agent, listener) => subscribe(listeners)(listener),
+        onChange: (_agent, listener) => {
+          listeners.add(listener)
+          return () => listeners.delete(listener)
+        },
       },
-      authenticate: async () => {
-        if (world.authenticated instanceof KasError) throw world.authenticated
-        return world.authenticated
-      },
-      retired: () => retirement.signal,
-      onDirectoryChange: subscribe(directoryListeners),
-      connected: (_agent, meta) => {
+      register: (_agent, meta) => {
         pods.push(Buffer.from(meta).toString('hex'))
         return () => pods.push('gone')
       },
@@ -77,44 +54,43 @@ function start(t: Test, first: Partial<World> & { request?: Uint8Array } = {}) {
     },
     { gitlabExternalUrl: 'https://gitlab.example.com', pollMs: 300_000 },
   )
-  const done = handler(agent, stream).then(
-    () => 'OK',
-    (error: unknown) => error,
-  )
-  const others: Promise<void>[] = []
-  /** one more stream of the same connection, and what it gets */
-  const another = (ofAgent: Agent): Uint8Array[] => {
-    const got: Uint8Array[] = []
-    const send = (message: Uint8Array) => void got.push(message)
-    others.push(handler(ofAgent, { ...stream, messages: messages(), send }))
-    return got
+  const call = new FakeAgentCall({ messages: [request] })
+  const done = call.servedBy(serve)
+  const opened = [{ call, done }]
+  /** one more stream, and what it gets */
+  const another = (ofAgent: Agent): readonly Uint8Array[] => {
+    const other = new FakeAgentCall({ agent: ofAgent, messages: [request] })
+    opened.push({ call: other, done: other.servedBy(serve) })
+    return other.sent
   }
   t.teardown(async () => {
-    retirement.abort()
-    await Promise.all([done, ...others])
-    if (listeners.size + directoryListeners.size + clock.pending > 0) throw new Error('something is left behind')
+    for (const one of opened) one.call.retire()
+    await Promise.all(opened.map((one) => one.done))
+    const listening = opened.reduce((sum, one) => sum + one.call.directoryListeners, listeners.size)
+    if (listening + clock.pending > 0) throw new Error('something is left behind')
   })
   const move = async (answer: World['answer']) => {
     world.answer = answer
     for (const listener of listeners) listener()
     await settled()
   }
-  const changeDirectory = async (authenticated: World['authenticated']) => {
-    world.authenticated = authenticated
-    for (const listener of directoryListeners) listener()
+  const changeDirectory = async (invalid?: KasError) => {
+    call.invalid = invalid
+    call.directoryChanged()
     await settled()
   }
+  const { sent } = call
   const commits = () => sent.map((message) => fromBinary(ConfigurationResponseSchema, message).commitId)
-  return { done, another, sent, commits, metadata, pods, clock, retirement, caller, move, changeDirectory, world }
+  return { call, done, another, sent, commits, pods, clock, move, changeDirectory }
 }
 
 // wire: 8150.GetConfiguration, stream.first, stream.filled, stream.user-access
 t.test('the configuration is sent at once, filled in, without user_access', async (t) => {
   const text =
     'ci_access: { projects: [{ id: x }] }\nuser_access: { access_as: { agent: {} }, projects: [{ id: x }] }\nobservability: { logging: { level: warn } }'
-  const { sent, metadata } = start(t, { answer: at('one', text) })
+  const { call, sent } = start(t, { answer: at('one', text) })
   await settled()
-  t.same(metadata, [{ 'kas-ping-interval-ms': ['5000'] }])
+  t.same(call.sentMetadata, [{ 'kas-ping-interval-ms': ['5000'] }])
   const response = fromBinary(ConfigurationResponseSchema, sent[0] ?? new Uint8Array())
   t.match(response, {
     commitId: 'one',
@@ -186,12 +162,12 @@ t.test('a mistake in the file and a missing branch end the stream', async (t) =>
 t.test('the stream ends with OK when its connection retires, with the reason when the caller leaves', async (t) => {
   const retired = start(t)
   await settled()
-  retired.retirement.abort()
+  retired.call.retire()
   t.equal(await retired.done, 'OK')
   const left = start(t)
   await settled()
   const reason = new KasError({ code: 'CANCELLED' })
-  left.caller.abort(reason)
+  left.call.cut(reason)
   t.equal(await left.done, reason)
 })
 
@@ -206,18 +182,14 @@ t.test(
     t.equal(await told.done, unauthenticated)
     const polled = start(t)
     await settled()
-    polled.world.authenticated = unauthenticated
+    polled.call.invalid = unauthenticated
     polled.clock.advance(300_000)
     t.equal(await polled.done, unauthenticated)
-    const other = start(t)
+    const valid = start(t)
     await settled()
-    await other.changeDirectory({ ...agent, id: 43n as AgentId })
-    t.match(await other.done, { code: 'UNAUTHENTICATED' }, 'the token of another agent now')
-    const away = start(t)
-    await settled()
-    await away.changeDirectory(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
-    await away.move(at('two'))
-    t.same(away.commits(), ['one', 'two'], 'a directory that is away ends nothing')
+    await valid.changeDirectory()
+    await valid.move(at('two'))
+    t.same(valid.commits(), ['one', 'two'], 'any other change ends nothing')
   },
 )
 
@@ -229,7 +201,7 @@ t.test('an old agent registers by this call: with agent_meta, unless it says tha
   const old = start(t, { request: request(false) })
   await settled()
   t.same(old.pods, ['0a037631352a00'])
-  old.retirement.abort()
+  old.call.retire()
   await old.done
   t.equal(old.pods.at(-1), 'gone')
   const newer = start(t, { request: request(true) })

@@ -1,17 +1,18 @@
 import t from 'tap'
-import { type Push, RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
+import { RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
+import type { PushEvent } from '../../../../../src/kas/repositories/pushes.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 function start(options: { rememberMs: number; maxProjects: number }) {
   const clock = new ManualClock()
-  let hear: (push: Push) => void = () => undefined
-  const pushEvents = {
-    onPush(listener: (push: Push) => void) {
+  let hear: (push: PushEvent) => void = () => undefined
+  const heard = {
+    onPush(listener: (push: PushEvent) => void) {
       hear = listener
       return () => undefined
     },
   }
-  const pushes = new RecentPushes({ clock, pushEvents }, options)
+  const pushes = new RecentPushes({ clock, pushes: heard }, options)
   const push = (projectPath: string) => hear({ projectId: 1n, projectPath })
   const paths = () => [...pushes.recent()].map(({ projectPath }) => projectPath)
   return { clock, pushes, push, paths }

@@ -1,21 +1,21 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { AgentId, Metadata } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/agent.ts'
-import { type Push, RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
+import { RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
 import {
   type ReconcileProjectsOptions,
-  reconcileProjectsHandler,
+  reconcileProjects,
 } from '../../../../../src/kas/modules/flux/reconcile-projects.ts'
+import type { PushEvent } from '../../../../../src/kas/repositories/pushes.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import {
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,
 } from '../../../../../src/proto/gen/flux_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
+import { someAgent as agent, FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
-const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
 const away = new KasError({ code: 'DIRECTORY_UNAVAILABLE' })
 const settled = async () => {
   for (let i = 0; i < 20; i++) await new Promise(setImmediate)
@@ -29,14 +29,15 @@ const requestOf = (...paths: string[]) =>
 /** One replica, whose agents may hear of what `verdicts` does not name. */
 function start(t: Test, options: ReconcileProjectsOptions = {}) {
   const clock = new ManualClock()
-  const listeners = new Set<(push: Push) => void>()
-  const directoryListeners = new Set<() => void>()
+  const listeners = new Set<(push: PushEvent) => void>()
+  const calls: FakeAgentCall[] = []
   t.teardown(() => {
-    if (directoryListeners.size + clock.pending > 0) throw new Error('something is left behind')
+    const listening = calls.reduce((sum, call) => sum + call.directoryListeners, 0)
+    if (listening + clock.pending > 0) throw new Error('something is left behind')
   })
   const pushes = new RecentPushes({
     clock,
-    pushEvents: {
+    pushes: {
       onPush(listener) {
         listeners.add(listener)
         return () => listeners.delete(listener)
@@ -48,102 +49,63 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
       listener({ projectId: BigInt(projectPath.length), projectPath, ...(id === undefined ? {} : { id }) })
     await settled()
   }
-  const world = { authenticated: undefined as undefined | Agent | KasError }
   const verdicts = new Map<string, boolean | KasError>()
   const asked: string[] = []
   const counted = { notified: 0, dropped: 0, usage: [] as unknown[] }
+  const serve = reconcileProjects(
+    {
+      pushes,
+      readsProject: async (token, path) => {
+        if (token !== 'token') throw new Error('it is not the token of the agent')
+        asked.push(path)
+        await new Promise(setImmediate)
+        const verdict = verdicts.get(path) ?? true
+        if (verdict instanceof KasError) throw verdict
+        return verdict
+      },
+      usage: {
+        count: (name) => counted.usage.push(name),
+        countUnique: (name, id) => counted.usage.push([name, id]),
+      },
+      metrics: { notified: () => counted.notified++, dropped: () => counted.dropped++ },
+      clock,
+      log: capturedLog().log,
+    },
+    options,
+  )
 
   /** An agent's stream. */
-  const open = (request: Uint8Array | undefined = requestOf('a/b', 'c/d'), as = agent, metadata: Metadata = {}) => {
-    const retirement = new AbortController()
-    const caller = new AbortController()
-    const sent: { id: string; pushId: bigint }[] = []
-    let room: Promise<void> | undefined
-    async function* messages() {
-      if (request) yield request
-    }
-    const stream = {
-      metadata,
-      messages: messages(),
-      signal: caller.signal,
-      sendMetadata: () => undefined,
-      send(message: Uint8Array) {
-        const { project, pushId } = fromBinary(ReconcileProjectsResponseSchema, message)
-        sent.push({ id: project?.id ?? '', pushId })
-        return room
-      },
-    }
-    const handler = reconcileProjectsHandler<typeof stream>(
-      {
-        pushes,
-        authenticate: async () => {
-          if (world.authenticated instanceof KasError) throw world.authenticated
-          return world.authenticated ?? as
-        },
-        readsProject: async (_, path) => {
-          asked.push(path)
-          await new Promise(setImmediate)
-          const verdict = verdicts.get(path) ?? true
-          if (verdict instanceof KasError) throw verdict
-          return verdict
-        },
-        retired: () => retirement.signal,
-        onDirectoryChange(listener) {
-          directoryListeners.add(listener)
-          return () => directoryListeners.delete(listener)
-        },
-        usage: {
-          count: (name) => counted.usage.push(name),
-          countUnique: (name, id) => counted.usage.push([name, id]),
-        },
-        metrics: { notified: () => counted.notified++, dropped: () => counted.dropped++ },
-        clock,
-        log: capturedLog().log,
-      },
-      options,
-    )
-    const done = handler(as, stream).then(
-      () => 'OK',
-      (error: unknown) => error,
-    )
+  const open = (request = requestOf('a/b', 'c/d'), as = agent, metadata: Metadata = {}) => {
+    const call = new FakeAgentCall({ agent: as, metadata, messages: [request] })
+    calls.push(call)
+    const done = call.servedBy(serve)
     t.teardown(async () => {
-      retirement.abort()
+      call.retire()
       await done
     })
     const end = async (action: () => void) => {
       action()
       return await done
     }
+    const responses = () => call.sent.map((message) => fromBinary(ReconcileProjectsResponseSchema, message))
     return {
+      call,
       done,
-      sent,
       /** what the agent was told of, in order */
-      told: () => sent.map(({ id }) => id),
-      retire: () => end(() => retirement.abort()),
+      told: () => responses().map(({ project }) => project?.id),
+      ids: () => responses().map(({ pushId }) => pushId),
+      retire: () => end(() => call.retire()),
       leave: (code: 'CANCELLED' | 'TUNNEL_LOST') =>
-        end(() => caller.abort(new KasError(code === 'CANCELLED' ? { code } : { code, delivery: 'maybe' }))),
-      /** the agent reads no further until the returned function is called */
-      stall() {
-        const { promise, resolve } = Promise.withResolvers<void>()
-        room = promise
-        return () => {
-          room = undefined
-          resolve()
-        }
-      },
+        end(() => call.cut(new KasError(code === 'CANCELLED' ? { code } : { code, delivery: 'maybe' }))),
     }
   }
-  const tellDirectory = async () => {
-    for (const listener of directoryListeners) listener()
-    await settled()
-  }
-  return { clock, push, open, verdicts, asked, counted, world, tellDirectory }
+  return { clock, push, open, serve, verdicts, asked, counted }
 }
 
 // wire: flux.notice, usage.flux_git_push_notifications_total, usage.unique.flux
 t.test('each push to a project that the agent names is told, in order, others are not', async (t) => {
   const { open, push, asked, counted } = start(t)
-  const { told, sent } = open()
+  const { told, ids } = open()
   await settled()
   await push('a/b', 5n)
   await push('x/y')
@@ -151,9 +113,9 @@ t.test('each push to a project that the agent names is told, in order, others ar
   await push('c/d')
   await push('a/b', 2n ** 64n - 1n)
   t.strictSame(told(), ['a/b', 'c/d', 'a/b'])
-  t.equal(sent[0]?.pushId, 5n)
-  t.equal(sent[2]?.pushId, 2n ** 64n - 1n)
-  t.not(sent[1]?.pushId, 0n, 'one of its own')
+  const [first, second, third] = ids()
+  t.strictSame([first, third], [5n, 2n ** 64n - 1n])
+  t.not(second, 0n, 'one of its own')
   t.strictSame(asked, ['a/b', 'c/d', 'a/b'], 'the directory decides each time')
   t.equal(counted.notified, 3)
   t.strictSame(counted.usage.slice(0, 2), [
@@ -176,10 +138,13 @@ t.test(
     const own = open(undefined, agent, { 'kas-features': ['push-id'] })
     await settled()
     t.strictSame(stock.told(), [])
-    t.strictSame(own.sent, [
-      { id: 'a/b', pushId: 5n },
-      { id: 'c/d', pushId: 6n },
-    ])
+    t.strictSame(
+      [own.told(), own.ids()],
+      [
+        ['a/b', 'c/d'],
+        [5n, 6n],
+      ],
+    )
   },
 )
 
@@ -211,12 +176,8 @@ t.test('a request that cannot be', async (t) => {
 })
 
 t.test('a stream without a request', async (t) => {
-  const stream = { metadata: {}, messages: (async function* () {})(), signal: new AbortController().signal }
-  const handler = reconcileProjectsHandler({} as never)
-  await t.rejects(handler(agent, { ...stream, sendMetadata: () => undefined, send: () => undefined }), {
-    code: 'INVALID_MESSAGE',
-    message: 'no request message',
-  })
+  const { serve } = start(t)
+  t.match(await new FakeAgentCall().servedBy(serve), { code: 'INVALID_MESSAGE', message: 'no request message' })
 })
 
 t.test('while the directory is away nothing is lost, and others are asked about between', async (t) => {
@@ -261,19 +222,16 @@ t.test('a push that nobody could say anything of for 5 minutes is dropped', asyn
 // wire: flux.bound
 t.test('an agent that does not read: pushes to one project become one, none is lost', async (t) => {
   const { open, push, counted } = start(t, { maxPending: 2 })
-  const { told, stall, sent } = open()
+  const { told, ids, call } = open()
   await settled()
-  const read = stall()
+  const read = call.stall()
   await push('a/b', 1n)
   for (let id = 2n; id < 10n; id++) await push('a/b', id)
   await push('c/d', 10n)
   t.strictSame(told(), ['a/b'])
   read()
   await settled()
-  t.strictSame(
-    sent.map(({ pushId }) => pushId),
-    [1n, 2n, 9n, 10n],
-  )
+  t.strictSame(ids(), [1n, 2n, 9n, 10n])
   t.equal(counted.dropped, 6)
 })
 
@@ -294,11 +252,7 @@ t.test('the agent hears what was pushed while it was away, what it has heard it 
   t.match(await second.leave('TUNNEL_LOST'), { code: 'TUNNEL_LOST' })
   const third = open()
   await settled()
-  t.strictSame(
-    third.sent.map(({ pushId }) => pushId),
-    [2n, 4n],
-    'of a connection that was lost nobody knows what arrived',
-  )
+  t.strictSame(third.ids(), [2n, 4n], 'of a connection that was lost nobody knows what arrived')
   clock.advance(4999)
   await third.leave('CANCELLED')
   const fourth = open()
@@ -353,24 +307,23 @@ t.test('what waits when the connection retires is told on the next', async (t) =
 })
 
 t.test('the stream ends with its token, and when the caller leaves', async (t) => {
-  const { open, world, tellDirectory, push } = start(t)
+  const { open, push } = start(t)
   const left = open()
   await settled()
   t.match(await left.leave('CANCELLED'), { code: 'CANCELLED' })
   const stream = open()
   await settled()
-  world.authenticated = away
-  await tellDirectory()
+  stream.call.directoryChanged()
   await push('a/b')
-  t.strictSame(stream.told(), ['a/b'], 'a directory that is away ends nothing')
-  world.authenticated = { ...agent, id: 43n as AgentId }
-  await tellDirectory()
-  t.match(await stream.done, { code: 'UNAUTHENTICATED' }, 'the token of another agent now')
-  world.authenticated = undefined
+  t.strictSame(stream.told(), ['a/b'], 'any other change of the directory ends nothing')
+  const unauthenticated = new KasError({ code: 'UNAUTHENTICATED' })
+  stream.call.invalid = unauthenticated
+  stream.call.directoryChanged()
+  t.equal(await stream.done, unauthenticated)
   const revoked = open()
   await settled()
-  world.authenticated = new KasError({ code: 'UNAUTHENTICATED', reason: 'x' })
+  revoked.call.invalid = new KasError({ code: 'UNAUTHENTICATED', reason: 'x' })
   await push('c/d')
-  t.equal(await revoked.done, world.authenticated)
+  t.equal(await revoked.done, revoked.call.invalid)
   t.strictSame(revoked.told(), ['a/b'], 'nothing more is told with a void token')
 })

@@ -1,21 +1,16 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { anyPack } from '@bufbuild/protobuf/wkt'
 import t, { type Test } from 'tap'
-import type { AgentId } from '../../../../../src/call/call.ts'
-import type { Agent } from '../../../../../src/kas/agent.ts'
-import {
-  type MakeRequestComponents,
-  type ModuleAnswer,
-  makeRequestHandler,
-} from '../../../../../src/kas/modules/gitlab-access/make-request.ts'
+import type { ModuleAnswer } from '../../../../../src/kas/directory/directory.ts'
+import { type MakeRequestComponents, makeRequest } from '../../../../../src/kas/modules/gitlab-access/make-request.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
 import { HeaderExtraSchema } from '../../../../../src/proto/gen/gitlab_access_pb.ts'
 import { HttpRequestSchema, HttpResponseSchema } from '../../../../../src/proto/gen/grpctool_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
+import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
-const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
 const settled = async () => {
   for (let i = 0; i < 10; i++) await new Promise(setImmediate)
 }
@@ -40,12 +35,9 @@ const answerOf = (...chunks: string[]): ModuleAnswer => ({
   })(),
 })
 
-/** An agent that sends what it is told to, and reads while `room` is undefined. */
+/** An agent that sends what it is told to. */
 function start(t: Test, passToGitlab: MakeRequestComponents['passToGitlab']) {
   const clock = new ManualClock()
-  const caller = new AbortController()
-  const world = { room: undefined as Promise<void> | undefined }
-  const sent: string[] = []
   let wake = Promise.withResolvers<void>()
   const queue: (Uint8Array | undefined)[] = []
   const send = async (...messages: (Uint8Array | undefined)[]) => {
@@ -64,26 +56,15 @@ function start(t: Test, passToGitlab: MakeRequestComponents['passToGitlab']) {
       yield message
     }
   }
-  const stream = {
-    metadata: {},
-    messages: messages(),
-    signal: caller.signal,
-    send(message: Uint8Array) {
-      sent.push(String(fromBinary(HttpResponseSchema, message).message.case))
-      return world.room
-    },
-  }
-  const handle = makeRequestHandler({ passToGitlab, clock, log: capturedLog().log }, { maxSilenceMs: 1000 })
-  const done = handle(agent, stream, 'token').then(
-    () => 'OK',
-    (error: unknown) => error,
-  )
+  const call = new FakeAgentCall({ messages: messages() })
+  const sent = () => call.sent.map((message) => fromBinary(HttpResponseSchema, message).message.case)
+  const done = call.servedBy(makeRequest({ passToGitlab, clock, log: capturedLog().log }, { maxSilenceMs: 1000 }))
   t.teardown(async () => {
     await send(undefined)
     await done
     if (clock.pending > 0) throw new Error('a timer is left behind')
   })
-  return { clock, caller, world, sent, send, done }
+  return { clock, call, sent, send, done }
 }
 
 const takeAll: MakeRequestComponents['passToGitlab'] = async ({ body }, take) => {
@@ -118,14 +99,14 @@ t.test('an agent may be silent once its request is whole, and need not half-clos
   await settled()
   resolve()
   t.equal(await done, 'OK')
-  t.strictSame(sent, ['header', 'data', 'trailer'])
+  t.strictSame(sent(), ['header', 'data', 'trailer'])
 })
 
 t.test('an agent that does not read its answer', async (t) => {
-  const { clock, world, send, done, sent } = start(t, takeAll)
-  world.room = new Promise(() => undefined)
+  const { clock, call, send, done, sent } = start(t, takeAll)
+  call.stall()
   await send(head, trailer)
-  t.strictSame(sent, ['header'])
+  t.strictSame(sent(), ['header'])
   clock.advance(1000)
   t.match(await done, { grpcCode: 4, message: 'the answer was not read for 1000 ms' })
 })
@@ -138,7 +119,7 @@ t.test('what fails at GitLab, and who leaves', async (t) => {
   const left = start(t, (_, __, signal) => abortable(new Promise(() => undefined), signal))
   await left.send(head, trailer)
   const reason = new KasError({ code: 'CANCELLED' })
-  left.caller.abort(reason)
+  left.call.cut(reason)
   t.equal(await left.done, reason)
   const broken = start(t, () => Promise.reject(new TypeError('x')))
   await broken.send(head, trailer)

@@ -1,7 +1,9 @@
 import t from 'tap'
 import { CallCountReports } from '../../../../../src/kas/servers/agents/call-count-reports.ts'
-import { CallCounts, type MinuteCounts } from '../../../../../src/kas/servers/agents/call-counts.ts'
+import { CallCounts } from '../../../../../src/kas/servers/agents/call-counts.ts'
+import type { UnaryMethods } from '../../../../../src/proto/unary.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
+import { FakePeers } from '../../replicas/fake-peers.ts'
 
 const minute = (clock: ManualClock) => Math.floor(clock.now() / 60_000)
 
@@ -73,21 +75,30 @@ t.test('made-up tokens are counted, take no room from good ones and are told to 
 t.test('replicas tell one another: a limit holds over all of them', async (t) => {
   const clock = new ManualClock()
   const limit = 1000
-  const replicas = ['kas-0', 'kas-1', 'kas-2'].map((name) => ({ name, counts: new CallCounts(clock) }))
-  let told = 0
-  const reports = replicas.map(({ name, counts }) => {
-    const tell = async (news: MinuteCounts) => {
-      told++
-      for (const other of replicas) if (other.name !== name) other.counts.hear(name, news)
+  const [busy, quiet] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string]
+  const replicas = ['kas-0', 'kas-1', 'kas-2'].map((name) => {
+    const counts = new CallCounts(clock)
+    const heard: string[] = []
+    const hear: CallCounts['hear'] = (by, news) => {
+      for (const hash of news.counts.keys()) heard.push(`${by} ${hash}`)
+      counts.hear(by, news)
     }
-    return new CallCountReports({ counts, tell, clock }, { callsPerTokenPerMinute: limit })
+    const others = new Map<string, UnaryMethods>()
+    const reports = new CallCountReports(
+      { counts: { news: (from) => counts.news(from), hear }, peers: new FakePeers(others), name, clock },
+      { callsPerTokenPerMinute: limit },
+    )
+    return { name, counts, heard, others, reports }
   })
-  for (const each of reports) await each.start()
+  for (const { name, others } of replicas) {
+    for (const other of replicas) if (other.name !== name) others.set(other.name, other.reports.replicaMethods)
+  }
+  for (const { reports } of replicas) await reports.start()
   const passed = { a: 0, quiet: 0 }
   for (let second = 0; second < 60; second++) {
     for (const { counts } of replicas) {
-      for (let i = 0; i < 20; i++) if (counts.add('a') <= limit) passed.a++
-      if (second % 10 === 0 && counts.add('quiet') <= limit) passed.quiet++
+      for (let i = 0; i < 20; i++) if (counts.add(busy) <= limit) passed.a++
+      if (second % 10 === 0 && counts.add(quiet) <= limit) passed.quiet++
     }
     clock.advance(second < 59 ? 1000 : 0)
     await new Promise(setImmediate)
@@ -96,7 +107,11 @@ t.test('replicas tell one another: a limit holds over all of them', async (t) =>
   t.ok(passed.a >= limit)
   t.ok(passed.a <= limit * 1.2, 'each would have let so many pass by itself')
   t.equal(passed.quiet, 18)
-  t.ok(told > 0)
-  for (const each of reports) await each.stop()
+  t.strictSame(
+    replicas.map(({ heard }) => [...new Set(heard)].toSorted()),
+    replicas.map(({ name }) => replicas.filter((one) => one.name !== name).map((one) => `${one.name} ${busy}`)),
+    'each hears of the busy one from each other',
+  )
+  for (const { reports } of replicas) await reports.stop()
   t.equal(clock.pending, 0)
 })

@@ -1,0 +1,113 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import t from 'tap'
+import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
+import type { Directory } from '../../../../../src/kas/directory/directory.ts'
+import { getConfigurationMethod } from '../../../../../src/kas/modules/configuration/configuration.ts'
+import { type AgentRegistry, createConfiguration } from '../../../../../src/kas/modules/configuration/module.ts'
+import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
+import { ConfigurationRequestSchema } from '../../../../../src/proto/gen/agent_configuration_pb.ts'
+import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+import { bareDirectory, fakeHost } from '../fake-host.ts'
+
+const options = { gitlabExternalUrl: '', pollMs: 300_000 }
+const settled = async () => {
+  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
+}
+const request = toBinary(
+  ConfigurationRequestSchema,
+  create(ConfigurationRequestSchema, { agentMeta: { version: 'v15' } }),
+)
+
+/** A branch that moves as the test says, and a GitLab that takes what it is told if `directory` does. */
+function start(directory: Directory = bareDirectory) {
+  const clock = new ManualClock()
+  const listeners = new Set<() => void>()
+  const pods: string[] = []
+  let commit = 'one'
+  const read = async () => ({
+    commit: commit as CommitId,
+    configuration: parseAgentConfiguration('c.yaml', Buffer.from(`commit: ${commit}`)),
+    seenAt: clock.now(),
+  })
+  const host = fakeHost({
+    directory,
+    clock,
+    agentConfig: {
+      newest: read,
+      refreshed: read,
+      onChange: (_, listener) => {
+        const own = () => listener()
+        listeners.add(own)
+        return () => listeners.delete(own)
+      },
+    },
+  })
+  const tracker: AgentRegistry = {
+    keepRegistered(agent, meta) {
+      pods.push(`${agent.id} ${Buffer.from(meta).toString('hex')}`)
+      return () => pods.push('gone')
+    },
+  }
+  const module = createConfiguration(host, tracker, options)
+  const method = module.agentMethods?.[getConfigurationMethod]
+  if (!method) throw new Error('the method is not served')
+  const push = async (next: string) => {
+    commit = next
+    for (const listener of listeners) listener()
+    await settled()
+  }
+  return { module, method, push, listeners, pods }
+}
+
+t.test('GitLab is told of the configuration of an agent while its stream runs', async (t) => {
+  const posted: string[] = []
+  const { module, method, push, listeners } = start({
+    ...bareDirectory,
+    takeConfiguration: async (id, { commit }) => {
+      posted.push(`${id} ${commit}`)
+      return 'taken'
+    },
+  })
+  t.teardown(() => Promise.all((module.services ?? []).map((service) => service.stop())))
+  t.equal(module.services?.length, 1)
+  t.match(method, { type: 'server_stream', patient: true })
+  const [one, two] = [new FakeAgentCall({ messages: [request] }), new FakeAgentCall({ messages: [request] })]
+  const first = one.servedBy(method.serve)
+  const second = two.servedBy(method.serve)
+  await settled()
+  t.strictSame(posted, ['42 one'], 'once, however many streams there are')
+  one.retire()
+  t.equal(await first, 'OK')
+  await push('two')
+  t.strictSame(posted, ['42 one', '42 two'])
+  t.strictSame([one.sent.length, two.sent.length], [1, 2])
+  two.cut()
+  t.match(await second, { code: 'CANCELLED' })
+  await push('three')
+  t.strictSame(posted, ['42 one', '42 two'])
+  t.equal(listeners.size, 0)
+})
+
+t.test('nobody else is told where nobody wants it', async (t) => {
+  const { module, method, listeners } = start()
+  t.strictSame(module.services ?? [], [])
+  const call = new FakeAgentCall({ messages: [request] })
+  const done = call.servedBy(method.serve)
+  await settled()
+  t.equal(call.sent.length, 1)
+  call.retire()
+  t.equal(await done, 'OK')
+  t.equal(listeners.size, 0)
+})
+
+t.test('an old agent is registered while its stream runs', async (t) => {
+  const { method, pods } = start()
+  const call = new FakeAgentCall({ messages: [request] })
+  const done = call.servedBy(method.serve)
+  await settled()
+  t.strictSame(pods, ['42 0a03763135'])
+  call.retire()
+  await done
+  t.equal(pods.at(-1), 'gone')
+})

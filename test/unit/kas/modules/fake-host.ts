@@ -1,0 +1,36 @@
+import { Registry } from 'prom-client'
+import { noUsage } from '../../../../src/kas/directory/usage.ts'
+import type { KasHost } from '../../../../src/kas/module.ts'
+import { Leads } from '../../../../src/kas/replicas/leads.ts'
+import { noPeers } from '../../../../src/kas/replicas/peers.ts'
+import { LocalPushes } from '../../../../src/kas/repositories/pushes.ts'
+import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const notAsked = () => Promise.reject(new Error('not asked here'))
+
+export const bareDirectory: KasHost['directory'] = { agentByToken: notAsked, grantJob: notAsked, grantUser: notAsked }
+
+/** What a module is given by a replica that is alone, and of which nothing is known. */
+export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
+  const { log } = capturedLog()
+  const clock = new ManualClock()
+  const repositories = { poke: async () => undefined, onFound: () => () => undefined }
+  return {
+    directory: bareDirectory,
+    agentConfig: { newest: async () => undefined, refreshed: async () => undefined, onChange: () => () => undefined },
+    repositories,
+    pushes: new LocalPushes({ repositories, log }),
+    membership: undefined,
+    peers: noPeers,
+    leads: new Leads({ clock, membership: undefined, peers: noPeers }),
+    forward: notAsked,
+    usage: noUsage,
+    tracer: noTracer,
+    clock,
+    register: new Registry(),
+    log,
+    ...overrides,
+  }
+}

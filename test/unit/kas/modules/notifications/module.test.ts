@@ -1,0 +1,73 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import t from 'tap'
+import { createNotifications } from '../../../../../src/kas/modules/notifications/module.ts'
+import { LocalPushes, type PushEvent } from '../../../../../src/kas/repositories/pushes.ts'
+import {
+  GitPushEventRequestSchema,
+  Notifications as RailsNotifications,
+} from '../../../../../src/proto/gen/notifications_pb.ts'
+import { Notifications } from '../../../../../src/proto/gen/replica_notifications_pb.ts'
+import type { UnaryMethods } from '../../../../../src/proto/unary.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+import { FakePeers } from '../../replicas/fake-peers.ts'
+import { fakeHost } from '../fake-host.ts'
+
+const { pushEvent } = Notifications.method
+
+/** A replica among `others`. */
+function start(others: ReadonlyMap<string, UnaryMethods> = new Map()) {
+  const poked: bigint[] = []
+  const heard: PushEvent[] = []
+  let found: (projectId: bigint) => void = () => undefined
+  const repositories = {
+    poke: async (projectId: bigint) => {
+      poked.push(projectId)
+      throw new Error('the repository cannot be read')
+    },
+    onFound: (listener: (projectId: bigint) => void) => {
+      found = listener
+      return () => undefined
+    },
+  }
+  const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
+  pushes.onPush((event) => heard.push(event))
+  const { railsMethods, replicaMethods } = createNotifications(
+    fakeHost({ pushes, repositories, peers: new FakePeers(others) }),
+  )
+  const fromGitlab = railsMethods?.get(`/${RailsNotifications.typeName}/GitPushEvent`)
+  if (!fromGitlab || !replicaMethods) throw new Error('a method is not served')
+  return { poked, heard, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
+}
+
+t.test('a push that GitLab tells one replica of is heard by all, once, as the same', async (t) => {
+  const second = start()
+  const third = start()
+  const others = new Map([
+    ['kas-1', second.replicaMethods],
+    ['kas-2', third.replicaMethods],
+  ])
+  const first = start(others)
+  const event = { project: { id: 7n, fullPath: 'group/project' } }
+  await first.fromGitlab(toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event })))
+  t.match(first.heard, [{ projectId: 7n, projectPath: 'group/project' }])
+  t.ok(first.heard[0]?.id)
+  t.strictSame([second.heard, third.heard], [first.heard, first.heard])
+})
+
+t.test('a move that a replica found by itself is told to all others, and to no agent', async (t) => {
+  const second = start()
+  const first = start(new Map([['kas-1', second.replicaMethods]]))
+  first.find(7n)
+  await new Promise(setImmediate)
+  t.strictSame([first.poked, second.poked], [[], [7n]], 'whether it can be read or not')
+  t.strictSame([first.heard, second.heard], [[], []])
+})
+
+t.test('a push of an older version has no id, and one of no project is refused', async (t) => {
+  const { replicaMethods, heard } = start()
+  const peers = new FakePeers(new Map([['kas-0', replicaMethods]]))
+  const tell = (projectId: bigint) => peers.broadcast(pushEvent, { projectId, projectPath: 'a/b' })
+  t.equal((await tell(1n)).size, 1)
+  t.equal((await tell(0n)).size, 0)
+  t.strictSame(heard, [{ projectId: 1n, projectPath: 'a/b' }])
+})

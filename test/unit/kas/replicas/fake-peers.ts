@@ -1,0 +1,65 @@
+import {
+  create,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf'
+import type { Peer, Peers } from '../../../../src/kas/replicas/peers.ts'
+import { Code, KasError } from '../../../../src/lib/errors.ts'
+import type { InstanceId } from '../../../../src/membership/membership.ts'
+import type { UnaryMethods } from '../../../../src/proto/unary.ts'
+
+/** Replicas in one process: what `others` serve is called without a link. A name is an instance too. */
+export class FakePeers implements Peers {
+  readonly others: ReadonlyMap<string, UnaryMethods>
+  readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
+
+  constructor(others: ReadonlyMap<string, UnaryMethods> = new Map()) {
+    this.others = others
+  }
+
+  isReachable(instance: InstanceId): boolean {
+    return this.others.has(instance)
+  }
+
+  isFirst(): boolean {
+    return true
+  }
+
+  async call<M extends DescMethodUnary>(
+    to: InstanceId,
+    method: M,
+    request: MessageInitShape<M['input']>,
+  ): Promise<MessageShape<M['output']>> {
+    const serve = this.others.get(to)?.get(`/${method.parent.typeName}/${method.name}`)
+    if (!serve) throw new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: 'not served' })
+    const answer = await serve(toBinary(method.input, create<M['input']>(method.input, request)))
+    return fromBinary<M['output']>(method.output, answer)
+  }
+
+  async broadcast<M extends DescMethodUnary>(method: M, request: MessageInitShape<M['input']>) {
+    const answers = new Map<Peer, MessageShape<M['output']>>()
+    const ask = async (name: string) => {
+      const peer = { name, instance: name as InstanceId }
+      try {
+        answers.set(peer, await this.call(peer.instance, method, request))
+      } catch {
+        // it has not answered
+      }
+    }
+    await Promise.all(Array.from(this.others.keys(), ask))
+    return answers
+  }
+
+  onReached(greet: (peer: Peer) => Promise<void>): () => void {
+    this.#greetings.add(greet)
+    return () => this.#greetings.delete(greet)
+  }
+
+  /** The replica comes into reach. */
+  async reach(name: string): Promise<void> {
+    for (const greet of this.#greetings) await greet({ name, instance: name as InstanceId })
+  }
+}
