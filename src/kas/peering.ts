@@ -17,8 +17,7 @@ import { Replicas } from './replicas/links.ts'
 import { LinkPeers } from './replicas/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './replicas/replica-identity.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
-import { ReplicasServer } from './servers/replicas/replicas-server.ts'
-import { createStrangersMetric } from './servers/replicas/strangers.ts'
+import { createStrangersMetric, ReplicasServer } from './servers/replicas/replicas-server.ts'
 import type { Tunnels } from './tunnels/tunnels.ts'
 
 export interface PeeringComponents {

@@ -1,12 +1,11 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CertificateFiles } from './certificate-files.ts'
+import { Drain } from './drain.ts'
 import type { Logger } from './log.ts'
 import type { Registry } from './metrics.ts'
 import type { Service } from './service.ts'
-import { TlsHandshakes } from './tls-handshakes.ts'
 
 export interface OpsComponents {
   readonly register: Registry
@@ -47,8 +46,8 @@ export class OpsServer implements Service {
   readonly #components: OpsComponents
   readonly #options: OpsOptions & typeof defaults
   readonly #running = new WeakMap<Socket, number>()
-  #server: Server | TlsServer | undefined
-  #handshakes: TlsHandshakes | undefined
+  #server: Server | undefined
+  #drain: Drain | undefined
   /** all who ask meanwhile get the same text */
   #collecting: Promise<string> | undefined
 
@@ -67,41 +66,32 @@ export class OpsServer implements Service {
   /** @throws Error when the address is taken */
   async start(): Promise<void> {
     const { listen, readTimeoutMs, idleTimeoutMs } = this.#options
-    const { certificate } = this.#components
-    const onRequest: RequestListener = (request, response) => {
-      if (this.#takesOneMore(request.socket, response)) void this.#answer(request, response)
-    }
-    const options = {
+    const { log } = this.#components
+    const server = this.#createServer({
       headersTimeout: readTimeoutMs,
       requestTimeout: readTimeoutMs,
       keepAliveTimeout: idleTimeoutMs,
       connectionsCheckingInterval: Math.ceil(readTimeoutMs / 2), // the default of 30 s would blunt the read time-out
-    }
-    if (certificate) {
-      const server = createTlsServer({ ...options, ...certificate.current }, onRequest)
-      certificate.onChange((next) => server.setSecureContext(next))
-      this.#handshakes = new TlsHandshakes(server)
-      this.#server = server
-    } else {
-      this.#server = createServer(options, onRequest)
-    }
-    this.#server.listen(listen)
-    await once(this.#server, 'listening')
-    this.#server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
+    })
+    server.on('request', (request, response) => {
+      if (this.#takesOneMore(request.socket, response)) void this.#answer(request, response)
+    })
+    this.#server = server
+    this.#drain = new Drain({ server, log, drain: () => server.closeIdleConnections() })
+    await this.#drain.listen(listen)
   }
 
-  /** Without `patience` what runs is cut. */
-  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    const server = this.#server
-    if (!server?.listening) return
-    const closed = once(server, 'close')
-    const cut = () => server.closeAllConnections()
-    server.close()
-    this.#handshakes?.destroy()
-    if (patience.aborted) cut()
-    patience.addEventListener('abort', cut, { once: true })
-    await closed
-    patience.removeEventListener('abort', cut)
+  /** It answers until then: that this program leaves is asked here. */
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.stop(patience)
+  }
+
+  #createServer(options: ServerOptions): Server {
+    const { certificate } = this.#components
+    if (!certificate) return createServer(options)
+    const server = createTlsServer({ ...options, ...certificate.current })
+    certificate.onChange((next) => server.setSecureContext(next))
+    return server
   }
 
   /** False: its client sends without waiting for answers, which would be kept for it, and is cut. */

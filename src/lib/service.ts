@@ -1,6 +1,7 @@
 /**
  * A part with a life: `start` resolves when it is usable; `stop` may be called twice, lets running work end
- * until `patience` aborts, then cuts, and leaves nothing running.
+ * until `patience` aborts, then cuts, and leaves nothing running. Without `patience` there is none: no grace is kept,
+ * and what runs is cut at once.
  */
 export interface Service {
   start(): Promise<void>

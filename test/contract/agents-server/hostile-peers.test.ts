@@ -74,7 +74,6 @@ t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
   const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50 }
   const refused: string[] = []
   const listener = new Listener(options, {
-    accepted: () => undefined,
     connection: (duplex) => upgraded.push(duplex.destroy()),
     failed: () => undefined,
     refused: (reason) => refused.push(reason),

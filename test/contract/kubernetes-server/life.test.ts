@@ -29,6 +29,8 @@ async function setUp(t: Tap, cluster: Cluster, options: Parameters<typeof startS
 }
 
 const long = 600_000
+/** What runs may take as long as the graces say. */
+const patient = new AbortController().signal
 
 /** Answers in two parts, the second when told. */
 function twoParts() {
@@ -89,7 +91,7 @@ t.test('after the listen grace: no new connections, idle ones closed, running re
   running.request('GET /k8s-proxy/', good)
   await running.until(/first\r\n$/)
   let stopped = false
-  const stopping = server.stop().then(() => {
+  const stopping = server.stop(patient).then(() => {
     stopped = true
   })
   t.equal(await idle.toEnd(), '', 'closed')
@@ -144,7 +146,7 @@ t.test(
     await Promise.all([watch, list].map((client) => client.until(/ADDED"}\n\r\n$/)))
     await exec.until(/prompt\$ $/)
     const began = performance.now()
-    const stopped = server.stop()
+    const stopped = server.stop(patient)
     await refusesConnections(port)
     const ends = [watch, list, exec].map(async (client) => {
       const text = await client.toEnd()
@@ -165,7 +167,7 @@ t.test('answers behind one another are all sent while draining', async (t) => {
   const client = await open()
   client.request('GET /k8s-proxy/', good).request('GET /k8s-proxy/none').request('GET /none')
   await client.until(/first\r\n$/)
-  const stopping = server.stop()
+  const stopping = server.stop(patient)
   await refusesConnections(port)
   finish()
   t.match(await client.toEnd(), /second\r\n0\r\n\r\nHTTP\/1\.1 401 .+HTTP\/1\.1 400 .+"code":400}\n$/s)
@@ -187,7 +189,7 @@ t.test('upgraded connections run to the shutdown grace too', async (t) => {
   const client = await open()
   client.request('GET /k8s-proxy/exec', good, 'Connection: upgrade', 'Upgrade: x')
   await client.until(/\r\n\r\n$/)
-  const stopping = server.stop()
+  const stopping = server.stop(patient)
   await refusesConnections(port)
   last.resolve()
   t.match(await client.toEnd(), /last$/)
@@ -278,7 +280,7 @@ t.test('TLS', async (t) => {
     await plain.toEnd()
     const idle = new RawClient(await handshake())
     const silent = await RawClient.open(started.port)
-    await started.server.stop()
+    await started.server.stop(patient)
     await Promise.all([idle.toEnd(), silent.toEnd()])
     t.equal(idle.text + silent.text, '')
   })

@@ -384,7 +384,7 @@ t.test('a stop closes it at the end of the grace, with its code', async (t) => {
   const { server, open, watches } = await start(t)
   const client = (await open()).watch('a')
   const watch = await watches.nth(0)
-  const stopped = server.stop()
+  const stopped = server.stop(new AbortController().signal)
   t.match(await client.closed, { code: 1001, reason: 'kas is shutting down' })
   await watch.cancelled
   await stopped

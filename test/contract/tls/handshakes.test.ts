@@ -7,20 +7,28 @@ import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
 import { OpsServer } from '../../../src/lib/ops-server.ts'
+import type { Service } from '../../../src/lib/service.ts'
 import { startAgentsServer } from '../../support/agents-server.ts'
+import { clusterForward, echo } from '../kubernetes-server/fake-cluster.ts'
+import { startServer } from '../kubernetes-server/start-server.ts'
 import { startRailsServer } from '../rails-server/start-server.ts'
 
 /** A peer that is frozen in the midst of a TLS handshake, at each server that speaks TLS to strangers. */
 
 interface Started {
   readonly port: number
-  readonly server: { stop(): Promise<void> }
+  readonly server: Pick<Service, 'stop'>
 }
 
 const log = createLogger({ level: 'silent' })
 
 const servers: Record<string, (t: Test, certificate: CertificateFiles) => Promise<Started>> = {
   agents: (t, certificate) => startAgentsServer(t, { components: { certificate } }),
+  kubernetes: async (t, certificate) => {
+    const { server, port } = await startServer(clusterForward(echo), { shutdownGraceMs: 600_000 }, certificate)
+    t.teardown(() => server.stop())
+    return { server, port }
+  },
   rails: (t, certificate) => startRailsServer(t, { components: { certificate } }),
   ops: async (t, certificate) => {
     const components = { register: createRegistry(), readiness: new Readiness(), log, certificate }
@@ -36,7 +44,7 @@ for (const [name, start] of Object.entries(servers)) {
     const { port, server } = await start(t, await certificateFiles(t))
     const [silent] = [await connectTo(t, port), await connectTo(t, port, 'no TLS')]
     const closed = once(silent, 'close')
-    await Promise.all([server.stop(), closed])
+    await Promise.all([server.stop(new AbortController().signal), closed])
     t.pass('and it is ended')
   })
 }

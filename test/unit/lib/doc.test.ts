@@ -10,7 +10,7 @@ import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
 import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'
-import { createStrangersMetric } from '../../../src/kas/servers/replicas/strangers.ts'
+import { createStrangersMetric } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { errorCodes } from '../../../src/lib/errors.ts'
 import {
   createAgentMetrics,

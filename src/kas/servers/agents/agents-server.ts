@@ -2,10 +2,10 @@ import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { systemClock } from '../../../lib/clock.ts'
+import { Drain } from '../../../lib/drain.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { GrpcType } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
-import { delay } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SessionLimits } from '../../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
@@ -104,10 +104,7 @@ export class AgentsServer implements Service {
   readonly #departure: Departure | undefined
   #checks: NodeJS.Timeout | undefined
   #unsubscribe: (() => void) | undefined
-  #left: Promise<void> | undefined
-  /** when the listen grace was over */
-  #leftAt = 0
-  #closed: Promise<void> | undefined
+  #drain: Drain | undefined
 
   constructor(components: AgentsServerComponents, options: AgentsServerOptions) {
     this.#components = components
@@ -159,15 +156,9 @@ export class AgentsServer implements Service {
 
   async start(): Promise<void> {
     this.#listener = this.#createListener()
-    const { server } = this.#listener
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(this.#options.listen, () => {
-        server.off('error', reject)
-        server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
-        resolve()
-      })
-    })
+    this.#drain = this.#createDrain(this.#listener)
+    this.#listener.server.on('connection', (socket) => this.#newcomers.arrived(socket))
+    await this.#drain.listen(this.#options.listen)
     await this.#hints.start()
     // a token may have been revoked: idle tunnels are asked for theirs again
     this.#unsubscribe = this.#components.directory.onChange?.((agentIds) => {
@@ -187,42 +178,40 @@ export class AgentsServer implements Service {
    * Agents are sent to the other replicas, those that still come too; after the grace none is taken. A replica that is
    * alone keeps those that it has, since nobody else could take them.
    */
-  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    this.#left ??= this.#leave(patience)
-    return this.#left
-  }
-
-  async #leave(patience: AbortSignal): Promise<void> {
-    const listener = this.#listener
-    if (!listener) return
-    await this.#hints.leave()
-    this.#departure?.begin()
-    await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
-    this.#leftAt = performance.now()
-    this.#closed = new Promise<void>((resolve) => listener.server.close(() => resolve()))
-    listener.closeUndecided()
+  async leave(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.leave(patience)
   }
 
   /** Calls that run end by themselves, up to the shutdown grace; `patience` cuts. */
-  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    await this.leave(patience)
-    this.#departure?.stop()
-    for (const connection of this.#connections) connection.retire()
-    const cut = () => {
-      for (const connection of this.#connections) connection.session.destroy()
-    }
-    if (patience.aborted) cut()
-    else patience.addEventListener('abort', cut, { once: true })
-    const { shutdownGraceMs } = this.#options
-    const leftMs = performance.now() - this.#leftAt
-    const grace = shutdownGraceMs === undefined ? undefined : setTimeout(cut, Math.max(0, shutdownGraceMs - leftMs))
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.stop(patience)
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
-    clearTimeout(grace)
-    patience.removeEventListener('abort', cut)
     clearInterval(this.#checks)
     await this.#hints.stop()
     this.#unsubscribe?.()
-    await this.#closed
+  }
+
+  #createDrain(listener: Listener): Drain {
+    const { listenGraceMs, shutdownGraceMs } = this.#options
+    return new Drain(
+      {
+        server: listener.server,
+        log: this.#components.log,
+        announce: async () => {
+          await this.#hints.leave()
+          this.#departure?.begin()
+        },
+        close: () => listener.closeUndecided(),
+        drain: () => {
+          this.#departure?.stop()
+          for (const connection of this.#connections) connection.retire()
+        },
+        cut: () => {
+          for (const { session } of this.#connections) session.destroy()
+        },
+      },
+      { listenGraceMs, shutdownGraceMs, untilStop: 'drain' },
+    )
   }
 
   #createListener(): Listener {
@@ -231,7 +220,6 @@ export class AgentsServer implements Service {
     return new Listener(
       { product, websocket, firstBytesTimeoutMs, ...(certificate ? { certificate } : {}) },
       {
-        accepted: (socket) => this.#newcomers.arrived(socket),
         connection: (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
         failed: (error) => log.debug({ error }, 'A connection failed before it was one'),
         refused: this.#refused,
@@ -270,7 +258,7 @@ export class AgentsServer implements Service {
       age.stop()
       this.#connections.delete(connection)
     })
-    if (!this.#left) return
+    if (this.#drain?.phase === 'serving') return
     if (this.#departure) this.#departure.arrived(connection)
     else connection.retire()
   }

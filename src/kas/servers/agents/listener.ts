@@ -12,7 +12,6 @@ import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
-import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
 
@@ -42,8 +41,6 @@ const maxFragments = 64
 const maxBufferedChunks = 16 * 1024
 
 export interface ListenerEvents {
-  /** a connection, before anything is known of it */
-  accepted(socket: Socket): void
   /** what was accepted: bytes that begin with the HTTP/2 preface */
   connection(duplex: Duplex, remoteAddress: string): void
   /** a connection that failed before it was one */
@@ -57,7 +54,6 @@ export class Listener {
   readonly #webSockets: WebSocketServer
   /** connections that have not become HTTP/2 yet, and what ends each if it takes too long */
   readonly #undecided = new Map<Socket, NodeJS.Timeout>()
-  #handshakes: TlsHandshakes | undefined
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
 
@@ -75,12 +71,10 @@ export class Listener {
     })
     this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
     this.server = this.#createServer()
-    this.server.on('connection', (socket) => events.accepted(socket))
   }
 
-  /** Connections that have not become HTTP/2 yet are ended. */
+  /** Ends connections that have not become HTTP/2 yet. */
   closeUndecided(): void {
-    this.#handshakes?.destroy()
     for (const socket of this.#undecided.keys()) socket.destroy()
   }
 
@@ -93,7 +87,6 @@ export class Listener {
       { ...certificate.current, ALPNProtocols, handshakeTimeout: firstBytesTimeoutMs },
       (socket: TLSSocket) => accept(socket.setNoDelay(true)),
     )
-    this.#handshakes = new TlsHandshakes(server)
     certificate.onChange((next) => server.setSecureContext(next))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       this.#events.failed(error)

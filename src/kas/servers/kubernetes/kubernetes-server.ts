@@ -1,17 +1,14 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Forward } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
-import { remoteOf } from '../../../lib/remote-of.ts'
 import type { Service } from '../../../lib/service.ts'
-import { delay } from '../../../lib/signals.ts'
-import { beginInTurns } from '../../../lib/tls-turns.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
@@ -73,14 +70,6 @@ const tlsHandshakeTimeoutMs = 10_000
 const lingerMs = 1000
 
 /**
- * - `serving`
- * - `leaving`: connections are taken, but each answer is the last on its connection
- * - `draining`: no connection is taken, idle ones are closed, requests run to their end
- * - `cut`
- */
-type State = 'serving' | 'leaving' | 'draining' | 'cut'
-
-/**
  * The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here
  * (doc/reference/tunnel-protocol.md 6).
  */
@@ -91,14 +80,9 @@ export class KubernetesServer implements Service {
   readonly #proxy: KubernetesProxy
   readonly #metrics: KubernetesMetrics
   readonly #connections = new Map<Socket, Connection>()
-  /** with TLS another object than the one that speaks HTTP */
-  readonly #tcpSockets = new Set<Socket>()
   readonly #newcomers: Newcomers
-  readonly #cut = new AbortController()
   #server: Server | undefined
-  #state: State = 'serving'
-  #left: Promise<void> | undefined
-  #drained: Promise<void> | undefined
+  #drain: Drain | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
     const { urlPathPrefix, externalUrl, product, accessCheckMs } = options
@@ -130,12 +114,10 @@ export class KubernetesServer implements Service {
 
   async start(): Promise<void> {
     const server = this.#createServer()
+    this.#server = server
+    this.#drain = this.#createDrain(server)
     server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
-    server.on('connection', (socket: Socket) => {
-      this.#newcomers.arrived(socket)
-      this.#tcpSockets.add(socket)
-      socket.once('close', () => this.#tcpSockets.delete(socket))
-    })
+    server.on('connection', (socket: Socket) => this.#newcomers.arrived(socket))
     const ready = this.#components.certificate ? 'secureConnection' : 'connection'
     server.on(ready, (socket: Socket) => this.#connection(socket))
     server.on('request', (request, response) => this.#onRequest(request, response))
@@ -147,68 +129,37 @@ export class KubernetesServer implements Service {
     server.on('upgrade', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
     server.on('connect', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
     server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
-    server.listen(this.#options.listen)
-    await once(server, 'listening')
-    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
-    this.#server = server
+    await this.#drain.listen(this.#options.listen)
   }
 
-  /** Resolves once it drains, see `State`; `patience` cuts. */
+  /** Connections are taken, but each answer is the last on its connection. Resolves once it drains. */
   async leave(patience?: AbortSignal): Promise<void> {
-    this.#left ??= this.#leave()
-    await this.#until(this.#left, patience)
+    await this.#drain?.leave(patience)
   }
 
   /** Leaves, and resolves once nothing runs any more; `patience` cuts. */
   async stop(patience?: AbortSignal): Promise<void> {
-    this.#left ??= this.#leave()
-    await this.#until(
-      this.#left.then(() => this.#drained),
-      patience,
+    await this.#drain?.stop(patience)
+  }
+
+  #createDrain(server: Server): Drain {
+    const { listenGraceMs, shutdownGraceMs } = this.#options
+    return new Drain(
+      {
+        server,
+        log: this.#components.log,
+        drain: () => {
+          for (const connection of this.#connections.values()) {
+            connection.closeWhenIdle = true
+            connection.closeIfIdle()
+          }
+        },
+        endStreams: () => {
+          for (const { exchanges } of this.#connections.values()) for (const each of exchanges) each.endStream()
+        },
+      },
+      { listenGraceMs, shutdownGraceMs, lingerMs },
     )
-  }
-
-  async #until(step: Promise<void>, patience: AbortSignal | undefined): Promise<void> {
-    const onImpatience = () => this.#cut.abort()
-    if (patience?.aborted) onImpatience()
-    patience?.addEventListener('abort', onImpatience, { once: true })
-    await step
-    patience?.removeEventListener('abort', onImpatience)
-  }
-
-  async #leave(): Promise<void> {
-    if (!this.#server) return
-    this.#state = 'leaving'
-    await delay(this.#options.listenGraceMs, this.#cut.signal).catch(ignore)
-    this.#drained = this.#drain(this.#server)
-  }
-
-  async #drain(server: Server): Promise<void> {
-    const { signal } = this.#cut
-    this.#state = 'draining'
-    const closed = once(server, 'close')
-    // not http's own close, which destroys idle connections with what they still have to send
-    NetServer.prototype.close.call(server)
-    for (const connection of this.#connections.values()) {
-      connection.closeWhenIdle = true
-      connection.closeIfIdle()
-    }
-    this.#destroyHandshakes()
-    const over = new AbortController()
-    void this.#cutAfterGrace(over.signal).catch(ignore) // all has ended before
-    const onCut = () => this.#destroyAll()
-    signal.addEventListener('abort', onCut, { once: true })
-    if (signal.aborted) onCut()
-    await closed
-    over.abort()
-    server.close() // its timers
-  }
-
-  async #cutAfterGrace(signal: AbortSignal): Promise<void> {
-    await delay(this.#options.shutdownGraceMs, signal)
-    for (const { exchanges } of this.#connections.values()) for (const each of exchanges) each.endStream()
-    await delay(lingerMs, signal)
-    this.#cut.abort()
   }
 
   #createServer(): Server {
@@ -236,7 +187,6 @@ export class KubernetesServer implements Service {
     }
     const server = createTlsServer({ ...options, ...tls, ...certificate.current })
     certificate.onChange((next) => server.setSecureContext({ ...next, minVersion: tls.minVersion }))
-    beginInTurns(server)
     return server
   }
 
@@ -256,7 +206,7 @@ export class KubernetesServer implements Service {
       request.socket.destroy()
       return undefined
     }
-    return new Exchange(request, response, connection, { ...options, leaving: () => this.#state !== 'serving' })
+    return new Exchange(request, response, connection, { ...options, leaving: () => this.#drain?.phase !== 'serving' })
   }
 
   /** Upgrades, and CONNECT, which is refused: node hands both over with the bare connection. */
@@ -291,7 +241,7 @@ export class KubernetesServer implements Service {
     const connection = new Connection(socket)
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
-    connection.closeWhenIdle = this.#state === 'draining' || this.#state === 'cut'
+    connection.closeWhenIdle = this.#drain?.phase === 'draining'
     connection.closeIfIdle()
     return connection
   }
@@ -301,18 +251,4 @@ export class KubernetesServer implements Service {
     for (const { exchanges } of this.#connections.values()) running += exchanges.size
     return running
   }
-
-  /** With TLS the socket that was accepted is another object than the one that speaks HTTP: known by its far end. */
-  #destroyHandshakes(): void {
-    const remotes = new Set([...this.#connections.keys()].map(remoteOf))
-    for (const socket of this.#tcpSockets) if (!remotes.has(remoteOf(socket))) socket.destroy()
-  }
-
-  #destroyAll(): void {
-    this.#state = 'cut'
-    for (const socket of this.#connections.keys()) socket.destroy()
-    for (const socket of this.#tcpSockets) socket.destroy()
-  }
 }
-
-function ignore(): void {}

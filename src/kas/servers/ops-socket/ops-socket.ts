@@ -1,5 +1,5 @@
-import { once } from 'node:events'
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
@@ -25,7 +25,7 @@ const privateUmask = 0o177
 export class OpsSocket implements Service {
   readonly #components: OpsSocketComponents
   readonly #options: OpsSocketOptions
-  #server: Server | undefined
+  #drain: Drain | undefined
 
   constructor(components: OpsSocketComponents, options: OpsSocketOptions) {
     this.#components = components
@@ -35,33 +35,17 @@ export class OpsSocket implements Service {
   /** @throws Error when another process listens there, or the path cannot be made */
   async start(): Promise<void> {
     const { path } = this.#options
-    const release = await claimSocket(path)
-    const server = await this.#listen(path).finally(release)
-    server.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
-    this.#server = server
-    this.#components.log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')
-  }
-
-  async #listen(path: string): Promise<Server> {
+    const { log } = this.#components
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
     const server = createServer(options, (request, response) => this.#answer(request, response))
-    const before = process.umask(privateUmask)
-    try {
-      server.listen({ path }) // makes the file at once
-    } finally {
-      process.umask(before)
-    }
-    await once(server, 'listening')
-    return server
+    this.#drain = new Drain({ server, log, drain: () => server.closeIdleConnections() })
+    const release = await claimSocket(path)
+    await listenPrivately(this.#drain, path).finally(release)
+    log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')
   }
 
-  async stop(): Promise<void> {
-    const server = this.#server
-    if (!server?.listening) return
-    const closed = once(server, 'close')
-    server.close()
-    server.closeAllConnections()
-    await closed
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.stop(patience)
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
@@ -77,6 +61,15 @@ export class OpsSocket implements Service {
       if (error.code === 'INTERNAL') log.error({ error }, 'The state could not be told')
       send(response, error.httpStatus, { error: error.message })
     }
+  }
+}
+
+function listenPrivately(drain: Drain, path: string): Promise<void> {
+  const before = process.umask(privateUmask)
+  try {
+    return drain.listen({ path }) // makes the file at once
+  } finally {
+    process.umask(before)
   }
 }
 

@@ -1,18 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import { type AddressInfo, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
+import { createServer as createTlsServer } from 'node:tls'
 import * as grpc from '@grpc/grpc-js'
 import { type Forward, noMetadata, type Outcome } from '../../../call/call.ts'
 import { RpcSpan } from '../../../call/rpc-span.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { Drain } from '../../../lib/drain.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { GrpcType } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
-import { delay, linkedController } from '../../../lib/signals.ts'
-import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { defaultLimits } from '../../../proto/grpc/limits.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
@@ -78,16 +77,11 @@ export class RailsServer implements Service {
   readonly #strangers: LimitedLog
   readonly #newcomers: Newcomers
   #jwt: JwtVerifier | undefined
-  #grpc: grpc.Server | undefined
   #listener: Server | undefined
-  #handshakes: TlsHandshakes | undefined
-  readonly #sockets = new Set<Socket>()
+  #drain: Drain | undefined
   #running = 0
-  #leaving = false
-  /** it leaves, and nothing runs any more */
+  /** it drains, and nothing runs any more */
   readonly #idle = Promise.withResolvers<void>()
-  #left: Promise<void> | undefined
-  #closed: Promise<void> | undefined
 
   constructor(components: RailsServerComponents, options: RailsServerOptions) {
     this.#components = components
@@ -107,80 +101,62 @@ export class RailsServer implements Service {
 
   /** @throws KasError SETTINGS_INVALID if the secret cannot be used, or what listening threw */
   async start(): Promise<void> {
-    const { listen, secretFile } = this.#options
+    const { listen, listenGraceMs, secretFile } = this.#options
     const secret = await readApiSecret(secretFile, 'api.listen.authentication_secret_file')
     this.#jwt = new JwtVerifier(this.#components, { secret })
     grpc.setLogVerbosity(grpc.logVerbosity.NONE) // its errors quote metadata, tokens too
-    this.#grpc = everyMethodServer(this.#grpcOptions(), (call) => void this.#run(call))
-    const injector = this.#grpc.createConnectionInjector(grpc.ServerCredentials.createInsecure())
-    const listener = this.#createListener((socket) => injector.injectConnection(socket))
+    const server = everyMethodServer(this.#grpcOptions(), (call) => void this.#run(call))
+    const injector = server.createConnectionInjector(grpc.ServerCredentials.createInsecure())
+    const listener = this.#createListener()
+    const drainable = {
+      server: listener,
+      log: this.#components.log,
+      idle: this.#idle.promise,
+      drain: () => {
+        server.tryShutdown(() => undefined) // GOAWAY; it does not wait for calls
+        if (this.#running === 0) this.#idle.resolve()
+      },
+    }
     this.#listener = listener
-    await new Promise<void>((resolve, reject) => {
-      listener.once('error', reject)
-      listener.listen(listen, () => {
-        listener.off('error', reject)
-        listener.on('error', (error) => this.#components.log.warn({ error }, 'A connection could not be accepted'))
-        resolve()
-      })
-    })
+    this.#drain = new Drain(drainable, { listenGraceMs, lingerMs })
+    this.#onConnections(listener, (socket) => injector.injectConnection(socket))
+    await this.#drain.listen(listen)
   }
 
   /** Resolves once no new calls come; those that run go on. */
-  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    this.#left ??= this.#leave(patience)
-    return this.#left
-  }
-
-  async #leave(patience: AbortSignal): Promise<void> {
-    const listener = this.#listener
-    if (!listener?.listening) return
-    await delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
-    this.#closed = new Promise<void>((resolve) => listener.close(() => resolve()))
-    this.#handshakes?.destroy()
-    this.#grpc?.tryShutdown(() => undefined) // GOAWAY; it does not wait for calls
-    this.#leaving = true
-    if (this.#running === 0) this.#idle.resolve()
+  async leave(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.leave(patience)
   }
 
   /** Waits for the calls that run; `patience` cuts them. */
-  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    await this.leave(patience)
-    const cutting = linkedController(patience)
-    const cut = () => {
-      for (const socket of this.#sockets) socket.destroy()
-    }
-    if (cutting.signal.aborted) cut()
-    else cutting.signal.addEventListener('abort', cut, { once: true })
-    void this.#idle.promise.then(() => delay(lingerMs, cutting.signal)).then(cut, () => undefined)
-    await this.#closed
-    cutting.abort()
-    cutting.dispose()
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.stop(patience)
   }
 
   /** TLS is node's own: grpc-js takes its sockets as they are, so that a certificate can change. */
-  #createListener(accept: (socket: Socket) => void): Server {
+  #createListener(): Server {
+    const { certificate } = this.#components
+    if (!certificate) return createServer({ noDelay: true })
+    const tls = { ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs }
+    const listener = createTlsServer({ ...certificate.current, ...tls })
+    certificate.onChange((next) => listener.setSecureContext(next))
+    return listener
+  }
+
+  #onConnections(listener: Server, accept: (socket: Socket) => void): void {
     const { certificate, log } = this.#components
-    const keep = (socket: Socket) => {
+    listener.maxConnections = maxConnections
+    listener.on('connection', (socket) => {
       this.#newcomers.check() // who is silent harms nobody until others come
       this.#newcomers.arrived(socket)
-      this.#sockets.add(socket)
-      socket.once('close', () => this.#sockets.delete(socket))
       socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
-    }
-    const listener = certificate
-      ? createTlsServer({ ...certificate.current, ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs })
-      : createServer({ noDelay: true })
-    if (certificate) this.#handshakes = new TlsHandshakes(listener as TlsServer)
-    listener.on('connection', keep)
+    })
     listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
       if (socket.destroyed) return // there was no room for it
       socket.on('error', () => undefined) // told below TLS
       accept(socket.setNoDelay(true))
     })
     listener.on('tlsClientError', (error) => log.debug({ error }, 'A connection of GitLab failed'))
-    certificate?.onChange((next) => (listener as TlsServer).setSecureContext(next))
-    listener.maxConnections = maxConnections
-    return listener
   }
 
   #grpcOptions(): grpc.ServerOptions {
@@ -212,7 +188,7 @@ export class RailsServer implements Service {
     events?.finished(call, outcome.error)
     await call.closed
     this.#running--
-    if (this.#leaving && this.#running === 0) this.#idle.resolve()
+    if (this.#drain?.phase === 'draining' && this.#running === 0) this.#idle.resolve()
   }
 
   /** GitLab's span is continued; a stranger decides neither on a trace nor on the name of a span. */

@@ -1,12 +1,12 @@
-import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import { createServer, type Server, type TLSSocket } from 'node:tls'
+import { Counter } from 'prom-client'
+import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import type { Registry } from '../../../lib/metrics.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
 import type { Service } from '../../../lib/service.ts'
-import { delay } from '../../../lib/signals.ts'
-import { TlsHandshakes } from '../../../lib/tls-handshakes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { replicaLimits } from '../../../proto/grpc/limits.ts'
 import {
@@ -70,8 +70,7 @@ export class ReplicasServer implements Service {
   readonly #sessions = new Set<ServerSession>()
   readonly #strangers: Newcomers
   #server: Server | undefined
-  #handshakes: TlsHandshakes | undefined
-  #left: Promise<void> | undefined
+  #drain: Drain | undefined
 
   constructor(components: ReplicasServerComponents, options: ReplicasServerOptions) {
     this.#components = components
@@ -92,6 +91,7 @@ export class ReplicasServer implements Service {
 
   async start(): Promise<void> {
     const { identity, log, onStranger } = this.#components
+    const { listen, listenGraceMs, handshakeMs } = this.#options
     const server = createServer({
       cert: identity.certificatePem,
       key: identity.keyPem,
@@ -99,44 +99,39 @@ export class ReplicasServer implements Service {
       rejectUnauthorized: false, // keys are pinned by the table: no authority signs these certificates
       minVersion: 'TLSv1.3',
       ALPNProtocols: ['h2'],
-      handshakeTimeout: this.#options.handshakeMs ?? tlsHandshakeTimeoutMs,
+      handshakeTimeout: handshakeMs ?? tlsHandshakeTimeoutMs,
       noDelay: true,
     })
-    this.#handshakes = new TlsHandshakes(server)
+    const drainable = {
+      server,
+      log,
+      drain: () => {
+        this.#handOvers.close()
+        for (const session of this.#sessions) session.close()
+      },
+      cut: () => {
+        for (const session of this.#sessions) session.destroy()
+      },
+    }
+    this.#drain = new Drain(drainable, { listenGraceMs, untilStop: 'close' })
     server.on('connection', (socket) => this.#strangers.arrived(socket))
     server.on('secureConnection', (socket) => this.#accept(socket))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       log.debug({ error }, 'A connection failed before it was one')
       if (error.code !== 'ECONNRESET') onStranger() // that one only left, as health checks do
     })
-    server.listen(this.#options.listen)
-    await once(server, 'listening')
-    server.on('error', (error) => log.warn({ error }, 'A connection could not be accepted'))
     this.#server = server
+    await this.#drain.listen(listen)
   }
 
   /** Waits for the grace. Calls are taken until `stop`: as long as agents are here, they are to be reached. */
-  leave(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    this.#left ??= delay(this.#options.listenGraceMs, patience).catch(() => undefined) // cut short: go on leaving
-    return this.#left
+  async leave(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.leave(patience)
   }
 
-  async stop(patience: AbortSignal = AbortSignal.abort()): Promise<void> {
-    const server = this.#server
-    if (!server) return
-    await this.leave(patience)
-    this.#handOvers.close()
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-    this.#handshakes?.destroy() // none becomes a session that nobody would end
-    for (const session of this.#sessions) session.close()
-    const cut = () => {
-      for (const session of this.#sessions) session.destroy()
-    }
-    patience.addEventListener('abort', cut, { once: true })
-    if (patience.aborted) cut()
+  async stop(patience?: AbortSignal): Promise<void> {
+    await this.#drain?.stop(patience)
     await Promise.all([...this.#sessions].map(({ closed }) => closed))
-    patience.removeEventListener('abort', cut)
-    await closed
   }
 
   #accept(socket: TLSSocket): void {
@@ -180,4 +175,14 @@ export class ReplicasServer implements Service {
 const refuseStranger: Handler = async (stream) => {
   stream.addTrailers({ [tunnelKey]: ['unknown'] })
   throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
+}
+
+/** @returns counts one */
+export function createStrangersMetric(register: Registry): () => void {
+  const counter = new Counter({
+    name: 'kas_replica_strangers_total',
+    help: 'Connections to the private API that have not shown the key of a replica',
+    registers: [register],
+  })
+  return () => counter.inc()
 }
