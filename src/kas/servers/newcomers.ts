@@ -80,7 +80,7 @@ export class Newcomers {
     const newcomer = { remote, network, socket, cameAt, asking: 0, silentSince: cameAt }
     this.#newcomers.set(remote, newcomer)
     socket.once('close', () => this.#forget(newcomer))
-    this.#falls(newcomer)
+    this.#startSilence(newcomer)
   }
 
   /**
@@ -103,7 +103,7 @@ export class Newcomers {
 
   async #admit<T>(newcomer: Newcomer, ask: () => Promise<T>): Promise<T> {
     newcomer.asking++
-    this.#speaks(newcomer)
+    this.#endSilence(newcomer)
     try {
       await this.#turn(newcomer)
       const answer = await ask()
@@ -111,7 +111,7 @@ export class Newcomers {
       return answer
     } finally {
       newcomer.asking--
-      if (this.#isNewcomer(newcomer) && newcomer.asking === 0) this.#falls(newcomer)
+      if (this.#isNewcomer(newcomer) && newcomer.asking === 0) this.#startSilence(newcomer)
     }
   }
 
@@ -137,10 +137,10 @@ export class Newcomers {
 
   #forget(newcomer: Newcomer): void {
     if (this.#isNewcomer(newcomer)) this.#newcomers.delete(newcomer.remote)
-    this.#speaks(newcomer)
+    this.#endSilence(newcomer)
   }
 
-  #falls(newcomer: Newcomer): void {
+  #startSilence(newcomer: Newcomer): void {
     if (!this.#makeRoom(newcomer.network)) {
       this.#drop(newcomer)
       return
@@ -152,7 +152,7 @@ export class Newcomers {
     else this.#silentOf.set(newcomer.network, new Set([newcomer]))
   }
 
-  #speaks(newcomer: Newcomer): void {
+  #endSilence(newcomer: Newcomer): void {
     if (!this.#silent.delete(newcomer)) return
     const ofNetwork = this.#silentOf.get(newcomer.network)
     ofNetwork?.delete(newcomer)

@@ -40,8 +40,8 @@ export class Departure {
   }
 
   begin(): void {
-    this.#unsubscribe ??= this.#components.placement.onChange(() => this.#look())
-    this.#look()
+    this.#unsubscribe ??= this.#components.placement.onChange(() => this.#schedule())
+    this.#schedule()
   }
 
   /** One came here though this replica leaves: it serves until its turn. */
@@ -55,7 +55,7 @@ export class Departure {
     this.#pending.clear()
   }
 
-  #look(): void {
+  #schedule(): void {
     const { connections, placement, clock, random } = this.#components
     if (this.#endsAt !== undefined || !placement.othersServe) return
     const { spreadMs } = this.#options

@@ -23,7 +23,8 @@ import type { RefusalReason } from './refusals.ts'
 export interface ListenerOptions {
   /** the Server header of HTTP answers */
   readonly product: string
-  readonly certificate?: CertificateFiles
+  /** absent: plain */
+  readonly certificate?: CertificateFiles | undefined
   /** WebSocket too; else HTTP/2 alone */
   readonly websocket: boolean
   /** from a connection's start to its first 24 bytes, and to its last upgrade header. ms */
