@@ -11,7 +11,7 @@ export interface Drainable {
   /** just made: each of its connections is seen, and begins TLS in its turn */
   readonly server: Server
   readonly log: Pick<Logger, 'warn'>
-  /** Resolves once no work runs, while it drains: connections that are open then linger. Absent: they end with it */
+  /** resolves once it drains and no work runs: connections may then linger; absent: each ends with its work */
   readonly idle?: Promise<unknown>
   /** It leaves, and everything still works. */
   announce?(): Promise<void>
@@ -90,6 +90,7 @@ export class Drain {
     server.on('error', (error) => log.warn({ error }, 'A connection could not be accepted'))
   }
 
+  /** Resolves once the listen grace is over, and what does not wait for `stop` is under way. */
   leave(patience?: AbortSignal): Promise<void> {
     this.#left ??= this.#leave()
     return this.#heed(patience, this.#left)

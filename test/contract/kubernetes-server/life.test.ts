@@ -107,14 +107,14 @@ t.test('after the listen grace: no new connections, idle ones closed, running re
 
 // wire: limit.grace.shutdown
 t.test('after the shutdown grace, or without patience, what still runs is cut', async (t) => {
-  for (const grace of [50, long]) {
-    const { server, open } = await setUp(t, twoParts().cluster, { listenGraceMs: 0, shutdownGraceMs: grace })
+  const ended = new AbortController()
+  for (const [shutdownGraceMs, patience] of [[50, patient] as const, [long, ended.signal] as const, [long] as const]) {
+    const { server, open } = await setUp(t, twoParts().cluster, { listenGraceMs: 0, shutdownGraceMs })
     const running = await open()
     running.request('GET /k8s-proxy/', good)
     await running.until(/first\r\n$/)
-    const patience = new AbortController()
-    const stopping = server.stop(patience.signal)
-    if (grace === long) patience.abort()
+    const stopping = server.stop(patience)
+    if (patience === ended.signal) ended.abort()
     t.notMatch(await running.toEnd(), /\r\n0\r\n\r\n$/)
     await stopping
   }
