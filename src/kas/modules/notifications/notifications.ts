@@ -24,7 +24,11 @@ export function notificationsService({ publish, clock }: NotificationsComponents
   return unaryService(Notifications, {
     gitPushEvent: async (request) => {
       const event = pushEventOf(request)
-      await orAfter(maxPublishMs, clock, told(() => publish(event)))
+      await orAfter(
+        maxPublishMs,
+        clock,
+        told(() => publish(event)),
+      )
       return create(GitPushEventResponseSchema)
     },
   })

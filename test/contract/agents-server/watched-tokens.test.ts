@@ -1,0 +1,38 @@
+import { once } from 'node:events'
+import t from 'tap'
+import type { AgentCall } from '../../../src/kas/module.ts'
+import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
+
+t.test('the token of a patient method is watched while its call runs, that of others is not', async (t) => {
+  const watched: string[] = []
+  const released = Promise.withResolvers<void>()
+  const directory = {
+    ...oneAgent(),
+    watchToken: (token: string) => {
+      watched.push(token)
+      return () => released.resolve()
+    },
+  }
+  const began = Promise.withResolvers<void>()
+  const wait = async ({ signal }: AgentCall) => {
+    began.resolve()
+    await once(signal, 'abort')
+    throw new Error('cut')
+  }
+  const methods = {
+    '/test.Poll/Wait': { type: 'server_stream', patient: true, serve: wait },
+    '/test.Ask/Once': { type: 'unary', patient: false, serve: async () => undefined },
+  } as const
+  const { port } = await startAgentsServer(t, { components: { directory, methods } })
+  const { session } = await FakeAgent.dial(port)
+  t.teardown(() => session.destroy())
+  const metadata = { authorization: ['Bearer good'] }
+  const poll = session.open({ method: '/test.Poll/Wait', metadata })
+  await began.promise
+  t.strictSame(watched, ['good'])
+  await session.open({ method: '/test.Ask/Once', metadata }).done
+  t.strictSame(watched, ['good'])
+  poll.cancel()
+  await released.promise
+})
