@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { AgentId } from '../../call/call.ts'
 import {
   bounds,
@@ -152,7 +153,7 @@ export class Table {
     this.#rows.set(row.instance, row)
     const agentIds = before ? differing(before, row) : new Set(row.byAgent.keys())
     this.#index(row, new Set([...(before?.byAgent.keys() ?? []), ...row.byAgent.keys()]))
-    return { agentIds, members: !before || !sameHead(before.head, row.head) }
+    return { agentIds, members: !before || !isDeepStrictEqual(before.head, row.head) }
   }
 
   /**
@@ -167,7 +168,7 @@ export class Table {
     if (delta.from > row.version) return 'gap'
     const agentIds = change(row, delta)
     this.#index(row, agentIds)
-    const members = delta.head !== undefined && !sameHead(row.head, delta.head)
+    const members = delta.head !== undefined && !isDeepStrictEqual(row.head, delta.head)
     if (delta.head) row.head = delta.head
     row.version = delta.to
     return { agentIds, members }
@@ -229,35 +230,11 @@ function change(row: TableRow, { removed, added }: RowDelta): ReadonlySet<AgentI
 /** Agents whose connections are not the same in both. */
 function differing(before: TableRow, after: TableRow): ReadonlySet<AgentId> {
   const agentIds = new Set<AgentId>()
-  const look = (from: TableRow, to: TableRow) => {
-    for (const [id, entry] of from.connections) {
-      const other = to.connections.get(id)
-      if (!other || !sameEntry(entry, other)) agentIds.add(entry.agentId)
-    }
+  for (const [id, entry] of before.connections) {
+    if (!isDeepStrictEqual(entry, after.connections.get(id))) agentIds.add(entry.agentId)
   }
-  look(before, after)
-  look(after, before)
+  for (const [id, { agentId }] of after.connections) {
+    if (before.connections.get(id)?.agentId !== agentId) agentIds.add(agentId)
+  }
   return agentIds
-}
-
-function sameEntry(a: ConnectionEntry, b: ConnectionEntry): boolean {
-  return (
-    a.agentId === b.agentId &&
-    a.role === b.role &&
-    a.methods.length === b.methods.length &&
-    a.methods.every((method, i) => method === b.methods[i]) &&
-    Buffer.compare(a.agentMeta, b.agentMeta) === 0
-  )
-}
-
-function sameHead(a: RowHead, b: RowHead): boolean {
-  return (
-    a.name === b.name &&
-    a.state === b.state &&
-    a.replicaHost === b.replicaHost &&
-    a.replicaPort === b.replicaPort &&
-    a.publicKeyHash === b.publicKeyHash &&
-    a.agentAddress === b.agentAddress &&
-    a.kasVersion === b.kasVersion
-  )
 }

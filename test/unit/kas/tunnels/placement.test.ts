@@ -2,6 +2,8 @@ import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import { MemberPlacement, type MemberPlacementComponents } from '../../../../src/kas/tunnels/placement.ts'
 import type { MembershipChange } from '../../../../src/membership/membership.ts'
+import { startMembership } from '../../membership/fake-gossip.ts'
+import { entry } from '../../membership/rows.ts'
 
 const agentId = 42n as AgentId
 
@@ -54,4 +56,20 @@ t.test('pods of an agent are put in order once, until they change here or elsewh
   changed(new Set([agentId]))
   t.equal(home('b'), 'kas-0')
   t.equal(here.asked, 3)
+})
+
+t.test('a row that is read whole and has but another pod moves homes', async (t) => {
+  const { membership, pull } = await startMembership()
+  t.teardown(() => membership.stop())
+  membership.setState('serving')
+  membership.addConnection(entry('1', 42, { pod: 'm' }))
+  const placement = new MemberPlacement({ membership })
+  const changed: unknown[] = []
+  placement.onChange((agentIds) => changed.push(agentIds))
+  const home = () => placement.homeOf(agentId, 'm')?.home.name
+  await pull([entry('2', 42, { pod: 'z' })])
+  const before = home()
+  await pull([entry('2', 42, { pod: 'a' })])
+  t.strictSame(changed.at(-1), new Set([agentId]))
+  t.not(home(), before, 'it is the second of its agent now')
 })

@@ -54,6 +54,17 @@ t.test('a row comes, changes and goes', async (t) => {
   t.strictSame(table.holders(agent(43)), [])
 })
 
+t.test('a row that is read whole names the agents of which anything has changed', async (t) => {
+  const table = new Table()
+  const before = [entry('1'), entry('2', 43), entry('3', 44), entry('4', 45)]
+  table.put({ instance: a, version: 1, head, connections: before })
+  const after = [entry('1', 42, { pod: 'another' }), entry('2', 43), entry('3', 46), entry('5', 47)]
+  const change = table.put({ instance: a, version: 2, head, connections: after })
+  t.strictSame(change, { agentIds: new Set([42n, 44n, 45n, 46n, 47n]), members: false })
+  const again = table.put({ instance: a, version: 3, head: { ...head, startedAt: 1 }, connections: after })
+  t.strictSame(again, { agentIds: new Set(), members: true })
+})
+
 t.test('what is old, missing or unknown changes nothing', async (t) => {
   const table = new Table()
   const delta: RowDelta = { from: 4, to: 5, removed: [], added: [entry('x')] }

@@ -1,0 +1,63 @@
+import { Registry } from 'prom-client'
+import { Membership } from '../../../src/membership/membership.ts'
+import type { GossipComponents, GossipNetwork } from '../../../src/membership/network/gossip.ts'
+import type { ConnectionEntry, RowSnapshot } from '../../../src/membership/table/row.ts'
+import { encodeNews } from '../../../src/membership/table/row-codec.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { entry, head, instance } from './rows.ts'
+
+const other = instance('other')
+const settled = () => new Promise(setImmediate)
+
+/** A membership that is connected with one peer, whose row has no agents yet. */
+export async function startMembership() {
+  const { log, lines } = capturedLog()
+  const register = new Registry()
+  let row: RowSnapshot = { instance: other, version: 1, head: { ...head, name: 'kas-1' }, connections: [] }
+  let gossip: GossipComponents | undefined
+  const createGossip = (components: GossipComponents): GossipNetwork => {
+    gossip = components
+    return {
+      instance: instance('own'),
+      port: 8156,
+      start: async () => undefined,
+      stop: async () => undefined,
+      publish: () => undefined,
+      pull: async () => row,
+      cut: () => undefined,
+      isConnected: (one) => one === other,
+      connected: () => [other],
+      hostOf: () => '127.0.0.1',
+      dial: async () => ({ kind: 'self' }),
+    }
+  }
+  const membership = new Membership(
+    { log, clock: new ManualClock(), sources: [], metrics: register, createGossip },
+    {
+      name: 'kas-0',
+      secret: new Uint8Array(32),
+      listen: { port: 8156 },
+      replica: { port: 8155 },
+      publicKeyHash: 'ab'.repeat(32),
+      kasVersion: '0.1.0',
+    },
+  )
+  const started = membership.start()
+  gossip?.connected(other)
+  await started
+  /** A delta of the peer comes. */
+  const receive = (agentId: number, from: number) => {
+    const delta = { from, to: from + 1, removed: [], added: [entry(`c${from}`, agentId)] }
+    return gossip?.received(other, encodeNews(other, { kind: 'delta', delta }))
+  }
+  /** The peer's row is fetched, and is another one. */
+  const pull = async (connections: readonly ConnectionEntry[]) => {
+    row = { ...row, version: row.version + 1, connections }
+    membership.refresh(other)
+    await settled()
+  }
+  const refused = async () =>
+    (await register.getSingleMetric('kas_gossip_refused_total')?.get())?.values.filter(({ value }) => value > 0)
+  return { membership, receive, pull, refused, lines }
+}
