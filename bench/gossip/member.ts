@@ -4,7 +4,7 @@ import type { AgentId } from '../../src/call/call.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createRegistry } from '../../src/lib/metrics.ts'
-import { type ConnectionEntry, createDiscovery, Membership } from '../../src/membership/membership.ts'
+import { createDiscovery, Membership, type RowConnection } from '../../src/membership/membership.ts'
 import { machineTime } from '../support/machine-time.ts'
 import type { Change, ChangesAnswer, MemberSettings, Question, RestAnswer } from './questions.ts'
 
@@ -71,7 +71,7 @@ async function change({ own, others }: Extract<Question, { kind: 'changes' }>) {
     if (missing.size === 0) resolve()
   }
   // a row that comes whole is told of as the agents in it
-  const stop = membership.onChange(({ agentIds }) => look(agentIds === 'members' ? [] : agentIds))
+  const stop = membership.onChange((change) => look(change.kind === 'connections' ? change.agentIds : []))
   look([...missing]) // the others may have been faster
   await Promise.all([allHeard, ...own.map((one) => make(one, madeAt))])
   stop()
@@ -89,14 +89,13 @@ function pause(ms: number): Promise<void> {
 }
 
 /** An agent of today tells of about 30 methods. */
-function connectionOf(agentId: string): ConnectionEntry {
+function connectionOf(agentId: string): RowConnection {
   return {
     id: agentId,
     agentId: BigInt(agentId) as AgentId,
     projectId: 1n,
     pod: `gitlab-agent-${agentId}-7d4b9c6f5-x2x7q`,
     role: 'home',
-    agentMeta: new Uint8Array(0),
     methods: Array.from({ length: 30 }, (_, i) => `/gitlab.agent.kubernetes_api.rpc.KubernetesApi/Method${i}`),
     connectedAt: Date.now(),
   }

@@ -92,7 +92,10 @@ export class App implements Service {
       ...(replicas ? { replicas } : {}),
     })
     const forward = deliver(router.forward)
-    const { host, services } = createHost({ ...shared, membership, peers, leads, forward }, { config, product, env })
+    const { host, services } = createHost(
+      { ...shared, registrations: membership?.registrations, peers, leads, forward },
+      { config, product, env },
+    )
     const modules = this.#modules(host)
     const counts = new CallCounts(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })

@@ -25,7 +25,7 @@ import { TemporaryFolder } from './repositories/temporary-folder.ts'
 /** What of the host knows no repository, and nobody's name. */
 export type HostParts = Pick<
   KasHost,
-  'membership' | 'peers' | 'leads' | 'forward' | 'tracer' | 'clock' | 'register' | 'log'
+  'registrations' | 'peers' | 'leads' | 'forward' | 'tracer' | 'clock' | 'register' | 'log'
 >
 
 export interface HostOptions {

@@ -4,7 +4,7 @@ import type { Logger } from '../lib/log.ts'
 import type { GrpcType, Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
 import type { Tracer } from '../lib/tracing/tracer.ts'
-import type { Membership } from '../membership/membership.ts'
+import type { RowRegistrations } from '../membership/membership.ts'
 import type { Impersonation } from '../proto/http/http-message.ts'
 import type { UnaryMethods } from '../proto/unary.ts'
 import type { Agent } from './agent.ts'
@@ -100,8 +100,8 @@ export interface KasHost {
   readonly repositories: HostRepositories
   /** of this replica: what another hears it tells by itself */
   readonly pushes: Pushes
-  /** undefined: this replica is alone */
-  readonly membership: Membership | undefined
+  /** of agents' pods, at all replicas; undefined: this replica is alone */
+  readonly registrations: RowRegistrations | undefined
   readonly peers: Peers
   readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
   /** to agents, by way of whichever replica has them */

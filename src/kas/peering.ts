@@ -114,8 +114,8 @@ export class Peering {
     return {
       /** Resolves once this replica knows the others: the servers that need it can start. */
       start: async () => {
-        membership.onChange(({ agentIds }) => {
-          if (agentIds === 'members') learnKeys()
+        membership.onChange(({ kind }) => {
+          if (kind === 'members') learnKeys()
         })
         await listening.start()
         membership.setReplicaPort(this.#place.port ?? server.address.port)

@@ -4,6 +4,7 @@ import type { Registry } from '../lib/metrics.ts'
 import type { DiscoverySource } from './discovery/source.ts'
 import type { Gossip, GossipNetwork } from './network/gossip.ts'
 import type { MembershipTimers } from './protocol/timers.ts'
+import type { RowHead } from './table/row.ts'
 
 export interface MembershipComponents {
   readonly log: Logger
@@ -33,4 +34,20 @@ export interface MembershipOptions {
   readonly kasVersion: string
   /** default `defaultTimers` */
   readonly timers?: Partial<MembershipTimers>
+}
+
+/** Of a replica that starts. @param now - ms since 1970 */
+export function firstHead(options: MembershipOptions, now: number): RowHead {
+  const { name, replica, listen, publicKeyHash, kasVersion, agentAddress } = options
+  return {
+    name,
+    state: 'joining',
+    replicaHost: replica.host,
+    replicaPort: replica.port,
+    publicKeyHash,
+    agentAddress,
+    kasVersion,
+    startedAt: now,
+    gossipPort: listen.port,
+  }
 }

@@ -20,7 +20,7 @@ const heldBackAgainMs = 600_000
 const maxHeldBackNamed = 100
 
 const heldBackTexts: Record<HeldBack, string> = {
-  share: `An agent has more here than other replicas are told of one, ${bounds.connectionsOfAgent} connections or ${bounds.agentBytes / 1024} KiB: the rest serves calls that come in here alone`,
+  share: `An agent has more here than other replicas are told of one, ${bounds.itemsOfAgent} connections or ${bounds.agentBytes / 1024} KiB: the rest serves calls that come in here alone`,
   row: 'Agents have more here than other replicas are told in all: what this one has beyond that serves calls that come in here alone',
   rate: 'The connections of an agent change often: other replicas are told some seconds late',
 }

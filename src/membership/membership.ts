@@ -2,8 +2,8 @@ import type { AgentId } from '../call/call.ts'
 import type { Service } from '../lib/service.ts'
 import { Ring } from '../ring/ring.ts'
 import { ListedAddresses } from './discovery/listed-addresses.ts'
-import { firstHead } from './first-head.ts'
-import type { MembershipComponents, MembershipOptions } from './membership-options.ts'
+import { Listeners } from './listeners.ts'
+import { firstHead, type MembershipComponents, type MembershipOptions } from './membership-options.ts'
 import { MembershipWarnings } from './membership-warnings.ts'
 import { createMembershipMetrics } from './metrics.ts'
 import { Gossip, type GossipNetwork } from './network/gossip.ts'
@@ -13,10 +13,11 @@ import { Join } from './protocol/join.ts'
 import type { MembershipMetrics } from './protocol/observer.ts'
 import { Reconciler } from './protocol/reconciler.ts'
 import { defaultTimers, type MembershipTimers } from './protocol/timers.ts'
+import { createRowRegistrations, type Registration, type RowRegistrations } from './row-registrations.ts'
 import { AgentShares } from './table/agent-shares.ts'
 import { type Holder, type Member, Members } from './table/members.ts'
 import { OwnRow } from './table/own-row.ts'
-import { type ConnectionEntry, connectionsOf, type InstanceId, type Row } from './table/row.ts'
+import type { InstanceId, Row, RowConnection } from './table/row.ts'
 import { Table, type TableChange } from './table/table.ts'
 
 export { runsInCluster } from './discovery/auto.ts'
@@ -24,18 +25,20 @@ export { createDiscovery } from './discovery/create-discovery.ts'
 export type { DiscoverySource } from './discovery/source.ts'
 export type { MembershipComponents, MembershipOptions } from './membership-options.ts'
 export type { MembershipTimers } from './protocol/timers.ts'
+export type { Registration, RowRegistrations } from './row-registrations.ts'
 export type { Holder, Member } from './table/members.ts'
-export type { ConnectionEntry, InstanceId, Row, RowHead, RowState } from './table/row.ts'
+export type { InstanceId, Row, RowConnection, RowHead, RowRegistration, RowState } from './table/row.ts'
 
-/** Whose holders changed; or `members`: a row came or went, or its head changed. */
-export interface MembershipChange {
-  readonly agentIds: ReadonlySet<AgentId> | 'members'
-}
+/** `members`: a row came or went, or its head changed. Else agents that have others of these at peers. */
+export type MembershipChange =
+  | { readonly kind: 'members' }
+  | { readonly kind: 'connections' | 'registrations'; readonly agentIds: ReadonlySet<AgentId> }
 
 /** Who the replicas are and which agents each holds: all that the rest of kas knows of it (doc/membership.md). */
 export class Membership implements Service {
   readonly instance: InstanceId
   readonly name: string
+  readonly registrations: RowRegistrations
   readonly #components: MembershipComponents
   readonly #own: OwnRow
   readonly #shares: AgentShares
@@ -47,8 +50,9 @@ export class Membership implements Service {
   readonly #members: Members
   readonly #warnings: MembershipWarnings
   readonly #listed: ListedAddresses
-  readonly #listeners = new Set<(change: MembershipChange) => void>()
-  readonly #ownListeners = new Set<(agentId: AgentId) => void>()
+  readonly #changes: Listeners<MembershipChange>
+  readonly #ownPodChanges: Listeners<AgentId>
+  readonly #rowsGone: Listeners<readonly Registration[]>
   #ring = Ring.of([])
 
   constructor(components: MembershipComponents, options: MembershipOptions) {
@@ -78,16 +82,31 @@ export class Membership implements Service {
     const changed = (change: TableChange) => this.#changed(change)
     const pullFailed = (owner: InstanceId, error: unknown) => warnings.pullFailed(owner, error)
     const gather = () => this.#shares.gather()
-    const changedFailed = (error: unknown) => warnings.listenerFailed(error)
-    const parts = { clock, random, network: gossip, own, table, metrics, gather, changed, changedFailed, pullFailed }
+    const listenerFailed = (error: unknown) => warnings.listenerFailed(error)
+    this.#changes = new Listeners(listenerFailed)
+    this.#ownPodChanges = new Listeners(listenerFailed)
+    this.#rowsGone = new Listeners(listenerFailed)
+    const parts = {
+      clock,
+      random,
+      network: gossip,
+      own,
+      table,
+      metrics,
+      gather,
+      changed,
+      changedFailed: listenerFailed,
+      pullFailed,
+    }
     this.#rules = new GossipRules(parts, timers)
     this.#shares = new AgentShares({
       clock,
       own,
       due: () => this.#rules.ownChanged(),
-      podsChanged: (agentId) => this.#emitOwnPods(agentId),
+      podsChanged: (agentId) => this.#ownPodChanges.notify(agentId),
       heldBack: (agentId, reason) => warnings.heldBack(agentId, reason),
     })
+    this.registrations = createRowRegistrations({ shares: this.#shares, table, rowGone: this.#rowsGone })
     this.#reconciler = new Reconciler(
       {
         clock,
@@ -135,7 +154,7 @@ export class Membership implements Service {
     return createMembershipMetrics(metrics, {
       members: () => this.#table.size + 1,
       rows: () => this.#table.size,
-      connections: () => this.#table.rows().reduce((sum, row) => sum + connectionsOf(row).length, 0),
+      connections: () => this.#table.rows().reduce((sum, { connections }) => sum + connections.size, 0),
       staleSources: () => sources.filter((source) => source.current().stale).length,
       silentSources: () => sources.filter((source) => !source.current().answered).length,
     })
@@ -182,14 +201,14 @@ export class Membership implements Service {
   // the own row
 
   /**
-   * The others hear of the entry with the next batch, as far as the share of its agent allows: else once others of the
-   * agent have gone.
+   * The others hear of it with the next batch, as far as the share of its agent allows: else once others of the agent
+   * have gone.
    *
    * @returns false if the agent has too many: it is not kept, and may be offered again
-   * @throws KasError INVALID_MESSAGE if the entry is beyond `bounds`
+   * @throws KasError INVALID_MESSAGE if it is beyond `bounds`
    */
-  addConnection(entry: ConnectionEntry): boolean {
-    return this.#shares.put(entry)
+  addConnection(connection: RowConnection): boolean {
+    return this.#shares.put(connection)
   }
 
   removeConnection(id: string): void {
@@ -256,14 +275,12 @@ export class Membership implements Service {
 
   /** Calls `listener` after each change, until the returned function is called. */
   onChange(listener: (change: MembershipChange) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#changes.add(listener)
   }
 
   /** Calls `listener` when `ownPods` may have changed, until the returned function is called. */
   onOwnPods(listener: (agentId: AgentId) => void): () => void {
-    this.#ownListeners.add(listener)
-    return () => this.#ownListeners.delete(listener)
+    return this.#ownPodChanges.add(listener)
   }
 
   // what happens
@@ -283,13 +300,15 @@ export class Membership implements Service {
     this.#membersChanged()
   }
 
-  #changed({ agentIds, members }: TableChange): void {
+  #changed({ connectionsOf, registrationsOf, members, removed }: TableChange): void {
+    if (removed) this.#rowsGone.notify([...removed.registrations.values()])
     if (members) {
       this.#members.gone()
       this.#reconciler.connected()
       this.#membersChanged()
     }
-    if (agentIds.size > 0) this.#emit({ agentIds })
+    if (connectionsOf.size > 0) this.#changes.notify({ kind: 'connections', agentIds: connectionsOf })
+    if (registrationsOf.size > 0) this.#changes.notify({ kind: 'registrations', agentIds: registrationsOf })
     this.#join.update()
   }
 
@@ -298,26 +317,7 @@ export class Membership implements Service {
     const names = serving.map(({ name }) => name)
     if (names.join() !== this.#ring.names.join()) this.#ring = Ring.of(names)
     this.#warnings.twins(this.#members.twins())
-    this.#emit({ agentIds: 'members' })
-  }
-
-  #emit(change: MembershipChange): void {
-    this.#tell(this.#listeners, change)
-  }
-
-  #emitOwnPods(agentId: AgentId): void {
-    this.#tell(this.#ownListeners, agentId)
-  }
-
-  /** One that fails keeps nobody else from hearing. */
-  #tell<Told>(listeners: ReadonlySet<(told: Told) => void>, told: Told): void {
-    for (const listener of [...listeners]) {
-      try {
-        listener(told)
-      } catch (error) {
-        this.#warnings.listenerFailed(error)
-      }
-    }
+    this.#changes.notify({ kind: 'members' })
   }
 
   #discovered(): void {

@@ -5,7 +5,6 @@ import type { Stream } from '@libp2p/interface'
 import { noise } from '@libp2p/noise'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../src/call/call.ts'
-import type { InstanceId } from '../../src/membership/membership.ts'
 import { type noiseOf, protocolOf } from '../../src/membership/network/admission.ts'
 import { inboundBounds } from '../../src/membership/network/inbound-limit.ts'
 import { sendRow } from '../../src/membership/network/row-stream.ts'
@@ -24,7 +23,7 @@ import {
   type State,
 } from '../../src/proto/gen/replica_pb.ts'
 import { eventually } from '../support/eventually.ts'
-import { entry, head } from '../unit/membership/rows.ts'
+import { connection, delta, head, instance, registration, snapshot } from '../unit/membership/rows.ts'
 import { createReplica, knowsAll, type Replica, secret, startReplica, startReplicas, until } from './replicas.ts'
 import { startRogue } from './rogue.ts'
 
@@ -82,8 +81,8 @@ t.test('news about another row than the own are refused', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
   const rogue = await startRogue(t)
   await rogue.join(a.address)
-  const delta = { from: 1, to: 1000, removed: [], added: [entry('forged')] }
-  await rogue.publish(encodeNews(b.membership.instance, { kind: 'delta', delta }))
+  const forged = delta(1, { to: 1000, connections: [connection('forged')] })
+  await rogue.publish(encodeNews(b.membership.instance, { kind: 'delta', delta: forged }))
   await rogue.publish(encodeNews(b.membership.instance, { kind: 'farewell' }))
   await refusedAt(a, 'author', 2)
   t.ok(a.membership.row(b.membership.instance))
@@ -96,29 +95,29 @@ t.test('news that are too large or no news are refused, and cost only their auth
   const rogue = await startRogue(t)
   await rogue.join(a.address)
   const meta = new Uint8Array(4096)
-  const added = Array.from({ length: 100 }, (_, i) => entry(`${i}`, 42, { agentMeta: meta }))
-  const large = encodeNews(rogue.instance, { kind: 'delta', delta: { from: 1, to: 2, removed: [], added } })
+  const registrations = Array.from({ length: 100 }, (_, i) => registration(BigInt(i), 42, { meta }))
+  const large = encodeNews(rogue.instance, { kind: 'delta', delta: delta(1, { registrations }) })
   t.ok(large.length > maxNewsBytes)
   await rogue.publish(large)
   await rogue.publish(Buffer.from('garbage'))
   await refusedAt(a, 'oversized', 1)
   await refusedAt(a, 'malformed', 1)
   await rogue.publish(new Uint8Array(5 * 1024 * 1024)) // ends its stream
-  a.membership.addConnection(entry('1'))
+  a.membership.addConnection(connection('1'))
   await until(b, () => b.membership.holders(agent).length === 1)
   t.ok(a.membership.row(b.membership.instance))
 })
 
 t.test('a row that never ends, is cut short or is of another is refused', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
-  const snapshot = { version: 3, head: { ...head, name: 'rogue' }, connections: [entry('1')] }
+  const row = { head: { ...head, name: 'rogue' }, connections: [connection('1')] }
   const part = Buffer.alloc(4 + 1024 * 1024)
   part.writeUInt32BE(1024 * 1024)
   const rows: ((stream: Stream) => void | Promise<void>)[] = [
-    (stream) => sendRow(stream, { ...snapshot, instance: a.membership.instance }, AbortSignal.timeout(10_000)),
+    (stream) => sendRow(stream, snapshot(a.membership.instance, 3, row), AbortSignal.timeout(10_000)),
     (stream) => void stream.send(part),
     (stream) => stream.close(),
-    (stream) => sendRow(stream, { ...snapshot, instance: 'x' as InstanceId }, AbortSignal.timeout(10_000)),
+    (stream) => sendRow(stream, snapshot(instance('x'), 3, row), AbortSignal.timeout(10_000)),
   ]
   for (const serveRow of rows) {
     const before = await a.metric('kas_gossip_refused_total', { reason: 'row' })
@@ -143,7 +142,7 @@ t.test('a flood gets its author thrown out, and nobody else', async (t) => {
   await refusedAt(a, 'banned', 1)
   t.ok((await a.metric('kas_gossip_refused_total', { reason: 'rate' })) > 1000)
   t.ok((await b.metric('kas_gossip_received_total')) < floodNewsPerLook / 2, 'nor is it passed on')
-  a.membership.addConnection(entry('1'))
+  a.membership.addConnection(connection('1'))
   await until(b, () => b.membership.holders(agent).length === 1)
 })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { AgentId } from '../../src/call/call.ts'
-import { bounds, entryBytes } from '../../src/membership/table/row.ts'
-import { entry } from '../unit/membership/rows.ts'
+import { bounds, itemBytes } from '../../src/membership/table/row.ts'
+import { connection, registration } from '../unit/membership/rows.ts'
 import { startProcess } from './replica-process.ts'
 import { createReplica, knowsAll, type Replica, startReplica, startReplicas, until, Way } from './replicas.ts'
 
@@ -18,15 +18,15 @@ t.test('a replica alone is ready at once, and serves', async (t) => {
 
 t.test('replicas find one another, say who holds what, and agree on ranks', async (t) => {
   const [a, b, c] = (await startReplicas(t, 3)) as [Replica, Replica, Replica]
-  a.membership.addConnection(entry('1', 42, { methods: ['/a.B/C', '/a.B/D'] }))
-  b.membership.addConnection(entry('1'))
+  a.membership.addConnection(connection('1', 42, { methods: ['/a.B/C', '/a.B/D'] }))
+  b.membership.addConnection(connection('1'))
   await until(c, () => holds(c, a) && holds(c, b))
   t.strictSame(
     c.membership.holders(agent).map(({ address }) => address),
     ['127.0.0.1:8155', '127.0.0.1:8155'],
   )
   t.match(c.membership.holders(agent).find(({ row }) => row.head.name === 'kas-0')?.connections, [
-    { id: '1', agentId: 42n, pod: 'pod-1', methods: ['/a.B/C', '/a.B/D'], agentMeta: Buffer.from('meta') },
+    { id: '1', agentId: 42n, pod: 'pod-1', methods: ['/a.B/C', '/a.B/D'] },
   ])
   for (const key of ['1', '42', 'x']) {
     t.strictSame(b.membership.rank(key), a.membership.rank(key))
@@ -35,20 +35,21 @@ t.test('replicas find one another, say who holds what, and agree on ranks', asyn
   a.membership.removeConnection('1')
   await until(c, () => !holds(c, a))
   t.ok(holds(c, b))
-  b.membership.addConnection(entry('pod', 42, { methods: [], registration: { podId: 7n, renewed: true } }))
-  await until(c, () => c.membership.row(b.membership.instance)?.connections.has('pod') === true)
+  b.membership.registrations.add(registration(7n))
+  await until(c, () => c.membership.registrations.of(agent).length === 1)
+  t.match(c.membership.registrations.of(agent), [{ instance: b.membership.instance, registration: registration(7n) }])
   t.equal(await c.metric('kas_members'), 3)
   t.equal(await c.metric('kas_row_connections'), 1, 'a pod that registered is no connection')
 })
 
 t.test('a joiner knows all rows when its start resolves', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
-  for (let i = 0; i < 300; i++) a.membership.addConnection(entry(`${i}`, 42 + i, { agentMeta: new Uint8Array(4096) }))
+  for (let i = 0; i < 300; i++) a.membership.registrations.add(registration(1n, 42 + i, { meta: new Uint8Array(4096) }))
   const c = createReplica(t, 'kas-2', { listed: [a.address, b.address] })
   t.match(c.membership.readiness(), /joining/)
   await c.membership.start()
   t.equal(c.membership.readiness(), undefined)
-  t.equal(c.membership.row(a.membership.instance)?.connections.size, 300, 'a row of more than 1 MB')
+  t.equal(c.membership.row(a.membership.instance)?.registrations.size, 300, 'a row of more than 1 MB')
   t.ok(c.membership.row(b.membership.instance))
   t.strictSame(c.membership.rank('42').length, 2, 'it does not serve yet')
   c.membership.setState('serving')
@@ -60,11 +61,11 @@ t.test('an agent whose connections would fill the row keeps nobody else from bei
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
   const evil = 666n as AgentId
   const methods = (i: number) => Array.from({ length: 256 }, (_, k) => `/e${i}.${k}/`.padEnd(500, 'x'))
-  for (let i = 0; i < 580; i++) a.membership.addConnection(entry(`e${i}`, 666, { methods: methods(i) }))
-  a.membership.addConnection(entry('good', 42))
+  for (let i = 0; i < 580; i++) a.membership.addConnection(connection(`e${i}`, 666, { methods: methods(i) }))
+  a.membership.addConnection(connection('good', 42))
   await until(b, () => holds(b, a))
   await until(b, () => b.membership.holders(evil).length === 1)
-  const bytes = b.membership.holders(evil).flatMap(({ connections }) => connections.map(entryBytes))
+  const bytes = b.membership.holders(evil).flatMap(({ connections }) => connections.map(itemBytes))
   t.ok(bytes.reduce((sum, one) => sum + one, 0) <= bounds.agentBytes)
   t.ok((await a.metric('kas_row_held_back_total', { reason: 'rate' })) > 0)
   const pulled = await b.metric('kas_row_pulls_total', { result: 'ok' })
@@ -88,7 +89,7 @@ t.test('its own address in the list is recognised, also behind a way that it doe
 
 t.test('one that leaves is out of the ranks at once, and its row goes with it', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
-  a.membership.addConnection(entry('1'))
+  a.membership.addConnection(connection('1'))
   await until(b, () => holds(b, a))
   a.membership.setState('leaving')
   await until(b, () => b.membership.rank('42').join() === 'kas-1')
@@ -129,8 +130,8 @@ t.test('two living instances of one name: one warning, the newest connection cou
   await until(b, () => b.membership.row(twin.membership.instance)?.head.state === 'serving')
   t.strictSame(b.membership.rank('42').toSorted(), ['kas-0', 'kas-1'])
   t.match(b.membership.members()[0], { name: 'kas-0', instance: twin.membership.instance, instances: 2 })
-  a.membership.addConnection(entry('1'))
-  twin.membership.addConnection(entry('1'))
+  a.membership.addConnection(connection('1'))
+  twin.membership.addConnection(connection('1'))
   await until(b, () => holds(b, a) && holds(b, twin))
   const warnings = b.lines.filter(({ msg }) => String(msg).startsWith('Two living'))
   t.match(warnings, [{ level: 'warn', name: 'kas-0', instances: 2 }])
@@ -152,8 +153,8 @@ t.test('a split: each side forgets the other; healed, the tables agree again', a
   ])
   t.strictSame(a.membership.rank('42').toSorted(), ['kas-0', 'kas-1'])
   t.strictSame(c.membership.rank('42').toSorted(), ['kas-2', 'kas-3'])
-  a.membership.addConnection(entry('during'))
-  c.membership.addConnection(entry('during'))
+  a.membership.addConnection(connection('during'))
+  c.membership.addConnection(connection('during'))
   for (const way of ways) way.blocked = false
   await Promise.all(all.map((replica) => until(replica, () => knowsAll(replica, all))))
   await Promise.all([until(b, () => holds(b, c)), until(d, () => holds(d, a))])

@@ -2,7 +2,7 @@ import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createRegistry } from '../../src/lib/metrics.ts'
 import { Membership } from '../../src/membership/membership.ts'
-import { entry } from '../unit/membership/rows.ts'
+import { connection } from '../unit/membership/rows.ts'
 import { ListedSource, secret, shortTimers } from './replicas.ts'
 
 /** A replica in a process of its own, with one connection of agent 42: `node replica-program.ts NAME PORT`. */
@@ -25,7 +25,7 @@ const membership = new Membership(
     timers: shortTimers,
   },
 )
-membership.addConnection(entry('1'))
+membership.addConnection(connection('1'))
 await membership.start()
 membership.setState('serving')
 process.stdout.write(`${JSON.stringify({ port: membership.port, instance: membership.instance })}\n`)

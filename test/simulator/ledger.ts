@@ -1,5 +1,5 @@
 import type { AgentId, Safety } from '../../src/call/call.ts'
-import type { ConnectionEntry, InstanceId, Row, RowSnapshot } from '../../src/membership/table/row.ts'
+import type { InstanceId, Row, RowItem, RowSnapshot } from '../../src/membership/table/row.ts'
 import { contentOf, isAsTold } from './row-content.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
@@ -68,7 +68,7 @@ export class Ledger {
     if (!known) {
       versions.set(version, row)
       this.lastNewsAtMs = this.#time.now
-    } else if (!isAsTold(known, { head: row.head, connections: byId(row) })) {
+    } else if (!isAsTold(known, readOf(row))) {
       const detail = `${instance} ${version} was written twice: ${textOf(known)} and ${textOf(row)}`
       this.violated('one writer per row', detail)
     }
@@ -81,10 +81,10 @@ export class Ledger {
 
   /** `reader` has the row of another instance. */
   rowSeen(reader: string, row: Row): void {
-    const { instance, version, head, connections } = row
+    const { instance, version } = row
     const told = this.#written.get(instance)?.get(version)
     if (told && isAsTold(told, row)) return
-    const has = `${reader} has ${instance} ${version} as ${contentOf(head, connections.values())}`
+    const has = `${reader} has ${instance} ${version} as ${contentOf(row)}`
     this.violated('one writer per row', `${has}, its owner ${told ? textOf(told) : 'never told that version'}`)
   }
 
@@ -144,10 +144,14 @@ export function describe({ id, story }: CallRecord): string {
   return `call ${id}: ${story.join('; ')}`
 }
 
-function textOf({ head, connections }: RowSnapshot): string {
-  return contentOf(head, connections)
+function textOf(row: RowSnapshot): string {
+  return contentOf(readOf(row))
 }
 
-function byId({ connections }: RowSnapshot): Map<string, ConnectionEntry> {
-  return new Map(connections.map((entry) => [entry.id, entry]))
+function readOf({ head, connections, registrations }: RowSnapshot) {
+  return { head, connections: byId(connections), registrations: byId(registrations) }
+}
+
+function byId<Item extends RowItem>(items: readonly Item[]): ReadonlyMap<string, Item> {
+  return new Map(items.map((item) => [item.id, item]))
 }

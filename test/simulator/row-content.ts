@@ -1,42 +1,34 @@
-import type { ConnectionEntry, Row, RowSnapshot } from '../../src/membership/table/row.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { isConnection, type Row, type RowItem, type RowSnapshot } from '../../src/membership/table/row.ts'
 
 /** A row at one moment, as a reader has it. */
-type Read = Pick<Row, 'head' | 'connections'>
+type Read = Pick<Row, 'head' | 'connections' | 'registrations'>
 
 /** Whether a reader has what the owner told: a row is large, and looked at often. */
-export function isAsTold(told: RowSnapshot, { head, connections }: Read): boolean {
-  if (told.connections.length !== connections.size || !isSameHead(told.head, head)) return false
-  for (const entry of told.connections) {
-    const other = connections.get(entry.id)
-    if (other !== entry && !(other && isSameEntry(entry, other))) return false
-  }
-  return true
-}
-
-function isSameHead(one: Row['head'], other: Row['head']): boolean {
-  return one === other || headText(one) === headText(other)
-}
-
-function isSameEntry(one: ConnectionEntry, other: ConnectionEntry): boolean {
+export function isAsTold(told: RowSnapshot, { head, connections, registrations }: Read): boolean {
   return (
-    one.id === other.id &&
-    one.agentId === other.agentId &&
-    one.pod === other.pod &&
-    one.role === other.role &&
-    one.methods.length === other.methods.length &&
-    one.methods.every((method, i) => method === other.methods[i])
+    isDeepStrictEqual(told.head, head) &&
+    areSame(told.connections, connections) &&
+    areSame(told.registrations, registrations)
   )
 }
 
+function areSame(told: readonly RowItem[], read: ReadonlyMap<string, RowItem>): boolean {
+  return told.length === read.size && told.every((item) => isDeepStrictEqual(item, read.get(item.id)))
+}
+
 /** All of a row that others may see, as text. */
-export function contentOf(head: Row['head'], connections: Iterable<ConnectionEntry>): string {
-  return `${headText(head)} ${Array.from(connections, entryText).sort().join(' ')}`
+export function contentOf({ head, connections, registrations }: Read): string {
+  return `${headText(head)} ${[...connections.values(), ...registrations.values()].map(itemText).sort().join(' ')}`
 }
 
 function headText({ name, state, replicaPort, gossipPort, publicKeyHash }: Row['head']): string {
   return `${name} ${state} ${replicaPort} ${gossipPort} ${publicKeyHash}`
 }
 
-function entryText({ id, agentId, pod, role, methods }: ConnectionEntry): string {
-  return `${id}=${agentId}/${pod}/${role}/${methods.join('+')}`
+function itemText(item: RowItem): string {
+  const { id, agentId } = item
+  return isConnection(item)
+    ? `${id}=${agentId}/${item.pod}/${item.role}/${item.methods.join('+')}`
+    : `${id}=${agentId}/${item.renewed}`
 }

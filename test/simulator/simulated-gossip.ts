@@ -228,7 +228,8 @@ export class SimulatedGossip implements GossipNetwork {
   #emptyRowOf(peer: InstanceId): void {
     const row = this.#components.knownRow(peer)
     if (!row || !this.#running) return
-    const delta = { from: row.version, to: row.version + 1, removed: [...row.connections.keys()], added: [] }
+    const removed = [...row.connections.keys(), ...row.registrations.keys()]
+    const delta = { from: row.version, to: row.version + 1, removed, connections: [], registrations: [] }
     const bytes = encodeNews(peer, { kind: 'delta', delta })
     this.#tell({ id: `${peer} by ${this.instance} ${this.#published++}`, author: peer, bytes }, 1)
   }

@@ -150,7 +150,7 @@ function checkQuiet({ ledger, replicas, replicaNames }: World, probes: readonly 
   const truth = new Map(
     replicas.map(({ membership }) => {
       const [own] = membership.rows()
-      return [membership.instance, own && contentOf(own.head, own.connections.values())] as const
+      return [membership.instance, own && contentOf(own)] as const
     }),
   )
   if (replicas.length !== replicaNames.length) ledger.violated('equal tables after quiet', 'not all replicas are back')
@@ -160,8 +160,9 @@ function checkQuiet({ ledger, replicas, replicaNames }: World, probes: readonly 
       const instances = known.map(({ instance }) => instance).join()
       ledger.violated('equal tables after quiet', `${name} knows ${instances}`)
     }
-    for (const { instance, version, head, connections } of known) {
-      const content = contentOf(head, connections.values())
+    for (const row of known) {
+      const { instance, version } = row
+      const content = contentOf(row)
       if (truth.get(instance) === content) continue
       const detail = `${name} has ${instance} ${version} as ${content}, it is ${truth.get(instance)}`
       ledger.violated('equal tables after quiet', detail)

@@ -38,8 +38,9 @@ export class Leads implements Service {
 
   constructor(components: LeadsComponents) {
     this.#components = components
-    this.#unsubscribe = components.membership?.onChange(({ agentIds }) => {
-      for (const agentId of agentIds === 'members' ? this.#listeners.keys() : agentIds) this.#tell(agentId)
+    this.#unsubscribe = components.membership?.onChange((change) => {
+      if (change.kind === 'registrations') return
+      for (const agentId of change.kind === 'members' ? this.#listeners.keys() : change.agentIds) this.#tell(agentId)
     })
   }
 

@@ -56,11 +56,11 @@ export class Replicas implements Service {
   }
 
   async start(): Promise<void> {
-    this.#unsubscribe = this.#components.membership.onChange(({ agentIds }) => {
-      if (agentIds === 'members') {
+    this.#unsubscribe = this.#components.membership.onChange((change) => {
+      if (change.kind === 'members') {
         this.#update()
         this.#changed()
-      } else for (const agentId of agentIds) this.#tell(agentId)
+      } else if (change.kind === 'connections') for (const agentId of change.agentIds) this.#tell(agentId)
     })
     this.#update()
   }
@@ -101,7 +101,7 @@ export class Replicas implements Service {
     return Array.from(this.#links.values(), ({ link }) => link.reach)
   }
 
-  /** Other replicas that hold a connection of the agent. */
+  /** Another replica holds a connection of the agent that it does not leave. */
   holds(agentId: AgentId): boolean {
     const { membership } = this.#components
     return membership.holders(agentId).some(({ methods }) => methods.size > 0)

@@ -1,6 +1,6 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { ConnectionEntry } from '../../membership/membership.ts'
+import type { Membership, RowConnection } from '../../membership/membership.ts'
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import type { AgentPod } from './agent-pod.ts'
@@ -10,13 +10,13 @@ const maxMethods = 256
 
 export interface HeldConnectionsComponents {
   /** the own row of the table; what it does not keep is offered again at the next Connect */
-  readonly row: { addConnection(entry: ConnectionEntry): boolean; removeConnection(id: string): void }
+  readonly row: Pick<Membership, 'addConnection' | 'removeConnection'>
   readonly log: Logger
 }
 
 /** An agent on one connection, by the first Connect that told the same. */
 interface Held {
-  entry: ConnectionEntry
+  told: RowConnection
   /** the last that it told: the same set for the same descriptor */
   methods: ReadonlySet<string>
 }
@@ -24,7 +24,7 @@ interface Held {
 /** Tells the other replicas which agents are connected here, and what they serve. */
 export class HeldConnections {
   readonly #components: HeldConnectionsComponents
-  readonly #entries = new Map<AgentConnection, Map<AgentId, Held>>()
+  readonly #held = new Map<AgentConnection, Map<AgentId, Held>>()
   #count = 0
 
   constructor(components: HeldConnectionsComponents) {
@@ -37,68 +37,68 @@ export class HeldConnections {
    * @param pod - absent: it does not tell
    */
   described(agent: Agent, connection: AgentConnection, methods: ReadonlySet<string>, pod?: AgentPod): void {
-    const entries = this.#of(connection)
-    const known = entries.get(agent.id)
-    if (known?.methods === methods && sameAs(known.entry, pod)) return
-    const entry = known ? changed(known.entry, methods, pod) : this.#create(agent, methods, pod)
+    const held = this.#of(connection)
+    const known = held.get(agent.id)
+    if (known?.methods === methods && sameAs(known.told, pod)) return
+    const told = known ? changed(known.told, methods, pod) : this.#create(agent, methods, pod)
     if (known) known.methods = methods
-    if (entry === known?.entry) return
+    if (told === known?.told) return
     try {
-      if (this.#components.row.addConnection(entry)) entries.set(agent.id, { entry, methods })
+      if (this.#components.row.addConnection(told)) held.set(agent.id, { told, methods })
     } catch (error) {
       const { log } = this.#components
       log.warn({ error, agent_id: String(agent.id) }, 'A connection of an agent is served here, but not told to others')
     }
   }
 
-  #create(agent: Agent, methods: ReadonlySet<string>, pod: AgentPod | undefined): ConnectionEntry {
+  #create(agent: Agent, methods: ReadonlySet<string>, pod: AgentPod | undefined): RowConnection {
     return {
       id: String(++this.#count),
       agentId: agent.id,
       projectId: agent.project.id,
       pod: pod?.name ?? '',
       role: pod?.role ?? 'home',
-      agentMeta: new Uint8Array(0),
       methods: [...methods],
       connectedAt: Date.now(),
     }
   }
 
   #of(connection: AgentConnection): Map<AgentId, Held> {
-    const known = this.#entries.get(connection)
+    const known = this.#held.get(connection)
     if (known) return known
-    const entries = new Map<AgentId, Held>()
-    this.#entries.set(connection, entries)
-    connection.retired.addEventListener('abort', () => this.#retired(entries), { once: true })
+    const held = new Map<AgentId, Held>()
+    this.#held.set(connection, held)
+    connection.retired.addEventListener('abort', () => this.#retired(held), { once: true })
     void connection.session.closed.then(() => {
-      this.#entries.delete(connection)
-      for (const { entry } of entries.values()) this.#components.row.removeConnection(entry.id)
+      this.#held.delete(connection)
+      for (const { told } of held.values()) this.#components.row.removeConnection(told.id)
     })
-    return entries
+    return held
   }
 
   /** What runs there goes on, but nobody needs to ask for a tunnel any more: it serves no method. */
-  #retired(entries: ReadonlyMap<AgentId, Held>): void {
-    for (const held of entries.values()) {
-      held.entry = { ...held.entry, methods: [] }
-      this.#components.row.addConnection(held.entry)
+  #retired(held: ReadonlyMap<AgentId, Held>): void {
+    for (const each of held.values()) {
+      each.told = { ...each.told, methods: [] }
+      this.#components.row.addConnection(each.told)
     }
   }
 }
 
-function sameAs(entry: ConnectionEntry, pod: AgentPod | undefined): boolean {
-  return !pod || (entry.pod === pod.name && entry.role === pod.role)
+function sameAs(told: RowConnection, pod: AgentPod | undefined): boolean {
+  return !pod || (told.pod === pod.name && told.role === pod.role)
 }
 
-/** @returns `entry` itself if it says all that already */
-function changed(entry: ConnectionEntry, methods: ReadonlySet<string>, pod: AgentPod | undefined): ConnectionEntry {
-  const known = new Set(entry.methods)
+/** @returns `told` itself if it says all that already */
+function changed(told: RowConnection, methods: ReadonlySet<string>, pod: AgentPod | undefined): RowConnection {
+  const known = new Set(told.methods)
   const room = Math.max(0, maxMethods - known.size)
   const missing = [...methods].filter((method) => !known.has(method)).slice(0, room)
-  if (missing.length === 0 && sameAs(entry, pod)) return entry
+  if (missing.length === 0 && sameAs(told, pod)) return told
   return {
-    ...entry,
-    methods: missing.length === 0 ? entry.methods : [...entry.methods, ...missing],
-    ...(pod ? { pod: pod.name, role: pod.role } : {}),
+    ...told,
+    methods: missing.length === 0 ? told.methods : [...told.methods, ...missing],
+    pod: pod?.name ?? told.pod,
+    role: pod?.role ?? told.role,
   }
 }

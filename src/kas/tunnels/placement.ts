@@ -1,5 +1,5 @@
 import type { AgentId } from '../../call/call.ts'
-import type { Membership, MembershipChange } from '../../membership/membership.ts'
+import type { Membership } from '../../membership/membership.ts'
 import { homeOf } from '../../ring/home.ts'
 
 /** A replica as an agent may reach it. */
@@ -69,7 +69,10 @@ export class MemberPlacement implements Placement {
   onChange(listener: (agentIds: ReadonlySet<AgentId> | 'all') => void): () => void {
     const { membership } = this.#components
     const undo = [
-      membership.onChange(({ agentIds }: MembershipChange) => listener(agentIds === 'members' ? 'all' : agentIds)),
+      membership.onChange((change) => {
+        if (change.kind === 'members') listener('all')
+        else if (change.kind === 'connections') listener(change.agentIds)
+      }),
       membership.onOwnPods((agentId) => listener(new Set([agentId]))),
     ]
     return () => {

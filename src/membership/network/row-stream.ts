@@ -9,20 +9,21 @@ import {
 } from '../../proto/gen/replica_pb.ts'
 import {
   bounds,
-  type ConnectionEntry,
-  entryBytes,
+  byKind,
   type InstanceId,
+  itemBytes,
   outOfBounds,
+  type RowItem,
   type RowSnapshot,
 } from '../table/row.ts'
-import { entryOf, entryToMessage, headOf, headToMessage, versionOf } from '../table/row-codec.ts'
+import { headOf, headToMessage, itemOf, itemToMessage, versionOf } from '../table/row-codec.ts'
 
 /** A row on its way from its owner: parts of some 64 KiB, so that neither side is busy with one for long. */
 
 export const rowProtocol = '/kas/row/1'
 
 const partBytes = 64 * 1024
-/** a part with the largest entry in it */
+/** a part with the largest item in it */
 const maxPartBytes = 512 * 1024
 const lengthBytes = 4
 
@@ -38,22 +39,23 @@ export async function sendRow(stream: Stream, row: RowSnapshot, signal: AbortSig
   await stream.close({ signal })
 }
 
-function* parts({ instance, version, head, connections }: RowSnapshot): Generator<RowPart> {
+function* parts({ instance, version, head, connections, registrations }: RowSnapshot): Generator<RowPart> {
   const start = create(RowStartSchema, { instance, version: BigInt(version), head: headToMessage(head) })
   yield create(RowPartSchema, { part: { case: 'start', value: start } })
-  let batch: ConnectionEntry[] = []
+  const items = [...connections, ...registrations]
+  let batch: RowItem[] = []
   let bytes = 0
-  for (const [i, entry] of connections.entries()) {
-    batch.push(entry)
-    bytes += entryBytes(entry)
-    if (bytes < partBytes && i < connections.length - 1) continue
-    const value = create(ConnectionsSchema, { connections: batch.map(entryToMessage) })
+  for (const [i, item] of items.entries()) {
+    batch.push(item)
+    bytes += itemBytes(item)
+    if (bytes < partBytes && i < items.length - 1) continue
+    const value = create(ConnectionsSchema, { connections: batch.map(itemToMessage) })
     yield create(RowPartSchema, { part: { case: 'connections', value } })
     batch = []
     bytes = 0
   }
   yield create(RowPartSchema, {
-    part: { case: 'end', value: create(RowEndSchema, { connections: connections.length }) },
+    part: { case: 'end', value: create(RowEndSchema, { connections: items.length }) },
   })
 }
 
@@ -90,7 +92,7 @@ export async function readRow(
 class RowReader {
   row: RowSnapshot | undefined
   readonly #owner: InstanceId
-  readonly #connections: ConnectionEntry[] = []
+  readonly #items: RowItem[] = []
   #bytes = 0
   #start: Pick<RowSnapshot, 'version' | 'head'> | undefined
 
@@ -104,16 +106,16 @@ class RowReader {
         throw outOfBounds('the owner of a row')
       this.#start = { version: versionOf(part.value.version), head: headOf(part.value.head) }
     } else if (part.case === 'connections') {
-      for (const connection of part.value.connections) this.#add(entryOf(connection))
+      for (const connection of part.value.connections) this.#add(itemOf(connection))
     } else if (part.case === 'end') {
-      if (!this.#start || part.value.connections !== this.#connections.length) throw outOfBounds('the end of a row')
-      this.row = { instance: this.#owner, ...this.#start, connections: this.#connections }
+      if (!this.#start || part.value.connections !== this.#items.length) throw outOfBounds('the end of a row')
+      this.row = { instance: this.#owner, ...this.#start, ...byKind(this.#items) }
     } // what a later version adds is skipped
   }
 
-  #add(entry: ConnectionEntry): void {
-    this.#bytes += entryBytes(entry)
+  #add(item: RowItem): void {
+    this.#bytes += itemBytes(item)
     if (this.#bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
-    this.#connections.push(entry)
+    this.#items.push(item)
   }
 }

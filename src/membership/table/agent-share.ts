@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto'
 import type { OwnRow } from './own-row.ts'
-import { bounds, type ConnectionEntry, entryBytes } from './row.ts'
+import { bounds, isConnection, itemBytes, type RowConnection, type RowItem } from './row.ts'
 
 /** Of what one agent has in the own row. A tenant may be anyone: what he fills is his own share, and nobody else's. */
 export const shareBounds = {
   /** beyond this, all shares are `tightBytes`: who comes then still finds room for its first connections */
   roomyRowBytes: bounds.rowBytes / 2,
   tightBytes: 16 * 1024,
-  /** of one entry: a message of 256 KiB takes it */
-  entryBytes: 128 * 1024,
+  /** of one item: a message of 256 KiB takes it */
+  itemBytes: 128 * 1024,
   /** pods whose names are told: each change of one has the homes of all computed anew, from sorted names */
   podNames: 100,
   /** connections and registrations that are kept, told or not */
-  entries: 2 * bounds.connectionsOfAgent,
+  items: 2 * bounds.itemsOfAgent,
   /** of changes that are told at once, after a silence; a replica's 1,000 connections of one agent are twice that */
   burstBytes: 64 * 1024,
   /** of changes that are told each second from then on: 100 connections that come and go */
@@ -28,15 +28,15 @@ export type HeldBack = 'share' | 'row' | 'rate'
 interface MethodSet {
   readonly key: string
   readonly methods: readonly string[]
-  /** id of the entry in the row that names the methods */
+  /** id of the connection in the row that names the methods */
   carrier: string | undefined
   /** items that want it or are told by it */
   uses: number
 }
 
-interface Item {
-  /** undefined: it is gone, and only has to leave the row */
-  wanted: ConnectionEntry | undefined
+interface Kept {
+  /** undefined: it is removed, and only has to leave the row */
+  wanted: RowItem | undefined
   set: MethodSet | undefined
   /** the set by which it stands in the row */
   toldSet: MethodSet | undefined
@@ -59,7 +59,7 @@ const digests = new WeakMap<readonly string[], string>()
  */
 export class AgentShare {
   readonly #own: OwnRow
-  readonly #items = new Map<string, Item>()
+  readonly #kept = new Map<string, Kept>()
   /** not in the row as they should be */
   readonly #pending = new Set<string>()
   /** did not fit: tried again when something has left */
@@ -79,7 +79,7 @@ export class AgentShare {
   }
 
   get isEmpty(): boolean {
-    return this.#items.size === 0 && this.#spent === 0
+    return this.#kept.size === 0 && this.#spent === 0
   }
 
   /** Something has changed lately, or waits for time to pass. */
@@ -96,36 +96,42 @@ export class AgentShare {
   /** Names of pods that others hear, or are about to hear. */
   pods(): ReadonlySet<string> {
     const pods = new Set<string>()
-    for (const [id, { wanted }] of this.#items) if (wanted && !this.#blocked.has(id)) pods.add(wanted.pod)
+    for (const [id, { wanted }] of this.#kept) if (!this.#blocked.has(id)) pods.add(podOf(wanted))
     pods.delete('')
     return pods
   }
 
   /** `pods` would say it, once it is told. */
   podOf(id: string): string {
-    return this.#items.get(id)?.wanted?.pod ?? ''
+    return podOf(this.#kept.get(id)?.wanted)
   }
 
   /** @returns false if it is not kept: there are too many */
-  put(entry: ConnectionEntry): boolean {
-    const item = this.#items.get(entry.id) ?? { wanted: undefined, set: undefined, toldSet: undefined }
-    if (!this.#items.has(entry.id) && this.#items.size >= shareBounds.entries) return false
-    this.#items.set(entry.id, item)
-    const set = this.#setOf(entry)
-    const methods = set?.methods ?? noMethods
-    const isNamed = this.#names.has(entry.pod) || this.#names.size < shareBounds.podNames
-    const pod = isNamed ? entry.pod : ''
-    const isAsGiven = methods === entry.methods && pod === entry.pod
-    this.#want(item, isAsGiven ? entry : { ...entry, methods, pod }, set)
-    this.#blocked.delete(entry.id)
-    this.#pending.add(entry.id)
+  put(item: RowItem): boolean {
+    const { id } = item
+    if (!this.#kept.has(id) && this.#kept.size >= shareBounds.items) return false
+    const kept = this.#kept.get(id) ?? { wanted: undefined, set: undefined, toldSet: undefined }
+    this.#kept.set(id, kept)
+    if (isConnection(item)) this.#putConnection(kept, item)
+    else this.#want(kept, item, undefined)
+    this.#blocked.delete(id)
+    this.#pending.add(id)
     return true
   }
 
+  #putConnection(kept: Kept, connection: RowConnection): void {
+    const set = this.#setOf(connection)
+    const methods = set?.methods ?? noMethods
+    const isNamed = this.#names.has(connection.pod) || this.#names.size < shareBounds.podNames
+    const pod = isNamed ? connection.pod : ''
+    const isAsGiven = methods === connection.methods && pod === connection.pod
+    this.#want(kept, isAsGiven ? connection : { ...connection, methods, pod }, set)
+  }
+
   remove(id: string): void {
-    const item = this.#items.get(id)
-    if (!item) return
-    this.#want(item, undefined, undefined)
+    const kept = this.#kept.get(id)
+    if (!kept) return
+    this.#want(kept, undefined, undefined)
     this.#blocked.delete(id)
     this.#pending.add(id)
   }
@@ -143,7 +149,7 @@ export class AgentShare {
     const heldBack = new Set<HeldBack>()
     const version = this.#own.version
     let otherBlocked = false
-    const leaving = [...this.#pending].filter((id) => !this.#items.get(id)?.wanted)
+    const leaving = [...this.#pending].filter((id) => !this.#kept.get(id)?.wanted)
     for (const id of [...leaving, ...this.#pending]) {
       if (!this.#pending.has(id)) continue
       const reason = this.#bring(id)
@@ -170,37 +176,37 @@ export class AgentShare {
 
   /** @returns why the row has it not as it should be; nothing has changed then */
   #bring(id: string): HeldBack | undefined {
-    const item = this.#items.get(id)
-    if (!item) return undefined
-    const { wanted, set, toldSet } = item
-    const told = this.#own.connections.get(id)
+    const kept = this.#kept.get(id)
+    if (!kept) return undefined
+    const { wanted, set, toldSet } = kept
+    const told = this.#own.item(id)
     const heir = toldSet?.carrier === id && toldSet !== set ? this.#heirOf(toldSet) : undefined
     const named = set?.carrier !== undefined && set.carrier !== id
-    const entry = wanted && (named ? { ...wanted, methods: noMethods } : wanted)
+    const item = wanted && isConnection(wanted) && named ? { ...wanted, methods: noMethods } : wanted
     const heirTold = heir === undefined ? undefined : this.#own.connections.get(heir)
-    const heirEntry = heirTold && { ...heirTold, methods: toldSet?.methods ?? noMethods }
-    const cost = bytesOf(entry) + bytesOf(heirEntry)
+    const heirItem = heirTold && { ...heirTold, methods: toldSet?.methods ?? noMethods }
+    const cost = bytesOf(item) + bytesOf(heirItem)
     const growth = cost - bytesOf(told) - bytesOf(heirTold)
     if (cost > 0 && this.#spent > shareBounds.burstBytes) return 'rate'
-    const reason = this.#misfit(bytesOf(entry), growth, told ? 0 : 1)
-    if (entry && reason) return reason
+    const reason = this.#misfit(bytesOf(item), growth, told ? 0 : 1)
+    if (item && reason) return reason
     if (toldSet?.carrier === id && toldSet !== set) toldSet.carrier = heir
-    if (entry) this.#own.add(entry)
+    if (item) this.#own.add(item)
     else this.#own.remove(id)
-    if (entry && set && !named) set.carrier = id
-    if (heirEntry) this.#own.add(heirEntry)
-    this.#tell(item, entry ? set : undefined)
-    if (!entry) this.#items.delete(id)
-    this.#told += (entry ? 1 : 0) - (told ? 1 : 0)
+    if (item && set && !named) set.carrier = id
+    if (heirItem) this.#own.add(heirItem)
+    this.#tell(kept, item ? set : undefined)
+    if (!item) this.#kept.delete(id)
+    this.#told += (item ? 1 : 0) - (told ? 1 : 0)
     this.#bytes += growth
-    this.#spent += told || entry ? cost + id.length : 0
+    this.#spent += told || item ? cost + id.length : 0
     if (growth < 0) this.#freed = true
     return undefined
   }
 
-  #misfit(entry: number, growth: number, more: number): HeldBack | undefined {
+  #misfit(bytes: number, growth: number, more: number): HeldBack | undefined {
     const { roomyRowBytes, tightBytes } = shareBounds
-    if (entry > shareBounds.entryBytes || this.#told + more > bounds.connectionsOfAgent) return 'share'
+    if (bytes > shareBounds.itemBytes || this.#told + more > bounds.itemsOfAgent) return 'share'
     if (growth <= 0) return undefined
     const limit = this.#own.bytes > roomyRowBytes ? tightBytes : bounds.agentBytes
     if (this.#bytes + growth > bounds.agentBytes) return 'share'
@@ -212,13 +218,13 @@ export class AgentShare {
   /** The newest: it is likely to stay for the longest. */
   #heirOf(set: MethodSet): string | undefined {
     let heir: string | undefined
-    for (const [id, item] of this.#items) {
-      if (id !== set.carrier && item.set === set && item.toldSet === set) heir = id
+    for (const [id, kept] of this.#kept) {
+      if (id !== set.carrier && kept.set === set && kept.toldSet === set) heir = id
     }
     return heir
   }
 
-  #setOf({ role, methods }: ConnectionEntry): MethodSet | undefined {
+  #setOf({ role, methods }: RowConnection): MethodSet | undefined {
     if (methods.length === 0) return undefined
     const key = `${role} ${digestOf(methods)}`
     const known = this.#sets.get(key)
@@ -228,26 +234,26 @@ export class AgentShare {
     return set
   }
 
-  #want(item: Item, wanted: ConnectionEntry | undefined, set: MethodSet | undefined): void {
+  #want(kept: Kept, wanted: RowItem | undefined, set: MethodSet | undefined): void {
     if (set) set.uses++
-    this.#unuse(item.set)
-    this.#countName(wanted?.pod, 1)
-    this.#countName(item.wanted?.pod, -1)
-    item.wanted = wanted
-    item.set = set
+    this.#unuse(kept.set)
+    this.#countName(podOf(wanted), 1)
+    this.#countName(podOf(kept.wanted), -1)
+    kept.wanted = wanted
+    kept.set = set
   }
 
-  #countName(pod = '', change: 1 | -1): void {
+  #countName(pod: string, change: 1 | -1): void {
     if (pod === '') return
     const count = (this.#names.get(pod) ?? 0) + change
     if (count > 0) this.#names.set(pod, count)
     else this.#names.delete(pod)
   }
 
-  #tell(item: Item, set: MethodSet | undefined): void {
+  #tell(kept: Kept, set: MethodSet | undefined): void {
     if (set) set.uses++
-    this.#unuse(item.toldSet)
-    item.toldSet = set
+    this.#unuse(kept.toldSet)
+    kept.toldSet = set
   }
 
   #unuse(set: MethodSet | undefined): void {
@@ -266,6 +272,11 @@ function digestOf(methods: readonly string[]): string {
   return digest
 }
 
-function bytesOf(entry: ConnectionEntry | undefined): number {
-  return entry ? entryBytes(entry) : 0
+function bytesOf(item: RowItem | undefined): number {
+  return item ? itemBytes(item) : 0
+}
+
+/** As the pod told; registrations are of none. */
+function podOf(item: RowItem | undefined): string {
+  return item && isConnection(item) ? item.pod : ''
 }

@@ -2,7 +2,7 @@ import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { AgentShare, type HeldBack } from './agent-share.ts'
 import type { OwnRow } from './own-row.ts'
-import { type ConnectionEntry, checkEntry } from './row.ts'
+import { checkItem, type RowItem } from './row.ts'
 
 const secondMs = 1000
 const noPods: ReadonlySet<string> = new Set()
@@ -25,7 +25,7 @@ export interface AgentSharesComponents {
 export class AgentShares {
   readonly #components: AgentSharesComponents
   readonly #shares = new Map<AgentId, AgentShare>()
-  /** by the entry's id */
+  /** by the item's id */
   readonly #agentIds = new Map<string, AgentId>()
   readonly #due = new Set<AgentId>()
   readonly #busy = new Map<AgentId, AgentShare>()
@@ -42,16 +42,16 @@ export class AgentShares {
   }
 
   /**
-   * @param entry - its id is the agent's for ever
+   * @param item - its id is the agent's for ever
    * @returns false if the agent has too many: it is not kept, and may be offered again later
-   * @throws KasError INVALID_MESSAGE if the entry is out of bounds
+   * @throws KasError INVALID_MESSAGE if the item is out of bounds
    */
-  put(entry: ConnectionEntry): boolean {
-    checkEntry(entry)
-    const { id, agentId } = entry
+  put(item: RowItem): boolean {
+    checkItem(item)
+    const { id, agentId } = item
     const share = this.#shares.get(agentId) ?? new AgentShare(this.#components.own)
     const pod = share.podOf(id)
-    if (!share.put(entry)) {
+    if (!share.put(item)) {
       this.#components.heldBack(agentId, 'share')
       return false
     }

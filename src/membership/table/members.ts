@@ -1,16 +1,11 @@
 import { formatHostPort, parseHostPort } from '../../lib/host-port.ts'
-import type { ConnectionEntry, InstanceId, Row, RowState } from './row.ts'
+import type { InstanceId, Row, RowState } from './row.ts'
 import type { Held } from './table.ts'
 
 /** Another living instance that has connections of an agent. */
-export interface Holder {
-  readonly row: Row
+export interface Holder extends Held {
   /** of its server `replicas`: `10.0.0.7:8155`; undefined if it is not known */
   readonly address: string | undefined
-  /** of the agent, at least one */
-  readonly connections: readonly ConnectionEntry[]
-  /** of all of them */
-  readonly methods: ReadonlySet<string>
 }
 
 /** One name, with the instance that counts for it. */

@@ -1,16 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { AgentId } from '../../call/call.ts'
+import { ItemMap } from './item-map.ts'
 import {
   bounds,
-  type ConnectionEntry,
-  checkEntry,
+  byKind,
   checkHead,
-  entryBytes,
+  checkItem,
   type InstanceId,
+  itemBytes,
   outOfBounds,
   type Row,
+  type RowConnection,
   type RowDelta,
   type RowHead,
+  type RowItem,
+  type RowRegistration,
   type RowSnapshot,
   type RowState,
 } from './row.ts'
@@ -21,11 +24,9 @@ const idOverheadBytes = 3
 /** The row that this instance alone writes: each change is one version more. */
 export class OwnRow implements Row {
   readonly instance: InstanceId
-  readonly connections = new Map<string, ConnectionEntry>()
-  readonly #perAgent = new Map<AgentId, number>()
+  readonly #items = new ItemMap()
   #head: RowHead
   #version = 1
-  #bytes = 0
   // since the last delta
   #from = 1
   /** ids, and the version that each change made; the oldest first */
@@ -47,37 +48,41 @@ export class OwnRow implements Row {
     return this.#head
   }
 
-  /** Of its entries, by `entryBytes`. */
+  get connections(): ReadonlyMap<string, RowConnection> {
+    return this.#items.connections
+  }
+
+  get registrations(): ReadonlyMap<string, RowRegistration> {
+    return this.#items.registrations
+  }
+
+  /** Of its items, by `itemBytes`. */
   get bytes(): number {
-    return this.#bytes
+    return this.#items.bytes
   }
 
   get changed(): boolean {
     return this.#version > this.#from
   }
 
-  /** @throws KasError INVALID_MESSAGE if the entry, or the row with it, is out of bounds; nothing has changed then */
-  add(entry: ConnectionEntry): void {
-    checkEntry(entry)
-    const before = this.connections.get(entry.id)
-    const count = (this.#perAgent.get(entry.agentId) ?? 0) + (before?.agentId === entry.agentId ? 0 : 1)
-    if (count > bounds.connectionsOfAgent) throw outOfBounds('the number of connections of an agent')
-    const bytes = this.#bytes + entryBytes(entry) - (before ? entryBytes(before) : 0)
-    if (bytes > bounds.rowBytes) throw outOfBounds('the size of the row')
-    if (before) this.#forget(before)
-    this.connections.set(entry.id, entry)
-    this.#bytes += entryBytes(entry)
-    this.#perAgent.set(entry.agentId, (this.#perAgent.get(entry.agentId) ?? 0) + 1)
-    this.#touch(entry.id)
+  item(id: string): RowItem | undefined {
+    return this.#items.get(id)
   }
 
-  /** @returns the agent of the connection; undefined if there is none of this id */
-  remove(id: string): AgentId | undefined {
-    const entry = this.connections.get(id)
-    if (!entry) return undefined
-    this.#forget(entry)
-    this.#touch(id)
-    return entry.agentId
+  /** @throws KasError INVALID_MESSAGE if the item, or the row with it, is out of bounds; nothing has changed then */
+  add(item: RowItem): void {
+    checkItem(item)
+    const before = this.#items.get(item.id)
+    const count = this.#items.countOf(item.agentId) + (before?.agentId === item.agentId ? 0 : 1)
+    if (count > bounds.itemsOfAgent) throw outOfBounds('the number of connections of an agent')
+    const bytes = this.#items.bytes + itemBytes(item) - (before ? itemBytes(before) : 0)
+    if (bytes > bounds.rowBytes) throw outOfBounds('the size of the row')
+    this.#items.set(item)
+    this.#touch(item.id)
+  }
+
+  remove(id: string): void {
+    if (this.#items.delete(id)) this.#touch(id)
   }
 
   /** @returns whether it changed */
@@ -97,14 +102,6 @@ export class OwnRow implements Row {
     return true
   }
 
-  #forget(entry: ConnectionEntry): void {
-    this.connections.delete(entry.id)
-    this.#bytes -= entryBytes(entry)
-    const left = (this.#perAgent.get(entry.agentId) ?? 1) - 1
-    if (left > 0) this.#perAgent.set(entry.agentId, left)
-    else this.#perAgent.delete(entry.agentId)
-  }
-
   #touch(id: string): void {
     this.#touched.delete(id)
     this.#touched.set(id, ++this.#version)
@@ -112,29 +109,29 @@ export class OwnRow implements Row {
 
   /**
    * What changed since the last call, undefined if nothing has: the oldest changes, up to `maxBytes`, or one that is
-   * larger; while there are more, `changed` says so. Every id that was touched counts as removed before the entries
+   * larger; while there are more, `changed` says so. Every id that was touched counts as removed before the items
    * that are there now are added, and ids that changed again later come with a later delta: so a delta is also right for
    * a row that was read in between.
    */
   takeDelta(maxBytes = Number.POSITIVE_INFINITY): RowDelta | undefined {
     if (!this.changed) return undefined
     const from = this.#from
-    const head = this.#headVersion !== undefined && { head: this.#head }
-    const added: ConnectionEntry[] = []
+    const head = this.#headVersion === undefined ? undefined : this.#head
+    const added: RowItem[] = []
     const removed: string[] = []
     let bytes = 0
     for (const [id, version] of this.#touched) {
-      const entry = this.connections.get(id)
-      bytes += entry ? entryBytes(entry) : Buffer.byteLength(id) + idOverheadBytes
+      const item = this.#items.get(id)
+      bytes += item ? itemBytes(item) : Buffer.byteLength(id) + idOverheadBytes
       if (bytes > maxBytes && added.length + removed.length > 0) break
       this.#touched.delete(id)
       this.#from = version
-      if (entry) added.push(entry)
+      if (item) added.push(item)
       else removed.push(id)
     }
     if (this.#touched.size === 0) this.#from = this.#version
     if (this.#headVersion !== undefined && this.#headVersion <= this.#from) this.#headVersion = undefined
-    return { from, to: this.#from, removed, added, ...head }
+    return { from, to: this.#from, head, removed, ...byKind(added) }
   }
 
   snapshot(): RowSnapshot {
@@ -143,6 +140,7 @@ export class OwnRow implements Row {
       version: this.#version,
       head: this.#head,
       connections: [...this.connections.values()],
+      registrations: [...this.registrations.values()],
     }
   }
 }

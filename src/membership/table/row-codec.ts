@@ -15,13 +15,15 @@ import {
   State,
 } from '../../proto/gen/replica_pb.ts'
 import {
-  type ConnectionEntry,
-  checkEntry,
+  byKind,
   checkHead,
+  checkItem,
   type InstanceId,
+  isConnection,
   outOfBounds,
   type RowDelta,
   type RowHead,
+  type RowItem,
   type RowState,
 } from './row.ts'
 
@@ -42,12 +44,12 @@ function newsToMessage(news: News): NewsMessage['news'] {
   if (news.kind === 'beat') {
     return { case: 'beat', value: create(BeatSchema, { version: BigInt(news.version) }) }
   }
-  const { from, to, head, removed, added } = news.delta
+  const { from, to, head, removed, connections, registrations } = news.delta
   const value = create(DeltaSchema, {
     from: BigInt(from),
     to: BigInt(to),
     removed: [...removed],
-    added: added.map(entryToMessage),
+    added: [...connections, ...registrations].map(itemToMessage),
     ...(head && { head: headToMessage(head) }),
   })
   return { case: 'delta', value }
@@ -79,8 +81,8 @@ function newsOf(news: NewsMessage['news']): News | undefined {
         from: versionOf(from),
         to: versionOf(to),
         removed,
-        added: added.map(entryOf),
-        ...(head && { head: headOf(head) }),
+        head: head && headOf(head),
+        ...byKind(added.map(itemOf)),
       }
       if (delta.to <= delta.from) throw outOfBounds('a version')
       return { kind: 'delta', delta }
@@ -131,42 +133,58 @@ export function headOf(message: Head): RowHead {
     kasVersion: message.kasVersion,
     startedAt: Number(message.startedAtMs),
     gossipPort: message.gossipPort,
-    ...(message.replicaHost !== '' && { replicaHost: message.replicaHost }),
-    ...(message.agentAddress !== '' && { agentAddress: message.agentAddress }),
+    replicaHost: message.replicaHost || undefined,
+    agentAddress: message.agentAddress || undefined,
   }
   checkHead(head)
   return head
 }
 
-export function entryToMessage(entry: ConnectionEntry): Connection {
+/** A registration is a connection that serves nothing, to a replica that does not know registrations. */
+export function itemToMessage(item: RowItem): Connection {
+  const { id, agentId, projectId } = item
+  if (isConnection(item)) {
+    return create(ConnectionSchema, {
+      id,
+      agentId,
+      projectId,
+      pod: item.pod,
+      role: item.role === 'standby' ? Role.STANDBY : Role.HOME,
+      methods: [...item.methods],
+      connectedAtMs: BigInt(item.connectedAt),
+    })
+  }
   return create(ConnectionSchema, {
-    id: entry.id,
-    agentId: entry.agentId,
-    projectId: entry.projectId,
-    pod: entry.pod,
-    role: entry.role === 'standby' ? Role.STANDBY : Role.HOME,
-    agentMeta: entry.agentMeta,
-    methods: [...entry.methods],
-    connectedAtMs: BigInt(entry.connectedAt),
-    ...(entry.registration && { registration: entry.registration }),
+    id,
+    agentId,
+    projectId,
+    role: Role.HOME,
+    agentMeta: item.meta,
+    connectedAtMs: BigInt(item.registeredAt),
+    registration: { podId: item.podId, renewed: item.renewed },
   })
 }
 
 /** @throws KasError INVALID_MESSAGE */
-export function entryOf(message: Connection): ConnectionEntry {
-  const entry: ConnectionEntry = {
-    id: message.id,
-    agentId: message.agentId as AgentId,
-    projectId: message.projectId,
-    pod: message.pod,
-    role: message.role === Role.STANDBY ? 'standby' : 'home',
-    agentMeta: message.agentMeta,
-    methods: message.methods,
-    connectedAt: Number(message.connectedAtMs),
-    ...(message.registration && {
-      registration: { podId: message.registration.podId, renewed: message.registration.renewed },
-    }),
-  }
-  checkEntry(entry)
-  return entry
+export function itemOf(message: Connection): RowItem {
+  const { id, projectId, registration } = message
+  const of = { id, agentId: message.agentId as AgentId, projectId }
+  const since = Number(message.connectedAtMs)
+  const item: RowItem = registration
+    ? {
+        ...of,
+        podId: registration.podId,
+        meta: new Uint8Array(message.agentMeta), // a copy: a part of what was read would keep all of it
+        renewed: registration.renewed,
+        registeredAt: since,
+      }
+    : {
+        ...of,
+        pod: message.pod,
+        role: message.role === Role.STANDBY ? 'standby' : 'home',
+        methods: message.methods,
+        connectedAt: since,
+      }
+  checkItem(item)
+  return item
 }

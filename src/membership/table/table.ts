@@ -1,22 +1,32 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { AgentId } from '../../call/call.ts'
+import { ItemMap } from './item-map.ts'
 import {
   bounds,
-  type ConnectionEntry,
-  entryBytes,
+  byKind,
   type InstanceId,
+  isConnection,
   outOfBounds,
   type Row,
+  type RowConnection,
   type RowDelta,
   type RowHead,
+  type RowItem,
+  type RowItems,
+  type RowRegistration,
   type RowSnapshot,
 } from './row.ts'
 
 /** What a step changed. */
 export interface TableChange {
-  readonly agentIds: ReadonlySet<AgentId>
+  /** agents with other connections */
+  readonly connectionsOf: ReadonlySet<AgentId>
+  /** agents with other registrations */
+  readonly registrationsOf: ReadonlySet<AgentId>
   /** a row came or went, or its head changed */
   readonly members: boolean
+  /** the row that went, as it was last */
+  readonly removed?: Row
 }
 
 /**
@@ -28,22 +38,29 @@ export type Applied = TableChange | 'old' | 'gap' | 'unknown'
 /** Connections of one agent at one replica. Each call that waits for the agent asks for them after each change. */
 export interface Held {
   readonly row: Row
-  readonly connections: readonly ConnectionEntry[]
+  /** at least one */
+  readonly connections: readonly RowConnection[]
   /** of all its connections */
   readonly methods: ReadonlySet<string>
 }
 
-class AgentEntries implements Held {
+/** A registration, and the instance in whose row it is. */
+export interface PeerRegistration {
+  readonly instance: InstanceId
+  readonly registration: RowRegistration
+}
+
+class HeldConnections implements Held {
   readonly row: Row
-  readonly byId = new Map<string, ConnectionEntry>()
-  #connections: readonly ConnectionEntry[] | undefined
+  readonly byId = new Map<string, RowConnection>()
+  #connections: readonly RowConnection[] | undefined
   #methods: ReadonlySet<string> | undefined
 
   constructor(row: Row) {
     this.row = row
   }
 
-  get connections(): readonly ConnectionEntry[] {
+  get connections(): readonly RowConnection[] {
     this.#connections ??= [...this.byId.values()]
     return this.#connections
   }
@@ -53,8 +70,8 @@ class AgentEntries implements Held {
     return this.#methods
   }
 
-  set(entry: ConnectionEntry): void {
-    this.byId.set(entry.id, entry)
+  set(connection: RowConnection): void {
+    this.byId.set(connection.id, connection)
     this.#changed()
   }
 
@@ -74,42 +91,54 @@ class TableRow implements Row {
   readonly instance: InstanceId
   version: number
   head: RowHead
-  readonly connections = new Map<string, ConnectionEntry>()
-  readonly byAgent = new Map<AgentId, AgentEntries>()
-  #bytes = 0
+  readonly #items = new ItemMap()
+  readonly held = new Map<AgentId, HeldConnections>()
+  readonly registered = new Map<AgentId, Map<string, RowRegistration>>()
 
-  constructor({ instance, version, head, connections }: RowSnapshot) {
+  constructor({ instance, version, head, connections, registrations }: RowSnapshot) {
     this.instance = instance
     this.version = version
     this.head = head
-    for (const entry of connections) this.add(entry)
+    for (const connection of connections) this.add(connection)
+    for (const registration of registrations) this.add(registration)
   }
 
-  add(entry: ConnectionEntry): void {
-    this.remove(entry.id)
-    this.connections.set(entry.id, entry)
-    this.#bytes += entryBytes(entry)
-    const ofAgent = this.byAgent.get(entry.agentId) ?? new AgentEntries(this)
-    ofAgent.set(entry)
-    this.byAgent.set(entry.agentId, ofAgent)
+  get connections(): ReadonlyMap<string, RowConnection> {
+    return this.#items.connections
+  }
+
+  get registrations(): ReadonlyMap<string, RowRegistration> {
+    return this.#items.registrations
+  }
+
+  item(id: string): RowItem | undefined {
+    return this.#items.get(id)
+  }
+
+  add(item: RowItem): void {
+    this.remove(item.id)
+    this.#items.set(item)
+    const { id, agentId } = item
+    if (isConnection(item)) getOrCreate(this.held, agentId, () => new HeldConnections(this)).set(item)
+    else getOrCreate(this.registered, agentId, () => new Map<string, RowRegistration>()).set(id, item)
   }
 
   remove(id: string): void {
-    const entry = this.connections.get(id)
-    if (!entry) return
-    this.connections.delete(id)
-    this.#bytes -= entryBytes(entry)
-    const ofAgent = this.byAgent.get(entry.agentId)
-    ofAgent?.delete(id)
-    if (ofAgent?.byId.size === 0) this.byAgent.delete(entry.agentId)
+    const item = this.#items.delete(id)
+    if (!item) return
+    const held = this.held.get(item.agentId)
+    held?.delete(id)
+    if (held?.byId.size === 0) this.held.delete(item.agentId)
+    const registered = this.registered.get(item.agentId)
+    registered?.delete(id)
+    if (registered?.size === 0) this.registered.delete(item.agentId)
   }
 
   /** @throws KasError INVALID_MESSAGE */
   checkBounds(agentIds: Iterable<AgentId>): void {
-    if (this.#bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    if (this.#items.bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
     for (const agentId of agentIds) {
-      const count = this.byAgent.get(agentId)?.byId.size ?? 0
-      if (count > bounds.connectionsOfAgent) throw outOfBounds('the number of connections of an agent')
+      if (this.#items.countOf(agentId) > bounds.itemsOfAgent) throw outOfBounds('the number of connections of an agent')
     }
   }
 }
@@ -136,7 +165,13 @@ export class Table {
 
   /** Who has connections of the agent, in the order in which they came. */
   holders(agentId: AgentId): readonly Held[] {
-    return Array.from(this.#holders.get(agentId)?.values() ?? []).flatMap((row) => row.byAgent.get(agentId) ?? [])
+    return Array.from(this.#holders.get(agentId)?.values() ?? []).flatMap((row) => row.held.get(agentId) ?? [])
+  }
+
+  registrations(agentId: AgentId): readonly PeerRegistration[] {
+    return Array.from(this.#rows.values()).flatMap(({ instance, registered }) =>
+      Array.from(registered.get(agentId)?.values() ?? [], (registration) => ({ instance, registration })),
+    )
   }
 
   /**
@@ -149,11 +184,14 @@ export class Table {
     if (before && before.version >= snapshot.version) return 'old'
     if (!before && this.#rows.size >= bounds.instances) throw outOfBounds('the number of replicas')
     const row = new TableRow(snapshot)
-    row.checkBounds(row.byAgent.keys())
+    row.checkBounds([...row.held.keys(), ...row.registered.keys()])
     this.#rows.set(row.instance, row)
-    const agentIds = before ? differing(before, row) : new Set(row.byAgent.keys())
-    this.#index(row, new Set([...(before?.byAgent.keys() ?? []), ...row.byAgent.keys()]))
-    return { agentIds, members: !before || !isDeepStrictEqual(before.head, row.head) }
+    this.#index(row, new Set([...(before?.held.keys() ?? []), ...row.held.keys()]))
+    return {
+      connectionsOf: differing(before?.connections, row.connections),
+      registrationsOf: differing(before?.registrations, row.registrations),
+      members: !isDeepStrictEqual(before?.head, row.head),
+    }
   }
 
   /**
@@ -166,32 +204,28 @@ export class Table {
     if (!row) return 'unknown'
     if (delta.to <= row.version) return 'old'
     if (delta.from > row.version) return 'gap'
-    const agentIds = change(row, delta)
-    this.#index(row, agentIds)
+    const { connections, registrations } = change(row, delta)
+    const connectionsOf = agentsOf(connections)
+    this.#index(row, connectionsOf)
     const members = delta.head !== undefined && !isDeepStrictEqual(row.head, delta.head)
     if (delta.head) row.head = delta.head
     row.version = delta.to
-    return { agentIds, members }
+    return { connectionsOf, registrationsOf: agentsOf(registrations), members }
   }
 
   remove(instance: InstanceId): TableChange | 'unknown' {
     const row = this.#rows.get(instance)
     if (!row) return 'unknown'
     this.#rows.delete(instance)
-    const agentIds = new Set(row.byAgent.keys())
-    for (const agentId of agentIds) this.#unlist(instance, agentId)
-    return { agentIds, members: true }
+    const connectionsOf = new Set(row.held.keys())
+    for (const agentId of connectionsOf) this.#unlist(instance, agentId)
+    return { connectionsOf, registrationsOf: new Set(row.registered.keys()), members: true, removed: row }
   }
 
   #index(row: TableRow, agentIds: Iterable<AgentId>): void {
     for (const agentId of agentIds) {
-      if (!row.byAgent.has(agentId)) {
-        this.#unlist(row.instance, agentId)
-        continue
-      }
-      const holders = this.#holders.get(agentId)
-      if (holders) holders.set(row.instance, row)
-      else this.#holders.set(agentId, new Map([[row.instance, row]]))
+      if (row.held.has(agentId)) getOrCreate(this.#holders, agentId, () => new Map()).set(row.instance, row)
+      else this.#unlist(row.instance, agentId)
     }
   }
 
@@ -203,38 +237,47 @@ export class Table {
 }
 
 /**
- * Changes the connections of a row.
+ * Changes the items of a row.
  *
- * @returns the agents concerned
+ * @returns the items that came and those that went
  * @throws KasError INVALID_MESSAGE if it is out of bounds then; it is as before
  */
-function change(row: TableRow, { removed, added }: RowDelta): ReadonlySet<AgentId> {
-  const before = new Map<string, ConnectionEntry | undefined>()
-  for (const id of [...removed, ...added.map((entry) => entry.id)]) before.set(id, row.connections.get(id))
+function change(row: TableRow, { removed, connections, registrations }: RowDelta): RowItems {
+  const added: readonly RowItem[] = [...connections, ...registrations]
+  const before = new Map([...removed, ...added.map(({ id }) => id)].map((id) => [id, row.item(id)]))
   for (const id of removed) row.remove(id)
-  for (const entry of added) row.add(entry)
-  const agentIds = new Set(added.map((entry) => entry.agentId))
-  for (const entry of before.values()) if (entry) agentIds.add(entry.agentId)
+  for (const item of added) row.add(item)
+  const changed = [...added, ...before.values()].filter((item) => item !== undefined)
   try {
-    row.checkBounds(agentIds)
+    row.checkBounds(agentsOf(changed))
   } catch (error) {
-    for (const [id, entry] of before) {
+    for (const [id, item] of before) {
       row.remove(id)
-      if (entry) row.add(entry)
+      if (item) row.add(item)
     }
     throw error
   }
+  return byKind(changed)
+}
+
+/** Agents whose items are not the same in both. */
+function differing<Item extends RowItem>(
+  before: ReadonlyMap<string, Item> = new Map(),
+  after: ReadonlyMap<string, Item>,
+): ReadonlySet<AgentId> {
+  const agentIds = new Set<AgentId>()
+  for (const [id, item] of before) if (!isDeepStrictEqual(item, after.get(id))) agentIds.add(item.agentId)
+  for (const [id, { agentId }] of after) if (before.get(id)?.agentId !== agentId) agentIds.add(agentId)
   return agentIds
 }
 
-/** Agents whose connections are not the same in both. */
-function differing(before: TableRow, after: TableRow): ReadonlySet<AgentId> {
-  const agentIds = new Set<AgentId>()
-  for (const [id, entry] of before.connections) {
-    if (!isDeepStrictEqual(entry, after.connections.get(id))) agentIds.add(entry.agentId)
-  }
-  for (const [id, { agentId }] of after.connections) {
-    if (before.connections.get(id)?.agentId !== agentId) agentIds.add(agentId)
-  }
-  return agentIds
+function agentsOf(items: readonly RowItem[]): ReadonlySet<AgentId> {
+  return new Set(items.map(({ agentId }) => agentId))
+}
+
+/** What the map has for `key`, made if there is nothing yet. */
+function getOrCreate<Key, Value>(map: Map<Key, Value>, key: Key, create: () => Value): Value {
+  const value = map.get(key) ?? create()
+  map.set(key, value)
+  return value
 }

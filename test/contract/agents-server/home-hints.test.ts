@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import type { AgentId, Metadata } from '../../../src/call/call.ts'
 import { HeldConnections } from '../../../src/kas/tunnels/held-connections.ts'
 import { createLogger } from '../../../src/lib/log.ts'
-import type { ConnectionEntry } from '../../../src/membership/membership.ts'
+import type { RowConnection } from '../../../src/membership/membership.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -16,7 +16,7 @@ const announced = { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'] }
 
 async function start(t: Test, settleMs = 1) {
   const placement = new FakePlacement()
-  const row = new Map<string, ConnectionEntry>()
+  const row = new Map<string, RowConnection>()
   const held = new HeldConnections({
     row: {
       addConnection: (entry) => row.set(entry.id, entry).has(entry.id),

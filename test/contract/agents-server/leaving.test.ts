@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
 import { HeldConnections } from '../../../src/kas/tunnels/held-connections.ts'
 import { createLogger } from '../../../src/lib/log.ts'
-import type { ConnectionEntry } from '../../../src/membership/membership.ts'
+import type { RowConnection } from '../../../src/membership/membership.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -14,9 +14,9 @@ import { FakePlacement } from '../../support/fake-placement.ts'
 async function start(t: Test, { listenGraceMs, others = true }: { listenGraceMs: number; others?: boolean }) {
   const placement = new FakePlacement()
   placement.othersServe = others
-  const row = new Map<string, ConnectionEntry>()
+  const row = new Map<string, RowConnection>()
   const own = {
-    addConnection: (entry: ConnectionEntry) => row.set(entry.id, entry).has(entry.id),
+    addConnection: (entry: RowConnection) => row.set(entry.id, entry).has(entry.id),
     removeConnection: (id: string) => void row.delete(id),
   }
   const held = new HeldConnections({ row: own, log: createLogger({ level: 'silent' }) })

@@ -1,11 +1,11 @@
 import { Registry } from 'prom-client'
 import { Membership } from '../../../src/membership/membership.ts'
 import type { GossipComponents, GossipNetwork } from '../../../src/membership/network/gossip.ts'
-import type { ConnectionEntry, RowSnapshot } from '../../../src/membership/table/row.ts'
+import type { RowDelta, RowSnapshot } from '../../../src/membership/table/row.ts'
 import { encodeNews } from '../../../src/membership/table/row-codec.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { entry, head, instance } from './rows.ts'
+import { head, instance, snapshot } from './rows.ts'
 
 const other = instance('other')
 const settled = () => new Promise(setImmediate)
@@ -14,7 +14,7 @@ const settled = () => new Promise(setImmediate)
 export async function startMembership() {
   const { log, lines } = capturedLog()
   const register = new Registry()
-  let row: RowSnapshot = { instance: other, version: 1, head: { ...head, name: 'kas-1' }, connections: [] }
+  let row: RowSnapshot = snapshot(other, 1, { head: { ...head, name: 'kas-1' } })
   let gossip: GossipComponents | undefined
   const createGossip = (components: GossipComponents): GossipNetwork => {
     gossip = components
@@ -47,17 +47,16 @@ export async function startMembership() {
   gossip?.connected(other)
   await started
   /** A delta of the peer comes. */
-  const receive = (agentId: number, from: number) => {
-    const delta = { from, to: from + 1, removed: [], added: [entry(`c${from}`, agentId)] }
-    return gossip?.received(other, encodeNews(other, { kind: 'delta', delta }))
-  }
+  const receive = (change: RowDelta) => gossip?.received(other, encodeNews(other, { kind: 'delta', delta: change }))
+  /** The peer says that it goes. */
+  const leave = () => gossip?.received(other, encodeNews(other, { kind: 'farewell' }))
   /** The peer's row is fetched, and is another one. */
-  const pull = async (connections: readonly ConnectionEntry[]) => {
-    row = { ...row, version: row.version + 1, connections }
+  const pull = async (changes: Partial<RowSnapshot>) => {
+    row = { ...row, version: row.version + 1, ...changes }
     membership.refresh(other)
     await settled()
   }
   const refused = async () =>
     (await register.getSingleMetric('kas_gossip_refused_total')?.get())?.values.filter(({ value }) => value > 0)
-  return { membership, receive, pull, refused, lines }
+  return { membership, receive, leave, pull, refused, lines }
 }

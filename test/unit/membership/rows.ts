@@ -1,30 +1,61 @@
 import type { AgentId } from '../../../src/call/call.ts'
-import type { ConnectionEntry, InstanceId, RowHead } from '../../../src/membership/table/row.ts'
+import type {
+  InstanceId,
+  RowConnection,
+  RowDelta,
+  RowHead,
+  RowRegistration,
+  RowSnapshot,
+} from '../../../src/membership/table/row.ts'
 
 /** Rows for tests. */
 
 export const head: RowHead = {
   name: 'kas-0',
   state: 'serving',
+  replicaHost: undefined,
   replicaPort: 8155,
   publicKeyHash: 'ab'.repeat(32),
+  agentAddress: undefined,
   kasVersion: '0.1.0',
   startedAt: 1_780_000_000_000,
   gossipPort: 8156,
 }
 
-export function entry(id: string, agentId = 42, changes: Partial<ConnectionEntry> = {}): ConnectionEntry {
+export function connection(id: string, agentId = 42, changes: Partial<RowConnection> = {}): RowConnection {
   return {
     id,
     agentId: BigInt(agentId) as AgentId,
     projectId: 7n,
     pod: `pod-${id}`,
     role: 'home',
-    agentMeta: Buffer.from('meta'),
     methods: ['/a.B/C'],
     connectedAt: 1_780_000_000_000,
     ...changes,
   }
+}
+
+export function registration(podId: bigint, agentId = 42, changes: Partial<RowRegistration> = {}): RowRegistration {
+  return {
+    id: `pod ${agentId} ${podId}`,
+    agentId: BigInt(agentId) as AgentId,
+    projectId: 7n,
+    podId,
+    meta: new TextEncoder().encode('meta'),
+    renewed: true,
+    registeredAt: 1_780_000_000_000,
+    ...changes,
+  }
+}
+
+/** A step of one version that adds and removes nothing, but for `changes`. */
+export function delta(from: number, changes: Partial<RowDelta> = {}): RowDelta {
+  return { from, to: from + 1, removed: [], connections: [], registrations: [], ...changes }
+}
+
+/** An empty row, but for `changes`. */
+export function snapshot(owner: InstanceId, version: number, changes: Partial<RowSnapshot> = {}): RowSnapshot {
+  return { instance: owner, version, head, connections: [], registrations: [], ...changes }
 }
 
 export const instance = (name: string) => name as InstanceId

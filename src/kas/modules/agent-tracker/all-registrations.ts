@@ -2,17 +2,14 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
-import type { ConnectionEntry, InstanceId, Membership, Row } from '../../../membership/membership.ts'
+import type { InstanceId, Registration, RowRegistrations } from '../../../membership/membership.ts'
 import type { ConnectedAgentsSource } from './agent-tracker-service.ts'
 import type { ConnectedAgent, ConnectedAgents, RegistrationListener } from './own-registrations.ts'
 
 export interface ClusterAgentsComponents {
   /** this replica's */
   readonly own: ConnectedAgents
-  readonly membership: Pick<
-    Membership,
-    'instance' | 'rows' | 'holders' | 'onChange' | 'addConnection' | 'removeConnection'
-  >
+  readonly registrations: RowRegistrations
   readonly others: {
     /** whether this replica is the first in rank of those that can be reached */
     isFirst(key: string): boolean
@@ -43,7 +40,6 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   /** pods whose row is gone */
   readonly #orphans = new Map<string, ConnectedAgent>()
   readonly #timers = new Set<() => void>()
-  #rows = new Map<InstanceId, Row>()
   #unsubscribe: (() => void) | undefined
 
   constructor(components: ClusterAgentsComponents) {
@@ -51,11 +47,10 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   }
 
   async start(): Promise<void> {
-    const { own, membership } = this.#components
+    const { own, registrations } = this.#components
     own.listen(this)
     for (const pod of own.all()) this.registered(pod)
-    this.#unsubscribe = membership.onChange(() => this.#noteOrphans())
-    this.#noteOrphans()
+    this.#unsubscribe = registrations.onRowGone((gone) => this.#noteOrphans(gone.map(podOf)))
     this.#sweep()
   }
 
@@ -69,10 +64,10 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   }
 
   ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
-    const { own, membership } = this.#components
-    const entries = [...ids].flatMap((id) => membership.holders(id).flatMap(({ connections }) => connections))
+    const elsewhere = [...ids].flatMap((id) => this.#components.registrations.of(id))
     const orphans = [...this.#orphans.values()].filter(({ agentId }) => ids.has(agentId))
-    return merged([...own.ofAgents(ids), ...podsOf(entries), ...orphans])
+    const pods = elsewhere.map(({ registration }) => podOf(registration))
+    return merged([...this.#components.own.ofAgents(ids), ...pods, ...orphans])
   }
 
   ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[] {
@@ -80,20 +75,20 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   }
 
   all(): readonly ConnectedAgent[] {
-    const elsewhere = this.#others().flatMap(({ connections }) => podsOf(connections.values()))
-    return merged([...this.#components.own.all(), ...elsewhere, ...this.#orphans.values()])
+    const { own, registrations } = this.#components
+    return merged([...own.all(), ...registrations.all().map(podOf), ...this.#orphans.values()])
   }
 
   registered(pod: ConnectedAgent): void {
-    const { own, membership, log } = this.#components
+    const { own, registrations, log } = this.#components
     const elsewhere = this.#elsewhere(pod)
-    const since = Math.min(pod.connectedAt, ...elsewhere.map(({ connectedAt }) => connectedAt))
+    const since = Math.min(pod.connectedAt, ...elsewhere.map(({ registration }) => registration.registeredAt))
     if (since < pod.connectedAt) {
       own.put({ ...pod, connectedAt: since }) // and hear of it again
       return
     }
     try {
-      membership.addConnection(entryOf(pod))
+      registrations.add(registrationOf(pod))
     } catch (error) {
       const agent_id = String(pod.agentId)
       log.debug({ error, agent_id }, 'A registration of an agent is known here, but not told to others')
@@ -102,7 +97,7 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   }
 
   gone(pod: ConnectedAgent): void {
-    this.#components.membership.removeConnection(idOf(pod))
+    this.#components.registrations.remove({ agentId: pod.agentId, podId: pod.connectionId })
     this.#moves.get(idOf(pod))?.()
   }
 
@@ -134,31 +129,17 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
 
   /** The pod in the rows of others. */
   #elsewhere({ agentId, connectionId }: Pick<ConnectedAgent, 'agentId' | 'connectionId'>) {
-    return this.#components.membership.holders(agentId).flatMap(({ row, connections }) =>
-      podsOf(connections)
-        .filter((pod) => pod.connectionId === connectionId)
-        .map(({ connectedAt }) => ({ instance: row.instance, connectedAt })),
-    )
+    return this.#components.registrations.of(agentId).filter(({ registration }) => registration.podId === connectionId)
   }
 
-  #others(): readonly Row[] {
-    const { membership } = this.#components
-    return membership.rows().filter(({ instance }) => instance !== membership.instance)
-  }
-
-  #noteOrphans(): void {
-    const before = this.#rows
-    this.#rows = new Map(this.#others().map((row) => [row.instance, row]))
-    for (const [instance, row] of before) {
-      if (this.#rows.has(instance)) continue
-      const pods = podsOf(row.connections.values()).filter(({ renewed }) => renewed)
-      if (pods.length === 0) continue
-      for (const pod of pods) this.#orphans.set(idOf(pod), pod)
-      this.#later(adoptMs, () => this.#adopt(pods))
-      this.#later(orphanMs, () => {
-        for (const pod of pods) this.#orphans.delete(idOf(pod))
-      })
-    }
+  #noteOrphans(gone: readonly ConnectedAgent[]): void {
+    const pods = gone.filter(({ renewed }) => renewed)
+    if (pods.length === 0) return
+    for (const pod of pods) this.#orphans.set(idOf(pod), pod)
+    this.#later(adoptMs, () => this.#adopt(pods))
+    this.#later(orphanMs, () => {
+      for (const pod of pods) this.#orphans.delete(idOf(pod))
+    })
   }
 
   /** Two that do so for a moment are harmless: a pod counts once. */
@@ -194,27 +175,12 @@ function idOf({ agentId, connectionId }: Pick<ConnectedAgent, 'agentId' | 'conne
   return `pod ${agentId} ${connectionId}`
 }
 
-function entryOf(pod: ConnectedAgent): ConnectionEntry {
-  const { agentId, projectId, connectionId, connectedAt, meta, renewed } = pod
-  return {
-    id: idOf(pod),
-    agentId,
-    projectId,
-    pod: '',
-    role: 'home',
-    agentMeta: meta,
-    methods: [],
-    connectedAt,
-    registration: { podId: connectionId, renewed },
-  }
+function registrationOf({ connectionId: podId, connectedAt: registeredAt, ...pod }: ConnectedAgent): Registration {
+  return { ...pod, podId, registeredAt }
 }
 
-function podsOf(entries: Iterable<ConnectionEntry>): ConnectedAgent[] {
-  return Array.from(entries).flatMap(({ registration, agentId, projectId, connectedAt, agentMeta: meta }) =>
-    registration
-      ? [{ agentId, projectId, connectionId: registration.podId, connectedAt, meta, renewed: registration.renewed }]
-      : [],
-  )
+function podOf({ agentId, projectId, podId, registeredAt, meta, renewed }: Registration): ConnectedAgent {
+  return { agentId, projectId, connectionId: podId, connectedAt: registeredAt, meta, renewed }
 }
 
 /** Each pod once, and the same one at each replica: the one that has been there for the longest. */

@@ -39,8 +39,11 @@ export function createAgentTracker(host: KasHost): AgentTracker {
   }
 }
 
-function allRegistrations({ membership, peers, clock, log }: KasHost, own: ConnectedAgents): ClusterAgents | undefined {
-  if (!membership) return undefined
+function allRegistrations(
+  { registrations, peers, clock, log }: KasHost,
+  own: ConnectedAgents,
+): ClusterAgents | undefined {
+  if (!registrations) return undefined
   const forgetPod = async (instance: InstanceId, agentId: AgentId, podId: bigint) => {
     try {
       await peers.call(instance, Registrations.method.forgetPod, { agentId, podId })
@@ -50,7 +53,7 @@ function allRegistrations({ membership, peers, clock, log }: KasHost, own: Conne
     }
   }
   const others = { isFirst: (key: string) => peers.isFirst(key), forgetPod }
-  return new ClusterAgents({ own, membership, others, clock, log })
+  return new ClusterAgents({ own, registrations, others, clock, log })
 }
 
 function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {

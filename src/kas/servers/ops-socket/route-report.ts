@@ -102,10 +102,9 @@ function waysOf(
   }
   const served = replicas.ways(agentId, method).map(({ instance }) => instance)
   const rest = membership.holders(agentId).filter(({ row }) => !served.includes(row.instance))
-  const holding = rest.filter(({ connections }) => connections.some(({ registration }) => !registration))
   return [
     ...served.map((instance) => report(instance, true)),
-    ...holding.map(({ row, methods }) => report(row.instance, methods.has(method))),
+    ...rest.map(({ row, methods }) => report(row.instance, methods.has(method))),
   ]
 }
 
@@ -114,6 +113,6 @@ function servedHere(
   agentId: AgentId,
   method: string,
 ): boolean {
-  const entries = [...(membership.row(membership.instance)?.connections.values() ?? [])]
-  return entries.some((entry) => entry.agentId === agentId && entry.methods.includes(method))
+  const connections = [...(membership.row(membership.instance)?.connections.values() ?? [])]
+  return connections.some((one) => one.agentId === agentId && one.methods.includes(method))
 }

@@ -1,6 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
-import type { ConnectionEntry, Membership, Row } from '../../../membership/membership.ts'
+import type { Membership, Row, RowConnection, RowRegistration } from '../../../membership/membership.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
@@ -81,33 +81,39 @@ const maxAgents = 200
 export function statusReport(components: StatusComponents, agentId?: AgentId): StatusReport {
   const { name, version, readiness, cluster } = components
   const problem = readiness.problem()
-  const byAgent = entriesByAgent(cluster?.membership.rows() ?? [])
+  const byAgent = holdingsByAgent(cluster?.membership.rows() ?? [])
   const known = new Set([...components.tunnels.agentIds(), ...byAgent.keys()])
   const ids = agentId === undefined ? [...known].sort((one, other) => (one < other ? -1 : 1)) : [agentId]
   const inFull = agentId !== undefined
   return {
     replica: { name, version, ...(problem === undefined ? {} : { problem }) },
     ...(cluster ? { members: memberReports(cluster) } : {}),
-    agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { placed: byAgent.get(id) ?? [], inFull })),
+    agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { ...byAgent.get(id), inFull })),
     agentCount: ids.length,
   }
 }
 
-/** An entry, and the replica in whose row it is. */
-interface Placed {
-  readonly replica: string
-  readonly entry: ConnectionEntry
+/** What all rows together have of one agent. */
+interface Holding {
+  /** connections by the replica's name */
+  readonly holders: Map<string, number>
+  readonly pods: Set<bigint>
 }
 
 /** Each row is gone through once: there may be thousands of agents, and calls wait meanwhile. */
-function entriesByAgent(rows: readonly Row[]): Map<AgentId, Placed[]> {
-  const byAgent = new Map<AgentId, Placed[]>()
-  for (const { head, connections } of rows) {
-    for (const entry of connections.values()) {
-      const placed = byAgent.get(entry.agentId)
-      if (placed) placed.push({ replica: head.name, entry })
-      else byAgent.set(entry.agentId, [{ replica: head.name, entry }])
+function holdingsByAgent(rows: readonly Row[]): Map<AgentId, Holding> {
+  const byAgent = new Map<AgentId, Holding>()
+  const of = (agentId: AgentId) => {
+    const holding = byAgent.get(agentId) ?? { holders: new Map(), pods: new Set() }
+    byAgent.set(agentId, holding)
+    return holding
+  }
+  for (const { head, connections, registrations } of rows) {
+    for (const { agentId } of connections.values()) {
+      const { holders } = of(agentId)
+      holders.set(head.name, (holders.get(head.name) ?? 0) + 1)
     }
+    for (const { agentId, podId } of registrations.values()) of(agentId).pods.add(podId)
   }
   return byAgent
 }
@@ -132,16 +138,16 @@ function memberReports({ membership, replicas }: NonNullable<StatusComponents['c
 }
 
 function rowReport(row: Row | undefined): MemberReport['row'] {
-  const entries = [...(row?.connections.values() ?? [])]
-  const pods = entries.filter(({ registration }) => registration).length
-  const agents = new Set(entries.map(({ agentId }) => agentId)).size
-  return { version: row?.version ?? 0, connections: entries.length - pods, pods, agents }
+  const connections = [...(row?.connections.values() ?? [])]
+  const registrations = [...(row?.registrations.values() ?? [])]
+  const agents = new Set([...connections, ...registrations].map(({ agentId }) => agentId)).size
+  return { version: row?.version ?? 0, connections: connections.length, pods: registrations.length, agents }
 }
 
 function agentReport(
   { cluster, tunnels, name }: StatusComponents,
   agentId: AgentId,
-  { placed, inFull }: { placed: readonly Placed[]; inFull: boolean },
+  { holders, pods, inFull }: Partial<Holding> & { inFull: boolean },
 ): AgentReport {
   if (!cluster) {
     const { living } = tunnels.look(agentId, '')
@@ -152,26 +158,30 @@ function agentReport(
       rank: [name],
     }
   }
-  const holders = new Map<string, number>()
-  const pods = new Set<bigint>()
-  for (const { replica, entry } of placed) {
-    if (entry.registration) pods.add(entry.registration.podId)
-    else holders.set(replica, (holders.get(replica) ?? 0) + 1)
-  }
   return {
     agentId: String(agentId),
-    holders: Array.from(holders, ([holder, connections]) => ({ name: holder, connections })),
-    pods: pods.size,
+    holders: Array.from(holders ?? [], ([holder, connections]) => ({ name: holder, connections })),
+    pods: pods?.size ?? 0,
     rank: cluster.membership.rank(String(agentId)),
-    ...(inFull ? { entries: placed.map(({ replica, entry }) => entryReport(replica, entry)) } : {}),
+    ...(inFull ? { entries: entryReports(cluster.membership.rows(), agentId) } : {}),
   }
 }
 
-function entryReport(replica: string, entry: ConnectionEntry): EntryReport {
-  const { registration, pod, role, methods, connectedAt: since, agentMeta } = entry
-  const meta = metaOf(agentMeta)
-  const kind = registration ? ('registration' as const) : ('connection' as const)
-  return { replica, kind, pod: pod || (meta?.podName ?? ''), role, version: meta?.version ?? '', methods, since }
+function entryReports(rows: readonly Row[], agentId: AgentId): EntryReport[] {
+  const isOfAgent = (item: { agentId: AgentId }) => item.agentId === agentId
+  return rows.flatMap(({ head: { name }, connections, registrations }) => [
+    ...[...connections.values()].filter(isOfAgent).map((each) => connectionReport(name, each)),
+    ...[...registrations.values()].filter(isOfAgent).map((each) => registrationReport(name, each)),
+  ])
+}
+
+function connectionReport(replica: string, { pod, role, methods, connectedAt: since }: RowConnection): EntryReport {
+  return { replica, kind: 'connection', pod, role, version: '', methods, since }
+}
+
+function registrationReport(replica: string, { meta, registeredAt: since }: RowRegistration): EntryReport {
+  const { podName: pod = '', version = '' } = metaOf(meta) ?? {}
+  return { replica, kind: 'registration', pod, role: 'home', version, methods: [], since }
 }
 
 function metaOf(bytes: Uint8Array) {

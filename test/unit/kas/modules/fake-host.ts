@@ -22,7 +22,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     agentConfig: { newest: async () => undefined, refreshed: async () => undefined, onChange: () => () => undefined },
     repositories,
     pushes: new LocalPushes({ repositories, log }),
-    membership: undefined,
+    registrations: undefined,
     peers: noPeers,
     leads: new Leads({ clock, membership: undefined, peers: noPeers }),
     forward: notAsked,

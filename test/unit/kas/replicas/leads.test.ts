@@ -46,8 +46,10 @@ function join(rank: string[]) {
   const known = new Map<string, UnaryMethods>(rank.filter((name) => name !== 'kas-1').map((name) => [name, follower]))
   const components = { membership: membership as unknown as LeadMembership, peers: new FakePeers(known), clock }
   const leads = new Leads(components)
-  const tell = (agentIds: MembershipChange['agentIds']) => listeners.forEach((listener) => void listener({ agentIds }))
-  return { leads, holders, tell, listeners, clock, passed, known, follower }
+  const tell = (change: MembershipChange) => listeners.forEach((listener) => void listener(change))
+  const membersChanged = () => tell({ kind: 'members' })
+  const changed = (...agentIds: AgentId[]) => tell({ kind: 'connections', agentIds: new Set(agentIds) })
+  return { leads, holders, changed, membersChanged, listeners, clock, passed, known, follower }
 }
 
 t.test('a replica that is alone leads', async (t) => {
@@ -83,32 +85,32 @@ t.test('one that leaves does not lead beside one that stays; if all leave, all d
 })
 
 t.test('who asks hears of what may change it', async (t) => {
-  const { leads, tell, listeners } = join(['kas-1'])
+  const { leads, changed, membersChanged, listeners } = join(['kas-1'])
   let heard = 0
   const forget = leads.onChange(agentId, () => heard++)
-  tell('members')
-  tell(new Set([agentId]))
-  tell(new Set([43n as AgentId]))
+  membersChanged()
+  changed(agentId)
+  changed(43n as AgentId)
   t.equal(heard, 2)
   forget()
-  tell('members')
+  membersChanged()
   t.equal(heard, 2)
   await leads.stop()
   t.equal(listeners.size, 0)
 })
 
 t.test('the members are listened to once, however many ask', async (t) => {
-  const { leads, tell, listeners } = join(['kas-1'])
+  const { leads, changed, membersChanged, listeners } = join(['kas-1'])
   const heard: number[] = []
   const ids = Array.from({ length: 100 }, (_, i) => BigInt(i) as AgentId)
   const forget = ids.flatMap((id) => [1, 2].map(() => leads.onChange(id, () => heard.push(Number(id)))))
   t.equal(listeners.size, 1)
-  tell(new Set([3n as AgentId, 100n as AgentId]))
+  changed(3n as AgentId, 100n as AgentId)
   t.same(heard, [3, 3])
-  tell('members')
+  membersChanged()
   t.equal(heard.length, 202)
   for (const each of forget) each()
-  tell('members')
+  membersChanged()
   t.equal(heard.length, 202)
 })
 

@@ -43,7 +43,13 @@ function start(t: Test) {
   const world = { rank: ['kas-0'] }
   let reached: (instance: InstanceId) => void = () => undefined
   const join = (name: string) => {
-    rows.set(name, { instance: instance(`${name}-1`), version: 1, head: { ...head, name }, connections: new Map() })
+    rows.set(name, {
+      instance: instance(`${name}-1`),
+      version: 1,
+      head: { ...head, name },
+      connections: new Map(),
+      registrations: new Map(),
+    })
   }
   join('kas-0')
   const peers = new LinkPeers({

@@ -4,14 +4,14 @@ import type { Agent } from '../../../../src/kas/agent.ts'
 import type { AgentConnection } from '../../../../src/kas/tunnels/agent-connection.ts'
 import { HeldConnections } from '../../../../src/kas/tunnels/held-connections.ts'
 import { createLogger } from '../../../../src/lib/log.ts'
-import type { ConnectionEntry } from '../../../../src/membership/membership.ts'
+import type { RowConnection } from '../../../../src/membership/membership.ts'
 
 const agent = { id: 42n as AgentId, project: { id: 7n } } as Agent
 const methodsOf = (prefix: string, count: number) =>
   new Set(Array.from({ length: count }, (_, i) => `/${prefix}.S/M${i}`))
 
 function start() {
-  const told: ConnectionEntry[] = []
+  const told: RowConnection[] = []
   const removed: string[] = []
   const row = { keeps: true }
   const held = new HeldConnections({

@@ -3,7 +3,7 @@ import type { AgentId } from '../../../../src/call/call.ts'
 import { MemberPlacement, type MemberPlacementComponents } from '../../../../src/kas/tunnels/placement.ts'
 import type { MembershipChange } from '../../../../src/membership/membership.ts'
 import { startMembership } from '../../membership/fake-gossip.ts'
-import { entry } from '../../membership/rows.ts'
+import { connection } from '../../membership/rows.ts'
 
 const agentId = 42n as AgentId
 
@@ -25,8 +25,8 @@ function start() {
     onOwnPods: (listener: (agentId: AgentId) => void) => void ownListeners.push(listener),
   } as unknown as MemberPlacementComponents['membership']
   const placement = new MemberPlacement({ membership })
-  const changed = (agentIds: MembershipChange['agentIds']) => {
-    for (const listener of listeners) listener({ agentIds })
+  const changed = (...agentIds: AgentId[]) => {
+    for (const listener of listeners) listener({ kind: 'connections', agentIds: new Set(agentIds) })
   }
   const podsChanged = () => {
     for (const listener of ownListeners) listener(agentId)
@@ -51,9 +51,9 @@ t.test('pods of an agent are put in order once, until they change here or elsewh
   podsChanged()
   t.equal(home('d'), 'kas-0')
   here.elsewhere = []
-  changed(new Set([1n as AgentId]))
+  changed(1n as AgentId)
   t.equal(home('b'), 'kas-1', 'another agent')
-  changed(new Set([agentId]))
+  changed(agentId)
   t.equal(home('b'), 'kas-0')
   t.equal(here.asked, 3)
 })
@@ -62,14 +62,14 @@ t.test('a row that is read whole and has but another pod moves homes', async (t)
   const { membership, pull } = await startMembership()
   t.teardown(() => membership.stop())
   membership.setState('serving')
-  membership.addConnection(entry('1', 42, { pod: 'm' }))
+  membership.addConnection(connection('1', 42, { pod: 'm' }))
   const placement = new MemberPlacement({ membership })
   const changed: unknown[] = []
   placement.onChange((agentIds) => changed.push(agentIds))
   const home = () => placement.homeOf(agentId, 'm')?.home.name
-  await pull([entry('2', 42, { pod: 'z' })])
+  await pull({ connections: [connection('2', 42, { pod: 'z' })] })
   const before = home()
-  await pull([entry('2', 42, { pod: 'a' })])
+  await pull({ connections: [connection('2', 42, { pod: 'a' })] })
   t.strictSame(changed.at(-1), new Set([agentId]))
   t.not(home(), before, 'it is the second of its agent now')
 })

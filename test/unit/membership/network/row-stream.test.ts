@@ -1,28 +1,19 @@
+import { isDeepStrictEqual } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
 import t from 'tap'
 import { readRow, sendRow } from '../../../../src/membership/network/row-stream.ts'
-import type { ConnectionEntry } from '../../../../src/membership/table/row.ts'
-import { entryToMessage, headToMessage } from '../../../../src/membership/table/row-codec.ts'
-import {
-  ConnectionSchema,
-  ConnectionsSchema,
-  type RowPart,
-  RowPartSchema,
-  RowStartSchema,
-} from '../../../../src/proto/gen/replica_pb.ts'
-import { entry, head, instance } from '../rows.ts'
+import { bounds, type RowItems } from '../../../../src/membership/table/row.ts'
+import { headToMessage, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
+import { ConnectionsSchema, type RowPart, RowPartSchema, RowStartSchema } from '../../../../src/proto/gen/replica_pb.ts'
+import { connection, head, instance, registration, snapshot } from '../rows.ts'
 
 const a = instance('a')
 
-const bytesOf = (connections: readonly ConnectionEntry[]) =>
-  Buffer.concat(connections.map((one) => toBinary(ConnectionSchema, entryToMessage(one))))
-
-async function sent(connections: readonly ConnectionEntry[]): Promise<Uint8Array[]> {
+async function sent(items: RowItems): Promise<Uint8Array[]> {
   const chunks: Uint8Array[] = []
   const stream = { send: (bytes: Uint8Array) => chunks.push(bytes) > 0, close: async () => undefined }
-  const row = { instance: a, version: 7, head, connections }
-  await sendRow(stream as unknown as Stream, row, new AbortController().signal)
+  await sendRow(stream as unknown as Stream, snapshot(a, 7, items), new AbortController().signal)
   return chunks
 }
 
@@ -33,16 +24,16 @@ async function* received(chunks: Iterable<Uint8Array>) {
 t.test('a row comes through, whatever its parts', async (t) => {
   const euros = (count: number, length: number) => Array.from({ length: count }, (_, i) => `/${i}`.padEnd(length, '€'))
   const connections = [
-    entry('1', 42, { methods: euros(240, 250) }),
-    entry('2', 42, { methods: euros(256, 160) }),
-    ...Array.from({ length: 100 }, (_, i) => entry(`m${i}`, 43, { agentMeta: new Uint8Array(4096) })),
+    connection('1', 42, { methods: euros(240, 250) }),
+    connection('2', 42, { methods: euros(256, 160) }),
   ]
-  const chunks = await sent(connections)
+  const meta = new Uint8Array(bounds.metaBytes)
+  const registrations = Array.from({ length: 100 }, (_, i) => registration(BigInt(i), 43, { meta }))
+  const chunks = await sent({ connections, registrations })
   t.ok(chunks.length > 6)
   t.ok(chunks.every(({ length }) => length <= 512 * 1024))
   const row = await readRow(received(chunks), a)
-  t.equal(row.version, 7)
-  t.ok(Buffer.compare(bytesOf(row.connections), bytesOf(connections)) === 0)
+  t.ok(isDeepStrictEqual(row, snapshot(a, 7, { connections, registrations })))
   await t.rejects(readRow(received(chunks.slice(0, -1)), a), { code: 'INVALID_MESSAGE' }, 'cut short')
   await t.rejects(readRow(received(chunks), instance('b')), { code: 'INVALID_MESSAGE' }, 'of another')
 })
@@ -54,7 +45,7 @@ t.test('a row without end is given up by what it would take here, not by its byt
     length.writeUInt32BE(bytes.length)
     return Buffer.concat([length, bytes])
   }
-  const small = entryToMessage(entry('1', 42, { pod: '', methods: [], agentMeta: new Uint8Array() }))
+  const small = itemToMessage(connection('1', 42, { pod: '', methods: [] }))
   const many = create(ConnectionsSchema, { connections: Array(15_000).fill(small) })
   const start = create(RowStartSchema, { instance: a, version: 7n, head: headToMessage(head) })
   const part = framed({ case: 'connections', value: many })

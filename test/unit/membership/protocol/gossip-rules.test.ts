@@ -2,10 +2,10 @@ import t, { type Test } from 'tap'
 import { maxNewsBytes } from '../../../../src/membership/protocol/announcer.ts'
 import { floodNewsPerLook, maxNewsPerLook } from '../../../../src/membership/protocol/attendance.ts'
 import { shareBounds } from '../../../../src/membership/table/agent-share.ts'
-import { bounds, entryBytes } from '../../../../src/membership/table/row.ts'
+import { bounds, itemBytes } from '../../../../src/membership/table/row.ts'
 import { decodeNews, encodeNews } from '../../../../src/membership/table/row-codec.ts'
 import { FakeNetwork, FakeReplica, settled } from '../fake-network.ts'
-import { entry, head, instance } from '../rows.ts'
+import { connection, delta, head, instance, registration } from '../rows.ts'
 
 async function network(t: Test, ...names: string[]) {
   const network = new FakeNetwork()
@@ -26,7 +26,7 @@ t.test('who connects gets the row at once; changes of 50 ms come together', asyn
   } = await network(t, 'a', 'b')
   t.equal(b.table.row(a.instance)?.version, 1)
   for (const id of ['1', '2', '3']) {
-    a.own.add(entry(id))
+    a.own.add(connection(id))
     a.rules.ownChanged()
   }
   a.own.remove('2')
@@ -49,7 +49,7 @@ t.test('a beat after 2 s of silence, and each time again; news put it off', asyn
   await net.advance(20)
   t.strictSame(kinds(a), ['beat'])
   await net.advance(1900)
-  a.own.add(entry('1'))
+  a.own.add(connection('1'))
   a.rules.ownChanged()
   await net.advance(1900)
   t.strictSame(kinds(a), ['beat', 'delta'])
@@ -78,11 +78,11 @@ t.test('a lost delta is seen by the next, and the row fetched, once', async (t) 
     replicas: [a, b, c],
   } = await network(t, 'a', 'b', 'c')
   net.loses = (_, to) => to === b
-  a.own.add(entry('1'))
+  a.own.add(connection('1'))
   a.rules.ownChanged({ now: true })
   net.loses = () => false
   for (const id of ['2', '3', '4']) {
-    a.own.add(entry(id))
+    a.own.add(connection(id))
     a.rules.ownChanged({ now: true })
   }
   t.strictSame(ids(b, a), [], 'none of them fits')
@@ -98,7 +98,7 @@ t.test('a delta that was lost with nothing after it is seen by the beat', async 
     replicas: [a, b],
   } = await network(t, 'a', 'b')
   net.loses = () => true
-  a.own.add(entry('1'))
+  a.own.add(connection('1'))
   a.rules.ownChanged({ now: true })
   net.loses = () => false
   t.strictSame(ids(b, a), [])
@@ -113,7 +113,7 @@ t.test('deltas in the wrong order fill their gap without a pull', async (t) => {
   } = await network(t, 'a', 'b')
   net.loses = () => true
   for (const id of ['1', '2', '3']) {
-    a.own.add(entry(id))
+    a.own.add(connection(id))
     a.rules.ownChanged({ now: true })
   }
   for (const news of [a.published[2], a.published[1], a.published[0]]) b.rules.received(a.instance, news as Uint8Array)
@@ -129,7 +129,7 @@ t.test('deltas that come while the row is on its way are kept for it', async (t)
   } = await network(t, 'a', 'b')
   const c = new FakeReplica(net, 'c')
   const gate = Promise.withResolvers<void>()
-  c.own.add(entry('1'))
+  c.own.add(connection('1'))
   const old = c.own.snapshot()
   net.pull = async () => {
     await gate.promise
@@ -139,7 +139,7 @@ t.test('deltas that come while the row is on its way are kept for it', async (t)
   c.rules.start()
   b.rules.connected(c.instance)
   c.own.takeDelta()
-  c.own.add(entry('2'))
+  c.own.add(connection('2'))
   c.rules.ownChanged({ now: true })
   t.equal(b.table.row(c.instance), undefined)
   gate.resolve()
@@ -157,7 +157,7 @@ t.test('a pull that fails is tried again, with pauses; none once the connection 
     throw new Error('broken')
   }
   net.loses = () => true
-  a.own.add(entry('1'))
+  a.own.add(connection('1'))
   a.rules.ownChanged({ now: true })
   b.rules.refresh(a.instance)
   await net.advance(3000)
@@ -197,27 +197,28 @@ t.test('changes over 256 KiB come in several deltas, a batch of 2 MiB at most, a
     network: net,
     replicas: [a, b],
   } = await network(t, 'a', 'b')
-  const meta = new Uint8Array(bounds.agentMetaBytes)
-  for (let i = 0; i < 700; i++) a.own.add(entry(String(i), 42 + i, { agentMeta: meta }))
+  const meta = new Uint8Array(bounds.metaBytes)
+  for (let i = 0; i < 700; i++) a.own.add(registration(1n, 42 + i, { meta }))
   a.rules.ownChanged()
   await net.advance(50)
   t.strictSame(kinds(a), Array(8).fill('delta'))
-  t.ok(ids(b, a).length < 700)
+  const known = () => b.table.row(a.instance)?.registrations.size ?? 0
+  t.ok(known() < 700)
   await net.advance(50)
   t.strictSame(kinds(a), Array(12).fill('delta'))
-  t.equal(ids(b, a).length, 700)
+  t.equal(known(), 700)
   t.ok(a.published.every((bytes) => bytes.length <= maxNewsBytes))
   t.strictSame(b.pulls, [a.instance], 'the one for the connection')
 })
 
-t.test('the largest entry fits in a delta', async (t) => {
+t.test('the largest connection fits in a delta', async (t) => {
   const {
     network: net,
     replicas: [a, b],
   } = await network(t, 'a', 'b')
   const methods = Array.from({ length: 256 }, (_, i) => `/€${i}`.padEnd(160, '€'))
-  const largest = entry('1', 42, { methods, agentMeta: new Uint8Array(bounds.agentMetaBytes) })
-  t.ok(entryBytes(largest) > shareBounds.entryBytes * 0.9)
+  const largest = connection('1', 42, { methods })
+  t.ok(itemBytes(largest) > shareBounds.itemBytes * 0.9)
   a.own.add(largest)
   a.own.setHead({ ...head, name: 'n'.repeat(253), kasVersion: '€'.repeat(512), agentAddress: '€'.repeat(512) })
   a.rules.ownChanged()
@@ -255,7 +256,7 @@ t.test('late news of one that said farewell are ignored', async (t) => {
     network: net,
     replicas: [a, b],
   } = await network(t, 'a', 'b')
-  a.own.add(entry('1'))
+  a.own.add(connection('1'))
   a.rules.ownChanged({ now: true })
   a.rules.stop()
   t.equal(b.table.row(a.instance), undefined)
@@ -298,12 +299,12 @@ t.test('what is not signed by its owner, malformed, too large or from the future
     network: net,
     replicas: [a, b, c],
   } = await network(t, 'a', 'b', 'c')
-  const delta = { from: 1, to: 2, removed: [], added: [entry('1')] }
-  t.notOk(b.rules.received(c?.instance ?? b.instance, encodeNews(a.instance, { kind: 'delta', delta })))
+  const change = delta(1, { connections: [connection('1')] })
+  t.notOk(b.rules.received(c?.instance ?? b.instance, encodeNews(a.instance, { kind: 'delta', delta: change })))
   t.notOk(b.rules.received(a.instance, Buffer.from('garbage')))
   t.notOk(b.rules.received(a.instance, new Uint8Array(maxNewsBytes + 1)))
-  t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: { ...delta, to: 1 } })))
-  const wrongHead = { ...delta, head: { ...head, name: 'no name' } }
+  t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: { ...change, to: 1 } })))
+  const wrongHead = { ...change, head: { ...head, name: 'no name' } }
   t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: wrongHead })))
   t.strictSame(b.refused, ['author', 'malformed', 'oversized', 'malformed', 'malformed'])
   t.equal(b.table.row(a.instance)?.version, 1, 'and changed nothing')
@@ -363,7 +364,7 @@ t.test('nothing runs after the stop', async (t) => {
     network: net,
     replicas: [a, b],
   } = await network(t, 'a', 'b')
-  a.own.add(entry('1'))
+  a.own.add(connection('1'))
   a.rules.ownChanged()
   b.rules.disconnected(a.instance)
   net.stop()
@@ -382,12 +383,12 @@ t.test(
     b.onChange = () => {
       throw fault
     }
-    const delta = { from: 1, to: 2, removed: [], added: [entry('1')] }
-    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta })))
+    const change = delta(1, { connections: [connection('1')] })
+    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: change })))
     t.strictSame(ids(b, a), ['1'])
     t.strictSame(b.failures, [fault])
-    a.own.add(entry('1'))
-    a.own.add(entry('2'))
+    a.own.add(connection('1'))
+    a.own.add(connection('2'))
     b.rules.refresh(a.instance)
     await net.advance(100)
     t.strictSame(ids(b, a), ['1', '2'])

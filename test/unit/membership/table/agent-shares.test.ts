@@ -3,10 +3,10 @@ import type { AgentId } from '../../../../src/call/call.ts'
 import { type HeldBack, shareBounds } from '../../../../src/membership/table/agent-share.ts'
 import { AgentShares } from '../../../../src/membership/table/agent-shares.ts'
 import { OwnRow } from '../../../../src/membership/table/own-row.ts'
-import { bounds, type ConnectionEntry, entryBytes, type RowDelta } from '../../../../src/membership/table/row.ts'
+import { bounds, itemBytes, type RowConnection, type RowDelta } from '../../../../src/membership/table/row.ts'
 import { Table } from '../../../../src/membership/table/table.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { entry, head, instance, seeded } from '../rows.ts'
+import { connection, head, instance, registration, seeded } from '../rows.ts'
 
 const owner = instance('a')
 const evil = 666
@@ -39,7 +39,7 @@ class World {
     if (!delta) return 0
     this.deltas.push(delta)
     this.table.apply(owner, delta)
-    return delta.added.reduce((sum, added) => sum + entryBytes(added), 0)
+    return [...delta.connections, ...delta.registrations].reduce((sum, item) => sum + itemBytes(item), 0)
   }
 
   /** Long enough for anything to be told. */
@@ -53,7 +53,7 @@ class World {
   }
 
   /** What another replica reads. */
-  heard(agentId: number): readonly ConnectionEntry[] {
+  heard(agentId: number): readonly RowConnection[] {
     return this.table.holders(BigInt(agentId) as AgentId)[0]?.connections ?? []
   }
 
@@ -62,7 +62,7 @@ class World {
   }
 
   bytesOf(agentId: number): number {
-    return this.heard(agentId).reduce((sum, one) => sum + entryBytes(one), 0)
+    return this.heard(agentId).reduce((sum, one) => sum + itemBytes(one), 0)
   }
 
   ids(agentId: number): string[] {
@@ -73,11 +73,11 @@ class World {
 t.test('connections that serve the same methods name them once', async (t) => {
   const world = new World()
   const methods = longMethods('same')
-  for (let i = 0; i < bounds.connectionsOfAgent; i++) {
-    world.shares.put(entry(`e${i}`, evil, { methods: [...methods].reverse() }))
+  for (let i = 0; i < bounds.itemsOfAgent; i++) {
+    world.shares.put(connection(`e${i}`, evil, { methods: [...methods].reverse() }))
   }
   world.settle()
-  t.equal(world.heard(evil).length, bounds.connectionsOfAgent)
+  t.equal(world.heard(evil).length, bounds.itemsOfAgent)
   t.ok(world.bytesOf(evil) < bounds.agentBytes, `${world.bytesOf(evil)} bytes`)
   t.strictSame(world.methods(evil), methods.toSorted())
   t.strictSame(
@@ -88,8 +88,8 @@ t.test('connections that serve the same methods name them once', async (t) => {
 
 t.test('an agent over its share is held back, and nobody else', async (t) => {
   const world = new World()
-  for (let i = 0; i < 1160; i++) world.shares.put(entry(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
-  for (let i = 1; i <= 100; i++) world.shares.put(entry(`g${i}`, i))
+  for (let i = 0; i < 1160; i++) world.shares.put(connection(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
+  for (let i = 1; i <= 100; i++) world.shares.put(connection(`g${i}`, i))
   world.publish()
   for (let i = 1; i <= 100; i++) t.strictSame(world.ids(i), [`g${i}`])
   world.settle()
@@ -100,17 +100,17 @@ t.test('an agent over its share is held back, and nobody else', async (t) => {
   world.shares.remove('e1')
   world.settle()
   t.strictSame(world.ids(evil), ['e0', 'e2', 'e3'], 'who waited comes in once there is room')
-  t.equal(world.shares.put(entry('small', evil)), true)
+  t.equal(world.shares.put(connection('small', evil)), true)
   world.settle()
   t.ok(world.ids(evil).includes('small'), 'what fits comes in')
 })
 
-t.test('an entry that grows over the share stays as it was told', async (t) => {
+t.test('a connection that grows over the share stays as it was told', async (t) => {
   const world = new World()
-  for (let i = 0; i < 3; i++) world.shares.put(entry(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
-  world.shares.put(entry('x', evil))
+  for (let i = 0; i < 3; i++) world.shares.put(connection(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
+  world.shares.put(connection('x', evil))
   world.settle()
-  world.shares.put(entry('x', evil, { methods: ['/a.B/C', ...longMethods('more')].slice(0, 256) }))
+  world.shares.put(connection('x', evil, { methods: ['/a.B/C', ...longMethods('more')].slice(0, 256) }))
   world.settle()
   t.match(world.heard(evil), [{}, {}, {}, { id: 'x', methods: ['/a.B/C'] }])
   world.shares.remove('e0')
@@ -120,33 +120,35 @@ t.test('an entry that grows over the share stays as it was told', async (t) => {
 
 t.test('registrations count in the share of their agent', async (t) => {
   const world = new World()
-  const meta = { methods: [], agentMeta: new Uint8Array(bounds.agentMetaBytes) }
-  for (let i = 1; i <= 500; i++) {
-    world.shares.put(entry(`p${i}`, evil, { ...meta, registration: { podId: BigInt(i), renewed: true } }))
-  }
+  const meta = new Uint8Array(bounds.metaBytes)
+  for (let i = 1; i <= 500; i++) world.shares.put(registration(BigInt(i), evil, { meta }))
   world.settle()
-  t.ok(world.bytesOf(evil) <= bounds.agentBytes)
-  t.ok(world.ids(evil).length > 50)
+  t.ok(world.own.bytes <= bounds.agentBytes)
+  t.ok(world.table.registrations(BigInt(evil) as AgentId).length > 50)
+  world.shares.put(connection('large', evil, { methods: longMethods('s') }))
+  world.settle()
+  t.strictSame(world.ids(evil), [], 'they leave no room for it')
+  t.strictSame([...world.shares.pods(BigInt(evil) as AgentId)], [])
 })
 
 t.test('too many are not kept, and may be offered again', async (t) => {
   const world = new World()
-  for (let i = 0; i < shareBounds.entries; i++) t.equal(world.shares.put(entry(`e${i}`, evil)), true)
-  t.equal(world.shares.put(entry('more', evil)), false)
+  for (let i = 0; i < shareBounds.items; i++) t.equal(world.shares.put(connection(`e${i}`, evil)), true)
+  t.equal(world.shares.put(connection('more', evil)), false)
   world.shares.remove('e0')
   world.settle()
-  t.equal(world.shares.put(entry('more', evil)), true)
-  t.throws(() => world.shares.put(entry('', evil)), { code: 'INVALID_MESSAGE' })
+  t.equal(world.shares.put(connection('more', evil)), true)
+  t.throws(() => world.shares.put(connection('', evil)), { code: 'INVALID_MESSAGE' })
 })
 
 t.test('changes without end cost the others little, and end with what is', async (t) => {
   const world = new World()
   const methods = longMethods('same')
-  world.shares.put(entry('good', 1))
+  world.shares.put(connection('good', 1))
   let bytes = 0
   const seconds = 30
   for (let batch = 0; batch < seconds * 20; batch++) {
-    for (let i = 0; i < 4; i++) world.shares.put(entry(`e${i}`, evil, { methods, pod: `pod-${batch}` }))
+    for (let i = 0; i < 4; i++) world.shares.put(connection(`e${i}`, evil, { methods, pod: `pod-${batch}` }))
     world.shares.remove(`e${batch % 4}`)
     bytes += world.pass(50)
   }
@@ -164,7 +166,7 @@ t.test('changes without end cost the others little, and end with what is', async
 t.test('an agent that changes a little all the time is in four batches a second', async (t) => {
   const world = new World()
   for (let batch = 0; batch < 30 * 20; batch++) {
-    world.shares.put(entry('e', evil, { pod: `pod-${batch}` }))
+    world.shares.put(connection('e', evil, { pod: `pod-${batch}` }))
     world.pass(50)
   }
   const { burstBytes, bytesPerSecond, batchBytes } = shareBounds
@@ -175,7 +177,7 @@ t.test('an agent that changes a little all the time is in four batches a second'
 t.test('what comes and goes between two batches costs nothing', async (t) => {
   const world = new World()
   for (let i = 0; i < 1000; i++) {
-    world.shares.put(entry(`e${i}`, evil))
+    world.shares.put(connection(`e${i}`, evil))
     world.shares.remove(`e${i}`)
   }
   t.equal(world.publish(), 0)
@@ -186,7 +188,7 @@ t.test('what comes and goes between two batches costs nothing', async (t) => {
 t.test('a leaving replica: all connections serve no method at once', async (t) => {
   const world = new World()
   const methods = longMethods('same')
-  const all = Array.from({ length: 300 }, (_, i) => entry(`e${i}`, 42, { methods }))
+  const all = Array.from({ length: 300 }, (_, i) => connection(`e${i}`, 42, { methods }))
   for (const one of all) world.shares.put(one)
   world.settle()
   for (const one of all) world.shares.put({ ...one, methods: [] })
@@ -199,13 +201,13 @@ t.test('a row that is full takes first connections of others, and none of large 
   const methods = (agent: number) => Array.from({ length: 100 }, (_, i) => `/a${agent}.b${i}`.padEnd(500, 'x'))
   for (let agent = 1; agent <= 1500; agent++) {
     for (let i = 0; i < 5; i++) {
-      world.shares.put(entry(`${agent}-${i}`, agent, { methods: methods(agent * 10 + i) }))
+      world.shares.put(connection(`${agent}-${i}`, agent, { methods: methods(agent * 10 + i) }))
     }
   }
   world.settle()
   t.ok(world.own.bytes <= shareBounds.roomyRowBytes + bounds.agentBytes)
   t.ok(world.heldBack.some(([, reason]) => reason === 'row'))
-  world.shares.put(entry('late', 9999))
+  world.shares.put(connection('late', 9999))
   world.publish()
   t.strictSame(world.ids(9999), ['late'])
   const told = world.own.connections.size
@@ -217,12 +219,12 @@ t.test('a row that is full takes first connections of others, and none of large 
 t.test('pods are those that others hear, or are about to', async (t) => {
   const world = new World()
   const pods = () => [...world.shares.pods(BigInt(evil) as AgentId)]
-  for (let i = 0; i < 5; i++) world.shares.put(entry(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
+  for (let i = 0; i < 5; i++) world.shares.put(connection(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
   t.equal(pods().length, 5)
   world.settle()
   t.strictSame(pods(), ['pod-e0', 'pod-e1', 'pod-e2'])
   world.podChanges.length = 0
-  world.shares.put(entry('e0', evil, { methods: [] }))
+  world.shares.put(connection('e0', evil, { methods: [] }))
   t.strictSame(world.podChanges, [])
   world.settle()
   t.strictSame(pods(), ['pod-e0', 'pod-e1', 'pod-e2', 'pod-e3'])
@@ -232,14 +234,15 @@ t.test('pods are those that others hear, or are about to', async (t) => {
 t.test('a hundred pods of an agent are told by name', async (t) => {
   const world = new World()
   const { podNames } = shareBounds
-  for (let i = 0; i < podNames * 3; i++) world.shares.put(entry(`e${i}`, evil, { pod: `pod-${Math.floor(i / 2)}` }))
+  for (let i = 0; i < podNames * 3; i++)
+    world.shares.put(connection(`e${i}`, evil, { pod: `pod-${Math.floor(i / 2)}` }))
   world.settle()
   t.equal(world.heard(evil).length, podNames * 3)
   t.equal(world.heard(evil).filter(({ pod }) => pod !== '').length, podNames * 2)
   t.equal([...world.shares.pods(BigInt(evil) as AgentId)].length, podNames)
   world.shares.remove('e0')
   world.shares.remove('e1')
-  world.shares.put(entry('late', evil, { pod: 'late' }))
+  world.shares.put(connection('late', evil, { pod: 'late' }))
   world.settle()
   t.equal(world.heard(evil).find(({ id }) => id === 'late')?.pod, 'late')
 })
@@ -249,15 +252,15 @@ t.test('others hear all that agents within their shares serve, whatever comes an
     const world = new World()
     const random = seeded(seed)
     const pick = (count: number) => Math.floor(random() * count)
-    const wanted = new Map<string, ConnectionEntry>()
+    const wanted = new Map<string, RowConnection>()
     for (let step = 0; step < 80; step++) {
       const agentId = 40 + pick(2)
       const id = `${agentId}-${pick(5)}`
       if (random() < 0.65) {
         const role = random() < 0.3 ? 'standby' : 'home'
         const methods = [[], ['/a.B/C', '/a.B/D'], ['/a.B/D', '/a.B/C'], ['/a.B/E']][pick(4)] as string[]
-        wanted.set(id, entry(id, agentId, { role, methods, pod: `pod-${pick(3)}` }))
-        world.shares.put(wanted.get(id) as ConnectionEntry)
+        wanted.set(id, connection(id, agentId, { role, methods, pod: `pod-${pick(3)}` }))
+        world.shares.put(wanted.get(id) as RowConnection)
       } else {
         wanted.delete(id)
         world.shares.remove(id)
@@ -267,9 +270,9 @@ t.test('others hear all that agents within their shares serve, whatever comes an
     world.settle()
     for (const agentId of [40, 41]) {
       const here = [...wanted.values()].filter((one) => one.agentId === BigInt(agentId))
-      const served = (list: readonly ConnectionEntry[]) =>
+      const served = (list: readonly RowConnection[]) =>
         [...new Set(list.flatMap(({ role, methods }) => methods.map((method) => `${role} ${method}`)))].sort()
-      const texts = (list: readonly ConnectionEntry[]) => list.map(({ id, pod, role }) => `${id} ${pod} ${role}`).sort()
+      const texts = (list: readonly RowConnection[]) => list.map(({ id, pod, role }) => `${id} ${pod} ${role}`).sort()
       const heard = world.heard(agentId)
       if (!t.strictSame(served(heard), served(here), `seed ${seed}: methods`)) return
       if (!t.strictSame(texts(heard), texts(here), `seed ${seed}: connections`)) return

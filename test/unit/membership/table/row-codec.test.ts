@@ -1,28 +1,40 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import { decodeNews, encodeNews, entryOf, entryToMessage } from '../../../../src/membership/table/row-codec.ts'
-import { ConnectionSchema } from '../../../../src/proto/gen/replica_pb.ts'
-import { entry, instance } from '../rows.ts'
+import { bounds } from '../../../../src/membership/table/row.ts'
+import { itemOf, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
+import { type Connection, ConnectionSchema } from '../../../../src/proto/gen/replica_pb.ts'
+import { connection, registration } from '../rows.ts'
+
+const sent = (message: Connection) => fromBinary(ConnectionSchema, toBinary(ConnectionSchema, message))
 
 t.test('registrations and connections come through as they were', async (t) => {
-  const registration = { podId: 2n ** 63n - 1n, renewed: true }
-  for (const one of [
-    entry('1'),
-    entry('2', 42, { methods: [], pod: '', registration }),
-    entry('3', 42, { registration: { podId: 0n, renewed: false } }),
+  for (const item of [
+    connection('1'),
+    connection('2', 43, { role: 'standby', pod: '', methods: [] }),
+    registration(2n ** 63n - 1n),
+    registration(0n, 42, { renewed: false, meta: new Uint8Array() }),
   ]) {
-    const delta = { from: 1, to: 2, removed: [], added: [one] }
-    const { news } = decodeNews(encodeNews(instance('a'), { kind: 'delta', delta }))
-    t.match(news, { kind: 'delta', delta: { added: [one] } })
-    t.strictSame(entryOf(entryToMessage(one)).registration, one.registration)
+    t.strictSame(itemOf(sent(itemToMessage(item))), item)
   }
 })
 
-t.test('to a replica of the version before, a registration is a connection that serves nothing', async (t) => {
-  const bytes = toBinary(
-    ConnectionSchema,
-    entryToMessage(entry('2', 42, { methods: [], registration: { podId: 7n, renewed: true } })),
+t.test('to a replica that does not know them, a registration is a connection that serves nothing', async (t) => {
+  const { registration: _, ...before } = sent(itemToMessage(registration(7n)))
+  t.match(itemOf(create(ConnectionSchema, before)), { id: 'pod 42 7', role: 'home', pod: '', methods: [] })
+})
+
+t.test('what is of the other kind is dropped', async (t) => {
+  const meta = new Uint8Array(bounds.metaBytes)
+  t.strictSame(
+    itemOf(create(ConnectionSchema, { ...itemToMessage(connection('1')), agentMeta: meta })),
+    connection('1'),
   )
-  const { registration: _, ...before } = fromBinary(ConnectionSchema, bytes)
-  t.strictSame(entryOf(create(ConnectionSchema, before)).methods, [])
+  const message = { ...itemToMessage(registration(7n)), pod: 'pod-1', methods: ['/a.B/C'] }
+  t.strictSame(itemOf(create(ConnectionSchema, message)), registration(7n))
+})
+
+t.test('a description is a copy: a part of a message would keep all of it', async (t) => {
+  const message = sent(itemToMessage(registration(7n)))
+  const item = itemOf(message)
+  t.ok('meta' in item && item.meta.buffer !== message.agentMeta.buffer)
 })

@@ -1,96 +1,145 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import { OwnRow } from '../../../../src/membership/table/own-row.ts'
-import { bounds, type RowDelta, type RowSnapshot } from '../../../../src/membership/table/row.ts'
+import { bounds, type RowDelta, type RowItem, type RowSnapshot } from '../../../../src/membership/table/row.ts'
 import { Table } from '../../../../src/membership/table/table.ts'
-import { entry, head, instance, seeded } from '../rows.ts'
+import { connection, delta, head, instance, registration, seeded, snapshot } from '../rows.ts'
 
 const a = instance('a')
 const agent = (id: number) => BigInt(id) as AgentId
 
 /** What a table says, in an order of its own. */
 function content(table: Table) {
-  const rows = table.rows().map(({ instance, version, head, connections }) => ({
+  const sorted = <Item extends RowItem>(items: ReadonlyMap<string, Item>) =>
+    [...items.values()].sort((x, y) => (x.id < y.id ? -1 : 1))
+  const rows = table.rows().map(({ instance, version, head, connections, registrations }) => ({
     instance,
     version,
     head,
-    connections: [...connections.values()].sort((x, y) => (x.id < y.id ? -1 : 1)),
+    connections: sorted(connections),
+    registrations: sorted(registrations),
   }))
   return rows.sort((x, y) => (x.instance < y.instance ? -1 : 1))
 }
 
-/** The holders index says the same as the rows. */
-function holdersAgree(table: Table, agentIds: number[]): boolean {
+function changed(change: { connectionsOf?: bigint[]; registrationsOf?: bigint[]; members?: boolean }) {
+  const { connectionsOf, registrationsOf, members = false } = change
+  return { connectionsOf: new Set(connectionsOf), registrationsOf: new Set(registrationsOf), members }
+}
+
+/** The indices by agent say the same as the rows. */
+function indicesAgree(table: Table, agentIds: number[]): boolean {
+  const ids = (items: readonly RowItem[]) =>
+    items
+      .map(({ id }) => id)
+      .sort()
+      .join()
   return agentIds.every((id) => {
-    const byRows = table.rows().flatMap((row) => [...row.connections.values()].filter((e) => e.agentId === agent(id)))
-    const byIndex = table.holders(agent(id)).flatMap(({ connections }) => connections)
-    const ids = (list: typeof byRows) =>
-      list
-        .map((e) => e.id)
-        .sort()
-        .join()
-    return ids(byRows) === ids(byIndex) && table.holders(agent(id)).every(({ connections }) => connections.length > 0)
+    const isOfAgent = (item: RowItem) => item.agentId === agent(id)
+    const connections = table.rows().flatMap((row) => [...row.connections.values()].filter(isOfAgent))
+    const registrations = table.rows().flatMap((row) => [...row.registrations.values()].filter(isOfAgent))
+    const holders = table.holders(agent(id))
+    return (
+      ids(connections) === ids(holders.flatMap((held) => held.connections)) &&
+      ids(registrations) === ids(table.registrations(agent(id)).map(({ registration }) => registration)) &&
+      holders.every((held) => held.connections.length > 0)
+    )
   })
 }
 
 t.test('a row comes, changes and goes', async (t) => {
   const own = new OwnRow(a, head)
   const table = new Table()
-  own.add(entry('1'))
-  t.strictSame(table.put(own.snapshot()), { agentIds: new Set([42n]), members: true })
+  own.add(connection('1'))
+  t.strictSame(table.put(own.snapshot()), changed({ connectionsOf: [42n], members: true }))
   own.takeDelta()
   t.equal(own.takeDelta(), undefined)
-  own.add(entry('2', 43))
+  own.add(connection('2', 43))
   own.remove('1')
-  const delta = own.takeDelta() as RowDelta
-  t.strictSame(table.apply(a, delta), { agentIds: new Set([42n, 43n]), members: false })
+  t.strictSame(table.apply(a, own.takeDelta() as RowDelta), changed({ connectionsOf: [43n, 42n] }))
   t.strictSame(table.holders(agent(42)), [])
-  t.strictSame(table.holders(agent(43))[0]?.connections, [entry('2', 43)])
+  t.strictSame(table.holders(agent(43))[0]?.connections, [connection('2', 43)])
   own.setState('leaving')
-  t.strictSame(table.apply(a, own.takeDelta() as RowDelta), { agentIds: new Set(), members: true })
+  t.strictSame(table.apply(a, own.takeDelta() as RowDelta), changed({ members: true }))
   t.equal(table.row(a)?.head.state, 'leaving')
-  t.strictSame(table.remove(a), { agentIds: new Set([43n]), members: true })
+  const removed = table.row(a)
+  t.strictSame(table.remove(a), { ...changed({ connectionsOf: [43n], members: true }), removed })
   t.equal(table.remove(a), 'unknown')
   t.strictSame(table.holders(agent(43)), [])
 })
 
 t.test('a row that is read whole names the agents of which anything has changed', async (t) => {
   const table = new Table()
-  const before = [entry('1'), entry('2', 43), entry('3', 44), entry('4', 45)]
-  table.put({ instance: a, version: 1, head, connections: before })
-  const after = [entry('1', 42, { pod: 'another' }), entry('2', 43), entry('3', 46), entry('5', 47)]
-  const change = table.put({ instance: a, version: 2, head, connections: after })
-  t.strictSame(change, { agentIds: new Set([42n, 44n, 45n, 46n, 47n]), members: false })
-  const again = table.put({ instance: a, version: 3, head: { ...head, startedAt: 1 }, connections: after })
-  t.strictSame(again, { agentIds: new Set(), members: true })
+  const before = [connection('1'), connection('2', 43), connection('3', 44), connection('4', 45)]
+  table.put(snapshot(a, 1, { connections: before }))
+  const after = [connection('1', 42, { pod: 'another' }), connection('2', 43), connection('3', 46), connection('5', 47)]
+  const change = table.put(snapshot(a, 2, { connections: after }))
+  t.strictSame(change, changed({ connectionsOf: [42n, 44n, 45n, 46n, 47n] }))
+  const again = table.put(snapshot(a, 3, { head: { ...head, startedAt: 1 }, connections: after }))
+  t.strictSame(again, changed({ members: true }))
+})
+
+t.test('registrations come, change and go apart from connections', async (t) => {
+  const own = new OwnRow(a, head)
+  const table = new Table()
+  const registrations = (id: number) => table.registrations(agent(id)).map(({ registration }) => registration)
+  own.add(connection('1'))
+  own.add(registration(7n))
+  own.add(registration(8n, 43))
+  t.strictSame(table.put(own.snapshot()), changed({ connectionsOf: [42n], registrationsOf: [42n, 43n], members: true }))
+  t.strictSame(table.registrations(agent(42)), [{ instance: a, registration: registration(7n) }])
+  t.strictSame(table.holders(agent(43)), [], 'a pod that registered is no connection')
+  own.takeDelta()
+  own.add(registration(8n, 43, { renewed: false }))
+  own.add(registration(9n))
+  own.remove('pod 42 7')
+  t.strictSame(table.apply(a, own.takeDelta() as RowDelta), changed({ registrationsOf: [43n, 42n] }))
+  t.strictSame([registrations(42), registrations(43)], [[registration(9n)], [registration(8n, 43, { renewed: false })]])
+  const renewed = { registrations: [registration(9n), registration(8n, 43)], connections: [connection('1')] }
+  t.strictSame(table.put(snapshot(a, 99, renewed)), changed({ registrationsOf: [43n] }))
+  const removed = table.row(a)
+  const both = { connectionsOf: [42n], registrationsOf: [42n, 43n], members: true }
+  t.strictSame(table.remove(a), { ...changed(both), removed })
+  t.equal(removed?.registrations.size, 2, 'as it was last')
+  t.strictSame([registrations(42), registrations(43)], [[], []])
+})
+
+t.test('an id is of one item, of whatever kind', async (t) => {
+  const table = new Table()
+  table.put(snapshot(a, 1, { connections: [connection('1')] }))
+  const change = table.apply(a, delta(1, { registrations: [registration(7n, 43, { id: '1' })] }))
+  t.strictSame(change, changed({ connectionsOf: [42n], registrationsOf: [43n] }))
+  t.equal(table.row(a)?.connections.size, 0)
+  t.strictSame(table.holders(agent(42)), [])
 })
 
 t.test('what is old, missing or unknown changes nothing', async (t) => {
   const table = new Table()
-  const delta: RowDelta = { from: 4, to: 5, removed: [], added: [entry('x')] }
-  t.equal(table.apply(a, delta), 'unknown')
-  table.put({ instance: a, version: 3, head, connections: [entry('1')] })
-  t.equal(table.apply(a, delta), 'gap')
-  t.equal(table.apply(a, { ...delta, from: 1, to: 3 }), 'old')
-  t.equal(table.put({ instance: a, version: 3, head, connections: [] }), 'old')
+  const change = delta(4, { connections: [connection('x')] })
+  t.equal(table.apply(a, change), 'unknown')
+  table.put(snapshot(a, 3, { connections: [connection('1')] }))
+  t.equal(table.apply(a, change), 'gap')
+  t.equal(table.apply(a, { ...change, from: 1, to: 3 }), 'old')
+  t.equal(table.put(snapshot(a, 3)), 'old')
   t.equal(table.row(a)?.connections.size, 1)
 })
 
 t.test('out of bounds changes nothing', async (t) => {
   const table = new Table()
-  const many = Array.from({ length: bounds.connectionsOfAgent }, (_, i) => entry(`c${i}`))
-  table.put({ instance: a, version: 1, head, connections: many })
+  const many = Array.from({ length: bounds.itemsOfAgent - 1 }, (_, i) => connection(`c${i}`))
+  const registrations = [registration(7n)]
+  table.put(snapshot(a, 1, { connections: many, registrations }))
   const before = content(table)
-  const delta = { from: 1, to: 2, removed: ['c1'], added: [entry('x'), entry('y'), entry('c5', 43)] }
-  t.throws(() => table.apply(a, { ...delta, added: [entry('x'), entry('y'), entry('z')] }), { code: 'INVALID_MESSAGE' })
+  const change = delta(1, { removed: ['c1'], connections: [connection('x'), connection('y'), connection('c5', 43)] })
+  const added = { connections: [connection('x'), connection('y')], registrations: [registration(8n)] }
+  t.throws(() => table.apply(a, { ...change, ...added }), { code: 'INVALID_MESSAGE' })
   t.strictSame(content(table), before)
-  t.ok(holdersAgree(table, [42, 43]))
-  t.type(table.apply(a, delta), 'object', 'one less leaves room')
-  const tooMany = [...many, entry('more')]
-  t.throws(() => table.put({ instance: a, version: 9, head, connections: tooMany }), { code: 'INVALID_MESSAGE' })
-  for (let i = 1; i < bounds.instances; i++)
-    table.put({ instance: instance(`i${i}`), version: 1, head, connections: [] })
-  t.throws(() => table.put({ instance: instance('one more'), version: 1, head, connections: [] }), {
+  t.ok(indicesAgree(table, [42, 43]))
+  t.type(table.apply(a, change), 'object', 'one less leaves room')
+  const tooMany = [...many, connection('more')]
+  t.throws(() => table.put(snapshot(a, 9, { connections: tooMany, registrations })), { code: 'INVALID_MESSAGE' })
+  for (let i = 1; i < bounds.instances; i++) table.put(snapshot(instance(`i${i}`), 1))
+  t.throws(() => table.put(snapshot(instance('one more'), 1)), {
     code: 'INVALID_MESSAGE',
   })
 })
@@ -98,23 +147,33 @@ t.test('out of bounds changes nothing', async (t) => {
 t.test('own row: bounds, and nothing changes beyond them', async (t) => {
   const own = new OwnRow(a, head)
   const wrong = [
-    entry('', 42),
-    entry('1', 0),
-    entry('1', 42, { agentMeta: new Uint8Array(bounds.agentMetaBytes + 1) }),
-    entry('1', 42, { methods: Array.from({ length: bounds.methods + 1 }, (_, i) => `/a.B/${i}`) }),
-    entry('1', 42, { methods: ['x'.repeat(bounds.textLength + 1)] }),
-    entry('1', 42, { pod: 'x'.repeat(bounds.textLength + 1) }),
+    connection('', 42),
+    connection('1', 0),
+    registration(7n, 42, { meta: new Uint8Array(bounds.metaBytes + 1) }),
+    registration(7n, 0),
+    registration(7n, 42, { id: '' }),
+    connection('1', 42, { methods: Array.from({ length: bounds.methods + 1 }, (_, i) => `/a.B/${i}`) }),
+    connection('1', 42, { methods: ['x'.repeat(bounds.textLength + 1)] }),
+    connection('1', 42, { pod: 'x'.repeat(bounds.textLength + 1) }),
   ]
   for (const bad of wrong) t.throws(() => own.add(bad), { code: 'INVALID_MESSAGE' })
-  for (let i = 0; i < bounds.connectionsOfAgent; i++) own.add(entry(`c${i}`))
-  t.throws(() => own.add(entry('more')), { code: 'INVALID_MESSAGE' })
-  own.add(entry('c3', 42, { role: 'standby' }))
+  for (let i = 0; i < bounds.itemsOfAgent; i++) own.add(connection(`c${i}`))
+  t.throws(() => own.add(connection('more')), { code: 'INVALID_MESSAGE' })
+  own.add(connection('c3', 42, { role: 'standby' }))
   own.remove('c3')
-  own.add(entry('more'))
-  t.equal(own.connections.size, bounds.connectionsOfAgent)
+  own.add(connection('more'))
+  t.equal(own.connections.size, bounds.itemsOfAgent)
   t.throws(() => new OwnRow(a, { ...head, name: 'kas 0' }), { code: 'INVALID_MESSAGE' })
   t.throws(() => new OwnRow(a, { ...head, publicKeyHash: 'x' }), { code: 'INVALID_MESSAGE' })
 })
+
+/** Of either kind, of one of three agents. */
+function item(id: string, random: () => number, step: number): RowItem {
+  const agentId = 40 + Math.floor(random() * 3)
+  return random() < 0.7
+    ? connection(id, agentId, { connectedAt: step })
+    : registration(BigInt(step), agentId, { id, registeredAt: step })
+}
 
 /** Random steps of two owners, with all that was ever published. */
 function history(seed: number) {
@@ -125,7 +184,7 @@ function history(seed: number) {
     const own = owners[Math.floor(random() * owners.length)] as OwnRow
     const id = String(Math.floor(random() * 8))
     const act = random()
-    if (act < 0.5) own.add(entry(id, 40 + Math.floor(random() * 3), { connectedAt: step }))
+    if (act < 0.5) own.add(item(id, random, step))
     else if (act < 0.8) own.remove(id)
     else if (act < 0.85) own.setState(random() < 0.5 ? 'leaving' : 'serving')
     if (random() < 0.5) {
@@ -162,7 +221,7 @@ t.test('any order, any repetition of snapshots and deltas ends in the same table
     const expected = new Table()
     for (const own of owners) expected.put(own.snapshot())
     if (!t.strictSame(content(table), content(expected), `seed ${seed}`)) return
-    if (!holdersAgree(table, [40, 41, 42])) t.fail(`seed ${seed}: holders`)
+    if (!indicesAgree(table, [40, 41, 42])) t.fail(`seed ${seed}: indices`)
   }
 })
 
@@ -195,7 +254,7 @@ t.test('deltas in parts, with a row read anywhere in between, end in the same ro
     for (let step = 0; step < 60; step++) {
       const id = String(Math.floor(random() * 8))
       const act = random()
-      if (act < 0.5) own.add(entry(id, 40 + Math.floor(random() * 3), { connectedAt: step }))
+      if (act < 0.5) own.add(item(id, random, step))
       else if (act < 0.7) own.remove(id)
       else if (act < 0.75) own.setState(random() < 0.5 ? 'leaving' : 'serving')
       else if (act < 0.85) table.put(own.snapshot())
@@ -206,39 +265,42 @@ t.test('deltas in parts, with a row read anywhere in between, end in the same ro
     }
     while (own.changed) {
       const delta = own.takeDelta(250) as RowDelta
-      if (!t.ok(delta.to > delta.from && delta.added.length <= 2)) return
+      if (!t.ok(delta.to > delta.from && delta.connections.length + delta.registrations.length <= 2)) return
       table.apply(a, delta)
     }
     const expected = new Table()
     expected.put(own.snapshot())
     if (!t.strictSame(content(table), content(expected), `seed ${seed}`)) return
-    if (!holdersAgree(table, [40, 41, 42])) t.fail(`seed ${seed}: holders`)
+    if (!indicesAgree(table, [40, 41, 42])) t.fail(`seed ${seed}: indices`)
   }
 })
 
 t.test('what an agent serves at a replica is put together once for all who ask, until it changes', async (t) => {
   const table = new Table()
-  const connections = [entry('1'), entry('2', 42, { methods: ['/a.B/C', '/a.B/D'] }), entry('3', 43, { methods: [] })]
-  table.put({ instance: a, version: 1, head, connections })
+  const connections = [
+    connection('1'),
+    connection('2', 42, { methods: ['/a.B/C', '/a.B/D'] }),
+    connection('3', 43, { methods: [] }),
+  ]
+  table.put(snapshot(a, 1, { connections }))
   const held = () => table.holders(agent(42))[0]
   t.strictSame(held()?.methods, new Set(['/a.B/C', '/a.B/D']))
   t.strictSame(table.holders(agent(43))[0]?.methods, new Set())
   t.equal(held()?.methods, held()?.methods)
   t.equal(held()?.connections, held()?.connections)
   const before = held()?.connections
-  table.apply(a, { from: 1, to: 2, removed: ['2'], added: [] })
+  table.apply(a, delta(1, { removed: ['2'] }))
   t.strictSame(held()?.methods, new Set(['/a.B/C']))
   t.equal(before?.length, 2, 'who had asked keeps what was')
-  table.apply(a, { from: 2, to: 3, removed: [], added: [entry('1', 42, { methods: ['/x.Y/Z'] })] })
+  table.apply(a, delta(2, { connections: [connection('1', 42, { methods: ['/x.Y/Z'] })] }))
   t.strictSame(held()?.methods, new Set(['/x.Y/Z']))
 })
 
 t.test('a row of an older version that one agent fills is taken', async (t) => {
   const table = new Table()
   const methods = Array.from({ length: bounds.methods }, (_, i) => `/${i}/`.padEnd(255, 'x'))
-  const connections = Array.from({ length: bounds.connectionsOfAgent }, (_, i) => entry(`c${i}`, 42, { methods }))
-  const snapshot = { instance: a, version: 1, head, connections: [...connections, entry('good', 43)] }
-  t.type(table.put(snapshot), 'object')
+  const connections = Array.from({ length: bounds.itemsOfAgent }, (_, i) => connection(`c${i}`, 42, { methods }))
+  t.type(table.put(snapshot(a, 1, { connections: [...connections, connection('good', 43)] })), 'object')
   t.equal(table.holders(agent(43)).length, 1)
   t.equal(table.holders(agent(42))[0]?.methods.size, bounds.methods)
 })

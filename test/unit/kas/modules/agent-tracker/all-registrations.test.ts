@@ -4,19 +4,21 @@ import type { Agent } from '../../../../../src/kas/agent.ts'
 import { ClusterAgents } from '../../../../../src/kas/modules/agent-tracker/all-registrations.ts'
 import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { createLogger } from '../../../../../src/lib/log.ts'
-import type { ConnectionEntry, InstanceId, MembershipChange, Row } from '../../../../../src/membership/membership.ts'
+import type { InstanceId, Registration, RowRegistrations } from '../../../../../src/membership/membership.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
-import { head, instance } from '../../../membership/rows.ts'
+import { instance } from '../../../membership/rows.ts'
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
 const meta = Buffer.from([0x0a, 2, 0x76, 0x31])
 const names = ['kas-0', 'kas-1', 'kas-2'] as const
 
+const key = ({ agentId, podId }: Pick<Registration, 'agentId' | 'podId'>) => `${agentId} ${podId}`
+
 /** Replicas whose rows the others see at once; the first name that lives is first in rank. */
 class World {
   readonly clock = new ManualClock()
-  readonly rows = new Map<InstanceId, Row & { connections: Map<string, ConnectionEntry> }>()
-  readonly listeners = new Map<InstanceId, (change: MembershipChange) => void>()
+  readonly rows = new Map<InstanceId, Map<string, Registration>>()
+  readonly listeners = new Map<InstanceId, (gone: readonly Registration[]) => void>()
   readonly unreachable = new Set<InstanceId>()
   rank: readonly string[] = names
   readonly replicas = names.map((name) => this.#create(name))
@@ -24,7 +26,7 @@ class World {
   #create(name: string) {
     const id = instance(name)
     const own = new ConnectedAgents({ clock: this.clock })
-    const row = { instance: id, version: 1, head: { ...head, name }, connections: new Map<string, ConnectionEntry>() }
+    const row = new Map<string, Registration>()
     this.rows.set(id, row)
     const others = {
       isFirst: () => this.rank.find((other) => other === name || this.#isReachable(other)) === name,
@@ -32,7 +34,8 @@ class World {
         void this.replicas.find((replica) => replica.id === other)?.own.forget(agentId, podId),
     }
     const log = createLogger({ level: 'silent' })
-    const agents = new ClusterAgents({ own, membership: this.#membershipOf(name), others, clock: this.clock, log })
+    const registrations = this.#registrationsOf(id)
+    const agents = new ClusterAgents({ own, registrations, others, clock: this.clock, log })
     return { id, own, agents, row }
   }
 
@@ -41,34 +44,19 @@ class World {
     return this.rows.has(id) && !this.unreachable.has(id)
   }
 
-  #membershipOf(name: string) {
-    const id = instance(name)
-    const row = () => this.rows.get(id)
-    const changed = (agentIds: MembershipChange['agentIds']) => {
-      for (const [other, listener] of this.listeners) if (other !== id) listener({ agentIds })
-    }
+  #registrationsOf(id: InstanceId): RowRegistrations {
+    const elsewhere = () =>
+      [...this.rows].flatMap(([owner, row]) =>
+        owner === id ? [] : Array.from(row.values(), (one) => ({ instance: owner, registration: { ...one, id: '' } })),
+      )
     return {
-      instance: id,
-      rows: () => [...this.rows.values()],
-      holders: (agentId: AgentId) =>
-        [...this.rows.values()].flatMap((one) => {
-          const connections = [...one.connections.values()].filter((entry) => entry.agentId === agentId)
-          const held = { row: one, address: undefined, connections, methods: new Set<string>() }
-          return one.instance === id || connections.length === 0 ? [] : [held]
-        }),
-      onChange: (listener: (change: MembershipChange) => void) => {
+      add: (registration) => this.rows.get(id)?.set(key(registration), registration) !== undefined,
+      remove: (registration) => void this.rows.get(id)?.delete(key(registration)),
+      of: (agentId) => elsewhere().filter(({ registration }) => registration.agentId === agentId),
+      all: () => elsewhere().map(({ registration }) => registration),
+      onRowGone: (listener) => {
         this.listeners.set(id, listener)
         return () => this.listeners.delete(id)
-      },
-      addConnection: (entry: ConnectionEntry) => {
-        row()?.connections.set(entry.id, entry)
-        changed(new Set([entry.agentId]))
-        return true
-      },
-      removeConnection: (entryId: string) => {
-        const entry = row()?.connections.get(entryId)
-        row()?.connections.delete(entryId)
-        if (entry) changed(new Set([entry.agentId]))
       },
     }
   }
@@ -79,16 +67,16 @@ class World {
   }
 
   /** As a kill: its row goes, with what was in it. */
-  kill({ id }: Replica): void {
+  kill({ id, row }: Replica): void {
     this.rows.delete(id)
     this.listeners.delete(id)
-    for (const listener of this.listeners.values()) listener({ agentIds: 'members' })
+    for (const listener of this.listeners.values()) listener([...row.values()])
   }
 }
 
 type Replica = World['replicas'][number]
 const podIds = ({ agents }: Replica) => agents.ofAgents(new Set([agent.id])).map((one) => one.connectionId)
-const inRow = ({ row }: Replica) => [...row.connections.values()].map(({ registration }) => registration?.podId)
+const inRow = ({ row }: Replica) => Array.from(row.values(), ({ podId }) => podId)
 
 t.test(
   'a pod is in the row of the replica that heard it last, and keeps the time since when it is there',
@@ -97,7 +85,7 @@ t.test(
     const [first, second, third] = await world.start()
     const since = world.clock.now()
     first.own.register(agent, 7n, meta)
-    t.match([...first.row.connections.values()], [{ agentMeta: meta, methods: [], registration: { podId: 7n } }])
+    t.match([...first.row.values()], [{ meta, podId: 7n, renewed: true, registeredAt: since }])
     world.clock.advance(60_000)
     second.own.register(agent, 7n, meta)
     for (const replica of [first, second, third]) {
@@ -212,15 +200,14 @@ t.test('what was registered before the start is told at the start; what does not
   const own = new ConnectedAgents({ clock: world.clock })
   const full = new ClusterAgents({
     own,
-    membership: {
-      instance: instance('x'),
-      rows: () => [],
-      holders: () => [],
-      onChange: () => () => undefined,
-      addConnection: () => {
+    registrations: {
+      add: () => {
         throw new Error('the row is full')
       },
-      removeConnection: () => undefined,
+      remove: () => undefined,
+      of: () => [],
+      all: () => [],
+      onRowGone: () => () => undefined,
     },
     others: { isFirst: () => true, forgetPod: async () => undefined },
     clock: world.clock,

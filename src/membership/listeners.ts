@@ -1,0 +1,26 @@
+/** Who is told of something. One that fails keeps nobody else from being told. */
+export class Listeners<Value> {
+  readonly #listeners = new Set<(value: Value) => void>()
+  readonly #failed: (error: unknown) => void
+
+  constructor(failed: (error: unknown) => void) {
+    this.#failed = failed
+  }
+
+  /** @returns ends it */
+  add(listener: (value: Value) => void): () => void {
+    const own = (value: Value) => listener(value)
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  notify(value: Value): void {
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(value)
+      } catch (error) {
+        this.#failed(error)
+      }
+    }
+  }
+}
