@@ -111,13 +111,13 @@ export class SimulatedClientSession extends SimulatedSession {
 }
 
 export class SimulatedClientStream {
-  readonly metadata: Promise<Metadata>
+  readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
   readonly exchange: Exchange = { client: this, server: undefined }
   readonly #inbox: SimulatedInbox
   readonly #session: SimulatedClientSession
   readonly #onInterim: ((metadata: Metadata) => void) | undefined
-  readonly #metadata = Promise.withResolvers<Metadata>()
+  readonly #metadata = Promise.withResolvers<Metadata | undefined>()
   readonly #done = Promise.withResolvers<Outcome>()
   #settled = false
 
@@ -180,7 +180,7 @@ export class SimulatedClientStream {
     if (this.#settled) return
     this.#settled = true
     this.#session.ended(this)
-    this.#metadata.resolve(noMetadata)
+    this.#metadata.resolve(undefined)
     if (outcome.error) this.#inbox.fail(outcome.error)
     this.#done.resolve(outcome)
   }
