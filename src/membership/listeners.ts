@@ -1,4 +1,4 @@
-/** Who is told of something. One that fails keeps nobody else from being told. */
+/** Listeners of one kind of event. One that throws keeps no other from being called. */
 export class Listeners<Value> {
   readonly #listeners = new Set<(value: Value) => void>()
   readonly #failed: (error: unknown) => void

@@ -14,7 +14,7 @@ export interface MembershipComponents {
   readonly metrics: Registry
   /** 0 to 1; default Math.random */
   random?(): number
-  /** what carries news and rows; default libp2p */
+  /** what carries gossip and rows; default libp2p */
   createGossip?(...args: ConstructorParameters<typeof Gossip>): GossipNetwork
 }
 

@@ -140,7 +140,7 @@ export class Membership implements Service {
       clock: this.#components.clock,
       metrics,
       snapshot: () => this.#own.snapshot(),
-      received: (author: InstanceId, news: Uint8Array) => this.#rules.received(author, news),
+      received: (author: InstanceId, message: Uint8Array) => this.#rules.received(author, message),
       connected: (instance: InstanceId) => this.#connected(instance),
       disconnected: (instance: InstanceId) => this.#disconnected(instance),
       subscribed: () => this.#rules.subscribed(),
@@ -178,7 +178,7 @@ export class Membership implements Service {
     await this.#join.done
   }
 
-  /** Tells the others that this instance is gone, and ends its connections. */
+  /** Says farewell to the others, and ends the connections. */
   async stop(): Promise<void> {
     this.#join.stop()
     this.#listed.stop()
@@ -201,8 +201,7 @@ export class Membership implements Service {
   // the own row
 
   /**
-   * The others hear of it with the next batch, as far as the share of its agent allows: else once others of the agent
-   * have gone.
+   * Published with the next batch, as far as the share of its agent allows: else once others of the agent are removed.
    *
    * @returns false if the agent has too many: it is not kept, and may be offered again
    * @throws KasError INVALID_MESSAGE if it is beyond `bounds`
@@ -215,12 +214,12 @@ export class Membership implements Service {
     this.#shares.remove(id)
   }
 
-  /** Names of the agent's pods that the others hear, or are about to hear, from here. */
+  /** Names of the agent's pods that are published from here, or about to be. */
   ownPods(agentId: AgentId): Iterable<string> {
     return this.#shares.pods(agentId)
   }
 
-  /** The others hear it at once. */
+  /** Published at once. */
   setState(state: 'serving' | 'leaving'): void {
     if (!this.#own.setState(state)) return
     this.#rules.ownChanged({ now: true })
@@ -232,7 +231,7 @@ export class Membership implements Service {
     if (this.#own.setHead({ ...this.#own.head, replicaPort: port })) this.#rules.ownChanged({ now: true })
   }
 
-  /** Tells the own version to all now: for one that says that it does not know this instance. */
+  /** Publishes the own version at once: for a peer that says that it does not know this instance. */
   announce(): void {
     this.#rules.ownChanged({ now: true })
   }
@@ -293,7 +292,7 @@ export class Membership implements Service {
   }
 
   #disconnected(instance: InstanceId): void {
-    this.#members.gone()
+    this.#members.removed()
     this.#rules.disconnected(instance)
     this.#reconciler.disconnected(instance)
     this.#join.update()
@@ -303,7 +302,7 @@ export class Membership implements Service {
   #changed({ connectionsOf, registrationsOf, members, removed }: TableChange): void {
     if (removed) this.#rowsGone.notify([...removed.registrations.values()])
     if (members) {
-      this.#members.gone()
+      this.#members.removed()
       this.#reconciler.connected()
       this.#membersChanged()
     }

@@ -8,9 +8,9 @@ import type { AgentId } from '../../src/call/call.ts'
 import { type noiseOf, protocolOf } from '../../src/membership/network/admission.ts'
 import { inboundBounds } from '../../src/membership/network/inbound-limit.ts'
 import { sendRow } from '../../src/membership/network/row-stream.ts'
-import { maxNewsBytes } from '../../src/membership/protocol/announcer.ts'
-import { floodNewsPerLook } from '../../src/membership/protocol/attendance.ts'
-import { encodeNews } from '../../src/membership/table/row-codec.ts'
+import { maxMessageBytes } from '../../src/membership/protocol/announcer.ts'
+import { floodMessagesPerCheck } from '../../src/membership/protocol/attendance.ts'
+import { encodeGossip } from '../../src/membership/table/row-codec.ts'
 import {
   ConnectionsSchema,
   DeltaSchema,
@@ -77,27 +77,27 @@ t.test('while the secret is changed, each that has one in common gets through', 
   t.equal(next.membership.row(previous.membership.instance), undefined)
 })
 
-t.test('news about another row than the own are refused', async (t) => {
+t.test('a message about another row than the own is refused', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
   const rogue = await startRogue(t)
   await rogue.join(a.address)
   const forged = delta(1, { to: 1000, connections: [connection('forged')] })
-  await rogue.publish(encodeNews(b.membership.instance, { kind: 'delta', delta: forged }))
-  await rogue.publish(encodeNews(b.membership.instance, { kind: 'farewell' }))
+  await rogue.publish(encodeGossip(b.membership.instance, { kind: 'delta', delta: forged }))
+  await rogue.publish(encodeGossip(b.membership.instance, { kind: 'farewell' }))
   await refusedAt(a, 'author', 2)
   t.ok(a.membership.row(b.membership.instance))
   t.strictSame(a.membership.holders(agent), [])
   t.equal(await b.metric('kas_gossip_refused_total', { reason: 'author' }), 0, 'and not passed on')
 })
 
-t.test('news that are too large or no news are refused, and cost only their author', async (t) => {
+t.test('what is too large or no message is refused, and costs only its author', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
   const rogue = await startRogue(t)
   await rogue.join(a.address)
   const meta = new Uint8Array(4096)
   const registrations = Array.from({ length: 100 }, (_, i) => registration(BigInt(i), 42, { meta }))
-  const large = encodeNews(rogue.instance, { kind: 'delta', delta: delta(1, { registrations }) })
-  t.ok(large.length > maxNewsBytes)
+  const large = encodeGossip(rogue.instance, { kind: 'delta', delta: delta(1, { registrations }) })
+  t.ok(large.length > maxMessageBytes)
   await rogue.publish(large)
   await rogue.publish(Buffer.from('garbage'))
   await refusedAt(a, 'oversized', 1)
@@ -134,14 +134,14 @@ t.test('a flood gets its author thrown out, and nobody else', async (t) => {
   const [a, b] = (await startReplicas(t, 2, { timers: { silenceMs: 600_000 } })) as [Replica, Replica]
   const rogue = await startRogue(t)
   await rogue.join(a.address)
-  const beat = encodeNews(rogue.instance, { kind: 'beat', version: 1 })
+  const heartbeat = encodeGossip(rogue.instance, { kind: 'heartbeat', version: 1 })
   const gone = new Promise((resolve) => rogue.node.addEventListener('peer:disconnect', resolve, { once: true }))
-  for (let i = 0; i < floodNewsPerLook + 100; i++) await rogue.publish(beat)
+  for (let i = 0; i < floodMessagesPerCheck + 100; i++) await rogue.publish(heartbeat)
   await gone
   await rogue.dial(a.address).catch(() => undefined)
   await refusedAt(a, 'banned', 1)
   t.ok((await a.metric('kas_gossip_refused_total', { reason: 'rate' })) > 1000)
-  t.ok((await b.metric('kas_gossip_received_total')) < floodNewsPerLook / 2, 'nor is it passed on')
+  t.ok((await b.metric('kas_gossip_received_total')) < floodMessagesPerCheck / 2, 'nor is it passed on')
   a.membership.addConnection(connection('1'))
   await until(b, () => b.membership.holders(agent).length === 1)
 })

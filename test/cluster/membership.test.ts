@@ -172,7 +172,7 @@ t.test('a source that has not answered keeps a replica from being ready, for a w
   t.equal(await a.metric('kas_discovery_sources_silent'), 1)
 })
 
-t.test('a member that is listed and does not answer is left to repair', async (t) => {
+t.test('a member that is listed and does not answer is left to anti-entropy', async (t) => {
   const silent = await Way.to(t, 1)
   silent.blocked = true
   const [a] = (await startReplicas(t, 1)) as [Replica]

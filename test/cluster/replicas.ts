@@ -15,7 +15,7 @@ export const secret = Buffer.alloc(32, 7)
 /** Some twenty times shorter than the default, where a busy machine does not mind. */
 export const shortTimers: Partial<MembershipTimers> = {
   batchMs: 5,
-  beatMs: 100,
+  heartbeatMs: 100,
   pullJitterMs: 10,
   pullRetryMs: 20,
   pullRetryMaxMs: 200,

@@ -4,7 +4,7 @@
  */
 export const plantedBugs = {
   /** a row that is known is never fetched again, whatever was missed */
-  'repair-dropped': 'SimulatedGossip.pull',
+  'pull-dropped': 'SimulatedGossip.pull',
   /** a replica that starts again takes itself for the one that was there before under its name */
   'instance-ignored': 'SimulatedGossip.instance',
   /** who loses the connection to a replica takes the agents out of its row, in its name */

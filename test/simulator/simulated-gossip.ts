@@ -2,14 +2,14 @@ import { KasError } from '../../src/lib/errors.ts'
 import type { GossipComponents, GossipNetwork } from '../../src/membership/network/gossip.ts'
 import type { DialResult } from '../../src/membership/protocol/reconciler.ts'
 import type { InstanceId, Row, RowSnapshot } from '../../src/membership/table/row.ts'
-import { encodeNews } from '../../src/membership/table/row-codec.ts'
+import { encodeGossip } from '../../src/membership/table/row-codec.ts'
 import type { Seeded } from '../support/seeded.ts'
 import type { Ledger } from './ledger.ts'
 import type { PlantedBug } from './planted-bugs.ts'
 import { ports, Refused, type SimulatedNetwork, type WireEnd } from './simulated-network.ts'
 import type { Machine } from './virtual-time.ts'
 
-/** What happens to published news on their way; rows and connections are TCP's. */
+/** What happens to published messages on their way; rows and connections are TCP's. */
 export interface Turbulence {
   /** of one message to one peer, 0 to 1 */
   loss: number
@@ -35,7 +35,7 @@ export interface SimulatedGossipOptions {
   readonly bug: PlantedBug | undefined
 }
 
-interface News {
+interface Published {
   readonly id: string
   readonly author: InstanceId
   readonly bytes: Uint8Array
@@ -61,9 +61,9 @@ interface Hello {
  * a second connection of the same pair within this is a dial of both sides at once, as in src/membership/network/gossip.ts. ms
  */
 const simultaneousMs = 3000
-/** from a connection to the first news on it, at the most. ms */
+/** from a connection to the first message on it, at the most. ms */
 const subscriptionMs = 50
-/** peers to which news of others are passed on, 0 to 1 */
+/** peers to which messages of others are passed on, 0 to 1 */
 const relayed = 0.4
 
 /** The gossip's network, with the manners of src/membership/network/gossip.ts. */
@@ -115,7 +115,7 @@ export class SimulatedGossip implements GossipNetwork {
     const { knownRow } = this.#components
     const { promise, resolve, reject } = Promise.withResolvers<RowSnapshot>()
     const [connection] = this.#connections.get(owner) ?? []
-    const isDropped = this.#options.bug === 'repair-dropped' && knownRow(owner)
+    const isDropped = this.#options.bug === 'pull-dropped' && knownRow(owner)
     if (!connection || isDropped) throw new KasError({ code: 'CANCELLED', detail: 'no connection to the replica' })
     const lost = () => reject(new KasError({ code: 'CANCELLED', detail: 'the connection ended' }))
     connection.onLost.add(lost)
@@ -230,7 +230,7 @@ export class SimulatedGossip implements GossipNetwork {
     if (!row || !this.#running) return
     const removed = [...row.connections.keys(), ...row.registrations.keys()]
     const delta = { from: row.version, to: row.version + 1, removed, connections: [], registrations: [] }
-    const bytes = encodeNews(peer, { kind: 'delta', delta })
+    const bytes = encodeGossip(peer, { kind: 'delta', delta })
     this.#tell({ id: `${peer} by ${this.instance} ${this.#published++}`, author: peer, bytes }, 1)
   }
 
@@ -239,15 +239,15 @@ export class SimulatedGossip implements GossipNetwork {
   }
 
   /** @param share - of the peers, 0 to 1 */
-  #tell(news: News, share: number): void {
+  #tell(message: Published, share: number): void {
     const { chance, turbulence, machine, network } = this.#components
-    this.#seen.add(news.id)
+    this.#seen.add(message.id)
     for (const [peer, connections] of this.#connections) {
-      if (peer === news.author) continue
+      if (peer === message.author) continue
       const wire = [...connections].find(({ subscribed }) => subscribed)?.wire
       if (!wire || !chance.chance(share) || chance.chance(turbulence.loss)) continue
       const lateMs = chance.chance(turbulence.late) ? chance.fraction() * turbulence.maxLateMs : 0
-      const send = (again: boolean) => () => wire.send(() => at(wire.peer, (other) => other.#receive(news, again)))
+      const send = (again: boolean) => () => wire.send(() => at(wire.peer, (other) => other.#receive(message, again)))
       if (lateMs > 0) network.time.post(machine, lateMs, send(false))
       else send(false)()
       if (chance.chance(turbulence.duplicates)) {
@@ -257,11 +257,11 @@ export class SimulatedGossip implements GossipNetwork {
   }
 
   /** @param again - gossipsub has forgotten that it was here already */
-  #receive(news: News, again: boolean): void {
-    if (!this.#running || (this.#seen.has(news.id) && !again)) return
-    this.#seen.add(news.id)
-    const pass = this.#components.received(news.author, news.bytes)
-    if (pass && !again) this.#tell(news, relayed)
+  #receive(message: Published, again: boolean): void {
+    if (!this.#running || (this.#seen.has(message.id) && !again)) return
+    this.#seen.add(message.id)
+    const pass = this.#components.received(message.author, message.bytes)
+    if (pass && !again) this.#tell(message, relayed)
   }
 }
 

@@ -46,7 +46,7 @@ const longestFaultMs = 15_000
 /** by then all is well again, and calls to agents that are connected must succeed */
 const probeAtMs = 76_000
 const endMs = 95_000
-/** News can be lost, beats too: some of them after the last news all know it. */
+/** Messages can be lost, heartbeats too: some of them after the last change all know it. */
 const settleMs = 8000
 /** an agent that lost power is missed late: the end waits for such news, for as long as this at the most */
 const lastEndMs = 150_000

@@ -38,7 +38,7 @@ t.test('200 worlds break no rule', { timeout: timeoutMs }, async (t) => {
 })
 
 for (const [bug, rules] of Object.entries({
-  'repair-dropped': ['equal tables after quiet'],
+  'pull-dropped': ['equal tables after quiet'],
   'instance-ignored': ['one writer per row', 'equal tables after quiet'],
   'two-writers': ['one writer per row'],
   'holder-forwards': ['no second hop'],

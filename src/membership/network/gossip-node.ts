@@ -8,7 +8,7 @@ import type { Libp2p, MultiaddrConnection, PeerId, PrivateKey } from '@libp2p/in
 import { tcp } from '@libp2p/tcp'
 import { yamux } from '@libp2p/yamux'
 import { createLibp2p } from 'libp2p'
-import { maxNewsBytes } from '../protocol/announcer.ts'
+import { maxMessageBytes } from '../protocol/announcer.ts'
 import type { InstanceId } from '../table/row.ts'
 import { noiseOf } from './admission.ts'
 import { type ListenAddress, listenMultiaddr } from './gossip-address.ts'
@@ -16,7 +16,7 @@ import { type ListenAddress, listenMultiaddr } from './gossip-address.ts'
 export const tableTopic = '/kas/table/1'
 
 /** one frame may carry some messages, each with its signature; a larger one ends the stream */
-const maxFrameBytes = 4 * maxNewsBytes
+const maxFrameBytes = 4 * maxMessageBytes
 /** what a peer that does not read may leave in our memory; beyond it, its stream is reset */
 const maxOutboundBytes = 8 * 1024 * 1024
 /** two a pair where both dialled at once, of an installation as large as `bounds.instances` */
@@ -73,7 +73,7 @@ export async function createGossipNode(
       dialTimeout: handshakeMs,
       addressDialTimeout: handshakeMs,
     },
-    // its pings would end connections of a busy machine; beats tell who is silent
+    // its pings would end connections of a busy machine; heartbeats show who is silent
     connectionMonitor: { enabled: false },
     services: { identify: identify(), pubsub: gossipsub(pubsubOptions) },
   })

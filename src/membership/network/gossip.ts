@@ -14,7 +14,7 @@ import { createGossipNode, createPrivateKey, type GossipNode, instanceOf, tableT
 import { InboundLimit } from './inbound-limit.ts'
 import { readRow, rowProtocol, sendRow } from './row-stream.ts'
 
-/** How long a stop waits for members to take its last news and close: a frozen one never does. ms */
+/** How long a stop waits for members to take its last message and close: a frozen one never does. ms */
 const goodbyeMs = 2000
 /** pulls that one member may have under way here, on a connection */
 const maxRowStreams = 4
@@ -27,10 +27,10 @@ export interface GossipComponents {
   /** the own row, for a member that asks */
   snapshot(): RowSnapshot
   /** signed by `author`; returns whether to pass it on */
-  received(author: InstanceId, news: Uint8Array): boolean
+  received(author: InstanceId, message: Uint8Array): boolean
   connected(instance: InstanceId): void
   disconnected(instance: InstanceId): void
-  /** an instance will hear what is published from now on */
+  /** an instance receives what is published from now on */
   subscribed(): void
   /** whether discovery lists an address with this host */
   isListed(host: string): boolean
@@ -118,9 +118,9 @@ export class Gossip implements Network {
     return 0
   }
 
-  publish(news: Uint8Array): void {
-    const publish = this.#node?.services.pubsub.publish(tableTopic, news)
-    // what does not get through is repaired by the next version
+  publish(message: Uint8Array): void {
+    const publish = this.#node?.services.pubsub.publish(tableTopic, message)
+    // the next version shows what did not get through
     if (publish) this.#publishing = Promise.allSettled([this.#publishing, publish])
   }
 

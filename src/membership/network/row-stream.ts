@@ -75,7 +75,7 @@ export async function readRow(
   for await (const chunk of stream) {
     const bytes = chunk.subarray()
     total += bytes.length
-    if (total > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    if (total > bounds.peerRowBytes) throw outOfBounds('the size of a row')
     rest = rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([rest, bytes])
     while (rest.length >= lengthBytes) {
       const length = rest.readUInt32BE()
@@ -115,7 +115,7 @@ class RowReader {
 
   #add(item: RowItem): void {
     this.#bytes += itemBytes(item)
-    if (this.#bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    if (this.#bytes > bounds.peerRowBytes) throw outOfBounds('the size of a row')
     this.#items.push(item)
   }
 }

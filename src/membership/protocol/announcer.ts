@@ -1,14 +1,14 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { OwnRow } from '../table/own-row.ts'
-import { encodeNews, type News } from '../table/row-codec.ts'
+import { encodeGossip, type GossipMessage } from '../table/row-codec.ts'
 import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
 /** More is refused. gossipsub drops what is over 4 MiB without a word. */
-export const maxNewsBytes = 256 * 1024
-/** of entries in one delta: the rest of the news, with the longest head, takes less than what is left */
-const maxDeltaBytes = maxNewsBytes - 8 * 1024
-/** What is left waits for the next batch: 20 of them a second stay below `maxNewsPerLook`. */
+export const maxMessageBytes = 256 * 1024
+/** of items in one delta: the rest of the message, with the longest head, takes less than what is left */
+const maxDeltaBytes = maxMessageBytes - 8 * 1024
+/** What is left waits for the next batch: 20 of them a second stay below `maxMessagesPerCheck`. */
 const maxDeltasPerBatch = 8
 
 export interface AnnouncerComponents {
@@ -17,10 +17,10 @@ export interface AnnouncerComponents {
   readonly metrics: MembershipMetrics
   /** brings into the own row what should be published with it */
   gather(): void
-  publish(news: Uint8Array): void
+  publish(message: Uint8Array): void
 }
 
-/** Tells the others of changes of the own row, gathered; and of its version when there are none. */
+/** Publishes changes of the own row in batches, and its version as a heartbeat while there are none. */
 export class Announcer {
   readonly #components: AnnouncerComponents
   readonly #timers: MembershipTimers
@@ -37,7 +37,7 @@ export class Announcer {
 
   start(): void {
     this.#running = true
-    this.#beatAfterSilence()
+    this.#heartbeatAfterSilence()
   }
 
   /** Publishes what has changed, within the time of a batch. */
@@ -46,13 +46,13 @@ export class Announcer {
     this.#batch ??= this.#components.clock.after(this.#timers.batchMs, () => this.#publish())
   }
 
-  /** As `soon`, and a beat if nothing has changed. */
+  /** As `soon`, and a heartbeat if nothing has changed. */
   versionSoon(): void {
     this.#asked = true
     this.soon()
   }
 
-  /** Publishes what has changed, else a beat. */
+  /** Publishes what has changed, else a heartbeat. */
   now(): void {
     this.#asked = true
     this.#publish()
@@ -64,34 +64,34 @@ export class Announcer {
     if (!this.#running) return
     const { own, gather } = this.#components
     gather()
-    if (!own.changed && this.#asked) this.#tell({ kind: 'beat', version: own.version })
+    if (!own.changed && this.#asked) this.#send({ kind: 'heartbeat', version: own.version })
     this.#asked = false
     for (let deltas = 0; deltas < maxDeltasPerBatch; deltas++) {
       const delta = own.takeDelta(maxDeltaBytes)
       if (!delta) return
-      this.#tell({ kind: 'delta', delta })
+      this.#send({ kind: 'delta', delta })
     }
     if (own.changed) this.soon()
   }
 
-  /** Says that this instance is gone, and then nothing more. */
+  /** Publishes the farewell, and nothing after it. */
   stop(): void {
     if (!this.#running) return
     this.#running = false
     this.#batch?.()
     this.#silence?.()
-    this.#tell({ kind: 'farewell' })
+    this.#send({ kind: 'farewell' })
   }
 
-  #tell(news: News): void {
+  #send(message: GossipMessage): void {
     const { metrics, own, publish } = this.#components
-    metrics.published(news.kind)
-    publish(encodeNews(own.instance, news))
-    if (this.#running) this.#beatAfterSilence()
+    metrics.published(message.kind)
+    publish(encodeGossip(own.instance, message))
+    if (this.#running) this.#heartbeatAfterSilence()
   }
 
-  #beatAfterSilence(): void {
+  #heartbeatAfterSilence(): void {
     this.#silence?.()
-    this.#silence = this.#components.clock.after(this.#timers.beatMs, () => this.now())
+    this.#silence = this.#components.clock.after(this.#timers.heartbeatMs, () => this.now())
   }
 }

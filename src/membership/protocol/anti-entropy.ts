@@ -7,7 +7,7 @@ import type { MembershipTimers } from './timers.ts'
  */
 export const maxHeldBytes = 8 * 1024 * 1024
 
-export interface RepairComponents {
+export interface AntiEntropyComponents {
   readonly clock: Clock
   /** 0 to 1 */
   random(): number
@@ -19,7 +19,7 @@ export interface RepairComponents {
 }
 
 interface Pull {
-  /** the version that was heard of; a row that is there by other ways makes the pull needless */
+  /** the newest version that is known of; a row that gets there otherwise makes the pull needless */
   wanted: number
   attempts: number
   /** waiting for its time, if defined; else under way */
@@ -32,12 +32,12 @@ interface Pull {
 }
 
 /** Fetches rows that are missing or behind from their owners: one pull an owner at a time. */
-export class Repair {
-  readonly #components: RepairComponents
+export class AntiEntropy {
+  readonly #components: AntiEntropyComponents
   readonly #timers: MembershipTimers
   readonly #pulls = new Map<InstanceId, Pull>()
 
-  constructor(components: RepairComponents, timers: MembershipTimers) {
+  constructor(components: AntiEntropyComponents, timers: MembershipTimers) {
     this.#components = components
     this.#timers = timers
   }
@@ -45,8 +45,8 @@ export class Repair {
   /**
    * The row is missing or behind.
    *
-   * @param version - that was heard of; the row is fetched at once without it. Else many others may have heard the same
-   *   at this moment, or the news come in the wrong order: it waits for a random time
+   * @param version - absent: the row is fetched at once. Else it waits for a random time: all others may know of the
+   *   same version at this moment, or its deltas come in the wrong order
    */
   need(owner: InstanceId, version = Number.POSITIVE_INFINITY): void {
     const spread = version !== Number.POSITIVE_INFINITY

@@ -2,18 +2,18 @@ import type { Clock } from '../../lib/clock.ts'
 import type { InstanceId } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** looks a silence: counted in looks, so that a stall of our own counts as one */
-const looksPerSilence = 10
-/** quiet looks before the row is asked of its owner, which is also a question whether it lives */
-const looksBeforeQuestion = 6
+/** Silence is counted in checks, so that a stall of our own counts as one. */
+const checksPerSilence = 10
+/** quiet checks before the row is pulled, which also shows whether its owner lives */
+const checksBeforePull = 6
 
 /**
- * News of one author between two looks that are read, at 1 s a look: an honest replica publishes 20 deltas a second
- * and some beats.
+ * Messages of one author that are read between two checks, which are 1 s apart: an honest replica publishes 20 deltas a
+ * second and some heartbeats.
  */
-export const maxNewsPerLook = 200
+export const maxMessagesPerCheck = 200
 /** as many make it a flood: the author's connection is cut */
-export const floodNewsPerLook = 2000
+export const floodMessagesPerCheck = 2000
 
 export interface AttendanceComponents {
   readonly clock: Clock
@@ -22,26 +22,26 @@ export interface AttendanceComponents {
 }
 
 interface Presence {
-  quietLooks: number
+  quietChecks: number
 }
 
-/** Which of the connected instances are heard, and whether one says too much. */
+/** Whether each connected instance still says something, and none too much. */
 export class Attendance {
   readonly #components: AttendanceComponents
-  readonly #lookMs: number
+  readonly #checkMs: number
   readonly #present = new Map<InstanceId, Presence>()
-  #newsOf = new Map<InstanceId, number>()
+  #messagesOf = new Map<InstanceId, number>()
   #cancel: (() => void) | undefined
 
   constructor(components: AttendanceComponents, timers: MembershipTimers) {
     this.#components = components
-    this.#lookMs = timers.silenceMs / looksPerSilence
+    this.#checkMs = timers.silenceMs / checksPerSilence
   }
 
   start(): void {
-    this.#cancel = this.#components.clock.after(this.#lookMs, () => {
+    this.#cancel = this.#components.clock.after(this.#checkMs, () => {
       this.start()
-      this.#look()
+      this.#countSilence()
     })
   }
 
@@ -55,32 +55,32 @@ export class Attendance {
   }
 
   connected(instance: InstanceId): void {
-    this.#present.set(instance, { quietLooks: 0 })
+    this.#present.set(instance, { quietChecks: 0 })
   }
 
   disconnected(instance: InstanceId): boolean {
     return this.#present.delete(instance)
   }
 
-  heard(instance: InstanceId): void {
+  received(instance: InstanceId): void {
     const presence = this.#present.get(instance)
-    if (presence) presence.quietLooks = 0
+    if (presence) presence.quietChecks = 0
   }
 
   /** Counts one message. @returns whether it is too many */
   count(author: InstanceId): 'fine' | 'many' | 'flood' {
-    const count = (this.#newsOf.get(author) ?? 0) + 1
-    this.#newsOf.set(author, count)
-    if (count <= maxNewsPerLook) return 'fine'
-    return count === floodNewsPerLook ? 'flood' : 'many'
+    const count = (this.#messagesOf.get(author) ?? 0) + 1
+    this.#messagesOf.set(author, count)
+    if (count <= maxMessagesPerCheck) return 'fine'
+    return count === floodMessagesPerCheck ? 'flood' : 'many'
   }
 
-  #look(): void {
-    this.#newsOf = new Map()
+  #countSilence(): void {
+    this.#messagesOf = new Map()
     for (const [instance, presence] of [...this.#present]) {
-      presence.quietLooks++
-      if (presence.quietLooks === looksBeforeQuestion) this.#components.quiet(instance)
-      if (presence.quietLooks >= looksPerSilence) this.#components.silent(instance)
+      presence.quietChecks++
+      if (presence.quietChecks === checksBeforePull) this.#components.quiet(instance)
+      if (presence.quietChecks >= checksPerSilence) this.#components.silent(instance)
     }
   }
 }

@@ -2,21 +2,21 @@ import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { OwnRow } from '../table/own-row.ts'
 import type { InstanceId, RowDelta, RowSnapshot } from '../table/row.ts'
-import { decodeNews, type News } from '../table/row-codec.ts'
+import { decodeGossip, type GossipMessage } from '../table/row-codec.ts'
 import type { Applied, Table, TableChange } from '../table/table.ts'
-import { Announcer, maxNewsBytes } from './announcer.ts'
-import { Repair } from './anti-entropy.ts'
+import { Announcer, maxMessageBytes } from './announcer.ts'
+import { AntiEntropy } from './anti-entropy.ts'
 import { Attendance } from './attendance.ts'
 import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
-/** Instances that said that they are gone: late news of them are ignored. The oldest is forgotten beyond this. */
+/** Instances that said farewell: late messages of theirs are ignored. The oldest is forgotten beyond this. */
 export const maxFarewells = 1000
 
-/** What carries news and rows: libp2p, or a simulated one. It tells who comes and goes by the methods of the rules. */
+/** What carries gossip and rows: libp2p, or a simulated one. It calls the rules when peers connect and disconnect. */
 export interface Network {
   /** to all others that are connected, perhaps; never throws */
-  publish(news: Uint8Array): void
+  publish(message: Uint8Array): void
   /** asks the owner itself for its row; rejects if it is not connected */
   pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
   /** ends the connections of an instance; and takes none of it for a while, if it floods */
@@ -42,14 +42,14 @@ export interface GossipRulesComponents {
 
 /**
  * When replicas speak, and what they believe: the rules of doc/membership.md without sockets and without a clock of
- * their own. Published news are never the only copy: what is missed is seen by the next version, and fetched from its
- * owner.
+ * their own. A published message is never the only copy: the next version shows what is missing, and it is fetched from
+ * its owner.
  */
 export class GossipRules {
   readonly #components: GossipRulesComponents
   readonly #timers: MembershipTimers
   readonly #announcer: Announcer
-  readonly #repair: Repair
+  readonly #antiEntropy: AntiEntropy
   readonly #attendance: Attendance
   readonly #forgetting = new Map<InstanceId, () => void>()
   readonly #farewells = new Set<InstanceId>()
@@ -58,9 +58,9 @@ export class GossipRules {
     const { clock, network, own, metrics } = components
     this.#components = components
     this.#timers = timers
-    const publish = (news: Uint8Array) => network.publish(news)
+    const publish = (message: Uint8Array) => network.publish(message)
     this.#announcer = new Announcer({ clock, own, metrics, gather: () => components.gather?.(), publish }, timers)
-    this.#repair = new Repair(
+    this.#antiEntropy = new AntiEntropy(
       {
         clock,
         random: () => components.random(),
@@ -76,7 +76,7 @@ export class GossipRules {
     this.#attendance = new Attendance(
       {
         clock,
-        quiet: (instance) => this.#repair.need(instance),
+        quiet: (instance) => this.#antiEntropy.need(instance),
         silent: (instance) => network.cut(instance, 'silent'),
       },
       timers,
@@ -91,7 +91,7 @@ export class GossipRules {
   /** Says farewell; rows of others stay as they are. */
   stop(): void {
     this.#announcer.stop()
-    this.#repair.stop()
+    this.#antiEntropy.stop()
     this.#attendance.stop()
     for (const cancel of this.#forgetting.values()) cancel()
     this.#forgetting.clear()
@@ -107,22 +107,22 @@ export class GossipRules {
 
   /** Fetches the row of a connected instance, whatever its version. */
   refresh(instance: InstanceId): void {
-    if (this.#attendance.has(instance)) this.#repair.need(instance)
+    if (this.#attendance.has(instance)) this.#antiEntropy.need(instance)
   }
 
-  // what the network tells
+  // what the network reports
 
   connected(instance: InstanceId): void {
     this.#forgetting.get(instance)?.()
     this.#forgetting.delete(instance)
     this.#attendance.connected(instance)
-    if (!this.#farewells.has(instance)) this.#repair.need(instance)
+    if (!this.#farewells.has(instance)) this.#antiEntropy.need(instance)
   }
 
   /** No connection to it is left. */
   disconnected(instance: InstanceId): void {
     if (!this.#attendance.disconnected(instance)) return
-    this.#repair.drop(instance)
+    this.#antiEntropy.drop(instance)
     if (!this.#components.table.row(instance)) return
     this.#forgetting.get(instance)?.()
     const cancel = this.#components.clock.after(this.#timers.forgetMs, () => this.#forget(instance))
@@ -134,7 +134,7 @@ export class GossipRules {
     if (!this.#attendance.has(instance)) this.#forget(instance)
   }
 
-  /** It will hear what is published from now on: what it missed before, it learns from the version. */
+  /** It receives what is published from now on; the version shows it what it has missed. */
   subscribed(): void {
     this.#announcer.versionSoon()
   }
@@ -153,7 +153,7 @@ export class GossipRules {
       if (amount === 'flood') network.cut(author, 'flood')
       return false
     }
-    if (bytes.length > maxNewsBytes) {
+    if (bytes.length > maxMessageBytes) {
       metrics.refused('oversized')
       return false
     }
@@ -162,30 +162,30 @@ export class GossipRules {
       metrics.refused('malformed')
       return false
     }
-    const { instance, news } = decoded
+    const { instance, message } = decoded
     if (instance !== author) {
       metrics.refused('author')
       return false
     }
-    metrics.received(news?.kind ?? 'unknown')
-    this.#attendance.heard(author)
-    if (!news || this.#farewells.has(author)) return true
-    return this.#take(author, news, bytes.length)
+    metrics.received(message?.kind ?? 'unknown')
+    this.#attendance.received(author)
+    if (!message || this.#farewells.has(author)) return true
+    return this.#take(author, message, bytes.length)
   }
 
   /** @returns false if it is out of bounds */
-  #take(author: InstanceId, news: News, bytes: number): boolean {
+  #take(author: InstanceId, message: GossipMessage, bytes: number): boolean {
     const { table } = this.#components
-    if (news.kind === 'delta') return this.#takeDelta(author, news.delta, bytes)
-    if (news.kind === 'farewell') {
+    if (message.kind === 'delta') return this.#takeDelta(author, message.delta, bytes)
+    if (message.kind === 'farewell') {
       const [oldest] = this.#farewells
       if (oldest !== undefined && this.#farewells.size >= maxFarewells) this.#farewells.delete(oldest)
       this.#farewells.add(author)
-      this.#repair.drop(author)
+      this.#antiEntropy.drop(author)
       this.#forget(author)
     } else {
       const known = table.row(author)?.version
-      if (known === undefined || known < news.version) this.#need(author, news.version)
+      if (known === undefined || known < message.version) this.#need(author, message.version)
     }
     return true
   }
@@ -194,9 +194,9 @@ export class GossipRules {
     const applied = this.#apply(author, delta)
     if (applied === 'gap' || applied === 'unknown') {
       this.#need(author, delta.to)
-      this.#repair.hold(author, delta, bytes)
+      this.#antiEntropy.hold(author, delta, bytes)
     } else if (typeof applied === 'object') {
-      this.#repair.advanced(author, delta.to, (held) => {
+      this.#antiEntropy.advanced(author, delta.to, (held) => {
         this.#apply(author, held)
         return this.#components.table.row(author)?.version ?? 0
       })
@@ -214,19 +214,19 @@ export class GossipRules {
       metrics.refused('malformed')
       return 'refused'
     }
-    this.#tell(applied)
+    this.#notify(applied)
     return applied
   }
 
   #need(owner: InstanceId, version: number): void {
-    if (this.#attendance.has(owner)) this.#repair.need(owner, version)
+    if (this.#attendance.has(owner)) this.#antiEntropy.need(owner, version)
   }
 
   /** @returns whether something is still missing */
   #pulled(row: RowSnapshot, held: readonly RowDelta[]): boolean {
     const { table, metrics } = this.#components
-    this.#attendance.heard(row.instance)
-    this.#tell(table.put(row))
+    this.#attendance.received(row.instance)
+    this.#notify(table.put(row))
     metrics.pulled('ok')
     let missing = false
     for (const delta of held) if (this.#apply(row.instance, delta) === 'gap') missing = true
@@ -236,10 +236,10 @@ export class GossipRules {
   #forget(instance: InstanceId): void {
     this.#forgetting.get(instance)?.()
     this.#forgetting.delete(instance)
-    this.#tell(this.#components.table.remove(instance))
+    this.#notify(this.#components.table.remove(instance))
   }
 
-  #tell(applied: Applied): void {
+  #notify(applied: Applied): void {
     if (typeof applied === 'string') return
     try {
       this.#components.changed(applied)
@@ -250,9 +250,9 @@ export class GossipRules {
 }
 
 /** @returns undefined if they are malformed or out of bounds */
-function decode(bytes: Uint8Array): ReturnType<typeof decodeNews> | undefined {
+function decode(bytes: Uint8Array): ReturnType<typeof decodeGossip> | undefined {
   try {
-    return decodeNews(bytes)
+    return decodeGossip(bytes)
   } catch {
     return undefined
   }

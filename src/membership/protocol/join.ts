@@ -21,7 +21,7 @@ export class Join {
   readonly #components: JoinComponents
   readonly #timers: MembershipTimers
   readonly #done = Promise.withResolvers<void>()
-  #phase: 'sources' | 'members' | 'over' = 'sources'
+  #phase: 'sources' | 'members' | 'ended' = 'sources'
   #cancel: (() => void) | undefined
 
   constructor(components: JoinComponents, timers: MembershipTimers) {
@@ -55,7 +55,7 @@ export class Join {
   /** What it waits for, for the operator. */
   reason(): string | undefined {
     const { unknownAddresses, missingRows } = this.#components
-    if (this.#phase === 'over') return undefined
+    if (this.#phase === 'ended') return undefined
     if (this.#phase === 'sources') return `joining: no answer yet from discovery by ${this.#silent().join(', ')}`
     if (unknownAddresses() > 0) return `joining: ${unknownAddresses()} listed addresses have not been reached yet`
     if (missingRows() > 0) return `joining: ${missingRows()} replicas have not said yet what they hold`
@@ -75,7 +75,7 @@ export class Join {
 
   #end(): void {
     this.#cancel?.()
-    this.#phase = 'over'
+    this.#phase = 'ended'
     this.#done.resolve()
   }
 }

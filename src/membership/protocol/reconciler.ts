@@ -62,7 +62,7 @@ export class Reconciler {
     this.#cancelJoin = this.#components.clock.after(this.#timers.joinMs, () => {
       this.#joining = false
     })
-    this.#look()
+    this.#compare()
   }
 
   stop(): void {
@@ -94,7 +94,7 @@ export class Reconciler {
       place.dial?.abort()
       if (place.instance && !this.#components.isConnected(place.instance)) this.#lose(place.instance)
     }
-    if (this.#joining) this.#look()
+    if (this.#joining) this.#compare()
   }
 
   /** An instance has no connection any more: somebody may answer at its address, or nobody. */
@@ -115,11 +115,11 @@ export class Reconciler {
     return [...this.#places].filter(([, place]) => !place.self && !place.result && !place.instance).map(([at]) => at)
   }
 
-  #look(): void {
+  #compare(): void {
     this.#cancel?.()
     const { reconcileMs } = this.#timers
     const ms = reconcileMs * (0.75 + this.#components.random() / 2)
-    this.#cancel = this.#components.clock.after(ms, () => this.#look())
+    this.#cancel = this.#components.clock.after(ms, () => this.#compare())
     for (const [address, place] of this.#places) {
       this.#refresh(address, place)
       if (place.self) continue

@@ -2,8 +2,8 @@
 export interface MembershipTimers {
   /** changes of the own row are gathered for this long, then published together */
   readonly batchMs: number
-  /** of own silence, before a beat */
-  readonly beatMs: number
+  /** of own silence, before a heartbeat */
+  readonly heartbeatMs: number
   /** before a pull that many may want at once: anything up to this */
   readonly pullJitterMs: number
   /** after a pull that brought no row; doubled each time, up to `pullRetryMaxMs` */
@@ -11,15 +11,15 @@ export interface MembershipTimers {
   readonly pullRetryMaxMs: number
   /** a pull takes no longer */
   readonly pullTimeoutMs: number
-  /** a row outlives its connection by this, if nothing says earlier that its instance is gone */
+  /** a row outlives its connection by this, if nothing shows earlier that its instance has ended */
   readonly forgetMs: number
-  /** of a connected instance, before its connection is cut: several beats were lost, and a pull failed */
+  /** of a connected instance, before its connection is cut: several heartbeats were lost, and a pull failed */
   readonly silenceMs: number
-  /** members that have not given their row by then are left to repair */
+  /** members that have not given their row by then are left to anti-entropy */
   readonly joinMs: number
   /** a source that has never answered keeps a replica from being ready for this long */
   readonly sourcePatienceMs: number
-  /** between looks at which members have no connection */
+  /** between two comparisons of who is listed with who is connected */
   readonly reconcileMs: number
   /** from a TCP connection to a peer that knows the secret; also of a dial */
   readonly handshakeMs: number
@@ -29,7 +29,7 @@ export interface MembershipTimers {
 
 export const defaultTimers: MembershipTimers = {
   batchMs: 50,
-  beatMs: 2000,
+  heartbeatMs: 2000,
   pullJitterMs: 100,
   pullRetryMs: 250,
   pullRetryMaxMs: 5000,

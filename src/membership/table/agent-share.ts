@@ -9,28 +9,28 @@ export const shareBounds = {
   tightBytes: 16 * 1024,
   /** of one item: a message of 256 KiB takes it */
   itemBytes: 128 * 1024,
-  /** pods whose names are told: each change of one has the homes of all computed anew, from sorted names */
+  /** pods whose names are published: each change of one has the homes of all computed anew, from sorted names */
   podNames: 100,
-  /** connections and registrations that are kept, told or not */
+  /** connections and registrations that are kept, published or not */
   items: 2 * bounds.itemsOfAgent,
-  /** of changes that are told at once, after a silence; a replica's 1,000 connections of one agent are twice that */
+  /** of changes that are published at once, after a silence; a replica's 1,000 connections of one agent are twice that */
   burstBytes: 64 * 1024,
-  /** of changes that are told each second from then on: 100 connections that come and go */
+  /** of changes that are published each second from then on: 100 connections that come and go */
   bytesPerSecond: 16 * 1024,
-  /** what a batch with changes of the agent counts beside its bytes: all that wait for the agent hear of it */
+  /** what a batch with changes of the agent counts beside its bytes: it wakes all that wait for the agent */
   batchBytes: 4 * 1024,
 } as const
 
-/** Why something is not told to others: over the share, the whole row is full, or too much changed lately. */
+/** Why something is not published: over the share, the whole row is full, or too much changed lately. */
 export type HeldBack = 'share' | 'row' | 'rate'
 
-/** Methods that connections of the same role serve alike: one of them says so in the row, for all. */
+/** Methods that connections of the same role serve alike: one of them names them in the row, for all. */
 interface MethodSet {
   readonly key: string
   readonly methods: readonly string[]
   /** id of the connection in the row that names the methods */
   carrier: string | undefined
-  /** items that want it or are told by it */
+  /** items that want it or are published with it */
   uses: number
 }
 
@@ -39,7 +39,7 @@ interface Kept {
   wanted: RowItem | undefined
   set: MethodSet | undefined
   /** the set by which it stands in the row */
-  toldSet: MethodSet | undefined
+  publishedSet: MethodSet | undefined
 }
 
 export interface Settled {
@@ -53,7 +53,7 @@ const noMethods: readonly string[] = []
 const digests = new WeakMap<readonly string[], string>()
 
 /**
- * What one agent should have in the own row, and brings there as far as its share allows. What came first is told
+ * What one agent should have in the own row, and brings there as far as its share allows. What came first is published
  * first, and stays. Of connections that serve the same methods one names them: who reads the row asks what the agent
  * serves at this replica, not which connection does.
  */
@@ -67,7 +67,7 @@ export class AgentShare {
   readonly #sets = new Map<string, MethodSet>()
   /** names of pods, and how many connections each has */
   readonly #names = new Map<string, number>()
-  #told = 0
+  #published = 0
   #bytes = 0
   #spent = 0
   #freed = false
@@ -87,13 +87,13 @@ export class AgentShare {
     return this.#spent > 0 || this.#fullAt !== undefined
   }
 
-  /** Something could be told now. */
+  /** Something could be published now. */
   get isDue(): boolean {
     const mayFit = this.#freed && this.#blocked.size > 0
     return (this.#pending.size > 0 || mayFit) && this.#spent <= shareBounds.burstBytes
   }
 
-  /** Names of pods that others hear, or are about to hear. */
+  /** Names of pods that are published, or about to be. */
   pods(): ReadonlySet<string> {
     const pods = new Set<string>()
     for (const [id, { wanted }] of this.#kept) if (!this.#blocked.has(id)) pods.add(podOf(wanted))
@@ -101,7 +101,7 @@ export class AgentShare {
     return pods
   }
 
-  /** `pods` would say it, once it is told. */
+  /** `pods` has it, unless the item is blocked. */
   podOf(id: string): string {
     return podOf(this.#kept.get(id)?.wanted)
   }
@@ -110,7 +110,7 @@ export class AgentShare {
   put(item: RowItem): boolean {
     const { id } = item
     if (!this.#kept.has(id) && this.#kept.size >= shareBounds.items) return false
-    const kept = this.#kept.get(id) ?? { wanted: undefined, set: undefined, toldSet: undefined }
+    const kept = this.#kept.get(id) ?? { wanted: undefined, set: undefined, publishedSet: undefined }
     this.#kept.set(id, kept)
     if (isConnection(item)) this.#putConnection(kept, item)
     else this.#want(kept, item, undefined)
@@ -178,35 +178,35 @@ export class AgentShare {
   #bring(id: string): HeldBack | undefined {
     const kept = this.#kept.get(id)
     if (!kept) return undefined
-    const { wanted, set, toldSet } = kept
-    const told = this.#own.item(id)
-    const heir = toldSet?.carrier === id && toldSet !== set ? this.#heirOf(toldSet) : undefined
+    const { wanted, set, publishedSet } = kept
+    const published = this.#own.item(id)
+    const heir = publishedSet?.carrier === id && publishedSet !== set ? this.#heirOf(publishedSet) : undefined
     const named = set?.carrier !== undefined && set.carrier !== id
     const item = wanted && isConnection(wanted) && named ? { ...wanted, methods: noMethods } : wanted
-    const heirTold = heir === undefined ? undefined : this.#own.connections.get(heir)
-    const heirItem = heirTold && { ...heirTold, methods: toldSet?.methods ?? noMethods }
+    const heirPublished = heir === undefined ? undefined : this.#own.connections.get(heir)
+    const heirItem = heirPublished && { ...heirPublished, methods: publishedSet?.methods ?? noMethods }
     const cost = bytesOf(item) + bytesOf(heirItem)
-    const growth = cost - bytesOf(told) - bytesOf(heirTold)
+    const growth = cost - bytesOf(published) - bytesOf(heirPublished)
     if (cost > 0 && this.#spent > shareBounds.burstBytes) return 'rate'
-    const reason = this.#misfit(bytesOf(item), growth, told ? 0 : 1)
+    const reason = this.#misfit(bytesOf(item), growth, published ? 0 : 1)
     if (item && reason) return reason
-    if (toldSet?.carrier === id && toldSet !== set) toldSet.carrier = heir
+    if (publishedSet?.carrier === id && publishedSet !== set) publishedSet.carrier = heir
     if (item) this.#own.add(item)
     else this.#own.remove(id)
     if (item && set && !named) set.carrier = id
     if (heirItem) this.#own.add(heirItem)
-    this.#tell(kept, item ? set : undefined)
+    this.#setPublished(kept, item ? set : undefined)
     if (!item) this.#kept.delete(id)
-    this.#told += (item ? 1 : 0) - (told ? 1 : 0)
+    this.#published += (item ? 1 : 0) - (published ? 1 : 0)
     this.#bytes += growth
-    this.#spent += told || item ? cost + id.length : 0
+    this.#spent += published || item ? cost + id.length : 0
     if (growth < 0) this.#freed = true
     return undefined
   }
 
   #misfit(bytes: number, growth: number, more: number): HeldBack | undefined {
     const { roomyRowBytes, tightBytes } = shareBounds
-    if (bytes > shareBounds.itemBytes || this.#told + more > bounds.itemsOfAgent) return 'share'
+    if (bytes > shareBounds.itemBytes || this.#published + more > bounds.itemsOfAgent) return 'share'
     if (growth <= 0) return undefined
     const limit = this.#own.bytes > roomyRowBytes ? tightBytes : bounds.agentBytes
     if (this.#bytes + growth > bounds.agentBytes) return 'share'
@@ -219,7 +219,7 @@ export class AgentShare {
   #heirOf(set: MethodSet): string | undefined {
     let heir: string | undefined
     for (const [id, kept] of this.#kept) {
-      if (id !== set.carrier && kept.set === set && kept.toldSet === set) heir = id
+      if (id !== set.carrier && kept.set === set && kept.publishedSet === set) heir = id
     }
     return heir
   }
@@ -250,10 +250,10 @@ export class AgentShare {
     else this.#names.delete(pod)
   }
 
-  #tell(kept: Kept, set: MethodSet | undefined): void {
+  #setPublished(kept: Kept, set: MethodSet | undefined): void {
     if (set) set.uses++
-    this.#unuse(kept.toldSet)
-    kept.toldSet = set
+    this.#unuse(kept.publishedSet)
+    kept.publishedSet = set
   }
 
   #unuse(set: MethodSet | undefined): void {

@@ -14,7 +14,7 @@ export interface AgentSharesComponents {
   due(): void
   /** `pods` of the agent are others */
   podsChanged(agentId: AgentId): void
-  /** something of the agent is not told to others, at least for now */
+  /** something of the agent is not published, at least for now */
   heldBack(agentId: AgentId, reason: HeldBack): void
 }
 
@@ -57,7 +57,7 @@ export class AgentShares {
     }
     this.#shares.set(agentId, share)
     this.#agentIds.set(id, agentId)
-    this.#isDue(agentId)
+    this.#markDue(agentId)
     if (share.podOf(id) !== pod) this.#components.podsChanged(agentId)
     return true
   }
@@ -69,11 +69,11 @@ export class AgentShares {
     const share = this.#shares.get(agentId)
     const pod = share?.podOf(id)
     share?.remove(id)
-    this.#isDue(agentId)
+    this.#markDue(agentId)
     if (pod) this.#components.podsChanged(agentId)
   }
 
-  /** Names of pods of the agent that others hear, or are about to hear. */
+  /** Names of pods of the agent that are published, or about to be. */
   pods(agentId: AgentId): ReadonlySet<string> {
     return this.#shares.get(agentId)?.pods() ?? noPods
   }
@@ -95,7 +95,7 @@ export class AgentShares {
     this.#awaitTick()
   }
 
-  #isDue(agentId: AgentId): void {
+  #markDue(agentId: AgentId): void {
     this.#due.add(agentId)
     this.#components.due()
   }
@@ -109,7 +109,7 @@ export class AgentShares {
     this.#cancel = undefined
     for (const [agentId, share] of this.#busy) {
       share.tick()
-      if (share.isDue) this.#isDue(agentId)
+      if (share.isDue) this.#markDue(agentId)
       if (!share.isBusy) this.#busy.delete(agentId)
       if (share.isEmpty) this.#shares.delete(agentId)
     }

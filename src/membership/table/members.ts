@@ -55,8 +55,8 @@ export class Members {
     this.#seen.set(instance, { order: ++this.#connections, host: this.#components.hostOf(instance) })
   }
 
-  /** A row or a connection went. */
-  gone(): void {
+  /** A row or a connection was removed. */
+  removed(): void {
     const { row, isConnected } = this.#components
     for (const instance of this.#seen.keys()) if (!row(instance) && !isConnected(instance)) this.#seen.delete(instance)
   }
@@ -86,7 +86,7 @@ export class Members {
     return { row, connections, methods, address: this.addressOf(row) }
   }
 
-  /** The connected instance that listens at `address` as it tells, and comes from its host. */
+  /** The connected instance whose row has the port of `address`, and whose connection comes from its host. */
   at(address: string): InstanceId | undefined {
     const place = parseHostPort(address)
     for (const [instance, { host }] of this.#seen) {

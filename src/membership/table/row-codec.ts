@@ -9,7 +9,7 @@ import {
   FarewellSchema,
   type Head,
   HeadSchema,
-  type News as NewsMessage,
+  type News,
   NewsSchema,
   Role,
   State,
@@ -27,24 +27,24 @@ import {
   type RowState,
 } from './row.ts'
 
-/** `src/proto/replica.proto` to rows and back; what is out of bounds does not come through. */
+/** Rows and gossip to the messages of `src/proto/replica.proto` and back; what is out of bounds is refused. */
 
 /** What an instance publishes about its row. */
-export type News =
+export type GossipMessage =
   | { readonly kind: 'delta'; readonly delta: RowDelta }
-  | { readonly kind: 'beat'; readonly version: number }
+  | { readonly kind: 'heartbeat'; readonly version: number }
   | { readonly kind: 'farewell' }
 
-export function encodeNews(instance: InstanceId, news: News): Uint8Array {
-  return toBinary(NewsSchema, create(NewsSchema, { instance, news: newsToMessage(news) }))
+export function encodeGossip(instance: InstanceId, message: GossipMessage): Uint8Array {
+  return toBinary(NewsSchema, create(NewsSchema, { instance, news: toNews(message) }))
 }
 
-function newsToMessage(news: News): NewsMessage['news'] {
-  if (news.kind === 'farewell') return { case: 'farewell', value: create(FarewellSchema) }
-  if (news.kind === 'beat') {
-    return { case: 'beat', value: create(BeatSchema, { version: BigInt(news.version) }) }
+function toNews(message: GossipMessage): News['news'] {
+  if (message.kind === 'farewell') return { case: 'farewell', value: create(FarewellSchema) }
+  if (message.kind === 'heartbeat') {
+    return { case: 'beat', value: create(BeatSchema, { version: BigInt(message.version) }) }
   }
-  const { from, to, head, removed, connections, registrations } = news.delta
+  const { from, to, head, removed, connections, registrations } = message.delta
   const value = create(DeltaSchema, {
     from: BigInt(from),
     to: BigInt(to),
@@ -56,25 +56,28 @@ function newsToMessage(news: News): NewsMessage['news'] {
 }
 
 /**
- * @returns `news` undefined if it is of a kind that this version does not know
+ * @returns `message` undefined if it is of a kind that this version does not know
  * @throws KasError INVALID_MESSAGE if it is malformed or out of bounds
  */
-export function decodeNews(bytes: Uint8Array): { readonly instance: InstanceId; readonly news: News | undefined } {
-  let message: NewsMessage
+export function decodeGossip(bytes: Uint8Array): {
+  readonly instance: InstanceId
+  readonly message: GossipMessage | undefined
+} {
+  let news: News
   try {
-    message = fromBinary(NewsSchema, bytes)
+    news = fromBinary(NewsSchema, bytes)
   } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed news of a replica' }, { cause })
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed gossip of a replica' }, { cause })
   }
-  return { instance: message.instance as InstanceId, news: newsOf(message.news) }
+  return { instance: news.instance as InstanceId, message: messageOf(news.news) }
 }
 
-function newsOf(news: NewsMessage['news']): News | undefined {
+function messageOf(news: News['news']): GossipMessage | undefined {
   switch (news.case) {
     case 'farewell':
       return { kind: 'farewell' }
     case 'beat':
-      return { kind: 'beat', version: versionOf(news.value.version) }
+      return { kind: 'heartbeat', version: versionOf(news.value.version) }
     case 'delta': {
       const { from, to, head, removed, added } = news.value
       const delta: RowDelta = {

@@ -112,7 +112,7 @@ export const bounds = {
   /** as its owner counts */
   rowBytes: 64 * 1024 * 1024,
   /** of a row of another: an older version counts less for an item than this one */
-  heardRowBytes: 128 * 1024 * 1024,
+  peerRowBytes: 128 * 1024 * 1024,
   instances: 256,
 } as const
 

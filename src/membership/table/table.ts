@@ -50,7 +50,7 @@ export interface PeerRegistration {
   readonly registration: RowRegistration
 }
 
-class HeldConnections implements Held {
+class ConnectionsOfAgent implements Held {
   readonly row: Row
   readonly byId = new Map<string, RowConnection>()
   #connections: readonly RowConnection[] | undefined
@@ -92,7 +92,7 @@ class TableRow implements Row {
   version: number
   head: RowHead
   readonly #items = new ItemMap()
-  readonly held = new Map<AgentId, HeldConnections>()
+  readonly held = new Map<AgentId, ConnectionsOfAgent>()
   readonly registered = new Map<AgentId, Map<string, RowRegistration>>()
 
   constructor({ instance, version, head, connections, registrations }: RowSnapshot) {
@@ -119,7 +119,7 @@ class TableRow implements Row {
     this.remove(item.id)
     this.#items.set(item)
     const { id, agentId } = item
-    if (isConnection(item)) getOrCreate(this.held, agentId, () => new HeldConnections(this)).set(item)
+    if (isConnection(item)) getOrCreate(this.held, agentId, () => new ConnectionsOfAgent(this)).set(item)
     else getOrCreate(this.registered, agentId, () => new Map<string, RowRegistration>()).set(id, item)
   }
 
@@ -136,7 +136,7 @@ class TableRow implements Row {
 
   /** @throws KasError INVALID_MESSAGE */
   checkBounds(agentIds: Iterable<AgentId>): void {
-    if (this.#items.bytes > bounds.heardRowBytes) throw outOfBounds('the size of a row')
+    if (this.#items.bytes > bounds.peerRowBytes) throw outOfBounds('the size of a row')
     for (const agentId of agentIds) {
       if (this.#items.countOf(agentId) > bounds.itemsOfAgent) throw outOfBounds('the number of connections of an agent')
     }

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client'
 import { Membership } from '../../../src/membership/membership.ts'
 import type { GossipComponents, GossipNetwork } from '../../../src/membership/network/gossip.ts'
 import type { RowDelta, RowSnapshot } from '../../../src/membership/table/row.ts'
-import { encodeNews } from '../../../src/membership/table/row-codec.ts'
+import { encodeGossip } from '../../../src/membership/table/row-codec.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { head, instance, snapshot } from './rows.ts'
@@ -47,9 +47,9 @@ export async function startMembership() {
   gossip?.connected(other)
   await started
   /** A delta of the peer comes. */
-  const receive = (change: RowDelta) => gossip?.received(other, encodeNews(other, { kind: 'delta', delta: change }))
+  const receive = (change: RowDelta) => gossip?.received(other, encodeGossip(other, { kind: 'delta', delta: change }))
   /** The peer says that it goes. */
-  const leave = () => gossip?.received(other, encodeNews(other, { kind: 'farewell' }))
+  const leave = () => gossip?.received(other, encodeGossip(other, { kind: 'farewell' }))
   /** The peer's row is fetched, and is another one. */
   const pull = async (changes: Partial<RowSnapshot>) => {
     row = { ...row, version: row.version + 1, ...changes }

@@ -28,9 +28,9 @@ export class FakeReplica {
     this.instance = instance(name)
     this.own = new OwnRow(this.instance, { ...head, name })
     const links: Network = {
-      publish: (news) => {
-        this.published.push(news)
-        network.publish(this, news)
+      publish: (message) => {
+        this.published.push(message)
+        network.publish(this, message)
       },
       pull: async (owner, signal) => {
         this.pulls.push(owner)
@@ -86,9 +86,9 @@ export class FakeNetwork {
     for (const { rules } of this.replicas.splice(0)) rules.stop()
   }
 
-  publish(from: FakeReplica, news: Uint8Array): void {
+  publish(from: FakeReplica, message: Uint8Array): void {
     for (const to of this.replicas) {
-      if (to !== from && !this.loses(from, to)) to.rules.received(from.instance, news)
+      if (to !== from && !this.loses(from, to)) to.rules.received(from.instance, message)
     }
   }
 

@@ -1,7 +1,7 @@
 import type { Stream } from '@libp2p/interface'
 import t from 'tap'
 import { readRow, sendRow } from '../../../src/membership/network/row-stream.ts'
-import { decodeNews, encodeNews } from '../../../src/membership/table/row-codec.ts'
+import { decodeGossip, encodeGossip } from '../../../src/membership/table/row-codec.ts'
 import { connection, delta, head, instance, registration, snapshot } from './rows.ts'
 
 /** What replicas wrote before a row had two lists in memory: on the wire it is one. */
@@ -53,9 +53,9 @@ const row = snapshot(a, 9, { head: bare, ...items })
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex')
 
 t.test('what is written has the same bytes', async (t) => {
-  t.equal(hex(encodeNews(a, { kind: 'delta', delta: change })), written.delta)
-  t.equal(hex(encodeNews(a, { kind: 'beat', version: 300 })), written.beat)
-  t.equal(hex(encodeNews(a, { kind: 'farewell' })), written.farewell)
+  t.equal(hex(encodeGossip(a, { kind: 'delta', delta: change })), written.delta)
+  t.equal(hex(encodeGossip(a, { kind: 'heartbeat', version: 300 })), written.beat)
+  t.equal(hex(encodeGossip(a, { kind: 'farewell' })), written.farewell)
   const chunks: Uint8Array[] = []
   const stream = { send: (bytes: Uint8Array) => chunks.push(bytes) > 0, close: async () => undefined }
   await sendRow(stream as unknown as Stream, row, new AbortController().signal)
@@ -63,12 +63,12 @@ t.test('what is written has the same bytes', async (t) => {
 })
 
 t.test('what was written is read, in any order of the kinds', async (t) => {
-  const decoded = (text: string) => decodeNews(Buffer.from(text, 'hex'))
-  t.strictSame(decoded(written.delta), { instance: a, news: { kind: 'delta', delta: change } })
+  const decoded = (text: string) => decodeGossip(Buffer.from(text, 'hex'))
+  t.strictSame(decoded(written.delta), { instance: a, message: { kind: 'delta', delta: change } })
   const mixed = { ...change, head: bare, removed: [] }
-  t.strictSame(decoded(written.mixed), { instance: a, news: { kind: 'delta', delta: mixed } })
-  t.strictSame(decoded(written.beat), { instance: a, news: { kind: 'beat', version: 300 } })
-  t.strictSame(decoded(written.farewell), { instance: a, news: { kind: 'farewell' } })
+  t.strictSame(decoded(written.mixed), { instance: a, message: { kind: 'delta', delta: mixed } })
+  t.strictSame(decoded(written.beat), { instance: a, message: { kind: 'heartbeat', version: 300 } })
+  t.strictSame(decoded(written.farewell), { instance: a, message: { kind: 'farewell' } })
   async function* chunks() {
     yield { subarray: () => Buffer.from(written.row, 'hex') }
   }

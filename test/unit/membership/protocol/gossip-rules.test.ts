@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
-import { maxNewsBytes } from '../../../../src/membership/protocol/announcer.ts'
-import { floodNewsPerLook, maxNewsPerLook } from '../../../../src/membership/protocol/attendance.ts'
+import { maxMessageBytes } from '../../../../src/membership/protocol/announcer.ts'
+import { floodMessagesPerCheck, maxMessagesPerCheck } from '../../../../src/membership/protocol/attendance.ts'
 import { shareBounds } from '../../../../src/membership/table/agent-share.ts'
 import { bounds, itemBytes } from '../../../../src/membership/table/row.ts'
-import { decodeNews, encodeNews } from '../../../../src/membership/table/row-codec.ts'
+import { decodeGossip, encodeGossip } from '../../../../src/membership/table/row-codec.ts'
 import { FakeNetwork, FakeReplica, settled } from '../fake-network.ts'
 import { connection, delta, head, instance, registration } from '../rows.ts'
 
@@ -14,7 +14,7 @@ async function network(t: Test, ...names: string[]) {
   await settled()
   return { network, replicas: replicas as [FakeReplica, FakeReplica, ...FakeReplica[]] }
 }
-const kinds = (replica: FakeReplica) => replica.published.map((bytes) => decodeNews(bytes).news?.kind)
+const kinds = (replica: FakeReplica) => replica.published.map((bytes) => decodeGossip(bytes).message?.kind)
 const ids = (replica: FakeReplica, owner: FakeReplica) => [
   ...(replica.table.row(owner.instance)?.connections.keys() ?? []),
 ]
@@ -39,7 +39,7 @@ t.test('who connects gets the row at once; changes of 50 ms come together', asyn
   t.strictSame(b.pulls, [a.instance], 'without another pull')
 })
 
-t.test('a beat after 2 s of silence, and each time again; news put it off', async (t) => {
+t.test('a heartbeat after 2 s of silence, and each time again; a delta puts it off', async (t) => {
   const {
     network: net,
     replicas: [a],
@@ -47,14 +47,14 @@ t.test('a beat after 2 s of silence, and each time again; news put it off', asyn
   await net.advance(1990)
   t.strictSame(kinds(a), [])
   await net.advance(20)
-  t.strictSame(kinds(a), ['beat'])
+  t.strictSame(kinds(a), ['heartbeat'])
   await net.advance(1900)
   a.own.add(connection('1'))
   a.rules.ownChanged()
   await net.advance(1900)
-  t.strictSame(kinds(a), ['beat', 'delta'])
+  t.strictSame(kinds(a), ['heartbeat', 'delta'])
   await net.advance(200)
-  t.strictSame(kinds(a), ['beat', 'delta', 'beat'])
+  t.strictSame(kinds(a), ['heartbeat', 'delta', 'heartbeat'])
 })
 
 t.test('nothing is published where nothing has changed, unless a version is asked for', async (t) => {
@@ -67,9 +67,9 @@ t.test('nothing is published where nothing has changed, unless a version is aske
   t.strictSame(kinds(a), [])
   a.rules.subscribed()
   await net.advance(60)
-  t.strictSame(kinds(a), ['beat'])
+  t.strictSame(kinds(a), ['heartbeat'])
   a.rules.ownChanged({ now: true })
-  t.strictSame(kinds(a), ['beat', 'beat'])
+  t.strictSame(kinds(a), ['heartbeat', 'heartbeat'])
 })
 
 t.test('a lost delta is seen by the next, and the row fetched, once', async (t) => {
@@ -92,7 +92,7 @@ t.test('a lost delta is seen by the next, and the row fetched, once', async (t) 
   t.strictSame(c?.pulls.filter((owner) => owner === a.instance).length, 1)
 })
 
-t.test('a delta that was lost with nothing after it is seen by the beat', async (t) => {
+t.test('a delta that was lost with nothing after it is seen by the heartbeat', async (t) => {
   const {
     network: net,
     replicas: [a, b],
@@ -116,7 +116,8 @@ t.test('deltas in the wrong order fill their gap without a pull', async (t) => {
     a.own.add(connection(id))
     a.rules.ownChanged({ now: true })
   }
-  for (const news of [a.published[2], a.published[1], a.published[0]]) b.rules.received(a.instance, news as Uint8Array)
+  for (const message of [a.published[2], a.published[1], a.published[0]])
+    b.rules.received(a.instance, message as Uint8Array)
   t.strictSame(ids(b, a), ['1', '2', '3'])
   await net.advance(150)
   t.equal(b.pulls.length, 1, 'only the one for the connection')
@@ -207,7 +208,7 @@ t.test('changes over 256 KiB come in several deltas, a batch of 2 MiB at most, a
   await net.advance(50)
   t.strictSame(kinds(a), Array(12).fill('delta'))
   t.equal(known(), 700)
-  t.ok(a.published.every((bytes) => bytes.length <= maxNewsBytes))
+  t.ok(a.published.every((bytes) => bytes.length <= maxMessageBytes))
   t.strictSame(b.pulls, [a.instance], 'the one for the connection')
 })
 
@@ -251,7 +252,7 @@ t.test('a row goes 10 s after its connection, or once nobody is at its address, 
   t.equal(a.table.row(b.instance), undefined)
 })
 
-t.test('late news of one that said farewell are ignored', async (t) => {
+t.test('late messages of one that said farewell are ignored', async (t) => {
   const {
     network: net,
     replicas: [a, b],
@@ -261,7 +262,7 @@ t.test('late news of one that said farewell are ignored', async (t) => {
   a.rules.stop()
   t.equal(b.table.row(a.instance), undefined)
   const pulls = b.pulls.length
-  b.rules.received(a.instance, encodeNews(a.instance, { kind: 'beat', version: 9 }))
+  b.rules.received(a.instance, encodeGossip(a.instance, { kind: 'heartbeat', version: 9 }))
   b.rules.received(a.instance, a.published[0] as Uint8Array)
   await net.advance(500)
   t.equal(b.table.row(a.instance), undefined)
@@ -284,7 +285,7 @@ t.test('a silent instance is asked, then cut; a stall of our own is not its sile
   t.strictSame(b.cuts[0], [a.instance, 'silent'])
 })
 
-t.test('an instance whose news are lost but that gives its row is not cut', async (t) => {
+t.test('an instance whose messages are lost but that gives its row is not cut', async (t) => {
   const {
     network: net,
     replicas: [a, b],
@@ -300,27 +301,27 @@ t.test('what is not signed by its owner, malformed, too large or from the future
     replicas: [a, b, c],
   } = await network(t, 'a', 'b', 'c')
   const change = delta(1, { connections: [connection('1')] })
-  t.notOk(b.rules.received(c?.instance ?? b.instance, encodeNews(a.instance, { kind: 'delta', delta: change })))
+  t.notOk(b.rules.received(c?.instance ?? b.instance, encodeGossip(a.instance, { kind: 'delta', delta: change })))
   t.notOk(b.rules.received(a.instance, Buffer.from('garbage')))
-  t.notOk(b.rules.received(a.instance, new Uint8Array(maxNewsBytes + 1)))
-  t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: { ...change, to: 1 } })))
+  t.notOk(b.rules.received(a.instance, new Uint8Array(maxMessageBytes + 1)))
+  t.notOk(b.rules.received(a.instance, encodeGossip(a.instance, { kind: 'delta', delta: { ...change, to: 1 } })))
   const wrongHead = { ...change, head: { ...head, name: 'no name' } }
-  t.notOk(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: wrongHead })))
+  t.notOk(b.rules.received(a.instance, encodeGossip(a.instance, { kind: 'delta', delta: wrongHead })))
   t.strictSame(b.refused, ['author', 'malformed', 'oversized', 'malformed', 'malformed'])
   t.equal(b.table.row(a.instance)?.version, 1, 'and changed nothing')
   const pulls = b.pulls.length
-  b.rules.received(a.instance, encodeNews(a.instance, { kind: 'beat', version: Number.MAX_SAFE_INTEGER }))
+  b.rules.received(a.instance, encodeGossip(a.instance, { kind: 'heartbeat', version: Number.MAX_SAFE_INTEGER }))
   await net.advance(1000)
   t.equal(b.pulls.length, pulls + 1, 'a version from the future costs one pull')
   t.equal(b.table.row(a.instance)?.version, 1)
 })
 
-t.test('news of a kind that this version does not know pass through', async (t) => {
+t.test('a message of a kind that this version does not know passes through', async (t) => {
   const {
     replicas: [a, b],
   } = await network(t, 'a', 'b')
   const unknown = Buffer.concat([
-    encodeNews(a.instance, { kind: 'farewell' }).subarray(0, -2),
+    encodeGossip(a.instance, { kind: 'farewell' }).subarray(0, -2),
     Buffer.from([0x7a, 1, 0]),
   ])
   t.ok(b.rules.received(a.instance, unknown))
@@ -328,24 +329,24 @@ t.test('news of a kind that this version does not know pass through', async (t) 
   t.strictSame(b.refused, [])
 })
 
-t.test('one that says too much is not listened to until the next look; a flood is cut', async (t) => {
+t.test('one that says too much is not listened to until the next check; a flood is cut', async (t) => {
   const {
     network: net,
     replicas: [a, b, c],
   } = await network(t, 'a', 'b', 'c')
-  const beat = encodeNews(a.instance, { kind: 'beat', version: 1 })
-  const taken = Array.from({ length: maxNewsPerLook }, () => b.rules.received(a.instance, beat))
+  const heartbeat = encodeGossip(a.instance, { kind: 'heartbeat', version: 1 })
+  const taken = Array.from({ length: maxMessagesPerCheck }, () => b.rules.received(a.instance, heartbeat))
   t.notOk(taken.includes(false))
-  t.notOk(b.rules.received(a.instance, beat))
+  t.notOk(b.rules.received(a.instance, heartbeat))
   t.strictSame(b.refused, ['rate'])
   t.ok(
-    b.rules.received(c?.instance ?? a.instance, encodeNews(instance('c'), { kind: 'beat', version: 1 })),
+    b.rules.received(c?.instance ?? a.instance, encodeGossip(instance('c'), { kind: 'heartbeat', version: 1 })),
     'others are',
   )
-  for (let i = 0; i < floodNewsPerLook; i++) b.rules.received(a.instance, beat)
+  for (let i = 0; i < floodMessagesPerCheck; i++) b.rules.received(a.instance, heartbeat)
   t.strictSame(b.cuts, [[a.instance, 'flood']])
   await net.advance(1000)
-  t.ok(b.rules.received(a.instance, beat))
+  t.ok(b.rules.received(a.instance, heartbeat))
 })
 
 t.test('a new subscriber is told the version at once', async (t) => {
@@ -356,7 +357,7 @@ t.test('a new subscriber is told the version at once', async (t) => {
   a.rules.subscribed()
   a.rules.subscribed()
   await net.advance(50)
-  t.strictSame(kinds(a), ['beat'])
+  t.strictSame(kinds(a), ['heartbeat'])
 })
 
 t.test('nothing runs after the stop', async (t) => {
@@ -372,29 +373,26 @@ t.test('nothing runs after the stop', async (t) => {
   t.equal(net.clock.pending, 0)
 })
 
-t.test(
-  'a fault of ours in who hears of a change is told as that: the news are taken, and nobody is refused',
-  async (t) => {
-    const {
-      network: net,
-      replicas: [a, b],
-    } = await network(t, 'a', 'b')
-    const fault = new Error('a listener fails')
-    b.onChange = () => {
-      throw fault
-    }
-    const change = delta(1, { connections: [connection('1')] })
-    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'delta', delta: change })))
-    t.strictSame(ids(b, a), ['1'])
-    t.strictSame(b.failures, [fault])
-    a.own.add(connection('1'))
-    a.own.add(connection('2'))
-    b.rules.refresh(a.instance)
-    await net.advance(100)
-    t.strictSame(ids(b, a), ['1', '2'])
-    t.strictSame(b.failures, [fault, fault])
-    t.equal(b.pulls.length, 2, 'and no pull is tried again for it')
-    t.ok(b.rules.received(a.instance, encodeNews(a.instance, { kind: 'farewell' })))
-    t.strictSame(b.refused, [])
-  },
-)
+t.test('a fault of ours in a listener is reported as that: the message is taken, and nobody is refused', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const fault = new Error('a listener fails')
+  b.onChange = () => {
+    throw fault
+  }
+  const change = delta(1, { connections: [connection('1')] })
+  t.ok(b.rules.received(a.instance, encodeGossip(a.instance, { kind: 'delta', delta: change })))
+  t.strictSame(ids(b, a), ['1'])
+  t.strictSame(b.failures, [fault])
+  a.own.add(connection('1'))
+  a.own.add(connection('2'))
+  b.rules.refresh(a.instance)
+  await net.advance(100)
+  t.strictSame(ids(b, a), ['1', '2'])
+  t.strictSame(b.failures, [fault, fault])
+  t.equal(b.pulls.length, 2, 'and no pull is tried again for it')
+  t.ok(b.rules.received(a.instance, encodeGossip(a.instance, { kind: 'farewell' })))
+  t.strictSame(b.refused, [])
+})
