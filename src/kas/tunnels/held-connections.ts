@@ -5,23 +5,23 @@ import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import type { AgentPod } from './agent-pod.ts'
 
-/** Methods of an agent on one connection that others are told, if it tells several descriptors. */
+/** Methods of an agent on one connection that are published, if it sends several descriptors. */
 const maxMethods = 256
 
 export interface HeldConnectionsComponents {
-  /** the own row of the table; what it does not keep is offered again at the next Connect */
+  /** what the own row does not keep is offered again at the next Connect */
   readonly row: Pick<Membership, 'addConnection' | 'removeConnection'>
   readonly log: Logger
 }
 
-/** An agent on one connection, by the first Connect that told the same. */
+/** An agent on one connection. */
 interface Held {
-  told: RowConnection
-  /** the last that it told: the same set for the same descriptor */
+  published: RowConnection
+  /** by its last descriptor: the same set for the same one */
   methods: ReadonlySet<string>
 }
 
-/** Tells the other replicas which agents are connected here, and what they serve. */
+/** Publishes in the own row which agents are connected here, and what they serve. */
 export class HeldConnections {
   readonly #components: HeldConnectionsComponents
   readonly #held = new Map<AgentConnection, Map<AgentId, Held>>()
@@ -32,19 +32,19 @@ export class HeldConnections {
   }
 
   /**
-   * An agent has told on this connection what it serves. A proxy may carry several agents on one connection.
+   * An agent has said on this connection what it serves. A proxy may carry several agents on one connection.
    *
-   * @param pod - absent: it does not tell
+   * @param pod - absent: it does not say
    */
   described(agent: Agent, connection: AgentConnection, methods: ReadonlySet<string>, pod?: AgentPod): void {
     const held = this.#of(connection)
     const known = held.get(agent.id)
-    if (known?.methods === methods && sameAs(known.told, pod)) return
-    const told = known ? changed(known.told, methods, pod) : this.#create(agent, methods, pod)
+    if (known?.methods === methods && sameAs(known.published, pod)) return
+    const published = known ? changed(known.published, methods, pod) : this.#create(agent, methods, pod)
     if (known) known.methods = methods
-    if (told === known?.told) return
+    if (published === known?.published) return
     try {
-      if (this.#components.row.addConnection(told)) held.set(agent.id, { told, methods })
+      if (this.#components.row.addConnection(published)) held.set(agent.id, { published, methods })
     } catch (error) {
       const { log } = this.#components
       log.warn({ error, agent_id: String(agent.id) }, 'A connection of an agent is served here, but not told to others')
@@ -71,7 +71,7 @@ export class HeldConnections {
     connection.retired.addEventListener('abort', () => this.#retired(held), { once: true })
     void connection.session.closed.then(() => {
       this.#held.delete(connection)
-      for (const { told } of held.values()) this.#components.row.removeConnection(told.id)
+      for (const { published } of held.values()) this.#components.row.removeConnection(published.id)
     })
     return held
   }
@@ -79,26 +79,26 @@ export class HeldConnections {
   /** What runs there goes on, but nobody needs to ask for a tunnel any more: it serves no method. */
   #retired(held: ReadonlyMap<AgentId, Held>): void {
     for (const each of held.values()) {
-      each.told = { ...each.told, methods: [] }
-      this.#components.row.addConnection(each.told)
+      each.published = { ...each.published, methods: [] }
+      this.#components.row.addConnection(each.published)
     }
   }
 }
 
-function sameAs(told: RowConnection, pod: AgentPod | undefined): boolean {
-  return !pod || (told.pod === pod.name && told.role === pod.role)
+function sameAs(published: RowConnection, pod: AgentPod | undefined): boolean {
+  return !pod || (published.pod === pod.name && published.role === pod.role)
 }
 
-/** @returns `told` itself if it says all that already */
-function changed(told: RowConnection, methods: ReadonlySet<string>, pod: AgentPod | undefined): RowConnection {
-  const known = new Set(told.methods)
+/** @returns `published` itself if it says all that already */
+function changed(published: RowConnection, methods: ReadonlySet<string>, pod: AgentPod | undefined): RowConnection {
+  const known = new Set(published.methods)
   const room = Math.max(0, maxMethods - known.size)
   const missing = [...methods].filter((method) => !known.has(method)).slice(0, room)
-  if (missing.length === 0 && sameAs(told, pod)) return told
+  if (missing.length === 0 && sameAs(published, pod)) return published
   return {
-    ...told,
-    methods: missing.length === 0 ? told.methods : [...told.methods, ...missing],
-    pod: pod?.name ?? told.pod,
-    role: pod?.role ?? told.role,
+    ...published,
+    methods: missing.length === 0 ? published.methods : [...published.methods, ...missing],
+    pod: pod?.name ?? published.pod,
+    role: pod?.role ?? published.role,
   }
 }
