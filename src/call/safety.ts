@@ -1,17 +1,18 @@
 import type { Safety } from './call.ts'
 
-const repeatable = new Set(['GET', 'HEAD', 'OPTIONS'])
+const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-/** Sub-resources that act on a pod or hand the request on to what runs there, whatever the method. */
+/** Subresources that act on a pod, or pass the request on to what runs there, whatever the method. */
 const acting = /\/(?:exec|attach|portforward|proxy)(?:\/|$)/
 
 /**
  * Whether a repeat of the request can do harm (doc/routing.md "What is tried again"). In doubt it can: a resource that
- * happens to be called `proxy` only loses its right to be repeated.
+ * happens to be called `proxy` is merely never repeated.
  *
- * @param request - `path` decoded; `upgrade`: it has an Upgrade header, whatever becomes of it
+ * @param request - `path` without its query, letters not percent-encoded; `upgrade`: it has an Upgrade header, whether
+ * or not it is upgraded
  */
 export function safetyOf(request: { method: string; path: string; upgrade: boolean; body: boolean }): Safety {
-  const safe = repeatable.has(request.method) && !request.upgrade && !request.body && !acting.test(request.path)
+  const safe = safeMethods.has(request.method) && !request.upgrade && !request.body && !acting.test(request.path)
   return safe ? 'safe' : 'unsafe'
 }

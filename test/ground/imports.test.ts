@@ -57,7 +57,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli': 'lib kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
-  'agentk/cluster': 'lib proto/http | undici yaml',
+  'agentk/cluster': 'lib call proto/http | undici yaml',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib agentk/cluster',

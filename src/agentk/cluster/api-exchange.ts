@@ -1,4 +1,5 @@
 import type { Dispatcher } from 'undici'
+import { safetyOf } from '../../call/safety.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Absence } from './absence.ts'
@@ -16,13 +17,6 @@ interface Client {
 
 /** A safe request whose connection ended before an answer is sent again this often at the most. */
 const maxRepeats = 3
-
-const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
-/**
- * Sub-resources that act on a pod or hand the request on to what runs there, whatever the method
- * (doc/kubernetes-api.md "What is sent again").
- */
-const acting = /\/(?:exec|attach|portforward|proxy)(?:[/?]|$)/
 
 /**
  * One request and its answer, over as many attempts as can do no harm:
@@ -134,8 +128,10 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   #mayRepeat(): boolean {
-    const { body, method, path } = this.#request
-    return this.#repeats < maxRepeats && !body && safeMethods.has(method) && !acting.test(path)
+    const { method, path, body } = this.#request
+    const [resource = ''] = path.split('?', 1)
+    const safety = safetyOf({ method, path: resource, upgrade: false, body: body !== undefined })
+    return this.#repeats < maxRepeats && safety === 'safe'
   }
 
   /** Another request may have read the file before us: what counts is what we sent. */
