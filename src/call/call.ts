@@ -4,6 +4,15 @@ import type { KnownMessages } from './known-messages.ts'
 /** An agent as GitLab knows it: a positive 64-bit number. */
 export type AgentId = bigint & { readonly brand: 'AgentId' }
 
+/** GitLab keeps ids as signed 64-bit numbers. */
+export const maxAgentId = 2n ** 63n - 1n
+
+/** @returns undefined: the text is no id of an agent */
+export function parseAgentId(text: string): AgentId | undefined {
+  const id = /^\d{1,19}$/.test(text) ? BigInt(text) : 0n
+  return id > 0n && id <= maxAgentId ? (id as AgentId) : undefined
+}
+
 /**
  * Metadata as on the wire: lower-case keys, values in order; the values of keys that end in `-bin` are base64.
  */

@@ -1,4 +1,4 @@
-import type { AgentId, Metadata, Outcome } from '../../call/call.ts'
+import { type AgentId, type Metadata, type Outcome, parseAgentId } from '../../call/call.ts'
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
@@ -22,7 +22,6 @@ const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
 const errorKey = 'kas-error-bin'
-const maxAgentId = 2n ** 63n - 1n
 /** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
 const maxErrorBytes = 2048
 
@@ -47,10 +46,10 @@ export function writeHandOver({ agentId, waitMs, eager }: HandOver, metadata: Me
 export function readHandOver(metadata: Metadata): HandOver {
   const id = metadata[agentIdKey] ?? []
   const wait = metadata[waitKey] ?? []
-  const agentId = id.length === 1 && /^\d{1,19}$/.test(id[0] as string) ? BigInt(id[0] as string) : 0n
-  if (agentId === 0n || agentId > maxAgentId) throw invalid(agentIdKey)
+  const agentId = id.length === 1 ? parseAgentId(id[0] as string) : undefined
+  if (agentId === undefined) throw invalid(agentIdKey)
   if (wait.length !== 1 || !/^\d{1,9}$/.test(wait[0] as string)) throw invalid(waitKey)
-  return { agentId: agentId as AgentId, waitMs: Number(wait[0]), eager: metadata[eagerKey] !== undefined }
+  return { agentId, waitMs: Number(wait[0]), eager: metadata[eagerKey] !== undefined }
 }
 
 /** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */

@@ -1,10 +1,9 @@
-import type { AgentId } from '../../../call/call.ts'
+import { type AgentId, parseAgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
 
-const maxAgentId = 2n ** 63n - 1n
 const methodPattern = /^\/[^/\s]+\/[^/\s]+$/
 
 /** What the Unix socket answers: `/status[?agent=N]` and `/route?agent=N[&method=/package.Service/Method]`. */
@@ -25,7 +24,7 @@ export function opsAnswers(known: StatusComponents & RouteComponents) {
 }
 
 function agentIdOf(text: string): AgentId {
-  const id = /^\d{1,19}$/.test(text) ? BigInt(text) : 0n
-  if (id > 0n && id <= maxAgentId) return id as AgentId
+  const agentId = parseAgentId(text)
+  if (agentId !== undefined) return agentId
   throw new KasError({ code: 'INVALID_MESSAGE', detail: `"${text}" is no id of an agent` })
 }

@@ -1,4 +1,4 @@
-import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome } from '../../../call/call.ts'
+import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome, parseAgentId } from '../../../call/call.ts'
 import type { RpcSpan } from '../../../call/rpc-span.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
@@ -6,7 +6,6 @@ import type { RailsCall } from './rails-call.ts'
 
 /** Names the agent of a call, as a decimal (doc/reference/tunnel-protocol.md 4.2). */
 const agentIdKey = 'kas-hop-routing-agent-id'
-const maxAgentId = 2n ** 63n - 1n
 
 /** Services that agents are known to have: a call to one that names no agent is wrong rather than unknown. */
 const agentServices = ['/gitlab.agent.kubernetes_api.rpc.KubernetesApi/']
@@ -76,8 +75,8 @@ function agentIdOf({ method, metadata }: RailsCall): AgentId {
   if (method.startsWith(replicaPackages) || (!values && !known)) throw new KasError({ code: 'METHOD_UNKNOWN', method })
   if (!values) throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} is required` })
   const [value = ''] = values
-  const id = values.length === 1 && /^\d{1,19}$/.test(value) ? BigInt(value) : 0n
-  if (id > 0n && id <= maxAgentId) return id as AgentId
+  const agentId = values.length === 1 ? parseAgentId(value) : undefined
+  if (agentId !== undefined) return agentId
   throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} must be one agent id` })
 }
 

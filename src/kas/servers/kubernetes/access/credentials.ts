@@ -1,4 +1,4 @@
-import type { AgentId } from '../../../../call/call.ts'
+import { type AgentId, maxAgentId, parseAgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { UserCredential } from '../../../directory/directory.ts'
 import type { RequestHead } from '../request/request-head.ts'
@@ -20,7 +20,6 @@ const cookieName = '_gitlab_kas'
 const bearer = 'Bearer '
 /** An int64 has at most so many characters: what is longer may be a token at the wrong place, and is not repeated. */
 const maxEchoedCharacters = 20
-const maxAgentId = 2n ** 63n - 1n
 
 type Source = Pick<RequestHead, 'authorization' | 'cookies' | 'agentIds' | 'csrfTokens'>
 type Query = Pick<Target, 'agentIds' | 'csrfTokens'>
@@ -48,7 +47,7 @@ function fromAuthorization(values: readonly string[]): Credentials {
   if (type !== 'ci' && type !== 'pat') throw invalid('Authorization header: unknown token type')
   const idEnd = value.indexOf(':', typeEnd + 1)
   if (idEnd < 0) throw invalid('Authorization header: invalid value')
-  const agentId = parseAgentId(value.slice(typeEnd + 1, idEnd))
+  const agentId = bearerAgentId(value.slice(typeEnd + 1, idEnd))
   const token = value.slice(idEnd + 1)
   if (token === '') throw invalid('Authorization header: empty token')
   if (type === 'ci') return { kind: 'job', agentId, token }
@@ -56,7 +55,7 @@ function fromAuthorization(values: readonly string[]): Credentials {
 }
 
 /** With the words of Go's strconv.ParseInt, which users of upstream know. */
-function parseAgentId(text: string): AgentId {
+function bearerAgentId(text: string): AgentId {
   const failed = (reason: string) => {
     const echoed = text.length > maxEchoedCharacters ? '…' : text
     return invalid(
@@ -83,13 +82,14 @@ function fromCookies(cookies: readonly string[], head: Source, query: Query): Cr
     )
   }
   const id = exactlyOne('Gitlab-Agent-Id', 'agent id', head.agentIds, 'gitlab-agent-id', query.agentIds)
-  if (!/^[+]?\d{1,19}$/.test(id) || BigInt(id) > maxAgentId || BigInt(id) === 0n) {
+  const agentId = parseAgentId(id.replace(/^\+/, ''))
+  if (agentId === undefined) {
     throw invalid(`agent id in request: invalid value: ${JSON.stringify(id.slice(0, maxEchoedCharacters))}`)
   }
   const csrfToken = exactlyOne('X-Csrf-Token', 'CSRF token', head.csrfTokens, 'gitlab-csrf-token', query.csrfTokens)
   return {
     kind: 'user',
-    agentId: BigInt(id) as AgentId,
+    agentId,
     candidates: keys.slice(0, maxSessionCookies).map((key) => ({ type: 'session_cookie', key, csrfToken })),
   }
 }
