@@ -44,7 +44,10 @@ export const defaultReplicaLink: ReplicaLinkOptions = { reachability: defaultRea
 export const reaches = ['reachable', 'suspect', 'unreachable', 'down'] as const
 export type Reach = (typeof reaches)[number]
 
-export const isUsable = (reach: Reach): boolean => reach === 'reachable' || reach === 'suspect'
+/** Calls may be handed over to it. */
+export function isUsable(reach: Reach): boolean {
+  return reach === 'reachable' || reach === 'suspect'
+}
 
 export interface AskOptions {
   /** how long the holder may wait for a tunnel; 0: it says at once. ms */

@@ -8,7 +8,7 @@ import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import { HeldByAgent } from '../tunnels/held-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
-import { defaultReplicaLink, type Reach, ReplicaLink, type ReplicaLinkOptions } from './link.ts'
+import { defaultReplicaLink, isUsable, type Reach, ReplicaLink, type ReplicaLinkOptions } from './link.ts'
 import { LinkWarnings } from './link-warnings.ts'
 import type { ReplicaIdentity } from './replica-identity.ts'
 
@@ -181,7 +181,7 @@ export class Replicas implements Service {
   }
 
   #tellReached(): void {
-    const isDown = (instance: InstanceId) => !['reachable', 'suspect'].includes(this.link(instance)?.reach ?? 'down')
+    const isDown = (instance: InstanceId) => !isUsable(this.link(instance)?.reach ?? 'down')
     for (const instance of this.#reached) if (isDown(instance)) this.#reached.delete(instance)
     for (const instance of this.#links.keys()) {
       if (isDown(instance) || this.#reached.has(instance)) continue

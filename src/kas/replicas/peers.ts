@@ -4,6 +4,7 @@ import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import { callUnary } from '../../proto/grpc/unary.ts'
+import { isUsable } from './link.ts'
 import type { Replicas } from './links.ts'
 
 export interface Peer {
@@ -83,8 +84,8 @@ export class LinkPeers implements Peers {
   }
 
   isReachable(instance: InstanceId): boolean {
-    const reach = this.#components.links.link(instance)?.reach
-    return reach === 'reachable' || reach === 'suspect'
+    const link = this.#components.links.link(instance)
+    return link !== undefined && isUsable(link.reach)
   }
 
   isFirst(key: string): boolean {

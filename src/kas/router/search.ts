@@ -2,7 +2,7 @@ import type { Call } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import type { Offer } from '../../call/offer.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { AskOptions } from '../replicas/link.ts'
+import { type AskOptions, isUsable } from '../replicas/link.ts'
 import type { Replicas, Way } from '../replicas/links.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
@@ -74,7 +74,7 @@ export class Search {
     const eager = call.safety === 'safe' && call.messages instanceof KnownMessages
     const asked = new Map<Way['instance'], Way>()
     const next = () => {
-      const way = this.#ways().find(({ instance, link }) => !asked.has(instance) && isWorthAsking(link.reach))
+      const way = this.#ways().find(({ instance, link }) => !asked.has(instance) && isUsable(link.reach))
       if (way) {
         asked.set(way.instance, way)
         race.enter(way, (signal) => this.#ask(way, { waitMs: 0, eager, signal }), next)
@@ -85,7 +85,7 @@ export class Search {
     const patience = this.#onPatienceOver(race, asked, next)
     const stopWatching = this.#components.replicas.onChange(call.agentId, () => {
       for (const way of asked.values()) {
-        if (!race.has(way) || isWorthAsking(way.link.reach)) continue
+        if (!race.has(way) || isUsable(way.link.reach)) continue
         race.drop(way)
         next()
       }
@@ -135,7 +135,7 @@ export class Search {
         const ask = (signal: AbortSignal) => this.#ask(way, { waitMs: remainingMs(), eager: false, signal })
         race.enter(way, ask, () => this.#lostWay(asked, way))
       }
-      const isOutOfReach = ways.length > 0 && !ways.some(({ link }) => isWorthAsking(link.reach))
+      const isOutOfReach = ways.length > 0 && !ways.some(({ link }) => isUsable(link.reach))
       if (!isOutOfReach || this.#components.tunnels.holds(agentId)) {
         clearTimeout(unreachable)
         unreachable = undefined
@@ -192,10 +192,6 @@ export class Search {
 function offerOf(tunnel: Tunnel, giveBack: () => void): Offer {
   const forward = (call: Call) => (tunnel.state === 'taken' ? tunnel.forward(call) : lostReply())
   return { forward, giveBack }
-}
-
-function isWorthAsking(reach: Way['link']['reach']): boolean {
-  return reach === 'reachable' || reach === 'suspect'
 }
 
 function ignore(): void {}

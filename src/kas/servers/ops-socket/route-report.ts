@@ -1,5 +1,6 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Membership } from '../../../membership/membership.ts'
+import { isUsable, type Reach } from '../../replicas/link.ts'
 import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
@@ -7,7 +8,7 @@ import type { Tunnels } from '../../tunnels/tunnels.ts'
 export interface WayReport {
   readonly name: string
   readonly state: string
-  readonly reach: 'reachable' | 'suspect' | 'unreachable' | 'down'
+  readonly reach: Reach
   /** of this replica's, in flight there */
   readonly calls: number
   /** a pod there serves the method */
@@ -71,7 +72,7 @@ type Decision = Pick<RouteReport, 'verdict' | 'by' | 'why'>
 function decide(name: string, own: RouteReport['own'] & { servesHere: boolean }, ways: readonly WayReport[]): Decision {
   if (own.idle > 0) return { verdict: 'own', by: name, why: 'an idle tunnel of this replica serves the method' }
   const serving = ways.filter(({ serves }) => serves)
-  const inReach = serving.filter(({ reach }) => reach === 'reachable' || reach === 'suspect')
+  const inReach = serving.filter(({ reach }) => isUsable(reach))
   const [best] = inReach
   if (best) {
     const here = own.tunnels > 0 ? 'no tunnel here that serves the method is idle' : 'the agent has no tunnel here'

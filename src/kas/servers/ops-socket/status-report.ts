@@ -2,6 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Membership, Row, RowConnection, RowRegistration } from '../../../membership/membership.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
+import type { Reach } from '../../replicas/link.ts'
 import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
@@ -14,7 +15,7 @@ export interface MemberReport {
   /** of its server `replicas`, if it is known */
   readonly address?: string
   /** for calls, by the link of this replica to it */
-  readonly reach: 'self' | 'reachable' | 'suspect' | 'unreachable' | 'down'
+  readonly reach: 'self' | Reach
   /** of this replica's, handed over to it, in flight */
   readonly calls: number
   /** it is in the table by gossip now */
