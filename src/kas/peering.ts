@@ -6,8 +6,7 @@ import type { Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
 import type { Tracer } from '../lib/tracing/tracer.ts'
 import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
-import { unaryHandler } from '../proto/grpc/unary.ts'
-import type { UnaryMethods } from '../proto/unary.ts'
+import { serveUnary, type UnaryMethods } from '../proto/unary.ts'
 import { unreachableGossip } from './config/gossip-listen.ts'
 import type { KasConfig } from './config/kas-config.ts'
 import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
@@ -86,7 +85,7 @@ export class Peering {
     const { register, tracer } = this.#components
     const { listen } = config.private_api
     const knownKeys = new Set<string>()
-    const methods = Object.fromEntries(Array.from(served.methods, ([name, method]) => [name, unaryHandler(method)]))
+    const methods = Object.fromEntries(Array.from(served.methods, ([name, method]) => [name, serveUnary(method)]))
     const server = new ReplicasServer(
       {
         tunnels: served.tunnels,

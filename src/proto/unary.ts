@@ -1,14 +1,19 @@
 import {
   type DescMessage,
+  type DescMethod,
   type DescService,
   fromBinary,
   type Message,
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { KasError } from '../lib/errors.ts'
+import { Code, KasError } from '../lib/errors.ts'
+import type { ClientSession, OpenOptions } from './grpc/client-session.ts'
+import type { Handler } from './grpc/server-session.ts'
 
-/** One message in, one out, as bytes. */
+/** Unary methods: one message in, one out. */
+
+/** One of them, as bytes. */
 export type UnaryMethod = (request: Uint8Array) => Promise<Uint8Array>
 
 /** By `/package.Service/Method`. */
@@ -21,21 +26,73 @@ export type UnaryImplementation<Service extends DescService> = {
   ) => Promise<MessageShape<Service['method'][Name]['output']>>
 }
 
-/** The methods of a service by `/package.Service/Method`. They throw INVALID_MESSAGE for bytes that are no request. */
+/** As a call names it: `/package.Service/Method`. */
+export function methodPath({ parent, name }: Pick<DescMethod, 'parent' | 'name'>): string {
+  return `/${parent.typeName}/${name}`
+}
+
+/** The methods of a service by their paths. They throw INVALID_MESSAGE for bytes that are no request. */
 export function unaryService<Service extends DescService>(
   service: Service,
   implementation: UnaryImplementation<Service>,
 ): UnaryMethods {
   return new Map(
-    service.methods.map(({ name, localName, input, output }) => {
-      const handle = implementation[localName] as unknown as (request: Message) => Promise<Message>
-      const method: UnaryMethod = async (request) => toBinary(output, await handle(decode(input, request)))
-      return [`/${service.typeName}/${name}`, method]
+    service.methods.map((method) => {
+      const handle = implementation[method.localName] as unknown as (request: Message) => Promise<Message>
+      const serve: UnaryMethod = async (request) =>
+        toBinary(method.output, await handle(decodeMessage(method.input, request)))
+      return [methodPath(method), serve]
     }),
   )
 }
 
-function decode(schema: DescMessage, bytes: Uint8Array): Message {
+/** The only message of a stream. @throws KasError INVALID_MESSAGE if there is none, or more */
+export async function readOne<I extends DescMessage>(
+  input: I,
+  messages: AsyncIterable<Uint8Array>,
+): Promise<MessageShape<I>> {
+  return decodeMessage(input, await readOneMessage(messages))
+}
+
+/** As `readOne`, the bytes. */
+export async function readOneMessage(messages: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  let request: Uint8Array | undefined
+  for await (const message of messages) {
+    if (request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'more than one request message' })
+    request = message
+  }
+  if (!request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
+  return request
+}
+
+/** Serves one as a stream. */
+export function serveUnary(method: UnaryMethod): Handler {
+  return async (stream) => {
+    await stream.send(await method(await readOneMessage(stream.messages)))
+  }
+}
+
+/** Calls a unary method. @throws KasError */
+export async function callUnary<I extends DescMessage, O extends DescMessage>(
+  session: ClientSession,
+  input: I,
+  output: O,
+  request: MessageShape<I>,
+  options: OpenOptions,
+): Promise<MessageShape<O>> {
+  const stream = session.open(options)
+  await stream.send(toBinary(input, request))
+  stream.end()
+  let response: Uint8Array | undefined
+  for await (const message of stream.messages) response ??= message
+  const { error } = await stream.done
+  if (error) throw error
+  if (!response) throw new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message: 'no response message' })
+  return decodeMessage(output, response)
+}
+
+/** @throws KasError INVALID_MESSAGE */
+export function decodeMessage<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
   try {
     return fromBinary(schema, bytes)
   } catch (cause) {

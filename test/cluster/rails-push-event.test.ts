@@ -14,7 +14,7 @@ import { createLogger } from '../../src/lib/log.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
 import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
 import { Leads as LeadsService } from '../../src/proto/gen/replica_leads_pb.ts'
-import { unaryHandler } from '../../src/proto/grpc/unary.ts'
+import { serveUnary } from '../../src/proto/unary.ts'
 import { callUnary, connect, goodMetadata, startRailsServer } from '../contract/rails-server/start-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -72,7 +72,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
             if (path.endsWith('/PushEvent')) await acknowledged()
             return answer
           }
-          return [path, unaryHandler(once)]
+          return [path, serveUnary(once)]
         }),
       )
     },

@@ -31,7 +31,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
-    'lib call proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
+    'lib call proto proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config': 'lib proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
@@ -61,7 +61,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib agentk/cluster',
-  'agentk/configuration': 'lib call proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
+  'agentk/configuration': 'lib call proto proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
   'agentk/modules/*':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/tunnels | @bufbuild/protobuf',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',

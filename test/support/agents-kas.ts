@@ -16,7 +16,7 @@ import {
   RegisterRequestSchema,
   RegisterResponseSchema,
 } from '../../src/proto/gen/agent_registrar_pb.ts'
-import { readOne } from '../../src/proto/grpc/unary.ts'
+import { readOne } from '../../src/proto/unary.ts'
 import { AgentkGo } from './agentk-go.ts'
 import { oneAgent, startAgentsServer } from './agents-server.ts'
 

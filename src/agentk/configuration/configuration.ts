@@ -7,6 +7,7 @@ import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import {
+  AgentConfiguration as AgentConfigurationService,
   ConfigurationRequestSchema,
   type ConfigurationResponse,
   ConfigurationResponseSchema,
@@ -14,9 +15,10 @@ import {
 import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { methodPath } from '../../proto/unary.ts'
 import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
-export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
+export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)
 /** How often our kas answers PINGs, in its response metadata (doc/decisions/0006). */
 const pingIntervalKey = 'kas-ping-interval-ms'
 const pingIntervalMs = { min: 1000, max: 55_000 }

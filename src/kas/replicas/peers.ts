@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
-import { callUnary } from '../../proto/grpc/unary.ts'
+import { callUnary, methodPath } from '../../proto/unary.ts'
 import { isUsable } from './link.ts'
 import type { Replicas } from './links.ts'
 
@@ -101,7 +101,7 @@ export class LinkPeers implements Peers {
   ): Promise<MessageShape<M['output']>> {
     const session = this.#components.links.link(to)?.session
     if (!session) throw gone()
-    const path = `/${method.parent.typeName}/${method.name}`
+    const path = methodPath(method)
     const answer = callUnary(session, method.input, method.output, create(method.input, request), {
       method: path,
       timeoutMs,

@@ -17,9 +17,9 @@ import {
 import type { AgentConfiguration } from '../../../src/proto/gen/agentcfg_pb.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
-import { readOne } from '../../../src/proto/grpc/unary.ts'
+import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
-import { serveUnary } from '../../support/serve-unary.ts'
+import { unaryHandler } from '../../support/unary-handler.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
 import { silentLog, startLink } from './agent-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
@@ -145,7 +145,7 @@ t.test('registration', async (t) => {
   const waiting: (() => void)[] = []
   kas.handlers.set(
     registerMethod,
-    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
       seen.push(request)
       waiting.shift()?.()
       return create(RegisterResponseSchema)
@@ -186,7 +186,7 @@ t.test('a kas that knows no Unregister, and a cluster that says no version', asy
   const seen = Promise.withResolvers<MessageShape<typeof RegisterRequestSchema>>()
   kas.handlers.set(
     registerMethod,
-    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
       seen.resolve(request)
       return create(RegisterResponseSchema)
     }),

@@ -16,7 +16,7 @@ import {
   UnregisterResponseSchema,
 } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
-import { serveUnary } from '../../support/serve-unary.ts'
+import { unaryHandler } from '../../support/unary-handler.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { requestHeader } from './http-call.ts'
@@ -85,7 +85,7 @@ t.test('serves, registers, leads, and leaves in order', { timeout: 60_000 }, asy
   const registered = Promise.withResolvers<void>()
   kas.handlers.set(
     registerMethod,
-    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (request) => {
       events.push(`register ${request.agentMeta?.podName} ${request.agentMeta?.kubernetesVersion?.minor}`)
       registered.resolve()
       return create(RegisterResponseSchema)
@@ -93,7 +93,7 @@ t.test('serves, registers, leads, and leaves in order', { timeout: 60_000 }, asy
   )
   kas.handlers.set(
     unregisterMethod,
-    serveUnary(UnregisterRequestSchema, UnregisterResponseSchema, async (request) => {
+    unaryHandler(UnregisterRequestSchema, UnregisterResponseSchema, async (request) => {
       events.push(`unregister ${request.agentMeta?.podName}`)
       return create(UnregisterResponseSchema)
     }),

@@ -19,7 +19,7 @@ import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import type { ServerSession } from '../../../src/proto/grpc/server-session.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
-import { serveUnary } from '../../support/serve-unary.ts'
+import { unaryHandler } from '../../support/unary-handler.ts'
 import { silentLog, startLink, startPool } from './agent-side.ts'
 import { startSide } from './api-server.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
@@ -167,11 +167,11 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   const answer = { register: create(RegisterResponseSchema), unregister: create(UnregisterResponseSchema) }
   kas.handlers.set(
     registerMethod,
-    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async () => answer.register),
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async () => answer.register),
   )
   kas.handlers.set(
     unregisterMethod,
-    serveUnary(UnregisterRequestSchema, UnregisterResponseSchema, async () => {
+    unaryHandler(UnregisterRequestSchema, UnregisterResponseSchema, async () => {
       left += 1
       return answer.unregister
     }),

@@ -11,8 +11,8 @@ import {
 } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
-import { callUnary } from '../../../src/proto/grpc/unary.ts'
-import { serveUnary } from '../../support/serve-unary.ts'
+import { callUnary } from '../../../src/proto/unary.ts'
+import { unaryHandler } from '../../support/unary-handler.ts'
 
 /** Typed unary methods against those of grpc-js. */
 
@@ -69,7 +69,7 @@ t.test('grpc-js calls a typed handler', async (t) => {
   let got: RegisterRequest | undefined
   const port = await serveOurs(
     t,
-    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async (message) => {
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async (message) => {
       got = message
       return create(RegisterResponseSchema)
     }),
@@ -83,7 +83,7 @@ t.test('grpc-js calls a typed handler', async (t) => {
 t.test('a typed handler that throws gives its status, and what it did not expect stays inside', async (t) => {
   const port = await serveOurs(
     t,
-    serveUnary(RegisterRequestSchema, RegisterResponseSchema, async ({ podId }) => {
+    unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async ({ podId }) => {
       if (podId === 0n) throw new Error('a secret')
       throw new KasError({ code: 'FORBIDDEN' })
     }),
@@ -96,7 +96,9 @@ t.test('a typed handler that throws gives its status, and what it did not expect
 })
 
 t.test('a unary method takes one message, no more and no fewer', async (t) => {
-  const handler = serveUnary(RegisterRequestSchema, RegisterResponseSchema, async () => create(RegisterResponseSchema))
+  const handler = unaryHandler(RegisterRequestSchema, RegisterResponseSchema, async () =>
+    create(RegisterResponseSchema),
+  )
   const session = await ourSession(t, await serveOurs(t, handler))
   for (const count of [0, 2]) {
     const stream = session.open({ method })

@@ -6,11 +6,15 @@ import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { featuresKey } from '../../../proto/features.ts'
-import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
+import {
+  GitLabFlux,
+  ReconcileProjectsRequestSchema,
+  ReconcileProjectsResponseSchema,
+} from '../../../proto/gen/flux_pb.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
-import { decodeMessage } from '../../../proto/grpc/unary.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 
-export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
+export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
 
 /** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }

@@ -10,6 +10,7 @@ import { positiveInt63 } from '../../../lib/positive-int63.ts'
 import type { Service } from '../../../lib/service.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import {
+  AgentRegistrar,
   RegisterRequestSchema,
   RegisterResponseSchema,
   UnregisterRequestSchema,
@@ -17,12 +18,12 @@ import {
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
-import { callUnary } from '../../../proto/grpc/unary.ts'
+import { callUnary, methodPath } from '../../../proto/unary.ts'
 import type { KubernetesVersionInfo } from '../../cluster/kubernetes-version.ts'
 import { nextStepToApiServer } from '../../cluster/next-step.ts'
 
-export const registerMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register'
-export const unregisterMethod = '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Unregister'
+export const registerMethod = methodPath(AgentRegistrar.method.register)
+export const unregisterMethod = methodPath(AgentRegistrar.method.unregister)
 
 /** Upstream's (doc/reference/tunnel-protocol.md 1.6 and 2.5). */
 const intervalMs = 300_000

@@ -7,7 +7,7 @@ import {
   UnregisterRequestSchema,
   UnregisterResponseSchema,
 } from '../../../proto/gen/agent_registrar_pb.ts'
-import { decodeMessage, readOne, readOneMessage } from '../../../proto/grpc/unary.ts'
+import { decodeMessage, methodPath, readOne, readOneMessage } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall, AgentMethod } from '../../module.ts'
@@ -20,8 +20,6 @@ export interface AgentTrackerComponents {
   readonly usage: Pick<Usage, 'event'>
 }
 
-const { typeName: service } = AgentRegistrar
-
 /**
  * AgentRegistrar: pods tell that they are there, every five minutes, and that they go.
  *
@@ -32,7 +30,7 @@ export function agentTrackerMethods({
   usage,
 }: AgentTrackerComponents): Readonly<Record<string, AgentMethod>> {
   return {
-    [`/${service}/Register`]: unary(RegisterResponseSchema, async ({ agent, messages }) => {
+    [methodPath(AgentRegistrar.method.register)]: unary(RegisterResponseSchema, async ({ agent, messages }) => {
       const bytes = await readOneMessage(messages)
       const { podId, agentMeta } = decodeMessage(RegisterRequestSchema, bytes)
       const meta = fieldBytes(bytes, 1)
@@ -40,7 +38,7 @@ export function agentTrackerMethods({
       connectedAgents.register(agent, podId, meta)
       usage.event('register_agent_at_kas', registerEvent(agent, agentMeta))
     }),
-    [`/${service}/Unregister`]: unary(UnregisterResponseSchema, async ({ agent, messages }) => {
+    [methodPath(AgentRegistrar.method.unregister)]: unary(UnregisterResponseSchema, async ({ agent, messages }) => {
       const { podId } = await readOne(UnregisterRequestSchema, messages)
       connectedAgents.unregister(agent, podId)
     }),

@@ -4,15 +4,20 @@ import { warningTexts } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import { ConfigurationRequestSchema, ConfigurationResponseSchema } from '../../../proto/gen/agent_configuration_pb.ts'
+import {
+  AgentConfiguration as AgentConfigurationService,
+  ConfigurationRequestSchema,
+  ConfigurationResponseSchema,
+} from '../../../proto/gen/agent_configuration_pb.ts'
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
+import { methodPath } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfiguration } from '../../agent-config/agent-configs.ts'
 import type { AgentCall, KasHost } from '../../module.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
-export const getConfigurationMethod = '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration'
+export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)
 
 export interface ConfigurationComponents {
   readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange'>

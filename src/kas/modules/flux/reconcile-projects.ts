@@ -5,8 +5,12 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import { hasFeature } from '../../../proto/features.ts'
-import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../proto/gen/flux_pb.ts'
-import { decodeMessage } from '../../../proto/grpc/unary.ts'
+import {
+  GitLabFlux,
+  ReconcileProjectsRequestSchema,
+  ReconcileProjectsResponseSchema,
+} from '../../../proto/gen/flux_pb.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall } from '../../module.ts'
@@ -14,7 +18,7 @@ import type { FluxMetrics } from './flux-metrics.ts'
 import type { RecentPush, RecentPushes } from './recent-pushes.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
-export const reconcileProjectsMethod = '/gitlab.agent.flux.rpc.GitLabFlux/ReconcileProjects'
+export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
 
 export interface ReconcileProjectsComponents {
   readonly pushes: Pick<RecentPushes, 'follow' | 'recent' | 'isRecent' | 'takeBack'>

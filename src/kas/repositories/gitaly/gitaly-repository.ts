@@ -21,7 +21,7 @@ import {
   type TreeEntryResponse,
   TreeEntryResponse_ObjectType,
 } from '../../../proto/gen/gitaly_pb.ts'
-import { decodeMessage } from '../../../proto/grpc/unary.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import type { CommitId } from '../repositories.ts'
 import type { CallLane, CallTurn } from './call-limit.ts'
 import { gitalyMetadata } from './gitaly-authorization.ts'
@@ -213,22 +213,23 @@ export class GitalyRepository {
   }
 
   async *#call<Method extends DescMethodServerStreaming>(
-    { name, parent, input, output }: Method,
+    method: Method,
     request: MessageShape<Method['input']>,
     signal: AbortSignal | undefined,
   ): AsyncGenerator<MessageShape<Method['output']>, void, void> {
     const { server, features, clock } = this.#components
     const { token } = this.#coordinates
     const call = {
-      method: `/${parent.typeName}/${name}`,
-      request: toBinary(input, request),
+      method: methodPath(method),
+      request: toBinary(method.input, request),
       turn: { lane: this.#lane },
       metadata: () => gitalyMetadata({ token, features: features() }, clock.now()),
     }
     const ended = linkedController(this.#stopped.signal, signal)
     this.#turns.add(call.turn)
     try {
-      for await (const message of server().call(call, ended.signal)) yield decoded<Method['output']>(output, message)
+      for await (const message of server().call(call, ended.signal))
+        yield decoded<Method['output']>(method.output, message)
     } finally {
       this.#turns.delete(call.turn)
       ended.dispose()

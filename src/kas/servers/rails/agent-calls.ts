@@ -1,4 +1,11 @@
-import { type AgentId, type Forward, type Metadata, noMetadata, type Outcome, parseAgentId } from '../../../call/call.ts'
+import {
+  type AgentId,
+  type Forward,
+  type Metadata,
+  noMetadata,
+  type Outcome,
+  parseAgentId,
+} from '../../../call/call.ts'
 import type { RpcSpan } from '../../../call/rpc-span.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'

@@ -15,7 +15,7 @@ import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { defaultLimits } from '../../../proto/grpc/limits.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
-import type { UnaryMethods } from '../../../proto/unary.ts'
+import { readOneMessage, type UnaryMethods } from '../../../proto/unary.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import type { GrpcObserver } from '../../observability/grpc-observer.ts'
 import { defaultNewcomers, type NewcomerRefusal, Newcomers, type NewcomersOptions } from '../newcomers.ts'
@@ -214,7 +214,7 @@ export class RailsServer implements Service {
     const method = this.#components.methods.get(call.method)
     try {
       if (!method) return await this.#agentCalls.serve(call, span)
-      await call.send(await method(await only(call)))
+      await call.send(await method(await readOneMessage(call)))
       return { trailers: noMetadata }
     } catch (error) {
       return this.#failed(call, error)
@@ -243,17 +243,6 @@ export class RailsServer implements Service {
     const message = `${error.message}. Trace ID: ${traceId}`
     return { ...outcome, error: new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message }) }
   }
-}
-
-/** The only message of a call. @throws KasError INVALID_MESSAGE if there is none, or more */
-async function only(call: RailsCall): Promise<Uint8Array> {
-  let request: Uint8Array | undefined
-  for await (const message of call) {
-    if (request) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'more than one request message' })
-    request = message
-  }
-  if (request) return request
-  throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
 }
 
 /** For metrics: of agents' methods the one that is known by name is among them. */
