@@ -85,8 +85,10 @@ t.test('what is HTTP, but not for us', async (t) => {
 
 t.test('bodies with bad chunks are no success, and the call is cancelled', async (t) => {
   const reasons: unknown[] = []
+  let called = Promise.withResolvers<void>()
   const forward = clusterForward(async function* ({ call, body }) {
     call.signal.addEventListener('abort', () => reasons.push(call.signal.reason))
+    called.resolve()
     await body()
     yield head(200)
     yield trailer
@@ -95,7 +97,10 @@ t.test('bodies with bad chunks are no success, and the call is cancelled', async
   const chunks = ['zz\r\nabc\r\n', '3\r\nabcd\r\n', '3\nabc\n0\n\n', 'fffffffffffffffff\r\nabc\r\n', '-1\r\n']
   for (const [i, chunk] of chunks.entries()) {
     const client = await open()
-    client.write(`${post}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n${chunk}`)
+    called = Promise.withResolvers()
+    client.write(`${post}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n`)
+    await called.promise // an earlier end would find no call
+    client.write(chunk)
     t.match(await client.toEnd(), /^HTTP\/1\.1 400 Bad Request\r\n/, JSON.stringify(chunk))
     t.equal(reasons.length, i + 1)
     t.ok(reasons[i] instanceof KasError)
