@@ -20,7 +20,7 @@ import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
 import { type OwnEndpoint, ownEndpoint } from './own-endpoint.ts'
-import { newProgress, type Progress } from './progress.ts'
+import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
 import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
@@ -99,7 +99,7 @@ export class KubernetesProxy {
   async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
     const { tracer } = this.#components
     const span = RequestSpan.begin(tracer, exchange, this.#options.urlPathPrefix)
-    const progress = newProgress(span)
+    const progress = new Progress(span)
     let outcome: RequestOutcome = 'cut'
     try {
       const acted = tracer.within(span.span, () => action(progress))
@@ -117,16 +117,12 @@ export class KubernetesProxy {
   async #serve(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
     const { request } = exchange
     const head = readRequestHead(request, exchange.upgrade !== undefined)
-    progress.accept = head.accept
-    progress.isWebSocket = head.upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
-    if (head.origins.length > 0) {
-      const origin = head.origins.join(', ')
-      if (!this.#options.allowsOrigin(origin)) {
-        await exchange.answer(403, [], '')
-        return 'foreign_origin'
-      }
-      progress.origin = origin
+    const origin = head.origins.length > 0 ? head.origins.join(', ') : undefined
+    if (origin !== undefined && !this.#options.allowsOrigin(origin)) {
+      await exchange.answer(403, [], '')
+      return 'foreign_origin'
     }
+    progress.read(head, origin)
     const method = request.method as string
     const body = head.contentLength !== 0
     if (body && exchange.upgrade) throw new KasError({ code: 'BAD_REQUEST', detail: 'an upgrade cannot have a body' })
@@ -173,9 +169,9 @@ export class KubernetesProxy {
   }
 
   async #carry(exchange: Exchange, progress: Progress, call: Call): Promise<RequestOutcome> {
-    progress.failedAt = 'tunnel'
+    progress.forwarding()
     const reply = await this.#components.forward(call)
-    progress.delivery = 'maybe'
+    progress.delivered()
     return await this.#relay.run(exchange, progress, reply)
   }
 
@@ -213,7 +209,7 @@ export class KubernetesProxy {
   /** A caller that may no longer ends as if it had left; how it is told depends on what was answered by then. */
   #checkAccess(exchange: Exchange, progress: Progress, access: Omit<CheckedAccess, 'withdraw'>): () => void {
     const withdraw = (reason: KasError) => {
-      progress.withdrawn = reason
+      progress.withdraw(reason)
       exchange.leave(reason)
     }
     const { clock = systemClock } = this.#components
@@ -238,17 +234,16 @@ export class KubernetesProxy {
 
   async #fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
     const error = KasError.from(cause)
-    progress.failure = progress.withdrawn ?? error
+    progress.fail(error)
     exchange.upgrade?.refused()
-    if (progress.withdrawn) return await this.#withdraw(exchange, progress, progress.withdrawn)
+    if (progress.withdrawal) return await this.#withdraw(exchange, progress, progress.withdrawal)
     if (exchange.signal.aborted) return 'left'
     if (exchange.begun) {
-      this.#log(error, 'An answer was cut', progress.span.traceId)
+      this.#log(error, 'An answer was cut', progress.traceId)
       exchange.cut()
       return 'cut'
     }
-    const { failedAt, accept, delivery, span } = progress
-    const answer = errorAnswer(error, failedAt, accept, delivery, span.traceId)
+    const answer = errorAnswer(error, progress)
     this.#log(error, 'A request failed', answer.traceId)
     this.#components.metrics.failed(error.code)
     // kubectl takes any answer to a WebSocket but 101 for a server without them, and runs the command again by SPDY
@@ -263,15 +258,15 @@ export class KubernetesProxy {
   /** The reason is the answer, or the last event of a watch; all else that was begun can only be cut. */
   async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
     const { log, metrics } = this.#components
-    const traceId = progress.span.traceId
+    const { traceId, watch, accept, delivery } = progress
     log.info({ error, ...tracedAs(traceId) }, 'A request was ended: its caller may no longer')
     metrics.failed(error.code)
-    const answer = errorAnswer(error, 'entry', progress.begunWatch ? [] : progress.accept, progress.delivery, traceId)
+    const answer = errorAnswer(error, { failedAt: 'entry', accept: watch ? [] : accept, delivery, traceId })
     if (!exchange.begun && !progress.isWebSocket) {
       await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
       return 'failed'
     }
-    if (progress.begunWatch !== 'at_line_end') {
+    if (watch !== 'at_line_end') {
       exchange.cut()
       return 'cut'
     }

@@ -1,23 +1,128 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
 import type { RequestSpan } from './http/request-span.ts'
-import type { FailedAt } from './response/error-answer.ts'
+import type { RequestHead } from './request/request-head.ts'
+import type { FailedAt, FailedRequest } from './response/error-answer.ts'
 
-/** What is known of a request so far: how a failure is told depends on it. */
-export interface Progress {
-  accept: readonly string[]
-  origin: string | undefined
-  failedAt: FailedAt
-  delivery: Delivery
-  isWebSocket: boolean
+/**
+ * - `reading`: the head may turn out malformed
+ * - `deciding`: the head is known; kas refuses the request, answers it by itself, or forwards it
+ * - `forwarding`: a tunnel to the agent is sought
+ * - `delivered`: a tunnel has the call, so the cluster may have the request
+ * - `answering`: the head of the cluster's answer has been passed on
+ */
+type Phase = 'reading' | 'deciding' | 'forwarding' | 'delivered' | 'answering'
+
+const before = {
+  deciding: 'reading',
+  forwarding: 'deciding',
+  delivered: 'forwarding',
+  answering: 'delivered',
+} as const satisfies Partial<Record<Phase, Phase>>
+
+const newline = 10
+
+/** How far a request has come: how a failure is told depends on it. A step out of order throws. */
+export class Progress implements FailedRequest {
   readonly span: RequestSpan
-  /** what the request ended with, if not with the cluster's answer */
-  failure?: KasError
-  /** of a watch in JSON whose answer has begun: whether an event could follow now */
-  begunWatch?: 'at_line_end' | 'in_line'
-  /** why the caller may no longer, found while its request ran */
-  withdrawn?: KasError
-}
+  #phase: Phase = 'reading'
+  #accept: readonly string[] = []
+  #origin: string | undefined
+  #isWebSocket = false
+  #watch: 'at_line_end' | 'in_line' | undefined
+  #withdrawal: KasError | undefined
+  #failure: KasError | undefined
 
-export function newProgress(span: RequestSpan): Progress {
-  return { accept: [], origin: undefined, failedAt: 'entry', delivery: 'none', isWebSocket: false, span }
+  constructor(span: RequestSpan) {
+    this.span = span
+  }
+
+  /** @param origin - of the page that calls, which may */
+  read({ accept, upgrade }: Pick<RequestHead, 'accept' | 'upgrade'>, origin: string | undefined): void {
+    this.#step('deciding')
+    this.#accept = accept
+    this.#origin = origin
+    this.#isWebSocket = upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
+  }
+
+  forwarding(): void {
+    this.#step('forwarding')
+  }
+
+  delivered(): void {
+    this.#step('delivered')
+  }
+
+  /** @param isWatch - of events in JSON, one a line */
+  answerBegan(isWatch: boolean): void {
+    this.#step('answering')
+    if (isWatch) this.#watch = 'at_line_end'
+  }
+
+  /** A piece of the answer's body was passed on. */
+  wrote(chunk: Uint8Array): void {
+    if (this.#phase !== 'answering' || this.#failure) throw this.#outOfOrder('writing')
+    if (this.#watch) this.#watch = chunk.at(-1) === newline ? 'at_line_end' : 'in_line'
+  }
+
+  /** The caller may no longer; this, not what breaks by it, is what the request fails with. */
+  withdraw(reason: KasError): void {
+    if (this.#withdrawal || this.#failure) throw this.#outOfOrder('withdrawn')
+    this.#withdrawal = reason
+  }
+
+  /** Nothing comes after it. */
+  fail(error: KasError): void {
+    if (this.#failure) throw this.#outOfOrder('failed')
+    this.#failure = this.#withdrawal ?? error
+  }
+
+  get failedAt(): FailedAt {
+    return this.#phase === 'reading' || this.#phase === 'deciding' ? 'entry' : 'tunnel'
+  }
+
+  get delivery(): Delivery {
+    return this.#phase === 'delivered' || this.#phase === 'answering' ? 'maybe' : 'none'
+  }
+
+  /** of the request */
+  get accept(): readonly string[] {
+    return this.#accept
+  }
+
+  /** undefined: it is no page that calls */
+  get origin(): string | undefined {
+    return this.#origin
+  }
+
+  get isWebSocket(): boolean {
+    return this.#isWebSocket
+  }
+
+  /** Of a watch in JSON whose answer has begun: whether an event could follow now. */
+  get watch(): 'at_line_end' | 'in_line' | undefined {
+    return this.#watch
+  }
+
+  /** why the caller may no longer, found while its request ran */
+  get withdrawal(): KasError | undefined {
+    return this.#withdrawal
+  }
+
+  /** what the request ended with, if not with the cluster's answer */
+  get failure(): KasError | undefined {
+    return this.#failure
+  }
+
+  get traceId(): string | undefined {
+    return this.span.traceId
+  }
+
+  #step(to: keyof typeof before): void {
+    if (this.#phase !== before[to] || this.#failure) throw this.#outOfOrder(to)
+    this.#phase = to
+  }
+
+  #outOfOrder(step: string): Error {
+    return new Error(`a request cannot be ${step} ${this.#failure ? 'after it has failed' : `while ${this.#phase}`}`)
+  }
 }

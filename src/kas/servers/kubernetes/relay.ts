@@ -9,8 +9,6 @@ import type { Progress } from './progress.ts'
 import { isWatch } from './request/request-head.ts'
 import { isJson, type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
 
-const newline = 10
-
 /** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
 export class Relay {
   readonly #rules: ResponseRules
@@ -33,12 +31,15 @@ export class Relay {
       let full: Promise<void> | undefined
       if (message.kind === 'data') {
         if (switching) throw invalid('data in the answer to an upgrade')
-        if (progress.begunWatch) progress.begunWatch = message.data.at(-1) === newline ? 'at_line_end' : 'in_line'
+        progress.wrote(message.data)
         full = exchange.write(message.data)
       } else if (message.kind === 'header') {
         switching = this.#begin(exchange, progress, message.header)
       } else if (message.kind === 'trailer') {
-        if (switching) exchange.switchProtocols(switching)
+        if (switching) {
+          exchange.switchProtocols(switching)
+          progress.answerBegan(false)
+        }
       } else if (switching && exchange.upgrade) {
         full = exchange.upgrade.write(message.data)
       } else {
@@ -63,13 +64,13 @@ export class Relay {
     const { via, skew, allowList } = this.#rules
     const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
     if (upgrade) return head
-    if (isWatch(exchange.request) && isJson(header)) progress.begunWatch = 'at_line_end'
     exchange.upgrade?.refused()
     try {
       exchange.begin(statusCode, head)
     } catch (cause) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
+    progress.answerBegan(isWatch(exchange.request) && isJson(header))
     return undefined
   }
 }

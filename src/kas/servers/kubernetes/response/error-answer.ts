@@ -21,6 +21,17 @@ export interface ErrorAnswer {
 /** Where a call failed: before it was handed on, or on its way and at the agent. */
 export type FailedAt = 'entry' | 'tunnel'
 
+/** What an answer tells of the request that failed, beside the error. */
+export interface FailedRequest {
+  readonly failedAt: FailedAt
+  /** its Accept headers, all of them */
+  readonly accept: readonly string[]
+  /** whether the call may have reached the cluster */
+  readonly delivery: Delivery
+  /** of its trace, which each error names then; undefined: it is not traced */
+  readonly traceId: string | undefined
+}
+
 const messagePrefix = 'GitLab Agent Server: '
 const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
 const retryAfterSeconds = '1'
@@ -45,28 +56,18 @@ const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSW
 /** What a flood of unknown credentials is told, by media type: encoded once, for it names neither caller nor trace. */
 const notCheckedBodies = new Map<string, string | Uint8Array>()
 
-/**
- * @param accept - of the request, all its headers
- * @param delivery - whether the call may have reached the cluster
- * @param tracedAs - the id of its trace, which each error names then; absent: it is not traced
- */
-export function errorAnswer(
-  error: KasError,
-  at: FailedAt,
-  accept: readonly string[],
-  delivery: Delivery,
-  tracedAs?: string,
-): ErrorAnswer {
-  const own = at === 'entry' || ownRefusals.has(error.code)
+export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswer {
+  const { failedAt, accept, delivery } = request
+  const own = failedAt === 'entry' || ownRefusals.has(error.code)
   const code = own ? error.httpStatus : 502
-  const traceId = tracedAs ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
+  const traceId = request.traceId ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
   const trace = traceId === undefined ? '' : `. Trace ID: ${traceId}`
   const message = messagePrefix + (own ? ownText(error) : tunnelText(error)) + trace
   const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
   const headers = ['Kas-Delivery', reached]
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it
-  const mayRepeat = at === 'tunnel' || error.code === 'CREDENTIAL_NOT_CHECKED'
+  const mayRepeat = failedAt === 'tunnel' || error.code === 'CREDENTIAL_NOT_CHECKED'
   if (mayRepeat && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')

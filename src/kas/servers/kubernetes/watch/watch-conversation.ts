@@ -50,7 +50,7 @@ export class WatchConversation {
     this.#components = components
     this.#limits = limits
     this.#kept = new PartialBytes(limits.maxWatchPartialBytes, components.keptOfAgent)
-    components.socket.on('message', (data, isBinary) => this.#hear(String(data), isBinary))
+    components.socket.on('message', (data, isBinary) => this.#onMessage(String(data), isBinary))
   }
 
   /** Resolves when the WebSocket is closed; `signal` closes it. */
@@ -69,15 +69,15 @@ export class WatchConversation {
   withdraw(reason: KasError): void {
     for (const [watchId, watch] of this.#watches) {
       watch.abort(reason)
-      this.#tell(watchId, reason, 'entry')
+      this.#fail(watchId, reason, 'entry')
     }
     this.#watches.clear()
     this.#components.out.close(policyViolation, reason.message)
   }
 
-  #hear(text: string, isBinary: boolean): void {
+  #onMessage(text: string, isBinary: boolean): void {
     const { socket, out } = this.#components
-    if (socket.readyState !== socket.OPEN) return // what was on its way when it was closed
+    if (socket.readyState !== socket.OPEN) return // it was on its way when the socket was closed
     if (isBinary) return void out.close(unsupportedData, 'messages are JSON in text frames')
     let message: WatchMessage
     try {
@@ -94,53 +94,50 @@ export class WatchConversation {
   async #watch(watchId: string, params: Readonly<Record<string, unknown>>): Promise<void> {
     const limit = this.#limits.maxWatches
     if (this.#running >= limit) {
-      this.#tell(watchId, new KasError({ code: 'TOO_MANY_WATCHES', limit }), 'entry')
+      this.#fail(watchId, new KasError({ code: 'TOO_MANY_WATCHES', limit }), 'entry')
       return
     }
     const watch = new AbortController()
     this.#watches.set(watchId, watch)
     this.#running++
-    const progress: { failedAt: FailedAt } = { failedAt: 'entry' }
+    const { authorize, open } = this.#components
+    let failedAt: FailedAt = 'entry'
     try {
-      await this.#pass(watchId, params, watch.signal, progress)
+      const request = watchRequest(params)
+      const impersonation = await authorize(watch.signal)
+      watch.signal.throwIfAborted()
+      failedAt = 'tunnel'
+      await this.#pass(watchId, await open(request, impersonation, watch.signal), watch.signal)
     } catch (error) {
-      if (!watch.signal.aborted) this.#tell(watchId, KasError.from(error), progress.failedAt)
+      if (!watch.signal.aborted) this.#fail(watchId, KasError.from(error), failedAt)
     }
     watch.abort(new KasError({ code: 'CANCELLED' })) // what it has left of its call, if it ended first
     this.#running--
     if (this.#watches.get(watchId) === watch) this.#watches.delete(watchId)
   }
 
-  async #pass(
-    watchId: string,
-    params: Readonly<Record<string, unknown>>,
-    signal: AbortSignal,
-    progress: { failedAt: FailedAt },
-  ): Promise<void> {
-    const { authorize, open, out } = this.#components
-    const request = watchRequest(params)
-    const impersonation = await authorize(signal)
-    signal.throwIfAborted()
-    progress.failedAt = 'tunnel'
-    const reply = await open(request, impersonation, signal)
-    for await (const heard of readWatch(reply, this.#kept)) {
+  async #pass(watchId: string, reply: Reply, signal: AbortSignal): Promise<void> {
+    const { out } = this.#components
+    for await (const part of readWatch(reply, this.#kept)) {
       signal.throwIfAborted()
       const full =
-        heard.kind === 'event'
-          ? out.send(eventMessage(watchId, heard.json))
-          : out.send(errorMessage(watchId, heard.message, heard.status))
+        part.kind === 'event'
+          ? out.send(eventMessage(watchId, part.json))
+          : out.send(errorMessage(watchId, part.message, part.status))
       if (full) await full
     }
   }
 
-  #tell(watchId: string, error: KasError, failedAt: FailedAt): void {
-    const { body, traceId } = errorAnswer(error, failedAt, [], 'none', this.#components.traceId)
+  /** Tells the client what its watch ended with. */
+  #fail(watchId: string, error: KasError, failedAt: FailedAt): void {
+    const tracedAs = this.#components.traceId
+    const { body, traceId } = errorAnswer(error, { failedAt, accept: [], delivery: 'none', traceId: tracedAs })
     const status = String(body).trimEnd()
     this.#components.failed(error, traceId)
     const full = this.#components.out.send(errorMessage(watchId, JSON.parse(status).message, status))
     if (!full) return
     const { socket } = this.#components
-    socket.pause() // who asks and does not read is not heard any further
+    socket.pause() // a client that asks and does not read is not read from either
     void full.then(() => socket.resume())
   }
 

@@ -1,10 +1,13 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { errorAnswer } from '../../../../../../src/kas/servers/kubernetes/response/error-answer.ts'
-import { type ErrorSpec, KasError } from '../../../../../../src/lib/errors.ts'
+import { errorAnswer, type FailedAt } from '../../../../../../src/kas/servers/kubernetes/response/error-answer.ts'
+import { type Delivery, type ErrorSpec, KasError } from '../../../../../../src/lib/errors.ts'
 
+const failed = (failedAt: FailedAt, delivery: Delivery, accept: readonly string[] = []) => {
+  return { failedAt, delivery, accept, traceId: undefined }
+}
 const answer = (spec: ErrorSpec, at: 'entry' | 'tunnel' = 'entry', accept: string[] = [], cause?: unknown) => {
-  const made = errorAnswer(new KasError(spec, { cause }), at, accept, at === 'entry' ? 'none' : 'maybe')
+  const made = errorAnswer(new KasError(spec, { cause }), failed(at, at === 'entry' ? 'none' : 'maybe', accept))
   const headers = new Map<string, string>()
   for (let i = 0; i < made.headers.length; i += 2) headers.set(made.headers[i] as string, made.headers[i + 1] as string)
   return { ...made, headers }
@@ -182,16 +185,17 @@ t.test('failures on the way', async (t) => {
 t.test('delivery', async (t) => {
   t.equal(answer({ code: 'STATUS', grpc: 14, message: 'x' }, 'tunnel').headers.get('Kas-Delivery'), 'maybe')
   t.equal(answer({ code: 'TUNNEL_LOST', delivery: 'none' }, 'tunnel').headers.get('Kas-Delivery'), 'none')
-  const leaving = errorAnswer(new KasError({ code: 'SHUTTING_DOWN' }), 'tunnel', [], 'none')
+  const leaving = errorAnswer(new KasError({ code: 'SHUTTING_DOWN' }), failed('tunnel', 'none'))
   t.equal(leaving.code, 503)
   t.ok(leaving.headers.includes('Retry-After'), 'kubectl repeats it by itself')
-  const sent = errorAnswer(new KasError({ code: 'SHUTTING_DOWN' }), 'tunnel', [], 'maybe')
+  const sent = errorAnswer(new KasError({ code: 'SHUTTING_DOWN' }), failed('tunnel', 'maybe'))
   t.notOk(sent.headers.includes('Retry-After'))
-  t.equal(errorAnswer(new KasError({ code: 'TOO_MANY_WAITING', limit: 1 }), 'tunnel', [], 'none').code, 429)
+  t.equal(errorAnswer(new KasError({ code: 'TOO_MANY_WAITING', limit: 1 }), failed('tunnel', 'none')).code, 429)
 })
 
 t.test('an Accept without end: its first 4096 characters are looked at', async (t) => {
-  const answerTo = (accept: string) => errorAnswer(new KasError({ code: 'FORBIDDEN' }), 'entry', [accept], 'none').code
+  const answerTo = (accept: string) =>
+    errorAnswer(new KasError({ code: 'FORBIDDEN' }), failed('entry', 'none', [accept])).code
   t.equal(answerTo(`${'a/b,'.repeat(1000)}application/json`), 403)
   t.equal(answerTo(`${'a/b,'.repeat(1024)}application/json`), 406)
 })
@@ -204,7 +208,10 @@ t.test('what a flood is told is encoded once for each media type, and is whole e
     t.match(message(made), /^GitLab Agent Server: Too many unknown credentials/)
     t.match(parse(String(answer({ code: 'CREDENTIAL_NOT_CHECKED' }, 'entry', yaml).body)), { code: 429 })
     t.match(message(answer({ code: 'CREDENTIAL_NOT_CHECKED' }, 'tunnel')), 'HTTP->gRPC')
-    const traced = errorAnswer(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' }), 'entry', [], 'none', 'feed')
+    const traced = errorAnswer(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' }), {
+      ...failed('entry', 'none'),
+      traceId: 'feed',
+    })
     t.match(message(traced), /Trace ID: feed$/)
   }
 })

@@ -1,0 +1,69 @@
+import t from 'tap'
+import { RequestSpan } from '../../../../../src/kas/servers/kubernetes/http/request-span.ts'
+import { Progress } from '../../../../../src/kas/servers/kubernetes/progress.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+
+const head = { accept: ['application/json'], upgrade: ['WebSocket'] }
+const failure = new KasError({ code: 'CANCELLED' })
+const withdrawal = new KasError({ code: 'USER_UNAUTHORIZED' })
+
+const steps = {
+  read: (progress: Progress) => progress.read(head, 'https://gitlab.example.com'),
+  forwarding: (progress: Progress) => progress.forwarding(),
+  delivered: (progress: Progress) => progress.delivered(),
+  answerBegan: (progress: Progress) => progress.answerBegan(true),
+}
+const inOrder = Object.values(steps)
+
+function after(count: number): Progress {
+  const progress = new Progress(RequestSpan.none)
+  for (const step of inOrder.slice(0, count)) step(progress)
+  return progress
+}
+
+t.test('how a failure is told follows from how far the request came', async (t) => {
+  const told = [0, 1, 2, 3, 4].map((count) => {
+    const progress = after(count)
+    progress.fail(failure)
+    return `${progress.failedAt} ${progress.delivery}`
+  })
+  t.strictSame(told, ['entry none', 'entry none', 'tunnel none', 'tunnel maybe', 'tunnel maybe'])
+  t.match(after(0), { accept: [], isWebSocket: false, origin: undefined, traceId: undefined })
+  t.match(after(1), { accept: head.accept, isWebSocket: true, origin: 'https://gitlab.example.com' })
+})
+
+t.test('an event may follow between two others alone', async (t) => {
+  const watching = after(4)
+  t.equal(watching.watch, 'at_line_end')
+  watching.wrote(Buffer.from('{"type":'))
+  t.equal(watching.watch, 'in_line')
+  watching.wrote(Buffer.from('"ADDED"}\n'))
+  t.equal(watching.watch, 'at_line_end')
+
+  const other = after(3)
+  other.answerBegan(false)
+  other.wrote(Buffer.from('{}\n'))
+  t.equal(other.watch, undefined)
+})
+
+t.test('what was withdrawn fails with the reason of that', async (t) => {
+  const progress = after(2)
+  progress.withdraw(withdrawal)
+  t.equal(progress.failure, undefined, 'it has not failed yet')
+  progress.fail(failure)
+  t.equal(progress.failure, withdrawal)
+  t.throws(() => progress.withdraw(withdrawal), /cannot be withdrawn after it has failed/)
+})
+
+t.test('a step out of order throws', async (t) => {
+  for (const [done, due] of inOrder.entries()) {
+    for (const [name, step] of Object.entries(steps)) {
+      if (step !== due) t.throws(() => step(after(done)), /a request cannot be/, `${name} after ${done} steps`)
+    }
+    t.throws(() => after(done).wrote(Buffer.from('x')), /cannot be writing while/)
+    const failed = after(done)
+    failed.fail(failure)
+    t.throws(() => due(failed), /after it has failed/)
+    t.throws(() => failed.fail(failure), /after it has failed/)
+  }
+})
