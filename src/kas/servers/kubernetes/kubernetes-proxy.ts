@@ -9,7 +9,7 @@ import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { Newcomers } from '../newcomers.ts'
-import { accessCheckMs, type CheckedAccess, checkAccess } from './access/access-check.ts'
+import { accessCheckMs, checkAccess } from './access/access-check.ts'
 import { authorize } from './access/authorize.ts'
 import { countAccess } from './access/count-access.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
@@ -19,7 +19,8 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
-import { type OwnEndpoint, ownEndpoint } from './own-endpoint.ts'
+import type { OwnEndpoint } from './own-endpoint.ts'
+import { OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
 import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
@@ -41,6 +42,8 @@ export interface KubernetesProxyComponents {
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
   readonly webSocketTokens?: WebSocketTokens
+  /** absent: nothing is answered here beside tokens and watches */
+  readonly endpoints?: readonly OwnEndpoint[]
   /** absent: what comes in here is carried by this replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
@@ -52,21 +55,11 @@ export interface KubernetesProxyOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly allowsOrigin: (origin: string) => boolean
-  /** from one look at whether the caller of a long request still may to the next, in ms */
+  /** between two checks of whether the caller of a long request still may, in ms */
   readonly accessCheckMs?: number
   readonly limits: KubernetesLimits
   /** what is done with answers, beside what always is */
   readonly responses: Omit<ResponseRules, 'via'>
-}
-
-/** A request to kas itself, of a caller who may use the agent. */
-interface OwnRequest {
-  readonly exchange: Exchange
-  readonly progress: Progress
-  readonly head: RequestHead
-  readonly target: Target
-  readonly credentials: Credentials
-  readonly impersonation: Impersonation | undefined
 }
 
 /** Carries one request at a time to its agent and the answer back (doc/reference/tunnel-protocol.md 6). */
@@ -75,15 +68,17 @@ export class KubernetesProxy {
   readonly #options: KubernetesProxyOptions
   readonly #via: string
   readonly #relay: Relay
-  readonly #watches: WatchApi
+  readonly #own: OwnEndpoints
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
+    const { webSocketTokens, endpoints = [] } = components
     this.#components = components
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
-    this.#watches = new WatchApi({ clock: systemClock, ...components }, { product, limits, via: this.#via })
+    const watches = new WatchApi({ clock: systemClock, ...components }, { product, limits, via: this.#via })
+    this.#own = new OwnEndpoints({ webSocketTokens, watches, endpoints }, { maxBodyBytes: limits.maxOwnBodyBytes })
   }
 
   /** Answers, whatever happens; never rejects. */
@@ -132,8 +127,8 @@ export class KubernetesProxy {
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
-    const { directory, usage, webSocketTokens } = this.#components
-    const own = ownEndpoint(method, target, webSocketTokens !== undefined)
+    const { directory, usage } = this.#components
+    const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span.calls(credentials.agentId)
@@ -141,7 +136,16 @@ export class KubernetesProxy {
     const ask = () => authorize(directory, credentials, exchange.signal, socket.remoteAddress)
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask)
     exchange.signal.throwIfAborted()
-    if (own) return await this.#serveOwn(own, { exchange, progress, head, target, credentials, impersonation })
+    const leave = (reason: KasError) => {
+      progress.withdraw(reason)
+      exchange.leave(reason)
+    }
+    const checkAccess = (withdraw = leave) => this.#checkAccess(credentials, impersonation, withdraw)
+    if (own) {
+      const headers = this.#ownHeaders(progress)
+      const call = { exchange, progress, head, target, credentials, impersonation, headers, checkAccess }
+      return await this.#own.serve(own, call)
+    }
     const location = body ? undefined : this.#components.redirect?.locationFor(request, credentials.agentId)
     if (location !== undefined) return await redirectTo(location, exchange)
     countAccess(usage ?? noUsage, access)
@@ -153,8 +157,7 @@ export class KubernetesProxy {
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
       signal: exchange.signal,
     }
-    const askAgain = (signal: AbortSignal) => this.#mayNow(credentials, signal)
-    const stopChecking = this.#checkAccess(exchange, progress, { ask: askAgain, first: impersonation })
+    const stopChecking = checkAccess()
     try {
       return await this.#carry(exchange, progress, call)
     } finally {
@@ -175,45 +178,18 @@ export class KubernetesProxy {
     return await this.#relay.run(exchange, progress, reply)
   }
 
-  async #serveOwn(own: OwnEndpoint, asked: OwnRequest): Promise<RequestOutcome> {
-    const { exchange, progress, head, target, credentials, impersonation } = asked
-    if (own === 'token') {
-      exchange.upgrade?.refused()
-      const token = await this.#components.webSocketTokens?.seal(credentials, target.path)
-      const headers = [...this.#ownHeaders(progress), 'Content-Type', 'application/json', 'Cache-Control', 'no-store']
-      await exchange.answer(200, headers, JSON.stringify({ token }))
-      return 'token'
-    }
-    const conversation = this.#watches.accept(exchange, head, credentials, progress.span)
-    const stopChecking = checkAccess(
-      {
-        first: impersonation,
-        ask: (signal) => this.#mayNow(credentials, signal),
-        withdraw: (reason) => conversation.withdraw(reason),
-      },
-      this.#components.clock ?? systemClock,
-      this.#options.accessCheckMs ?? accessCheckMs,
-    )
-    try {
-      await conversation.run(exchange.signal)
-    } finally {
-      stopChecking()
-    }
-    return 'upgraded'
-  }
-
-  async #mayNow(credentials: Credentials, signal: AbortSignal): Promise<Impersonation | undefined> {
-    return (await authorize(this.#components.directory, credentials, signal)).impersonation
-  }
-
-  /** A caller that may no longer ends as if it had left; how it is told depends on what was answered by then. */
-  #checkAccess(exchange: Exchange, progress: Progress, access: Omit<CheckedAccess, 'withdraw'>): () => void {
-    const withdraw = (reason: KasError) => {
-      progress.withdraw(reason)
-      exchange.leave(reason)
-    }
-    const { clock = systemClock } = this.#components
-    return checkAccess({ ...access, withdraw }, clock, this.#options.accessCheckMs ?? accessCheckMs)
+  /**
+   * A caller that may no longer is withdrawn: by itself its request ends as if it had left; how that is told depends on
+   * what was answered by then.
+   */
+  #checkAccess(
+    credentials: Credentials,
+    first: Impersonation | undefined,
+    withdraw: (reason: KasError) => void,
+  ): () => void {
+    const { directory, clock = systemClock } = this.#components
+    const ask = async (signal: AbortSignal) => (await authorize(directory, credentials, signal)).impersonation
+    return checkAccess({ first, ask, withdraw }, clock, this.#options.accessCheckMs ?? accessCheckMs)
   }
 
   #messages(exchange: Exchange, head: RequestHead, target: Target, impersonation: Impersonation | undefined) {

@@ -22,6 +22,7 @@ import { malformed, type ParserError, refuseMalformed } from './http/malformed-r
 import { createKubernetesMetrics, type KubernetesMetrics } from './http/metrics.ts'
 import { UpgradedSocket } from './http/upgraded-socket.ts'
 import { KubernetesProxy } from './kubernetes-proxy.ts'
+import type { OwnEndpoint } from './own-endpoint.ts'
 import { hasNoBody } from './request/request-head.ts'
 import { createOriginCheck } from './response/cors.ts'
 import { type ResponseRuleOptions, responseRules } from './response/response-rules.ts'
@@ -36,6 +37,8 @@ export interface KubernetesServerComponents {
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
   readonly webSocketTokens?: WebSocketTokens
+  /** absent: nothing is answered here beside tokens and watches */
+  readonly endpoints?: readonly OwnEndpoint[]
   /** absent: no front is told to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer

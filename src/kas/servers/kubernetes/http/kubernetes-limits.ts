@@ -1,6 +1,6 @@
 import { defaultNewcomers, type NewcomersOptions } from '../../newcomers.ts'
 
-/** Wire-protocol 6.5, 6.7 and 6.8. There is no limit on bodies, nor on the time that one request takes. */
+/** Wire-protocol 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */
 export interface KubernetesLimits {
   /** bytes of a request's head */
   readonly maxHeadBytes: number
@@ -12,6 +12,8 @@ export interface KubernetesLimits {
   readonly keepAliveMs: number
   /** a client on an upgraded connection may take nothing, in ms */
   readonly upgradedWriteTimeoutMs: number
+  /** bytes of a body that kas reads itself, for an endpoint of its own */
+  readonly maxOwnBodyBytes: number
   /** watches that run at once over one WebSocket */
   readonly maxWatches: number
   /** bytes of one message that asks for a watch */
@@ -34,6 +36,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   newcomers: { ...defaultNewcomers, maxSilentPerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
+  maxOwnBodyBytes: 1024 * 1024,
   maxWatches: 100, // a page of GitLab has 3 to 8 (doc/reference/gitlab-contract.md 3.5)
   maxWatchMessageBytes: 64 * 1024,
   maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, in JSON somewhat more

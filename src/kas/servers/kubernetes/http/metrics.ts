@@ -2,7 +2,7 @@ import { Counter, Gauge } from 'prom-client'
 import type { ErrorCode } from '../../../../lib/errors.ts'
 import type { Registry } from '../../../../lib/metrics.ts'
 
-/** How a request ended. */
+/** How a request ended: the series that are always there. */
 export const outcomes = [
   /** the cluster's answer was passed on to its end */
   'answered',
@@ -23,7 +23,9 @@ export const outcomes = [
   /** the caller left first */
   'left',
 ] as const
-export type RequestOutcome = (typeof outcomes)[number]
+
+/** `endpoint`: answered by an endpoint of kas' own that was handed in; it has no series before */
+export type RequestOutcome = (typeof outcomes)[number] | 'endpoint'
 
 export interface KubernetesMetrics {
   ended(outcome: RequestOutcome): void

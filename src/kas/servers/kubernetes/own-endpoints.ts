@@ -1,0 +1,150 @@
+import { KasError } from '../../../lib/errors.ts'
+import { abortable } from '../../../lib/signals.ts'
+import type { Impersonation } from '../../../proto/http/http-message.ts'
+import type { Credentials } from './access/credentials.ts'
+import type { Exchange } from './http/exchange.ts'
+import type { RequestOutcome } from './http/metrics.ts'
+import type { OwnEndpoint } from './own-endpoint.ts'
+import type { Progress } from './progress.ts'
+import type { RequestHead } from './request/request-head.ts'
+import type { Target } from './request/target.ts'
+import type { WatchApi } from './watch/watch-api.ts'
+import type { WebSocketTokens } from './watch/websocket-tokens.ts'
+
+export interface OwnEndpointsComponents {
+  /** undefined: neither tokens nor watches over WebSocket */
+  readonly webSocketTokens: Pick<WebSocketTokens, 'seal'> | undefined
+  readonly watches: Pick<WatchApi, 'accept'>
+  readonly endpoints: readonly OwnEndpoint[]
+}
+
+export interface OwnEndpointsOptions {
+  /** of a request to one of `endpoints` */
+  readonly maxBodyBytes: number
+}
+
+/** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), or an endpoint that was handed in. */
+export type Own = 'token' | 'watch' | OwnEndpoint
+
+/** A request to kas itself, of a caller who may use the agent. */
+export interface OwnCall {
+  readonly exchange: Exchange
+  readonly progress: Progress
+  readonly head: RequestHead
+  readonly target: Target
+  readonly credentials: Credentials
+  readonly impersonation: Impersonation | undefined
+  /** of the answer, beside what it consists of */
+  readonly headers: readonly string[]
+  /** From now on the caller may lose its access while the request runs. @returns ends that */
+  checkAccess(withdraw?: (reason: KasError) => void): () => void
+}
+
+/** What kas answers by itself on 8154. */
+export class OwnEndpoints {
+  readonly #components: OwnEndpointsComponents
+  readonly #options: OwnEndpointsOptions
+
+  constructor(components: OwnEndpointsComponents, options: OwnEndpointsOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /**
+   * Undefined: the request is for the cluster.
+   *
+   * `graph` is not served: neither name nor messages of the call to agentk are known, and clients do without it when
+   * they get 404 (doc/reference/gitlab-contract.md 9.4 no. 38). Without a secret for tokens, neither they nor watches are
+   * (doc/reference/gitlab-contract.md 9.3 no. 25).
+   *
+   * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
+   */
+  find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
+    const { webSocketTokens, endpoints } = this.#components
+    if (path === '/graph') throw new KasError({ code: 'NOT_SERVED', what: 'this version has no graph API' })
+    if (path === '/watch' || wantsToken) {
+      if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
+      allow(method, ['GET'])
+      return wantsToken ? 'token' : 'watch'
+    }
+    const endpoint = endpoints.find((each) => each.path === path)
+    if (endpoint) allow(method, endpoint.methods)
+    return endpoint
+  }
+
+  async serve(own: Own, call: OwnCall): Promise<RequestOutcome> {
+    if (own === 'token') return await this.#seal(call)
+    if (own === 'watch') return await this.#watch(call)
+    const stopChecking = call.checkAccess()
+    try {
+      return await this.#ask(own, call)
+    } finally {
+      stopChecking()
+    }
+  }
+
+  async #seal({ exchange, target, credentials, headers }: OwnCall): Promise<RequestOutcome> {
+    exchange.upgrade?.refused()
+    const token = await this.#components.webSocketTokens?.seal(credentials, target.path)
+    await exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify({ token }))
+    return 'token'
+  }
+
+  async #watch({ exchange, head, credentials, progress, checkAccess }: OwnCall): Promise<RequestOutcome> {
+    const conversation = this.#components.watches.accept(exchange, head, credentials, progress.span)
+    const stopChecking = checkAccess((reason) => conversation.withdraw(reason))
+    try {
+      await conversation.run(exchange.signal)
+    } finally {
+      stopChecking()
+    }
+    return 'upgraded'
+  }
+
+  async #ask(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
+    const { exchange, head, target, credentials, impersonation, headers } = call
+    exchange.upgrade?.refused()
+    const { maxBodyBytes } = this.#options
+    if (head.contentLength > maxBodyBytes) throw tooLarge(head.contentLength, maxBodyBytes)
+    const answer = endpoint.serve({
+      agentId: credentials.agentId,
+      impersonation,
+      method: exchange.request.method as string,
+      query: new Map(target.query),
+      body: bodyOf(exchange, head, maxBodyBytes),
+      signal: exchange.signal,
+    })
+    const { status, mediaType, body } = await abortable(answer, exchange.signal)
+    await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
+    return 'endpoint'
+  }
+}
+
+/** @throws KasError METHOD_NOT_ALLOWED */
+function allow(method: string, allowed: readonly string[]): void {
+  if (allowed.includes(method)) return
+  throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...allowed, 'OPTIONS'].join(', ') })
+}
+
+function contentHeaders(mediaType: string): string[] {
+  return ['Content-Type', mediaType, 'Cache-Control', 'no-store']
+}
+
+async function* bodyOf(
+  exchange: Exchange,
+  { contentLength }: RequestHead,
+  maxBytes: number,
+): AsyncGenerator<Uint8Array, void, void> {
+  if (contentLength === 0) return
+  const source = exchange.openBody()
+  let bytes = 0
+  for (let chunk = await source.read(); chunk; chunk = await source.read()) {
+    bytes += chunk.length
+    if (bytes > maxBytes) throw tooLarge(bytes, maxBytes)
+    yield chunk
+  }
+}
+
+function tooLarge(bytes: number, maxBytes: number): KasError {
+  return new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes })
+}

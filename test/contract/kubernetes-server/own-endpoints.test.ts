@@ -1,0 +1,165 @@
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import type { Directory } from '../../../src/kas/directory/directory.ts'
+import type { OwnAnswer, OwnRequest } from '../../../src/kas/servers/kubernetes/own-endpoint.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { clusterForward, echo } from './fake-cluster.ts'
+import { directory, startServer } from './start-server.ts'
+
+/** Paths of 8154 that kas answers by itself, for what is handed in. */
+
+const asJob = { Authorization: 'Bearer ci:42:as-job' }
+const asAgent = { Authorization: 'Bearer ci:42:good' }
+const maxBodyBytes = 1000
+
+async function start(t: Test, serve: (request: OwnRequest) => Promise<OwnAnswer>) {
+  const clock = new ManualClock()
+  const world = { directory: directory as Pick<Directory, 'grantJob' | 'grantUser'>, requests: [] as OwnRequest[] }
+  const started = await startServer(
+    clusterForward(echo),
+    { accessCheckMs: 1000, limits: { maxOwnBodyBytes: maxBodyBytes } },
+    undefined,
+    {
+      clock,
+      directory: {
+        grantJob: (...asked) => world.directory.grantJob(...asked),
+        grantUser: (...asked) => world.directory.grantUser(...asked),
+      },
+      endpoints: [
+        {
+          path: '/echo/state',
+          methods: ['GET', 'POST'],
+          serve: (request) => {
+            world.requests.push(request)
+            return serve(request)
+          },
+        },
+      ],
+    },
+  )
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const ask = (path: string, init: RequestInit = {}) =>
+    fetch(`http://127.0.0.1:${started.port}/k8s-proxy${path}`, { headers: asJob, ...init })
+  return { ...started, world, clock, ask }
+}
+
+const answerOf = (body: string): OwnAnswer => ({ status: 200, mediaType: 'text/plain', body: Buffer.from(body) })
+const failure = async (response: Response) => [
+  response.status,
+  ((await response.json()) as { message: string }).message,
+]
+
+t.test('an endpoint is told who calls, as whom, and what is asked', async (t) => {
+  const { ask, world, count } = await start(t, async ({ body }) => ({
+    status: 202,
+    mediaType: 'application/x-echo',
+    body: Buffer.from(`got ${await text(body)}`),
+  }))
+  t.equal(await count('endpoint'), -1, 'there is no series before')
+  const response = await ask('/echo/state?b=2&a=1&a=%33&gitlab-agent-id=7', {
+    method: 'POST',
+    body: 'hello',
+    headers: { ...asJob, Origin: 'https://gitlab.example.com' },
+  })
+  t.equal(response.status, 202)
+  t.equal(await response.text(), 'got hello')
+  t.equal(response.headers.get('content-type'), 'application/x-echo')
+  t.equal(response.headers.get('cache-control'), 'no-store')
+  t.equal(response.headers.get('server'), 'gitlab-kas/v1.2.3/abc')
+  t.equal(response.headers.get('access-control-allow-origin'), 'https://gitlab.example.com')
+  t.match(world.requests[0], { agentId: 42n, method: 'POST', impersonation: { username: 'gitlab:ci_job:900' } })
+  t.strictSame(
+    [...(world.requests[0]?.query ?? [])],
+    [
+      ['a', ['1', '3']],
+      ['b', ['2']],
+    ],
+  )
+
+  t.equal(await (await ask('/echo/state', { headers: asAgent })).text(), 'got ')
+  t.equal(world.requests[1]?.impersonation, undefined, 'as the agent itself')
+  t.equal(await count('endpoint'), 2)
+  t.equal(await count('answered'), 0)
+})
+
+t.test('nothing is asked of it before it is known that the caller may', async (t) => {
+  const { ask, world } = await start(t, async () => answerOf('ok'))
+  t.match(await failure(await ask('/echo/state', { headers: {} })), [401, /no valid credentials/])
+  const refused = await ask('/echo/state', {
+    method: 'POST',
+    body: 'x',
+    headers: { Authorization: 'Bearer ci:42:bad' },
+  })
+  t.match(await failure(refused), [401, /CI job token/])
+  const other = await ask('/echo/state', { headers: { Authorization: 'Bearer ci:43:good' } })
+  t.match(await failure(other), [403, /agentId is not allowed/])
+  t.equal(world.requests.length, 0)
+})
+
+t.test('other methods are refused, other paths are the cluster’s', async (t) => {
+  const { ask, world } = await start(t, async () => answerOf('ok'))
+  const put = await ask('/echo/state', { method: 'PUT', body: 'x' })
+  t.equal(put.status, 405)
+  t.equal(put.headers.get('allow'), 'GET, POST, OPTIONS')
+  for (const path of ['/echo', '/echo/state/', '/echo/state/more', '/ECHO/state']) {
+    t.match(await (await ask(path)).json(), { urlPath: path })
+  }
+  t.equal((await ask('/watch')).status, 404, 'what is built in stays')
+  t.equal(world.requests.length, 0)
+})
+
+t.test('a body is bounded, whether or not its length is told', async (t) => {
+  const { ask, world } = await start(t, async ({ body }) => answerOf(await text(body)))
+  const whole = 'x'.repeat(maxBodyBytes)
+  t.equal(await (await ask('/echo/state', { method: 'POST', body: whole })).text(), whole)
+  const told = await ask('/echo/state', { method: 'POST', body: `${whole}x` })
+  t.match(await failure(told), [413, /larger than max \(1001 vs\. 1000\)/])
+  t.equal(world.requests.length, 1, 'it is not asked')
+  const body = ReadableStream.from([Buffer.from(whole), Buffer.from('x')])
+  const chunked = await ask('/echo/state', { method: 'POST', body, duplex: 'half' } as RequestInit)
+  t.match(await failure(chunked), [413, /larger than max/])
+})
+
+t.test('its errors are answered as all others', async (t) => {
+  const errors = [new KasError({ code: 'FORBIDDEN', reason: 'not you' }), new TypeError('secret detail')]
+  const { ask, log, count } = await start(t, () => Promise.reject(errors.shift()))
+  t.match(await failure(await ask('/echo/state')), [403, 'GitLab Agent Server: forbidden: not you'])
+  t.match(await failure(await ask('/echo/state')), [500, /Internal error\. Trace ID: [0-9a-f]{32}$/])
+  t.ok(log.some((line) => line.includes('secret detail')))
+  t.equal(await count('failed'), 2)
+})
+
+t.test('it ends once the caller has left', async (t) => {
+  const called = Promise.withResolvers<OwnRequest>()
+  const { ask, server, count } = await start(t, (request) => {
+    called.resolve(request)
+    return new Promise(() => undefined)
+  })
+  const caller = new AbortController()
+  const answer = ask('/echo/state', { signal: caller.signal })
+  const { signal } = await called.promise
+  const aborted = once(signal, 'abort')
+  caller.abort()
+  await t.rejects(answer)
+  await aborted
+  t.match(signal.reason, { code: 'CANCELLED' })
+  await server.stop(AbortSignal.timeout(10_000))
+  t.equal(await count('left'), 1)
+})
+
+t.test('it ends once the caller may no longer', async (t) => {
+  const called = Promise.withResolvers<OwnRequest>()
+  const { ask, world, clock } = await start(t, (request) => {
+    called.resolve(request)
+    return new Promise(() => undefined)
+  })
+  const answer = ask('/echo/state')
+  const { signal } = await called.promise
+  world.directory = { ...directory, grantJob: () => Promise.reject(new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })) }
+  const aborted = once(signal, 'abort')
+  clock.advance(1000)
+  await aborted
+  t.match(await failure(await answer), [401, 'GitLab Agent Server: Unauthorized: CI job token'])
+})
