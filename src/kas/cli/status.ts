@@ -12,13 +12,14 @@ export const status: StatusCommand = {
     return agent === undefined ? '/status' : `/status?agent=${agent}`
   },
   print: (answer) => {
-    const { replica, members, agents, agentCount } = answer as StatusReport
+    const { replica, members, agents, agentCount, modules = {} } = answer as StatusReport
     const ready = replica.problem === undefined ? 'ready' : `not ready: ${printable(replica.problem)}`
     const [first] = agents
     return [
       `${printable(replica.name)}, kas ${printable(replica.version)}, ${ready}\n\n`,
       members ? memberTable(members) : 'alone: private_api.listen.authentication_secret_file is not set\n',
       first?.entries ? entryTables(first) : agentTable(agents, agentCount),
+      ...Object.entries(modules).map(([name, lines]) => `\n${printable(name)}\n${textTable(lines)}`),
     ].join('')
   },
 }

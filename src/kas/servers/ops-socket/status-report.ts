@@ -54,6 +54,9 @@ export interface EntryReport {
   readonly since: number
 }
 
+/** What a module says of itself. */
+export type StatusLine = readonly [label: string, value: string | number]
+
 export interface StatusReport {
   readonly replica: { readonly name: string; readonly version: string; readonly problem?: string }
   /** absent: this replica is alone, by its configuration */
@@ -61,6 +64,8 @@ export interface StatusReport {
   /** by id; of many, the first */
   readonly agents: readonly AgentReport[]
   readonly agentCount: number
+  /** by the module's name; absent: none has anything to say */
+  readonly modules?: Readonly<Record<string, readonly StatusLine[]>>
 }
 
 export interface StatusComponents {
@@ -73,6 +78,13 @@ export interface StatusComponents {
     readonly membership: Pick<Membership, 'instance' | 'rows' | 'row' | 'members' | 'rank'>
     readonly replicas: Pick<Replicas, 'link'>
   }
+  readonly modules?: readonly ReportingModule[]
+}
+
+export interface ReportingModule {
+  readonly name: string
+  /** absent, or no lines: it is left out */
+  status?(): readonly StatusLine[]
 }
 
 /** What one answer names at the most; who looks for one agent asks for it. */
@@ -91,7 +103,14 @@ export function statusReport(components: StatusComponents, agentId?: AgentId): S
     ...(cluster ? { members: memberReports(cluster) } : {}),
     agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { ...byAgent.get(id), inFull })),
     agentCount: ids.length,
+    ...moduleReports(components.modules),
   }
+}
+
+function moduleReports(modules: readonly ReportingModule[] = []): Pick<StatusReport, 'modules'> {
+  const reports = modules.map((module) => [module.name, module.status?.() ?? []] as const)
+  const said = reports.filter(([, lines]) => lines.length > 0)
+  return said.length > 0 ? { modules: Object.fromEntries(said) } : {}
 }
 
 /** What all rows together have of one agent. */

@@ -1,0 +1,43 @@
+import t from 'tap'
+import { status } from '../../../../../src/kas/cli/status.ts'
+import { type ReportingModule, statusReport } from '../../../../../src/kas/servers/ops-socket/status-report.ts'
+
+const report = (modules?: readonly ReportingModule[]) =>
+  statusReport({
+    name: 'kas-0',
+    version: '1.2.3',
+    readiness: { problem: () => undefined },
+    tunnels: { agentIds: () => [], look: () => ({ idle: 0, waiting: 0, living: 0 }) },
+    ...(modules ? { modules } : {}),
+  })
+
+t.test('modules that have something to say are shown with it, under their names', async (t) => {
+  let pushes = 0
+  const modules: ReportingModule[] = [
+    { name: 'silent' },
+    {
+      name: 'echo',
+      status: () => [
+        ['pushes', pushes],
+        ['last said', 'a \u001b[2J word'],
+      ],
+    },
+    { name: 'idle', status: () => [] },
+  ]
+  pushes = 17
+  const told = report(modules)
+  t.strictSame(told.modules, {
+    echo: [
+      ['pushes', 17],
+      ['last said', 'a \u001b[2J word'],
+    ],
+  })
+  t.match(status.print(JSON.parse(JSON.stringify(told))), /\n\necho\npushes {5}17\nlast said {2}a \?\[2J word\n$/)
+})
+
+t.test('without any, the report is as ever', async (t) => {
+  for (const modules of [undefined, [], [{ name: 'silent' }, { name: 'idle', status: () => [] }]]) {
+    t.notOk('modules' in report(modules))
+    t.match(status.print(report(modules)), /no agent is connected\n$/)
+  }
+})
