@@ -6,7 +6,7 @@ import { createLogger, type Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
-import { UsageError } from './cli/usage-error.ts'
+import { UsageError } from './cli/command.ts'
 
 const usage = `Usage: kas --configuration-file=<file>
        kas agent|token|user|kubeconfig ...   edit or print what a directory file needs: kas agent --help

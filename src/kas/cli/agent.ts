@@ -1,9 +1,8 @@
 import { problemOfRepositoryUrl } from '../repositories/repository-url.ts'
-import { type CliContext, type Command, textOption } from './command.ts'
+import { type CliContext, type Command, required, textOption, UsageError } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { projectNamed } from './look-up.ts'
-import { newToken } from './new-token.ts'
-import { required, UsageError } from './usage-error.ts'
+import { newToken } from './token.ts'
 
 /** `kas agent create` */
 export const agentCreate: Command = {

@@ -1,14 +1,13 @@
 import { parseArgs } from 'node:util'
 import { nearestName } from '../../lib/nearest-name.ts'
 import { agentCreate } from './agent.ts'
-import type { CliIo, Command } from './command.ts'
+import { type CliIo, type Command, UsageError } from './command.ts'
 import { DirectoryDocument } from './directory-document.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { route } from './route.ts'
 import { status } from './status.ts'
 import { runStatusCommand, type StatusCommand, statusUsage } from './status-command.ts'
 import { tokenCreate, tokenRevoke } from './token.ts'
-import { UsageError } from './usage-error.ts'
 import { userCreate } from './user.ts'
 
 /** By the word after `kas`: these ask a running replica. */

@@ -1,9 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { stringify } from 'yaml'
-import { type CliContext, type Command, textOption } from './command.ts'
+import { type CliContext, type Command, required, textOption, UsageError } from './command.ts'
 import { agentNamed, userNamed } from './look-up.ts'
-import { newToken } from './new-token.ts'
-import { required, UsageError } from './usage-error.ts'
+import { newToken } from './token.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 /** `kas kubeconfig` */

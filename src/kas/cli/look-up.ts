@@ -1,7 +1,7 @@
 import type { Agent } from '../agent.ts'
 import type { Project } from '../directory/directory-contents.ts'
+import { UsageError } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
-import { UsageError } from './usage-error.ts'
 
 /** @throws UsageError if the directory has no such project */
 export function projectNamed(directory: DirectoryDocument, path: string): Project {

@@ -1,8 +1,6 @@
 import type { RouteReport } from '../servers/ops-socket/route-report.ts'
-import { textOption } from './command.ts'
-import { agentOption, type StatusCommand } from './status-command.ts'
-import { printable, textTable } from './text-table.ts'
-import { required } from './usage-error.ts'
+import { required, textOption } from './command.ts'
+import { agentOption, printable, type StatusCommand, textTable } from './status-command.ts'
 
 /** `kas route` */
 export const route: StatusCommand = {

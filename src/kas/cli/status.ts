@@ -1,6 +1,5 @@
 import type { AgentReport, MemberReport, StatusReport } from '../servers/ops-socket/status-report.ts'
-import { agentOption, type StatusCommand } from './status-command.ts'
-import { printable, textTable } from './text-table.ts'
+import { agentOption, printable, type StatusCommand, textTable } from './status-command.ts'
 
 /** `kas status` */
 export const status: StatusCommand = {

@@ -1,8 +1,21 @@
+import { randomBytes } from 'node:crypto'
 import { tokenHash } from '../../lib/token-hash.ts'
-import { type CliContext, type CliIo, type Command, textOption } from './command.ts'
+import { type CliContext, type CliIo, type Command, required, textOption, UsageError } from './command.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
-import { newToken } from './new-token.ts'
-import { required, UsageError } from './usage-error.ts'
+
+/** How tokens begin, so that a reader and a secret scanner know them. */
+const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as const
+
+const tokenBytes = 36
+
+/** A new token and what the directory keeps of it. */
+export function newToken(
+  kind: keyof typeof tokenPrefixes,
+  expires?: string,
+): { token: string; entry: { sha256: string; expires?: string } } {
+  const token = tokenPrefixes[kind] + randomBytes(tokenBytes).toString('base64url')
+  return { token, entry: { sha256: tokenHash(token), ...(expires === undefined ? {} : { expires }) } }
+}
 
 /** `kas token create` */
 export const tokenCreate: Command = {

@@ -1,8 +1,7 @@
 import { type RoleName, roleNames } from '../directory/roles.ts'
-import { type Command, textOption } from './command.ts'
+import { type Command, required, textOption, UsageError } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
-import { newToken } from './new-token.ts'
-import { required, UsageError } from './usage-error.ts'
+import { newToken } from './token.ts'
 
 /** `kas user create` */
 export const userCreate: Command = {

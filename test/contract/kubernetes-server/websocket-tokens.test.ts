@@ -1,8 +1,11 @@
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import { tokenLifeMs, WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
-import { webSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens-file.ts'
+import {
+  tokenLifeMs,
+  WebSocketTokens,
+  webSocketTokens,
+} from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import type { HttpRequestHeader } from '../../../src/proto/http/http-message.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

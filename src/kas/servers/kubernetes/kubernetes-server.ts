@@ -25,7 +25,7 @@ import { KubernetesProxy } from './kubernetes-proxy.ts'
 import type { OwnEndpoint } from './own-endpoint.ts'
 import { hasNoBody } from './request/request-head.ts'
 import { createOriginCheck } from './response/cors.ts'
-import { type ResponseRuleOptions, responseRules } from './response/response-rules.ts'
+import { type ResponseRuleOptions, responseRules } from './response/response-head.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
 export interface KubernetesServerComponents {

@@ -1,8 +1,11 @@
 import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
 import type { Headers, HttpResponseHeader } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { originHeaders } from './cors.ts'
+import { ResponseAllowList } from './response-allow-list.ts'
+import { VersionSkew } from './version-skew.ts'
 
 /** A cluster's answer as the caller gets it (doc/reference/tunnel-protocol.md 6.4). */
 export interface ResponseHead {
@@ -22,6 +25,24 @@ export interface ResponseRules {
   readonly skew?: { warningFor(via: string | undefined): string | undefined } | undefined
   /** absent: all pass that are not removed */
   readonly allowList?: { passes(name: string): boolean } | undefined
+}
+
+export interface ResponseRuleOptions {
+  /** what an agent's version is compared with, `vN.N.N`; absent: no warning is given */
+  readonly versions?: { readonly kas: string; readonly gitlab: string }
+  /** names of headers that pass beside the well-known ones; absent: all that are not removed pass */
+  readonly allowedResponseHeaders?: readonly string[]
+}
+
+/** What is done with a cluster's answers, beside what always is. */
+export function responseRules(
+  { versions, allowedResponseHeaders: allowed }: ResponseRuleOptions,
+  log: Logger,
+): Omit<ResponseRules, 'via'> {
+  return {
+    skew: versions && new VersionSkew(versions),
+    allowList: allowed && new ResponseAllowList(log, allowed),
+  }
 }
 
 const removed = new Set([

@@ -3,6 +3,8 @@ import { EncryptJWT, jwtDecrypt } from 'jose'
 import type { AgentId } from '../../../../call/call.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { readWebsocketTokenSecret } from '../../../config/secret-file.ts'
 import type { Credentials } from '../access/credentials.ts'
 
 /** A browser opens its WebSocket at once; clocks of replicas may differ by some of it. ms */
@@ -59,6 +61,24 @@ export class WebSocketTokens {
     if (credentials === undefined || sealedPath !== path) throw invalid('it was given for something else')
     return { ...credentials, agentId: BigInt(credentials.agentId) as AgentId }
   }
+}
+
+/**
+ * Tokens by the secret that all replicas have; none without the file, and kas still starts
+ * (doc/reference/gitlab-contract.md 9.3 no. 25).
+ *
+ * @param file - `agent.kubernetes_api.websocket_token_secret_file`
+ * @throws KasError SETTINGS_INVALID
+ */
+export async function webSocketTokens(
+  { log, clock }: { log: Logger; clock: Clock },
+  file: string | undefined,
+): Promise<{ webSocketTokens?: WebSocketTokens }> {
+  if (file === undefined) return {}
+  const secret = await readWebsocketTokenSecret(file)
+  if (secret) return { webSocketTokens: new WebSocketTokens({ secret, clock }) }
+  log.warn({ file }, 'The secret file for WebSocket tokens is absent: watches over WebSocket are off')
+  return {}
 }
 
 function invalid(reason: string): KasError {
