@@ -45,7 +45,7 @@ export interface Call {
   readonly signal: AbortSignal
 }
 
-/** What comes back. None of its promises rejects; how the call ended is told by `done` alone. */
+/** What comes back. None of its promises rejects; how the call ended, `done` alone says. */
 export interface Reply {
   /** the callee's headers; undefined: the call ended before they came */
   readonly metadata: Promise<Metadata | undefined>

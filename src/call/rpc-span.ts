@@ -16,7 +16,7 @@ export interface RpcSpanInit {
   readonly kind: 'server' | 'client'
   /** `/package.Service/Method` */
   readonly method: string
-  /** false: it is told as one of those that nobody knows */
+  /** false: it counts as one of those that nobody knows */
   readonly isKnown?: boolean
   /** of the caller, or of the call on its way */
   readonly parent?: Metadata
@@ -74,7 +74,7 @@ export class RpcSpan {
   }
 }
 
-/** What came, as far as a span tells of it. */
+/** What of a call its span names. */
 interface ServedCall {
   /** `/package.Service/Method` */
   readonly method: string

@@ -36,12 +36,12 @@ export function textOption(values: CliValues, name: string): string | undefined 
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** The command line was wrong: told with its usage, exit code 2. */
+/** The command line was wrong: printed with the usage, exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** What a command needs that the command line does not name, or names twice. */
+/** @throws UsageError if the command line lacks it */
 export function required<T>(value: T | undefined, what: string): T {
   if (value === undefined) throw new UsageError(`${what} is missing`)
   return value

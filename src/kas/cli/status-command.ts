@@ -101,7 +101,7 @@ export function agentOption(values: CliValues): string | undefined {
   throw new UsageError(`--agent ${agent}: allowed is an agent's id, a whole number above zero`)
 }
 
-/** What agents tell of themselves is shown, but does not steer the terminal. */
+/** What agents say of themselves is shown, but does not steer the terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
 const controls = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
 

@@ -20,7 +20,7 @@ export interface FrontRedirectOptions {
   readonly secret: string
 }
 
-/** By this a front says that it takes requests to another replica when it is told to (node's spelling). */
+/** By this a front says that it can take requests to another replica (node's spelling). */
 const accelHeader = 'gitlab-kas-accel'
 
 /** What a front may have as the name of a location. */
@@ -43,14 +43,14 @@ export class FrontRedirect {
 
   /**
    * The front's location of the replica that holds the agent: `@<name>`, a named one, since only those keep method and
-   * upgrade. Undefined: this replica carries the request, because the front cannot or has not said the secret, because
-   * it holds the agent itself, or because no other is sure to be there.
+   * upgrade. Undefined: this replica forwards the request, because the front cannot redirect or lacks the secret, because
+   * it holds the agent itself, or because no other holder is sure to be reachable.
    *
    * @param request - without a body: a front has passed that on by now
    */
   locationFor({ headers }: Pick<IncomingMessage, 'headers'>, agentId: AgentId): string | undefined {
-    const said = headers[accelHeader]
-    if (typeof said !== 'string' || !sameHash(tokenHash(said), this.#secretHash)) return undefined
+    const secret = headers[accelHeader]
+    if (typeof secret !== 'string' || !sameHash(tokenHash(secret), this.#secretHash)) return undefined
     const { tunnels, membership, replicas } = this.#components
     if (tunnels.holds(agentId)) return undefined
     const [best] = replicas.ways(agentId, kubernetesApiMethod)

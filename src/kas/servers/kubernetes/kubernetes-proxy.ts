@@ -35,7 +35,7 @@ export interface KubernetesProxyComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly newcomers: Pick<Newcomers, 'admit'>
-  /** hears who was let through; absent: nobody wants to know */
+  /** counts who was let through; absent: nobody does */
   readonly usage?: Usage
   readonly clock?: Clock
   readonly log: Logger
@@ -43,7 +43,7 @@ export interface KubernetesProxyComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
-  /** absent: what comes in here is carried by this replica */
+  /** absent: this replica forwards all requests itself */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
 }
@@ -57,7 +57,7 @@ export interface KubernetesProxyOptions {
   /** between two checks of whether the caller of a long request still may, in ms */
   readonly accessCheckMs?: number
   readonly limits: KubernetesLimits
-  /** what is done with answers, beside what always is */
+  /** what is done with answers, beside the rules that always hold */
   readonly responses: Omit<ResponseRules, 'via'>
 }
 
@@ -164,7 +164,7 @@ export class KubernetesProxy {
     }
   }
 
-  /** Undefined: there is none, or it does not count: it opens WebSockets alone, and gives way to an Authorization header. */
+  /** Undefined: no token, or none that counts: it opens WebSockets alone, and gives way to an Authorization header. */
   #openToken(exchange: Exchange, head: RequestHead, target: Target): Promise<Credentials> | undefined {
     if (head.webSocketTokens.length === 0 || head.authorization.length > 0 || !exchange.upgrade) return undefined
     return this.#components.webSocketTokens?.open(head.webSocketTokens, target.path)
@@ -178,8 +178,8 @@ export class KubernetesProxy {
   }
 
   /**
-   * A caller that may no longer is withdrawn: by itself its request ends as if it had left; how that is told depends on
-   * what was answered by then.
+   * While the request runs, a caller that loses its access is withdrawn. By default its request ends as if it had left;
+   * how it is told depends on what was answered by then.
    */
   #checkAccess(
     credentials: Credentials,
@@ -255,7 +255,7 @@ export class KubernetesProxy {
     return origin === undefined ? own : [...own, ...originHeaders(origin)]
   }
 
-  /** What a caller did wrong, and an agent that is away, is no concern of the operator. */
+  /** A caller's mistake, or an agent that is away, does not concern the operator. */
   #log(error: KasError, message: string, traceId?: string): void {
     const { log } = this.#components
     if (error.code === 'INTERNAL') log.error({ error, ...tracedAs(traceId) }, message)
@@ -268,7 +268,7 @@ function tracedAs(traceId: string | undefined): { trace_id?: string } {
   return traceId === undefined ? {} : { trace_id: traceId }
 }
 
-/** Nothing but the location: what else an answer says, a front may add to that of the replica it asks next. */
+/** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */
 async function redirectTo(location: string, exchange: Exchange): Promise<RequestOutcome> {
   exchange.upgrade?.refused()
   await exchange.answer(200, ['X-Accel-Redirect', location], '')

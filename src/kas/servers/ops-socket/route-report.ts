@@ -18,7 +18,7 @@ export interface WayReport {
 export interface RouteReport {
   readonly agentId: string
   readonly method: string
-  /** where the call would come in: the one that is asked */
+  /** where the call would come in: this replica */
   readonly entry: string
   /** names of replicas, best first */
   readonly rank: readonly string[]
@@ -28,11 +28,11 @@ export interface RouteReport {
     readonly idle: number
     readonly waiting: number
   }
-  /** in the order in which they would be asked; then those that do not serve the method */
+  /** in the order in which they would be tried; then those that do not serve the method */
   readonly ways: readonly WayReport[]
   /** `wait`: no tunnel is known to be idle, the first that becomes so gets the call */
   readonly verdict: 'own' | 'hand-over' | 'wait' | 'unreachable' | 'not-served' | 'not-connected'
-  /** name of the replica whose tunnel it would be, or that is asked first */
+  /** name of the replica whose tunnel it would be, or that is tried first */
   readonly by?: string
   /** a sentence */
   readonly why: string

@@ -45,7 +45,7 @@ export interface AgentReport {
 export interface EntryReport {
   readonly replica: string
   readonly kind: 'connection' | 'registration'
-  /** as the pod told */
+  /** its name, by its own account */
   readonly pod: string
   readonly role: string
   readonly version: string
@@ -87,10 +87,10 @@ export interface ReportingModule {
   status?(): readonly StatusLine[]
 }
 
-/** What one answer names at the most; who looks for one agent asks for it. */
+/** In one answer; `?agent=` gets any other. */
 const maxAgents = 200
 
-/** What this replica knows of itself, the others, and who holds whom: of all agents, or in full of one. */
+/** What this replica knows of itself, its peers, and which of them hold which agents: all agents, or one in full. */
 export function statusReport(components: StatusComponents, agentId?: AgentId): StatusReport {
   const { name, version, readiness, cluster } = components
   const problem = readiness.problem()
@@ -120,7 +120,7 @@ interface Holding {
   readonly pods: Set<bigint>
 }
 
-/** Each row is gone through once: there may be thousands of agents, and calls wait meanwhile. */
+/** One pass over each row: there may be thousands of agents, and calls wait meanwhile. */
 function holdingsByAgent(rows: readonly Row[]): Map<AgentId, Holding> {
   const byAgent = new Map<AgentId, Holding>()
   const of = (agentId: AgentId) => {

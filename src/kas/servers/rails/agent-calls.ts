@@ -20,7 +20,7 @@ const agentServices = ['/gitlab.agent.kubernetes_api.rpc.KubernetesApi/']
 const replicaPackages = '/kas.'
 
 const deliveryKey = 'kas-delivery'
-/** Between replicas, or of this hop alone: neither side is told the other's. */
+/** Between replicas, or of this hop alone: neither GitLab nor agent gets the other's. */
 const hopKeys = new Set(['kas-agent-id', 'kas-wait', 'kas-eager', 'kas-tunnel', deliveryKey])
 /** `authorization` is GitLab's JWT, which is for kas alone. */
 const notForAgents = new Set(['authorization', 'user-agent'])

@@ -3,15 +3,15 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 
 export interface CheckedAccess {
-  /** as whom the caller was let do what it does */
+  /** as whom the caller was let in */
   readonly first: Impersonation | undefined
-  /** as whom it may now; throws what it is refused with */
+  /** as whom it would be let in now; throws what it is refused with */
   ask(signal: AbortSignal): Promise<Impersonation | undefined>
-  /** it may no longer, or only as somebody else */
+  /** it would be refused, or let in as somebody else */
   withdraw(reason: KasError): void
 }
 
-/** With answers that the directory keeps for a minute, who is refused since is found within 5 minutes. ms */
+/** The directory keeps answers for a minute, so a refusal takes effect within 5 minutes. ms */
 export const accessCheckMs = 240_000
 
 const refusals: ReadonlySet<string> = new Set([
@@ -24,9 +24,10 @@ const refusals: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Asks again and again whether a caller still may, as whom it was let. A directory that is away withdraws nothing.
+ * Checks from time to time that a caller still has the access that it was given. A directory that is away withdraws
+ * nothing.
  *
- * @returns ends it
+ * @returns ends the checks
  */
 export function checkAccess({ first, ask, withdraw }: CheckedAccess, clock: Clock, periodMs: number): () => void {
   let asking: AbortController | undefined
@@ -53,7 +54,7 @@ function refusalOf(error: unknown): KasError | undefined {
   return refusals.has(failure.code) ? failure : undefined
 }
 
-/** Roles were given or taken: what runs would go on with those of before. */
+/** Roles were given or taken: what runs would keep the old ones. */
 function changed(): KasError {
   return new KasError({ code: 'FORBIDDEN', reason: 'the roles of the caller have changed' })
 }

@@ -16,7 +16,7 @@ export interface Access {
 }
 
 export interface Authorized {
-  /** as whom; undefined: as the agent itself */
+  /** as whom the caller acts in the cluster; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly access: Access
 }
@@ -65,7 +65,7 @@ async function firstGrant(
   throw refusal
 }
 
-/** Counts it as GitLab wants it: doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md 2.5. */
+/** In the counters that GitLab wants: doc/reference/tunnel-protocol.md 8.2, doc/reference/gitlab-contract.md 2.5. */
 export function countAccess(usage: Usage, { via, agentId, userId, projectId }: Access): void {
   usage.count('k8s_api_proxy_request')
   usage.count(`k8s_api_proxy_requests_via_${via}_access`)

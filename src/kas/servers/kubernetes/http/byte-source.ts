@@ -8,8 +8,8 @@ export const maxWaitingBytes = 64 * 1024
 const chunkBytes = 256
 
 /**
- * Reads a stream chunk by chunk as fast as they are asked for. Leaner than the stream's own iterator, which joins the
- * chunks that wait, and copies them.
+ * Reads a stream chunk by chunk as fast as they are asked for. Leaner than the stream's own iterator, which copies the
+ * chunks that wait into one.
  */
 export class ByteSource {
   readonly #stream: Readable

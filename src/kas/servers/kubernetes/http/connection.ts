@@ -18,8 +18,8 @@ export interface Running {
 }
 
 /**
- * One client's connection and what runs on it. Its end is noticed here, once: neither requests nor responses of node
- * tell of it reliably when they are pipelined.
+ * One client's connection and what runs on it. Its end is noticed here, once: node's requests and responses do not
+ * report it reliably when they are pipelined.
  */
 export class Connection {
   readonly socket: Socket

@@ -16,7 +16,7 @@ export interface ExchangeOptions {
   readonly leaving: () => boolean
 }
 
-/** What is read, and for how long, of a body that nobody wants, so that the client gets to read the answer. */
+/** How much of an unwanted body is read, and for how long, so that the client gets to read the answer. */
 const maxDiscardedBytes = 256 * 1024
 const maxDiscardingMs = 1000
 
@@ -35,7 +35,7 @@ export class Exchange {
   #headFlushed = false
   /** answered with 101: the connection carries bytes */
   #switched = false
-  /** of the answer's body; undefined: not told, or there is none */
+  /** of the answer's body; undefined: unknown, or there is none */
   #expectedBytes: number | undefined
   #sentBytes = 0
 
@@ -46,7 +46,7 @@ export class Exchange {
     this.#response = response
     this.#options = options
     this.#continueOwed = options.expectsContinue ?? false
-    response.on('error', ignore) // a write after the client left: the connection's end tells
+    response.on('error', ignore) // a write after the client left: the connection's end is noticed
     connection.add(this)
   }
 
@@ -60,7 +60,7 @@ export class Exchange {
     return this.#response.headersSent
   }
 
-  /** Of the answer; undefined: there is none yet. */
+  /** of the answer; undefined: there is none yet */
   get statusCode(): number | undefined {
     if (this.#switched) return 101
     return this.#response.headersSent ? this.#response.statusCode : undefined
@@ -80,7 +80,7 @@ export class Exchange {
     this.#resume?.()
   }
 
-  /** The body; the client is told to send it if it waits for that. */
+  /** The body; a client that waits for 100 Continue gets it. */
   openBody(): ByteSource {
     if (this.#continueOwed) this.#response.writeContinue()
     this.#continueOwed = false
@@ -167,7 +167,7 @@ export class Exchange {
 
   /**
    * Ends a watch as an API server ends it after a time, and an upgraded connection: the client sees no fault, and may
-   * begin it anew. All else would look whole, and is not.
+   * begin it anew. Anything else would look whole without being so.
    */
   endStream(): void {
     const isOpenWatch = this.begun && this.#expectedBytes === undefined && isWatch(this.request)
@@ -180,12 +180,12 @@ export class Exchange {
   /** Breaks an answer that was begun off, so that the client sees that it is not whole. */
   cut(): void {
     const { socket } = this.connection
-    // where the answer's end is the connection's, only a reset tells
+    // where the answer ends with its connection, only a reset shows that it is not whole
     if (this.request.httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy()
     else socket.destroy()
   }
 
-  /** Nothing will be done with it any more; it counts as running until its answer has been sent. */
+  /** Its handling is over; it counts as running until its answer has been sent. */
   finish(): void {
     if (this.#switched || this.#response.closed) this.connection.delete(this)
     else this.#response.once('close', () => this.connection.delete(this))

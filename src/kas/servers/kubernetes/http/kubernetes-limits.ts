@@ -1,12 +1,12 @@
 import { defaultNewcomers, type NewcomersOptions } from '../../newcomers.ts'
 
-/** Wire-protocol 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */
+/** doc/reference/tunnel-protocol.md 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */
 export interface KubernetesLimits {
   /** bytes of a request's head */
   readonly maxHeadBytes: number
   /** for a request's head to come, in ms */
   readonly headTimeoutMs: number
-  /** connections by which nobody has asked yet who may, each of which may hold `maxHeadBytes` */
+  /** connections without an authorized request yet, each of which may hold `maxHeadBytes` */
   readonly newcomers: NewcomersOptions
   /** a connection may be idle between requests, in ms */
   readonly keepAliveMs: number
@@ -24,9 +24,9 @@ export interface KubernetesLimits {
   readonly maxWatchAgentBytes: number
   /** bytes that wait for a client of watches before the clusters are held up */
   readonly maxWatchUnsentBytes: number
-  /** from one ping of a client of watches to the next; one that gave no sign of life since the last is cut. ms */
+  /** between two pings of a client of watches; one that has sent nothing since the last is cut. ms */
   readonly watchPingMs: number
-  /** a client of watches that was told to close may still take, in ms */
+  /** for a client of watches to close once it was asked to, in ms */
   readonly watchCloseMs: number
 }
 

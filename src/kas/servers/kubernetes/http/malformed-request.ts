@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Connection } from './connection.ts'
 
-/** What node's parser refuses: bytes that are no HTTP request, and no exchange (issue "Bad input"). */
+/** What node's parser refuses: bytes that are no HTTP request, and so no exchange. */
 
 /** An error of node's parser, from 'clientError'. */
 export interface ParserError extends Error {
@@ -33,8 +33,8 @@ export function malformed(error: ParserError): KasError | undefined {
 }
 
 /**
- * Answers a malformed request where the client can still tell which one is meant, and closes the connection: what
- * follows cannot be told apart. Requests before it that are whole are answered first.
+ * Answers a malformed request where the client can know which one is meant, and closes the connection: where the next
+ * one begins is unknown. Requests before it that are whole are answered first.
  */
 export function refuseMalformed(connection: Connection, error: KasError, product: string): void {
   const { socket, exchanges } = connection

@@ -10,14 +10,14 @@ export interface UpgradedSocketOptions {
 }
 
 /**
- * - `asked`: the client waits for an answer; what it sends meanwhile is kept, within the bounds of ByteSource
+ * - `waiting`: the client waits for an answer; what it sends meanwhile is kept within the bounds of ByteSource
  * - `switched`: bytes go both ways
  * - `refused`: it will not be upgraded
- * - `taken`: it is another's, who reads and writes it
+ * - `taken`: another owner reads and writes the connection
  */
-type State = 'asked' | 'switched' | 'refused' | 'taken'
+type State = 'waiting' | 'switched' | 'refused' | 'taken'
 
-/** The connection of a request to upgrade, which node's HTTP has let go. */
+/** The connection of a request to upgrade, which is no longer node's HTTP's. */
 export class UpgradedSocket {
   /** what the client sends once it is upgraded; undefined: it will not be */
   readonly bytes: Promise<ByteSource | undefined>
@@ -25,7 +25,7 @@ export class UpgradedSocket {
   readonly #options: UpgradedSocketOptions
   readonly #source: ByteSource
   readonly #decide: (bytes: ByteSource | undefined) => void
-  #state: State = 'asked'
+  #state: State = 'waiting'
   #resume: (() => void) | undefined
 
   /** @param head - what came with the request */
@@ -39,7 +39,7 @@ export class UpgradedSocket {
     socket.on('error', () => socket.destroy())
     socket.on('drain', () => this.#resume?.())
     socket.on('end', () => {
-      if (this.#state === 'asked') options.onEarlyEnd()
+      if (this.#state === 'waiting') options.onEarlyEnd()
     })
     if (head.length > 0) socket.unshift(head)
     this.#source = new ByteSource(socket)
@@ -52,7 +52,7 @@ export class UpgradedSocket {
 
   /** It is answered with something other than 101: the call's requests end here. */
   refused(): void {
-    if (this.#state !== 'asked') return
+    if (this.#state !== 'waiting') return
     this.#state = 'refused'
     this.#decide(undefined)
   }

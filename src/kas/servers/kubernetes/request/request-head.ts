@@ -91,7 +91,7 @@ export function readRequestHead(
   return head
 }
 
-/** Told by the head alone: node knows that a request is complete only after it has handed it over. */
+/** By the head alone: node knows that a request is complete only after it has handed it over. */
 export function hasNoBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
 }

@@ -14,14 +14,14 @@ export interface ErrorAnswer {
   readonly body: string | Uint8Array
   /** whether the call may have reached the cluster */
   readonly delivery: Delivery
-  /** stands in the message too; where nothing is traced, only with failures that the caller is not told */
+  /** stands in the message too; where nothing is traced, only with failures whose cause the caller does not get */
   readonly traceId?: string
 }
 
 /** Where a call failed: before it was handed on, or on its way and at the agent. */
 export type FailedAt = 'entry' | 'tunnel'
 
-/** What an answer tells of the request that failed, beside the error. */
+/** What the answer says of the request that failed, beside the error. */
 export interface FailedRequest {
   readonly failedAt: FailedAt
   /** its Accept headers, all of them */
@@ -38,12 +38,12 @@ const retryAfterSeconds = '1'
 const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
 /**
- * Refusals to carry the call at all, and what no request but a watch over WebSocket meets; all else is a 502, as from
+ * Refusals to carry the call at all, and those that only watches over WebSocket get; all else is a 502, as from
  * upstream.
  */
 const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED', 'WATCH_ENDED', 'WATCH_REFUSED'])
 
-/** What GitLab said, or how it failed, is for the caller too: upstream shows it, and users search for it. */
+/** GitLab's answer, or how the call to it failed, is for the caller too: upstream shows it, and users search for it. */
 const withCause = new Set([
   'JOB_TOKEN_UNAUTHORIZED',
   'JOB_TOKEN_FORBIDDEN',
@@ -53,7 +53,7 @@ const withCause = new Set([
 ])
 const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSWER_INVALID', 'GITLAB_BUSY'])
 
-/** What a flood of unknown credentials is told, by media type: encoded once, for it names neither caller nor trace. */
+/** The answer to a flood of unknown credentials, by media type: encoded once, for it names neither caller nor trace. */
 const notCheckedBodies = new Map<string, string | Uint8Array>()
 
 export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswer {

@@ -48,15 +48,15 @@ const wellKnown: readonly string[] = [
   'X-Stream-Protocol-Version',
 ]
 
-/** names that are told of, once each; a cluster could make up any number */
-const maxToldNames = 1000
-/** of a name, as it is told and remembered */
-const maxToldChars = 100
+/** names that are logged, once each; a cluster could make up any number */
+const maxLoggedNames = 1000
+/** of a name, as it is logged and remembered */
+const maxLoggedChars = 100
 
 export class ResponseAllowList {
   readonly #names: ReadonlySet<string>
   readonly #log: Logger
-  readonly #told = new Set<string>()
+  readonly #logged = new Set<string>()
 
   /** @param extra - `extra_allowed_response_headers`, in any case */
   constructor(log: Logger, extra: readonly string[]) {
@@ -67,10 +67,10 @@ export class ResponseAllowList {
   /** @param name - canonical */
   passes(name: string): boolean {
     if (this.#names.has(name)) return true
-    const told = Buffer.from(name).toString('latin1', 0, maxToldChars) // a copy: a slice would keep the whole
-    if (!this.#told.has(told) && this.#told.size < maxToldNames) {
-      this.#told.add(told)
-      this.#log.warn({ header: told }, 'Blocked Kubernetes API proxy response header, told once for each name')
+    const logged = Buffer.from(name).toString('latin1', 0, maxLoggedChars) // a copy: a slice would keep the whole
+    if (!this.#logged.has(logged) && this.#logged.size < maxLoggedNames) {
+      this.#logged.add(logged)
+      this.#log.warn({ header: logged }, 'Blocked Kubernetes API proxy response header, told once for each name')
     }
     return false
   }

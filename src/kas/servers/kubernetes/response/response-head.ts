@@ -17,7 +17,7 @@ export interface ResponseHead {
   readonly contentLength: number | undefined
 }
 
-/** What is done with each answer. */
+/** How each answer is rewritten. */
 export interface ResponseRules {
   /** kas' own entry of Via */
   readonly via: string
@@ -34,7 +34,7 @@ export interface ResponseRuleOptions {
   readonly allowedResponseHeaders?: readonly string[]
 }
 
-/** What is done with a cluster's answers, beside what always is. */
+/** The rules that options set for a cluster's answers. */
 export function responseRules(
   { versions, allowedResponseHeaders: allowed }: ResponseRuleOptions,
   log: Logger,

@@ -35,7 +35,7 @@ const encoders: Record<string, (status: Status) => string | Uint8Array> = {
   'application/vnd.kubernetes.protobuf': encodeProtobuf,
 }
 export const mediaTypes = Object.keys(encoders)
-/** browsers and kubectl send a few hundred; what stands behind is not looked at, for anybody may ask */
+/** browsers and kubectl send a few hundred; the rest is not read, for anybody may ask */
 const maxAcceptCharacters = 4096
 const yamlLineWidth = 80
 /** what a single-quoted YAML text cannot hold */

@@ -1,6 +1,6 @@
 /**
  * Whether an agent fits to this kas: GitLab supports its own minor version of agents, the one before and the one after.
- * What is said is for people: kubectl prints it (doc/reference/tunnel-protocol.md 6.4 `Warning`).
+ * The warning is for people: kubectl prints it (doc/reference/tunnel-protocol.md 6.4 `Warning`).
  */
 
 /** The last minor of a major version of GitLab is 11. */
@@ -15,7 +15,7 @@ const semantic = /^v?(\d{1,4})\.(\d{1,4})\.\d{1,6}(?![\d.])/
 interface Served {
   /** of this program: an agentk of the same make fits too */
   readonly kas: string
-  /** what GitLab is told, and offers agents of: `cluster.advertised_version` */
+  /** as told to GitLab, which offers agents of that version: `cluster.advertised_version` */
   readonly gitlab: string
 }
 

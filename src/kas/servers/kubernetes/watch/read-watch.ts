@@ -10,17 +10,17 @@ import { scanEvent } from './scan-event.ts'
 const maxStatusBytes = 64 * 1024
 
 /** What an API server says in a watch: an event, or why there will be none (any more). JSON, as it wrote it. */
-export type Heard =
+export type WatchPart =
   | { readonly kind: 'event'; readonly json: string }
   | { readonly kind: 'failure'; readonly message: string; readonly status: string }
 
 /**
- * Reads the answer to a watch. A failure is the last that comes. Whatever is passed on is one JSON value: what a
- * workload behind an aggregated API writes cannot pose as an event of another watch.
+ * Reads the answer to a watch. A failure comes last. Each part is one JSON value: what a workload behind an aggregated
+ * API writes cannot pose as an event of another watch.
  *
  * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE, WATCH_ENDED, WATCH_REFUSED, or what the call ended with
  */
-export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerator<Heard, void, void> {
+export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerator<WatchPart, void, void> {
   const order = new MessageOrder(httpMessageOrder)
   const lines = new EventLines(kept)
   let status = 0
@@ -32,9 +32,9 @@ export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerat
       else if (message.kind === 'data' && status !== 200) lines.keep(message.data)
       else if (message.kind === 'data') {
         for (const line of lines.push(message.data)) {
-          const heard = await readEvent(line)
-          yield heard
-          if (heard.kind === 'failure') return
+          const part = await readEvent(line)
+          yield part
+          if (part.kind === 'failure') return
         }
       }
     }
@@ -48,20 +48,20 @@ export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerat
   }
 }
 
-async function readEvent(line: Buffer): Promise<Heard> {
+async function readEvent(line: Buffer): Promise<WatchPart> {
   const type = await scanEvent(line)
   if (type === undefined) throw invalid('an event of the watch is not one')
   return (type === 'ERROR' && failure(parse(line)?.object)) || { kind: 'event', json: line.toString('utf8') }
 }
 
-function readRefusal(status: number, body: Buffer): Heard {
+function readRefusal(status: number, body: Buffer): WatchPart {
   const refusal = failure(parse(body))
   if (refusal) return refusal
   throw new KasError({ code: 'WATCH_REFUSED', status })
 }
 
 /** Kubernetes' Status; undefined: it is none. */
-function failure(status: unknown): Heard | undefined {
+function failure(status: unknown): WatchPart | undefined {
   const message = (status as { message?: unknown } | null | undefined)?.message
   return typeof message === 'string' ? { kind: 'failure', message, status: JSON.stringify(status) } : undefined
 }

@@ -14,7 +14,7 @@ const backslash = 0x5c
 const objectKind = 1
 const arrayKind = 2
 
-/** Bytes that are looked at before others have their turn: some milliseconds. */
+/** Bytes that are scanned before other work has its turn: some milliseconds. */
 const bytesPerTurn = 128 * 1024
 
 /**
@@ -44,7 +44,7 @@ class EventScan {
     else this.#valid = false
   }
 
-  /** @returns whether there is more to look at */
+  /** @returns whether there is more to scan */
   continueTo(until: number): boolean {
     while (this.#valid && this.#depth > 0) {
       if (this.#at >= until) return true

@@ -24,7 +24,7 @@ export interface WatchConversationComponents {
   /** as whom the caller may watch now; throws what it is refused with */
   authorize(signal: AbortSignal): Promise<Impersonation | undefined>
   open(request: WatchRequest, impersonation: Impersonation | undefined, signal: AbortSignal): Promise<Reply>
-  /** hears of each watch that failed; `traceId` stands in what the client is told */
+  /** called for each watch that failed; `traceId` stands in what the client gets */
   failed(error: KasError, traceId: string | undefined): void
   /** undefined: nothing is traced */
   readonly traceId: string | undefined
@@ -43,7 +43,7 @@ export class WatchConversation {
   readonly #limits: KubernetesLimits
   readonly #kept: PartialBytes
   readonly #watches = new Map<string, AbortController>()
-  /** those that were ended, and have not noticed yet, among them */
+  /** with those that were ended and have not noticed yet */
   #running = 0
 
   constructor(components: WatchConversationComponents, limits: KubernetesLimits) {

@@ -24,7 +24,7 @@ const paramName = /^[a-z][a-z0-9_]{0,62}$/
 const inPath = new Set(['group', 'version', 'resource', 'namespace'])
 
 /**
- * @throws KasError INVALID_MESSAGE: no watch can be told what is wrong
+ * @throws KasError INVALID_MESSAGE: there is no watch to answer
  */
 export function readWatchMessage(text: string): WatchMessage {
   const message = parse(text)
@@ -65,7 +65,7 @@ export function eventMessage(watchId: string, event: string): string {
 }
 
 /**
- * The end of a watch. Both places where GitLab's pages look for the reason have it.
+ * The end of a watch. The reason stands in both places where GitLab's pages look for it.
  *
  * @param status - Kubernetes' Status as JSON
  */

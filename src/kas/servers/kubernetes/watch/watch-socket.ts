@@ -5,7 +5,7 @@ import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 /** bytes of a closing reason that fit into its frame (RFC 6455, 5.5) */
 const maxReasonBytes = 123
 
-/** A client's WebSocket: sends as fast as it takes, and notices when it is gone. */
+/** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
 export class WatchSocket {
   readonly #socket: WebSocket
   readonly #clock: Clock
@@ -18,11 +18,11 @@ export class WatchSocket {
     this.#socket = socket
     this.#clock = clock
     this.#limits = limits
-    const heard = () => {
+    const markAlive = () => {
       this.#isAlive = true
     }
-    socket.on('pong', heard)
-    socket.on('message', heard)
+    socket.on('pong', markAlive)
+    socket.on('message', markAlive)
     socket.on('ping', (data) => {
       if (socket.bufferedAmount < limits.maxWatchUnsentBytes) socket.pong(data)
     })
@@ -36,7 +36,7 @@ export class WatchSocket {
     })
   }
 
-  /** Undefined: go on; a promise: when the client has taken it, or is gone. */
+  /** Undefined: go on; a promise: when the client has taken it, or has left. */
   send(text: string): Promise<void> | undefined {
     if (this.#socket.readyState !== this.#socket.OPEN) return this.#closed
     const { promise, resolve } = Promise.withResolvers<void>()
