@@ -41,7 +41,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/agents':
     'lib call proto proto/gen proto/grpc kas/agent.ts kas/module.ts kas/directory kas/replicas kas/servers kas/tunnels | ws prom-client @bufbuild/protobuf',
   'kas/servers/rails':
-    'lib call proto proto/grpc proto/http kas/config kas/observability kas/servers | @grpc/grpc-js jose prom-client',
+    'lib call proto proto/grpc proto/http kas/config kas/observability kas/replicas kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket': 'lib call proto/gen proto/http membership kas/replicas kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib proto/http',

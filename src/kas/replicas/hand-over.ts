@@ -22,6 +22,8 @@ const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
 const errorKey = 'kas-error-bin'
+/** of this hop alone: neither agent nor GitLab gets them */
+export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey]
 /** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
 const maxErrorBytes = 2048
 

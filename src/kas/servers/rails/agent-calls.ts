@@ -9,6 +9,7 @@ import {
 import type { RpcSpan } from '../../../call/rpc-span.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
+import { handOverKeys } from '../../replicas/hand-over.ts'
 import type { RailsCall } from './rails-call.ts'
 
 /** Names the agent of a call, as a decimal (doc/reference/tunnel-protocol.md 4.2). */
@@ -21,7 +22,7 @@ const replicaPackages = '/kas.'
 
 const deliveryKey = 'kas-delivery'
 /** Between replicas, or of this hop alone: neither GitLab nor agent gets the other's. */
-const hopKeys = new Set(['kas-agent-id', 'kas-wait', 'kas-eager', 'kas-tunnel', deliveryKey])
+const hopKeys = new Set([...handOverKeys, deliveryKey])
 /** `authorization` is GitLab's JWT, which is for kas alone. */
 const notForAgents = new Set(['authorization', 'user-agent'])
 
