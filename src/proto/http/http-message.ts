@@ -19,7 +19,7 @@ export interface HttpRequestHeader {
   readonly header: Headers
   /** 0: no body; -1 or absent: unknown */
   readonly contentLength?: number
-  readonly impersonation?: Impersonation
+  readonly impersonation?: Impersonation | undefined
 }
 
 /** What an agent asks of a module of GitLab's (doc/reference/tunnel-protocol.md 1.8). */

@@ -99,7 +99,7 @@ export class KubernetesProxy {
       const acted = tracer.within(span.span, () => action(progress))
       outcome = await acted.catch((error: unknown) => this.#fail(exchange, progress, error))
     } catch (error) {
-      this.#components.log.error({ error, ...tracedAs(span.traceId) }, 'An answer could not be given')
+      this.#components.log.error({ error, trace_id: span.traceId }, 'An answer could not be given')
       exchange.cut()
     }
     exchange.finish()
@@ -200,7 +200,7 @@ export class KubernetesProxy {
       query: target.query,
       header: head.header,
       contentLength: head.contentLength,
-      ...(impersonation ? { impersonation } : {}),
+      impersonation,
     })
     if (upgrade) return upgradeMessages(header, upgrade.bytes)
     if (head.contentLength === 0) return bodilessMessages(header)
@@ -234,7 +234,7 @@ export class KubernetesProxy {
   async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
     const { log, metrics } = this.#components
     const { traceId, watch, accept, delivery } = progress
-    log.info({ error, ...tracedAs(traceId) }, 'A request was ended: its caller may no longer')
+    log.info({ error, trace_id: traceId }, 'A request was ended: its caller may no longer')
     metrics.failed(error.code)
     const answer = errorAnswer(error, { failedAt: 'entry', accept: watch ? [] : accept, delivery, traceId })
     if (!exchange.begun && !progress.isWebSocket) {
@@ -256,16 +256,11 @@ export class KubernetesProxy {
   }
 
   /** A caller's mistake, or an agent that is away, does not concern the operator. */
-  #log(error: KasError, message: string, traceId?: string): void {
+  #log(error: KasError, message: string, traceId: string | undefined): void {
     const { log } = this.#components
-    if (error.code === 'INTERNAL') log.error({ error, ...tracedAs(traceId) }, message)
-    else log.debug({ error_code: error.code, ...tracedAs(traceId) }, message)
+    if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
+    else log.debug({ error_code: error.code, trace_id: traceId }, message)
   }
-}
-
-/** Nothing where there is no id. */
-function tracedAs(traceId: string | undefined): { trace_id?: string } {
-  return traceId === undefined ? {} : { trace_id: traceId }
 }
 
 /** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */

@@ -15,7 +15,7 @@ export interface ErrorAnswer {
   /** whether the call may have reached the cluster */
   readonly delivery: Delivery
   /** stands in the message too; where nothing is traced, only with failures whose cause the caller does not get */
-  readonly traceId?: string
+  readonly traceId: string | undefined
 }
 
 /** Where a call failed: before it was handed on, or on its way and at the agent. */
@@ -73,8 +73,7 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
   const known = isSameForAll ? notCheckedBodies : undefined
-  const answer = { ...encode({ code, message }, accept, headers, known), delivery: reached }
-  return traceId === undefined ? answer : { ...answer, traceId }
+  return { ...encode({ code, message }, accept, headers, known), delivery: reached, traceId }
 }
 
 function encode(
@@ -82,7 +81,7 @@ function encode(
   accept: readonly string[],
   headers: string[],
   known?: Map<string, string | Uint8Array>,
-): Omit<ErrorAnswer, 'delivery'> {
+): Pick<ErrorAnswer, 'code' | 'headers' | 'body'> {
   const mediaType = negotiate(accept)
   if (mediaType === undefined) {
     headers.push('Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff')

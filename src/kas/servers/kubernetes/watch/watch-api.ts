@@ -109,9 +109,8 @@ export class WatchApi {
           }),
         failed: (error, traceId) => {
           metrics.failed(error.code)
-          const traced = traceId === undefined ? {} : { trace_id: traceId }
-          if (error.code === 'INTERNAL') log.error({ error, ...traced }, 'A watch failed')
-          else log.debug({ error_code: error.code, ...traced }, 'A watch failed')
+          if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, 'A watch failed')
+          else log.debug({ error_code: error.code, trace_id: traceId }, 'A watch failed')
         },
         traceId: span.traceId,
       },
@@ -156,7 +155,7 @@ export class WatchApi {
       query: request.query,
       header: [...clientHeaders, ['Accept', ['application/json']], ['Via', [this.#options.via]]],
       contentLength: 0,
-      ...(impersonation ? { impersonation } : {}),
+      impersonation,
     })
     return bodilessMessages(header)
   }
