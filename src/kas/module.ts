@@ -77,11 +77,14 @@ export interface OwnEndpoint {
 
 export interface OwnRequest {
   readonly agentId: AgentId
-  /** undefined: as the agent */
+  /** as whom the caller acts in the cluster; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly method: string
+  /** decoded, without what is meant for kas */
   readonly query: ReadonlyMap<string, readonly string[]>
+  /** read once; throws MESSAGE_TOO_LARGE, or the reason of `signal` */
   readonly body: AsyncIterable<Uint8Array>
+  /** the caller has left, or may no longer */
   readonly signal: AbortSignal
 }
 

@@ -78,13 +78,13 @@ export class Ports {
 
   /** Where `kas status` and `kas route` ask. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, readiness } = this.#components
+    const { host, tunnels, peering, modules, readiness } = this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
     const others = peering ? { cluster: peering } : {}
-    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, ...others })
+    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, modules, ...others })
     const server = new OpsSocket({ answers, log: host.log.child({ mod_name: 'observability' }) }, { path: socket })
     return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
   }
@@ -130,7 +130,7 @@ export class Ports {
   }
 
   async kubernetes(): Promise<Service[]> {
-    const { host, tunnels, peering } = this.#components
+    const { host, tunnels, peering, modules } = this.#components
     const { forward, directory, usage, register, tracer, clock } = host
     const { config, version, product } = this.#options
     const block = config.agent.kubernetes_api
@@ -141,8 +141,9 @@ export class Ports {
     const log = host.log.child({ mod_name: 'kubernetes_api' })
     const tokens = await webSocketTokens({ log, clock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
+    const endpoints = modules.flatMap((module) => module.endpoints ?? [])
     const server = new KubernetesServer(
-      { forward, directory, usage, register, log, ...tokens, ...redirect, ...certificate, tracer },
+      { forward, directory, usage, register, log, endpoints, ...tokens, ...redirect, ...certificate, tracer },
       {
         listen: listenOptions(listen),
         urlPathPrefix: url_path_prefix,

@@ -43,7 +43,8 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/rails':
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/replicas kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
-  'kas/servers/ops-socket': 'lib call proto/gen proto/http membership kas/replicas kas/tunnels | @bufbuild/protobuf',
+  'kas/servers/ops-socket':
+    'lib call proto/gen proto/http membership kas/module.ts kas/replicas kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
@@ -52,7 +53,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/watch':
     'lib call proto/http proto/wire kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access | ws jose',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch',
+    'lib call proto/http proto/wire membership kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch',
   'kas/modules/*':
     'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli': 'lib kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',

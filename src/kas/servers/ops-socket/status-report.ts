@@ -2,6 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Membership, Row, RowConnection, RowRegistration } from '../../../membership/membership.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
+import type { KasModule, StatusLine } from '../../module.ts'
 import type { Reach } from '../../replicas/link.ts'
 import type { Replicas } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
@@ -54,9 +55,6 @@ export interface EntryReport {
   readonly since: number
 }
 
-/** What a module says of itself. */
-export type StatusLine = readonly [label: string, value: string | number]
-
 export interface StatusReport {
   readonly replica: { readonly name: string; readonly version: string; readonly problem?: string }
   /** absent: this replica is alone, by its configuration */
@@ -78,13 +76,7 @@ export interface StatusComponents {
     readonly membership: Pick<Membership, 'instance' | 'rows' | 'row' | 'members' | 'rank'>
     readonly replicas: Pick<Replicas, 'link'>
   }
-  readonly modules?: readonly ReportingModule[]
-}
-
-export interface ReportingModule {
-  readonly name: string
-  /** absent, or no lines: it is left out */
-  status?(): readonly StatusLine[]
+  readonly modules?: readonly Pick<KasModule, 'name' | 'status'>[]
 }
 
 /** In one answer; `?agent=` gets any other. */
@@ -107,7 +99,7 @@ export function statusReport(components: StatusComponents, agentId?: AgentId): S
   }
 }
 
-function moduleReports(modules: readonly ReportingModule[] = []): Pick<StatusReport, 'modules'> {
+function moduleReports(modules: readonly Pick<KasModule, 'name' | 'status'>[] = []): Pick<StatusReport, 'modules'> {
   const reports = modules.map((module) => [module.name, module.status?.() ?? []] as const)
   const said = reports.filter(([, lines]) => lines.length > 0)
   return said.length > 0 ? { modules: Object.fromEntries(said) } : {}

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { status } from '../../../../../src/kas/cli/status.ts'
-import { type ReportingModule, statusReport } from '../../../../../src/kas/servers/ops-socket/status-report.ts'
+import type { KasModule } from '../../../../../src/kas/module.ts'
+import { statusReport } from '../../../../../src/kas/servers/ops-socket/status-report.ts'
 
-const report = (modules?: readonly ReportingModule[]) =>
+const report = (modules?: readonly KasModule[]) =>
   statusReport({
     name: 'kas-0',
     version: '1.2.3',
@@ -13,7 +14,7 @@ const report = (modules?: readonly ReportingModule[]) =>
 
 t.test('modules that have something to say are shown with it, under their names', async (t) => {
   let pushes = 0
-  const modules: ReportingModule[] = [
+  const modules: KasModule[] = [
     { name: 'silent' },
     {
       name: 'echo',
