@@ -52,7 +52,7 @@ export interface PeerRegistration {
 
 class ConnectionsOfAgent implements Held {
   readonly row: Row
-  readonly byId = new Map<string, RowConnection>()
+  readonly #byId = new Map<string, RowConnection>()
   #connections: readonly RowConnection[] | undefined
   #methods: ReadonlySet<string> | undefined
 
@@ -60,8 +60,12 @@ class ConnectionsOfAgent implements Held {
     this.row = row
   }
 
+  get size(): number {
+    return this.#byId.size
+  }
+
   get connections(): readonly RowConnection[] {
-    this.#connections ??= [...this.byId.values()]
+    this.#connections ??= [...this.#byId.values()]
     return this.#connections
   }
 
@@ -71,12 +75,12 @@ class ConnectionsOfAgent implements Held {
   }
 
   set(connection: RowConnection): void {
-    this.byId.set(connection.id, connection)
+    this.#byId.set(connection.id, connection)
     this.#changed()
   }
 
   delete(id: string): void {
-    this.byId.delete(id)
+    this.#byId.delete(id)
     this.#changed()
   }
 
@@ -126,12 +130,10 @@ class TableRow implements Row {
   remove(id: string): void {
     const item = this.#items.delete(id)
     if (!item) return
-    const held = this.held.get(item.agentId)
-    held?.delete(id)
-    if (held?.byId.size === 0) this.held.delete(item.agentId)
-    const registered = this.registered.get(item.agentId)
-    registered?.delete(id)
-    if (registered?.size === 0) this.registered.delete(item.agentId)
+    const byAgent = isConnection(item) ? this.held : this.registered
+    const ofAgent = byAgent.get(item.agentId)
+    ofAgent?.delete(id)
+    if (ofAgent?.size === 0) byAgent.delete(item.agentId)
   }
 
   /** @throws KasError INVALID_MESSAGE */

@@ -289,10 +289,13 @@ t.test('what an agent serves at a replica is put together once for all who ask, 
   t.equal(held()?.methods, held()?.methods)
   t.equal(held()?.connections, held()?.connections)
   const before = held()?.connections
-  table.apply(a, delta(1, { removed: ['2'] }))
+  table.apply(a, delta(1, { to: 3, removed: ['pod 42 8'], registrations: [registration(7n), registration(8n)] }))
+  table.apply(a, delta(3, { to: 4, removed: ['pod 42 7'] }))
+  t.equal(held()?.connections, before, 'a registration changes nothing of it')
+  table.apply(a, delta(4, { removed: ['2'] }))
   t.strictSame(held()?.methods, new Set(['/a.B/C']))
   t.equal(before?.length, 2, 'who had asked keeps what was')
-  table.apply(a, delta(2, { connections: [connection('1', 42, { methods: ['/x.Y/Z'] })] }))
+  table.apply(a, delta(5, { connections: [connection('1', 42, { methods: ['/x.Y/Z'] })] }))
   t.strictSame(held()?.methods, new Set(['/x.Y/Z']))
 })
 
