@@ -1,6 +1,6 @@
 /**
  * How soon do all replicas know of a change, and what does it cost? 3, 5 and 9 processes, each with the membership of a
- * replica (libp2p, table, repair) and nothing else of kas: at rest, with changes one by one, and with many at once.
+ * replica (libp2p, table, anti-entropy) and nothing else of kas: at rest, with changes one by one, and with many at once.
  * Options: `--rounds N`, `--changes N` one by one, `--crowd N` at once, `--rest N` seconds.
  */
 import { join } from 'node:path'
