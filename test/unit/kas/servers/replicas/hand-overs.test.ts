@@ -72,7 +72,7 @@ const neverCalled = () => {
 }
 
 /** Of an agent that says what the test says. */
-function replyOf(metadata: Promise<Metadata>, outcome: Outcome): Reply {
+function replyOf(metadata: Promise<Metadata | undefined>, outcome: Outcome): Reply {
   const messages = (async function* (): AsyncGenerator<Uint8Array> {})()
   return { metadata, messages, done: Promise.resolve(outcome) }
 }
@@ -159,7 +159,7 @@ t.test(
   'an eager call that fails before its headers: its end says ready, so that it is not asked elsewhere',
   async (t) => {
     const error = new KasError({ code: 'STATUS', grpc: 7, message: 'not you' })
-    const forward = () => replyOf(Promise.resolve(noMetadata), { error, trailers: noMetadata })
+    const forward = () => replyOf(Promise.resolve(undefined), { error, trailers: noMetadata })
     const refused = handOver(allAtOnce(), { eager: true, forward })
     await t.rejects(refused.served, { message: 'not you' })
     t.match(refused.trailers(), { [tunnelKey]: ['ready'] })
