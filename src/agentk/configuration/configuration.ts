@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import type { Metadata } from '../../call/call.ts'
+import { type Metadata, noMetadata } from '../../call/call.ts'
 import { Advice } from '../../lib/advice.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -15,13 +15,11 @@ import {
 import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import { readHints } from '../../proto/placement.ts'
 import { methodPath } from '../../proto/unary.ts'
 import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
 export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)
-/** How often our kas answers PINGs, in its response metadata (doc/decisions/0006). */
-const pingIntervalKey = 'kas-ping-interval-ms'
-const pingIntervalMs = { min: 1000, max: 55_000 }
 
 /** What our kas says of a configuration; it says fewer by itself. */
 const maxWarnings = 100
@@ -103,8 +101,8 @@ export class Configuration implements Service {
     void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
     stream.end()
     void stream.metadata.then((received) => {
-      const announced = Number(received?.[pingIntervalKey]?.[0])
-      if (announced >= pingIntervalMs.min && announced <= pingIntervalMs.max) link.pingEvery(session, announced)
+      const { pingIntervalMs } = readHints(received ?? noMetadata)
+      if (pingIntervalMs !== undefined) link.pingEvery(session, pingIntervalMs)
     })
     for await (const message of stream.messages) {
       const invalid = this.#accept(message)

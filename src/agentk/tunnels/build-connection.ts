@@ -1,14 +1,12 @@
 import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import { routeHeader, writeAgentPod } from '../../proto/placement.ts'
 import type { BuildLane } from './kas-connection.ts'
 import { KasLink } from './kas-session.ts'
 import { TunnelPool } from './pool.ts'
 import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
-
-/** Asks the front for one replica (doc/agentk-placement.md). */
-const routeHeader = 'Gitlab-Kas-Route'
 
 export interface LaneBuilderComponents {
   /** what is served: method name -> what serves it */
@@ -46,9 +44,7 @@ export function laneBuilder(components: LaneBuilderComponents, { transport, pod 
     const metadata = () => ({
       ...components.metadata(),
       ...(route === undefined || address.webSocket ? {} : { [routeHeader.toLowerCase()]: [route] }),
-      'kas-features': ['home,ping,reuse'],
-      'kas-pod': [pod],
-      'kas-role': [role()],
+      ...writeAgentPod({ name: pod, role: role() }),
     })
     const parts = { link, methods, metadata, onMetadata, isReused, log: logs.tunnels, clock, random }
     return { link, pool: new TunnelPool(parts) }

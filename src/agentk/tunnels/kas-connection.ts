@@ -2,13 +2,10 @@ import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { pause } from '../../lib/pause.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
-import { type Hints, readHints } from './hints.ts'
+import { type Hints, type Role, readHints } from '../../proto/placement.ts'
 import type { KasAddress } from './kas-address.ts'
 import type { KasLink } from './kas-session.ts'
 import type { TunnelPool, TunnelSession } from './pool.ts'
-
-/** What a lane is for, as it tells kas: `home` carries all, `standby` is there for when home is lost. */
-export type Role = 'home' | 'standby'
 
 /** The replica that a lane is to reach; without an address by the front, which is asked for it by header. */
 export interface Target {
@@ -124,8 +121,8 @@ export class Lane {
   }
 
   #read(events: LaneEvents, session: TunnelSession, metadata: Metadata): void {
+    if (session.draining) return
     const hints = readHints(metadata)
-    if (!hints || session.draining) return
     if (hints.reuse) this.#reused.add(session)
     if (hints.pingIntervalMs !== undefined) this.link.pingEvery(session as ClientSession, hints.pingIntervalMs)
     if (hints.replica === undefined) return

@@ -3,10 +3,10 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { Hints, Place, Role } from '../../proto/placement.ts'
 import { FailedMoves } from './failed-moves.ts'
-import type { Hints, Place } from './hints.ts'
 import type { KasAddress } from './kas-address.ts'
-import { type BuildLane, Lane, type Role, type Target } from './kas-connection.ts'
+import { type BuildLane, Lane, type Target } from './kas-connection.ts'
 
 export interface LanesComponents {
   readonly build: BuildLane

@@ -1,9 +1,9 @@
 import type { AgentId, Metadata } from '../../call/call.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
+import { type AgentPod, hasFeature, readAgentPod } from '../../proto/placement.ts'
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
-import { type AgentPod, readAgentPod, reusesTunnels } from './agent-pod.ts'
 import { type Descriptions, maxFirstMessageBytes } from './descriptions.ts'
 import type { HeldConnections } from './held-connections.ts'
 import { Tunnel } from './tunnel.ts'
@@ -52,7 +52,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   }
   const tunnel = new Tunnel(stream, connection, {
     methods,
-    ...(reusesTunnels(stream.metadata) ? { onIdle } : {}),
+    ...(hasFeature(stream.metadata, 'reuse') ? { onIdle } : {}),
     ...(onCut ? { onCut } : {}),
     tracer,
   })

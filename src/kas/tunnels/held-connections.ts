@@ -1,9 +1,9 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Membership, RowConnection } from '../../membership/membership.ts'
+import type { AgentPod } from '../../proto/placement.ts'
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
-import type { AgentPod } from './agent-pod.ts'
 
 /** Methods of an agent on one connection that are published, if it sends several descriptors. */
 const maxMethods = 256

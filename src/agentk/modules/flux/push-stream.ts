@@ -5,13 +5,13 @@ import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
-import { featuresKey } from '../../../proto/features.ts'
 import {
   GitLabFlux,
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,
 } from '../../../proto/gen/flux_pb.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
+import { writeFeatures } from '../../../proto/placement.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 
 export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
@@ -76,8 +76,9 @@ async function followOnce(
   session: ClientSession,
   { projects, signal }: { projects: readonly string[]; signal: AbortSignal },
 ): Promise<KasError | undefined> {
-  const told = { ...metadata(), [featuresKey]: ['push-id'] } // what was told another pod may have been lost with it
-  const stream = session.open({ method: reconcileProjectsMethod, metadata: told, signal })
+  // kas then sends again what it sent to another pod, which may have been lost with that
+  const own = { ...metadata(), ...writeFeatures('push-id') }
+  const stream = session.open({ method: reconcileProjectsMethod, metadata: own, signal })
   const request = create(ReconcileProjectsRequestSchema, { project: projects.map((id) => ({ id })) })
   void stream.send(toBinary(ReconcileProjectsRequestSchema, request))
   stream.end()

@@ -10,6 +10,7 @@ import {
   ConfigurationResponseSchema,
 } from '../../../proto/gen/agent_configuration_pb.ts'
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
+import { writeHints } from '../../../proto/placement.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
 import type { Agent } from '../../agent.ts'
@@ -49,7 +50,7 @@ export function getConfiguration(
 ): (call: AgentCall) => Promise<void> {
   const responses = new Responses(options.gitlabExternalUrl)
   return async (call) => {
-    call.sendMetadata({ 'kas-ping-interval-ms': [String(options.pingIntervalMs ?? defaultPingIntervalMs)] })
+    call.sendMetadata(writeHints({ pingIntervalMs: options.pingIntervalMs ?? defaultPingIntervalMs }))
     const { meta, commitId } = await readRequest(call)
     const unregister = meta && components.register(call.agent, meta)
     try {

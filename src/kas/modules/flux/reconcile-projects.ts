@@ -4,12 +4,12 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import { hasFeature } from '../../../proto/features.ts'
 import {
   GitLabFlux,
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,
 } from '../../../proto/gen/flux_pb.ts'
+import { hasFeature } from '../../../proto/placement.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'

@@ -1,6 +1,7 @@
 import type { AgentId, Metadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
+import { writeHints } from '../../../proto/placement.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import type { Placement } from '../../tunnels/placement.ts'
 
@@ -109,20 +110,8 @@ export class HomeHints implements Service {
 
   #compute({ agent, pod }: Told): Metadata {
     const { placement } = this.#components
-    const hints: Record<string, string[]> = {
-      'kas-ping-interval-ms': [String(this.#options.pingIntervalMs)],
-      'kas-features': ['reuse'],
-    }
-    if (!placement) return hints
-    hints['kas-replica'] = [placement.here]
-    const placed = placement.homeOf(agent.id, pod)
-    if (!placed) return hints
-    const { home, standby } = placed
-    hints['kas-home'] = [home.name]
-    if (home.address !== undefined) hints['kas-home-address'] = [home.address]
-    if (standby) hints['kas-standby'] = [standby.name]
-    if (standby?.address !== undefined) hints['kas-standby-address'] = [standby.address]
-    return hints
+    const { pingIntervalMs } = this.#options
+    return writeHints({ ...placement?.homeOf(agent.id, pod), replica: placement?.here, pingIntervalMs, reuse: true })
   }
 
   #of(connection: AgentConnection, agentId: AgentId, pod: string): Told {

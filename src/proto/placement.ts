@@ -1,0 +1,115 @@
+import type { Metadata } from '../call/call.ts'
+
+/**
+ * What our kas and our agentk tell one another of where tunnels should be, in the metadata of their calls
+ * (doc/agentk-placement.md). A stock kas or agent says nothing of it and hears nothing. The keys stand here alone.
+ */
+const featuresKey = 'kas-features'
+const podKey = 'kas-pod'
+const roleKey = 'kas-role'
+const replicaKey = 'kas-replica'
+const homeKey = 'kas-home'
+const standbyKey = 'kas-standby'
+const pingIntervalKey = 'kas-ping-interval-ms'
+const addressOf = (key: string) => `${key}-address`
+
+/** Asks the proxy in front of kas for one replica, by name. */
+export const routeHeader = 'Gitlab-Kas-Route'
+
+/**
+ * `home`: goes to the replica that kas names. `ping`: sends PINGs as often as kas says. `reuse`: a tunnel carries one
+ * call after another. `push-id`: takes each push once.
+ */
+export type Feature = 'home' | 'ping' | 'reuse' | 'push-id'
+
+/** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
+export type Role = 'home' | 'standby'
+
+/** What our agentk tells of itself in the metadata of each Connect. */
+export interface AgentPod {
+  readonly name: string
+  readonly role: Role
+}
+
+/** A replica as kas names it. */
+export interface Place {
+  readonly name: string
+  /** where agents reach that replica alone; the reader checks it */
+  readonly address?: string | undefined
+}
+
+/** What our kas tells in the response metadata of Connect, and in GetConfiguration's the interval. */
+export interface Hints {
+  /** name of the replica that says so */
+  readonly replica?: string | undefined
+  /** where this pod should have its tunnels */
+  readonly home?: Place | undefined
+  /** where it should have one idle tunnel more */
+  readonly standby?: Place | undefined
+  /** how often it may send PINGs. ms */
+  readonly pingIntervalMs?: number | undefined
+  /** a tunnel may carry one call after another */
+  readonly reuse?: boolean
+}
+
+/** What agentk takes for an interval between PINGs. ms */
+const pingIntervalMs = { min: 1000, max: 55_000 }
+/** A pod's name in Kubernetes. */
+const podNamePattern = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
+/** A replica's goes into a header, so that it must be no more than a name. */
+const replicaNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/
+
+export function writeFeatures(...features: readonly Feature[]): Metadata {
+  return { [featuresKey]: [features.join(',')] }
+}
+
+export function hasFeature(metadata: Metadata, feature: Feature): boolean {
+  return metadata[featuresKey]?.[0]?.split(',').includes(feature) ?? false
+}
+
+export function writeAgentPod({ name, role }: AgentPod): Metadata {
+  return { ...writeFeatures('home', 'ping', 'reuse'), [podKey]: [name], [roleKey]: [role] }
+}
+
+/** @returns undefined for an agent that does not say that it goes where kas wants it: any stock agent */
+export function readAgentPod(metadata: Metadata): AgentPod | undefined {
+  if (!hasFeature(metadata, 'home')) return undefined
+  const name = metadata[podKey]?.[0] ?? ''
+  if (!podNamePattern.test(name)) return undefined
+  return { name, role: metadata[roleKey]?.[0] === 'standby' ? 'standby' : 'home' }
+}
+
+export function writeHints({ replica, home, standby, pingIntervalMs, reuse }: Hints): Metadata {
+  const values = {
+    [pingIntervalKey]: pingIntervalMs === undefined ? undefined : String(pingIntervalMs),
+    [replicaKey]: replica,
+    [homeKey]: home?.name,
+    [addressOf(homeKey)]: home?.address,
+    [standbyKey]: standby?.name,
+    [addressOf(standbyKey)]: standby?.address,
+  }
+  const said = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
+  return { ...(reuse ? writeFeatures('reuse') : {}), ...Object.fromEntries(said) }
+}
+
+/** What cannot be used is left out. */
+export function readHints(metadata: Metadata): Hints {
+  const interval = Number(metadata[pingIntervalKey]?.[0])
+  return {
+    replica: readName(metadata, replicaKey),
+    home: readPlace(metadata, homeKey),
+    standby: readPlace(metadata, standbyKey),
+    pingIntervalMs: interval >= pingIntervalMs.min && interval <= pingIntervalMs.max ? interval : undefined,
+    reuse: hasFeature(metadata, 'reuse'),
+  }
+}
+
+function readPlace(metadata: Metadata, key: string): Place | undefined {
+  const name = readName(metadata, key)
+  return name === undefined ? undefined : { name, address: metadata[addressOf(key)]?.[0] }
+}
+
+function readName(metadata: Metadata, key: string): string | undefined {
+  const value = metadata[key]?.[0]
+  return value !== undefined && replicaNamePattern.test(value) ? value : undefined
+}
