@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import { Configuration } from '../../src/agentk/configuration/configuration.ts'
 import { parseKasAddress } from '../../src/agentk/tunnels/kas-address.ts'
-import { KasLink } from '../../src/agentk/tunnels/kas-session.ts'
+import { KasSessions } from '../../src/agentk/tunnels/kas-sessions.ts'
 import { stockPool, TunnelPool, type TunnelSession } from '../../src/agentk/tunnels/pool.ts'
 import { dialKas } from '../../src/agentk/tunnels/transport.ts'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -24,7 +24,7 @@ export class StockAgent {
   /** when it was last all there, by the machine's clock; undefined: it is not. ms */
   tunnelsAt: number | undefined
   configurationAt: number | undefined
-  readonly #link: KasLink
+  readonly #sessions: KasSessions
   readonly #pool: TunnelPool
   readonly #configuration: Configuration
   readonly #opened = new Map<ClientSession, number>()
@@ -37,16 +37,21 @@ export class StockAgent {
     const address = parseKasAddress(`${transport}://127.0.0.1:${port}`)
     const authorization = () => `Bearer ${tokenOf(number)}`
     const dial = (signal: AbortSignal) => dialKas({ address, headers: [], userAgent, authorization, env: {} }, signal)
-    this.#link = new KasLink({ ...parts, dial }, { address, userAgent })
+    this.#sessions = new KasSessions({ ...parts, dial }, { address, userAgent })
     const metadata = () => ({ authorization: [authorization()], 'grpc-encoding': ['gzip'] })
-    const link = {
-      session: async (signal: AbortSignal) => this.#counted(await this.#link.session(signal)),
-      onSession: (listener: (session: TunnelSession) => void) => this.#link.onSession(listener),
+    const counted = {
+      session: async (signal: AbortSignal) => this.#counted(await this.#sessions.session(signal)),
+      onSession: (listener: (session: TunnelSession) => void) => this.#sessions.onSession(listener),
     }
     const serve = () => Promise.reject(new KasError({ code: 'CANCELLED', detail: 'this agent has no cluster' }))
-    this.#pool = new TunnelPool({ ...parts, link, methods: new Map([[kubernetesApiMethod, serve]]), metadata })
+    this.#pool = new TunnelPool({
+      ...parts,
+      sessions: counted,
+      methods: new Map([[kubernetesApiMethod, serve]]),
+      metadata,
+    })
     const answered = {
-      session: (signal: AbortSignal) => this.#link.session(signal),
+      session: (signal: AbortSignal) => this.#sessions.session(signal),
       pingEvery: () => this.#configured(), // said with the head of the answer; a stock agent does not read it
     }
     const meta = create(AgentMetaSchema, {
@@ -54,12 +59,12 @@ export class StockAgent {
       podNamespace: 'gitlab-agent',
       podName: `agentk-${number}`,
     })
-    this.#configuration = new Configuration({ ...parts, link: answered, metadata }, { meta })
-    this.#link.onSession((session) => void session.closed.then(() => this.#opened.delete(session)))
+    this.#configuration = new Configuration({ ...parts, kas: answered, metadata }, { meta })
+    this.#sessions.onSession((session) => void session.closed.then(() => this.#opened.delete(session)))
   }
 
   async start(): Promise<void> {
-    await this.#link.start()
+    await this.#sessions.start()
     await this.#configuration.start()
     await this.#pool.start()
   }

@@ -24,8 +24,8 @@ import { KubernetesApi } from './modules/kubernetes-api/kubernetes-api.ts'
 import { Leader } from './modules/leader/leader.ts'
 import { Registrar } from './modules/registrar/registrar.ts'
 import { allowedAddress } from './tunnels/allowed-address.ts'
-import { laneBuilder } from './tunnels/build-connection.ts'
-import { Lanes } from './tunnels/kas-connections.ts'
+import { connectionBuilder } from './tunnels/connection-builder.ts'
+import { KasConnections } from './tunnels/kas-connections.ts'
 import { tracedServe } from './tunnels/traced-serve.ts'
 import { createAgentkMetrics } from './tunnels/tunnel-metrics.ts'
 
@@ -50,7 +50,7 @@ export class App implements Service {
   readonly #product: string
   readonly #loggers: Loggers
   readonly #client: ApiClient
-  readonly #kas: Lanes
+  readonly #kas: KasConnections
   readonly #stages: Stages
 
   constructor({ log, access, tracing }: AppComponents, { config, version }: AppOptions) {
@@ -95,24 +95,24 @@ export class App implements Service {
     await this.#stages.stop(patience)
   }
 
-  #createLanes(tracer: Tracer | undefined): Lanes {
+  #createLanes(tracer: Tracer | undefined): KasConnections {
     const { kas, token, env, pod } = this.#config
     const { address: own, allowHome: alsoAllowed } = kas
     const traced = tracer ? { tracer } : {}
     const { forward } = new KubernetesApi({ client: this.#client, ...traced }, { product: this.#product })
     const methods = new Map([[kubernetesApiMethod, tracer ? tracedServe(tracer, forward) : forward]])
-    const logs = { link: this.#loggers.of('kas_link'), tunnels: this.#loggers.of('reverse_tunnel') }
+    const logs = { sessions: this.#loggers.of('kas_link'), tunnels: this.#loggers.of('reverse_tunnel') }
     const transport = { ...kas, userAgent: this.#product, authorization: () => `Bearer ${token()}`, env }
-    return new Lanes({
-      build: laneBuilder({ methods, metadata: this.#metadata, logs, ...time }, { transport, pod: pod.name }),
+    return new KasConnections({
+      build: connectionBuilder({ methods, metadata: this.#metadata, logs, ...time }, { transport, pod: pod.name }),
       allowed: (address) => allowedAddress(address, { own, alsoAllowed }),
-      log: logs.link,
+      log: logs.sessions,
       clock: systemClock,
     })
   }
 
   #createModules(): { configuration: Configuration; registrar: Registrar } {
-    const components = { link: this.#kas, metadata: this.#metadata, ...time }
+    const components = { kas: this.#kas, metadata: this.#metadata, ...time }
     const meta = agentMeta(this.#config, this.#version)
     const kubernetesVersion = (signal: AbortSignal) => askKubernetesVersion(this.#client, signal)
     const log = this.#loggers.of('agent_registrar')
@@ -131,7 +131,7 @@ export class App implements Service {
 
   #createFlux(election: Election): Flux {
     const log = this.#loggers.of('gitlab_flux')
-    return new Flux({ client: this.#client, link: this.#kas, metadata: this.#metadata, election, log, ...time })
+    return new Flux({ client: this.#client, kas: this.#kas, metadata: this.#metadata, election, log, ...time })
   }
 
   #createOps(election: Election, flux: Flux): Service[] {

@@ -3,7 +3,7 @@ import type { Serve } from '../../src/agentk/tunnels/serve.ts'
 import type { Call } from '../../src/call/call.ts'
 import { KnownMessages } from '../../src/call/known-messages.ts'
 import { abortable } from '../../src/lib/signals.ts'
-import { startLanes } from '../contract/agentk/lanes-side.ts'
+import { startConnections } from '../contract/agentk/connections-side.ts'
 import { agentId, callThrough } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
@@ -79,7 +79,9 @@ t.test('agentk opens tunnels as they are asked for: all calls are served at the 
     const done = Promise.resolve({ trailers: {} })
     return { metadata: Promise.resolve({ at: ['once'] }), messages: call.messages, done }
   }
-  const agentk = await startLanes(t, `grpc://127.0.0.1:${holder.agentsPort}`, { methods: { [echoMethod]: together } })
+  const agentk = await startConnections(t, `grpc://127.0.0.1:${holder.agentsPort}`, {
+    methods: { [echoMethod]: together },
+  })
   await twoIdle({ entry, holder })
   t.match(agentk.counts, { idle: 2, active: 0 })
   eachHasItsOwn(t, await callAll(entry))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { startLanes } from '../contract/agentk/lanes-side.ts'
+import { startConnections } from '../contract/agentk/connections-side.ts'
 import { absent } from '../support/absent.ts'
 import { hugeBytes } from '../support/cluster-double.ts'
 import { eventually } from '../support/eventually.ts'
@@ -48,9 +48,9 @@ t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {
 /** By gRPC; it would be given up after 10 s. */
 async function hearsStandby(t: Test, { replicas, front }: Fronted): Promise<void> {
   const caFile = join(replicas.processes.folder, 'ca.crt')
-  const lanes = await startLanes(t, grpcAddress(front), { caFile, token: tokenOf(uncalled) })
-  await eventually(() => assert.ok(lanes.places.standby, JSON.stringify(lanes.places)), { timeoutMs: 8000 })
-  t.not(lanes.places.standby, lanes.places.home)
+  const connections = await startConnections(t, grpcAddress(front), { caFile, token: tokenOf(uncalled) })
+  await eventually(() => assert.ok(connections.places.standby, JSON.stringify(connections.places)), { timeoutMs: 8000 })
+  t.not(connections.places.standby, connections.places.home)
 }
 
 async function redirects(t: Test, fronted: Fronted): Promise<void> {

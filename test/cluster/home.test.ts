@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
-import type { Lanes } from '../../src/agentk/tunnels/kas-connections.ts'
+import type { KasConnections } from '../../src/agentk/tunnels/kas-connections.ts'
 import type { AgentId } from '../../src/call/call.ts'
 import type { KasError } from '../../src/lib/errors.ts'
 import { homeOf } from '../../src/ring/home.ts'
-import { echoMethod, startLanes } from '../contract/agentk/lanes-side.ts'
+import { echoMethod, startConnections } from '../contract/agentk/connections-side.ts'
 import { agentId, callThrough } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { type PlacedReplica, startPlacedReplica } from './placed-replica.ts'
@@ -41,7 +41,7 @@ function wanted({ membership }: PlacedReplica) {
   })
 }
 
-const settled = (agents: readonly Lanes[], living: PlacedReplica) =>
+const settled = (agents: readonly KasConnections[], living: PlacedReplica) =>
   eventually(
     () =>
       assert.deepEqual(
@@ -51,9 +51,9 @@ const settled = (agents: readonly Lanes[], living: PlacedReplica) =>
     { timeoutMs: 20_000 },
   )
 
-async function startPods(t: Test, entry: PlacedReplica): Promise<Lanes[]> {
-  const lanes = { lostMs: 500 }
-  return Promise.all(pods.map((pod) => startLanes(t, entry.agentAddress, { pod, lanes })))
+async function startPods(t: Test, entry: PlacedReplica): Promise<KasConnections[]> {
+  const times = { lostMs: 500 }
+  return Promise.all(pods.map((pod) => startConnections(t, entry.agentAddress, { pod, times })))
 }
 
 /** The table, as one replica sees it. */

@@ -28,7 +28,7 @@ const maxWarnings = 100
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
 export interface ConfigurationComponents {
-  readonly link: {
+  readonly kas: {
     session(signal: AbortSignal): Promise<ClientSession>
     pingEvery(session: ClientSession, intervalMs: number): void
   }
@@ -73,12 +73,12 @@ export class Configuration implements Service {
   }
 
   async #run(): Promise<void> {
-    const { link, log } = this.#components
+    const { kas, log } = this.#components
     const { signal } = this.#stopping
     const backoff = new Backoff(this.#components, backoffOptions)
     while (!signal.aborted) {
       try {
-        const session = await link.session(signal)
+        const session = await kas.session(signal)
         const error = await this.#follow(session)
         // the end of a connection is no refusal: the next one is asked at once, as soon as it is there
         if (!error || signal.aborted || session.draining) continue
@@ -94,7 +94,7 @@ export class Configuration implements Service {
 
   /** Reads one stream to its end. @returns its error, undefined for OK */
   async #follow(session: ClientSession): Promise<KasError | undefined> {
-    const { link, metadata } = this.#components
+    const { kas, metadata } = this.#components
     const { signal } = this.#stopping
     const stream = session.open({ method: getConfigurationMethod, metadata: metadata(), signal })
     const request = { commitId: this.#commitId, agentMeta: this.#meta, skipRegister: true }
@@ -102,7 +102,7 @@ export class Configuration implements Service {
     stream.end()
     void stream.metadata.then((received) => {
       const { pingIntervalMs } = readHints(received ?? noMetadata)
-      if (pingIntervalMs !== undefined) link.pingEvery(session, pingIntervalMs)
+      if (pingIntervalMs !== undefined) kas.pingEvery(session, pingIntervalMs)
     })
     for await (const message of stream.messages) {
       const invalid = this.#accept(message)

@@ -6,14 +6,14 @@ const maxNames = 100
 /** Replicas that were not reached, and are left alone for a while. */
 export class FailedMoves {
   readonly #clock: Clock
-  readonly #onOver: () => void
-  /** what takes a name out of it */
+  readonly #onExpired: () => void
+  /** what cancels the timer of each */
   readonly #names = new Map<string, () => void>()
 
-  /** @param onOver - one of them may be tried again */
-  constructor(clock: Clock, onOver: () => void) {
+  /** @param onExpired - one of them may be tried again */
+  constructor(clock: Clock, onExpired: () => void) {
     this.#clock = clock
-    this.#onOver = onOver
+    this.#onExpired = onExpired
   }
 
   has(name: string): boolean {
@@ -24,11 +24,11 @@ export class FailedMoves {
     this.#remove(name)
     const [oldest] = this.#names.keys()
     if (oldest !== undefined && this.#names.size >= maxNames) this.#remove(oldest)
-    const over = () => {
+    const expire = () => {
       this.#names.delete(name)
-      this.#onOver()
+      this.#onExpired()
     }
-    this.#names.set(name, this.#clock.after(ms, over))
+    this.#names.set(name, this.#clock.after(ms, expire))
   }
 
   clear(): void {

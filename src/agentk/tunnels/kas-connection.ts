@@ -4,73 +4,71 @@ import { pause } from '../../lib/pause.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { type Hints, type Role, readHints } from '../../proto/placement.ts'
 import type { KasAddress } from './kas-address.ts'
-import type { KasLink } from './kas-session.ts'
+import type { KasSessions } from './kas-sessions.ts'
 import type { TunnelPool, TunnelSession } from './pool.ts'
 
-/** The replica that a lane is to reach; without an address by the front, which is asked for it by header. */
+/** The replica that a connection is to reach; without an address by the front, which is asked for it by header. */
 export interface Target {
   readonly name: string
-  readonly address?: KasAddress
+  readonly address?: KasAddress | undefined
 }
 
-/** What a lane's parts are built with. */
-export interface LaneParts {
-  /** absent: wherever the front leads */
-  readonly target?: Target
+/** What a connection's parts are built with. */
+export interface ConnectionParts {
+  /** undefined: wherever the front leads */
+  readonly target: Target | undefined
   /** asked at each Connect */
   readonly role: () => Role
   readonly onMetadata: (session: TunnelSession, metadata: Metadata) => void
   /** kas goes on with a tunnel after its call */
   readonly isReused: (session: TunnelSession) => boolean
-  /** absent: it is dialled again for ever */
-  readonly onOver?: () => void
+  /** given: the first failure is the end of it; undefined: it is dialled again for ever */
+  readonly onLost: (() => void) | undefined
 }
 
-export type BuildLane = (parts: LaneParts) => { link: KasLink; pool: TunnelPool }
+export type BuildConnection = (parts: ConnectionParts) => { sessions: KasSessions; pool: TunnelPool }
 
-export interface LaneEvents {
-  /** there is a new connection */
-  readonly connected: (lane: Lane, session: ClientSession) => void
-  /** kas has told something */
-  readonly heard: (lane: Lane, hints: Hints) => void
+export interface ConnectionEvents {
+  /** it has a new session */
+  readonly connected: (connection: KasConnection, session: ClientSession) => void
+  /** kas has said something new */
+  readonly hinted: (connection: KasConnection, hints: Hints) => void
   /** the replica is not reached any more; only with a target */
-  readonly over: (lane: Lane) => void
+  readonly lost: (connection: KasConnection) => void
 }
 
-/**
- * Idle tunnels by role: upstream's two (doc/reference/tunnel-protocol.md 2.7), and one where none is expected to be
- * used.
- */
+/** By role: upstream's two (doc/reference/tunnel-protocol.md 2.7), and one where none is expected to be used. */
 const idleTunnels: Record<Role, number> = { home: 2, standby: 1 }
 
-/** One connection to kas with its tunnels, and at which replica it has come out. */
-export class Lane {
-  readonly link: KasLink
+/** One connection to kas with its tunnels, dialled again when it is lost, and the replica at which it has come out. */
+export class KasConnection {
+  readonly sessions: KasSessions
   readonly pool: TunnelPool
   readonly target: Target | undefined
-  /** the last that was heard on the present connection */
+  /** the last of the present session */
   hints: Hints | undefined
   #role: Role
-  /** connections on which kas has said that tunnels carry one call after another */
+  /** sessions on which kas has said that tunnels carry one call after another */
   readonly #reused = new WeakSet<TunnelSession>()
   /** aborts when it has landed, or never will */
   readonly #landing = new AbortController()
 
   constructor(
-    { build, events }: { build: BuildLane; events: LaneEvents },
-    { role, target }: { role: Role; target?: Target },
+    { build, events }: { build: BuildConnection; events: ConnectionEvents },
+    { role, target }: { role: Role; target?: Target | undefined },
   ) {
     this.#role = role
     this.target = target
-    const { link, pool } = build({
-      ...(target ? { target, onOver: () => this.#end(events) } : {}),
+    const { sessions, pool } = build({
+      target,
+      onLost: target && (() => this.#end(events)),
       role: () => this.#role,
       onMetadata: (session, metadata) => this.#read(events, session, metadata),
       isReused: (session) => this.#reused.has(session),
     })
-    this.link = link
+    this.sessions = sessions
     this.pool = pool
-    link.onSession((session) => {
+    sessions.onSession((session) => {
       this.hints = undefined
       events.connected(this, session)
     })
@@ -85,7 +83,7 @@ export class Lane {
     return this.#role
   }
 
-  /** kas hears it with the next tunnel, which is opened for that. */
+  /** kas is told with the next tunnel, which is opened for that. */
   set role(role: Role) {
     if (role === this.#role) return
     this.#role = role
@@ -98,7 +96,7 @@ export class Lane {
     await this.pool.start()
   }
 
-  /** Resolves when `place` is known, it is over, or `signal` aborts; after `ms` at the latest. */
+  /** Resolves when `place` is known, the replica is lost, or `signal` aborts; after `ms` at the latest. */
   async landing(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
     await pause(ms, clock, AbortSignal.any([signal, this.#landing.signal]))
   }
@@ -111,7 +109,7 @@ export class Lane {
     this.#landing.abort()
     const patience = new AbortController()
     const tunnels = this.pool.retire()
-    const left = this.link.stop(patience.signal)
+    const left = this.sessions.stop(patience.signal)
     const cancel = clock.after(drainMs, () => void this.pool.leave())
     await tunnels
     cancel()
@@ -120,20 +118,20 @@ export class Lane {
     cut()
   }
 
-  #read(events: LaneEvents, session: TunnelSession, metadata: Metadata): void {
+  #read(events: ConnectionEvents, session: TunnelSession, metadata: Metadata): void {
     if (session.draining) return
     const hints = readHints(metadata)
     if (hints.reuse) this.#reused.add(session)
-    if (hints.pingIntervalMs !== undefined) this.link.pingEvery(session as ClientSession, hints.pingIntervalMs)
+    if (hints.pingIntervalMs !== undefined) this.sessions.pingEvery(session as ClientSession, hints.pingIntervalMs)
     if (hints.replica === undefined) return
     this.hints = hints
     this.#landing.abort()
-    events.heard(this, hints)
+    events.hinted(this, hints)
   }
 
-  #end(events: LaneEvents): void {
+  #end(events: ConnectionEvents): void {
     this.hints = undefined
     this.#landing.abort()
-    events.over(this)
+    events.lost(this)
   }
 }

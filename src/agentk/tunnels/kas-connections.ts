@@ -6,18 +6,18 @@ import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { Hints, Place, Role } from '../../proto/placement.ts'
 import { FailedMoves } from './failed-moves.ts'
 import type { KasAddress } from './kas-address.ts'
-import { type BuildLane, Lane, type Target } from './kas-connection.ts'
+import { type BuildConnection, KasConnection, type Target } from './kas-connection.ts'
 
-export interface LanesComponents {
-  readonly build: BuildLane
+export interface KasConnectionsComponents {
+  readonly build: BuildConnection
   /** the address that kas has named, if agentk may go there */
   readonly allowed: (address: string) => KasAddress | undefined
   readonly log: Logger
   readonly clock: Clock
 }
 
-export interface LanesOptions {
-  /** a replica that has not told its name by then was not reached. ms */
+export interface KasConnectionsOptions {
+  /** a replica that has not said its name by then was not reached. ms */
   readonly landMs: number
   /** a move that did not come out where it should is not tried again for this long. ms */
   readonly retryMs: number
@@ -29,7 +29,7 @@ export interface LanesOptions {
   readonly drainMs: number
 }
 
-export const defaultLanes: LanesOptions = {
+export const defaultKasConnections: KasConnectionsOptions = {
   landMs: 10_000,
   retryMs: 600_000,
   unansweredMs: 60_000,
@@ -41,30 +41,31 @@ export const defaultLanes: LanesOptions = {
  * The connections to kas: home, and a standby if kas names one. Without hints of kas there is home alone, wherever the
  * front leads, as a stock agent has it. Moves are made before the old place is left (doc/agentk-placement.md).
  */
-export class Lanes implements Service {
-  readonly #components: LanesComponents
-  readonly #options: LanesOptions
+export class KasConnections implements Service {
+  readonly #components: KasConnectionsComponents
+  readonly #options: KasConnectionsOptions
   /** all that have not ended, those that are being left included */
-  readonly #all = new Set<Lane>()
+  readonly #all = new Set<KasConnection>()
   readonly #onSession: ((session: ClientSession) => void)[] = []
   readonly #stopping = new AbortController()
   readonly #failed: FailedMoves
-  #home: Lane
-  #standby: Lane | undefined
+  #home: KasConnection
+  #standby: KasConnection | undefined
   #serving = false
   #wanted: Hints | undefined
   #again = false
   #following: Promise<void> | undefined
-  /** by connections that are gone */
+  /** by connections that have ended */
   #servedBefore = 0
 
   /**
-   * The tunnels of all connections: started and stopped apart from these, since what serves the calls stands between.
+   * The tunnels of all connections, a service of their own: what serves the calls starts after the connections, and
+   * before the tunnels.
    */
   readonly tunnels: Service = {
     start: async () => {
       this.#serving = true
-      await Promise.all([...this.#all].map((lane) => lane.startTunnels()))
+      await Promise.all([...this.#all].map((connection) => connection.startTunnels()))
     },
     leave: async () => {
       this.#stop()
@@ -76,15 +77,15 @@ export class Lanes implements Service {
     },
   }
 
-  constructor(components: LanesComponents, options: LanesOptions = defaultLanes) {
+  constructor(components: KasConnectionsComponents, options: KasConnectionsOptions = defaultKasConnections) {
     this.#components = components
     this.#options = options
-    this.#failed = new FailedMoves(components.clock, () => this.#look())
+    this.#failed = new FailedMoves(components.clock, () => this.#schedule())
     this.#home = this.#create('home')
   }
 
   get connected(): boolean {
-    return this.#home.link.connected
+    return this.#home.sessions.connected
   }
 
   /** Names of the replicas, as far as they are known. */
@@ -102,34 +103,34 @@ export class Lanes implements Service {
     return sum
   }
 
-  /** Home's connection, waiting for it. @throws the signal's reason, or that of stopping */
+  /** Home's session, waiting for it. @throws the signal's reason, or that of stopping */
   async session(signal: AbortSignal): Promise<ClientSession> {
     for (;;) {
       const home = this.#home
       try {
-        return await home.link.session(signal)
+        return await home.sessions.session(signal)
       } catch (error) {
         if (signal.aborted || home === this.#home) throw error
       }
     }
   }
 
-  /** Calls `listener` with each connection that is home's from now on. */
+  /** Calls `listener` with each session that is home's from now on. */
   onSession(listener: (session: ClientSession) => void): void {
     this.#onSession.push(listener)
   }
 
   pingEvery(session: ClientSession, intervalMs: number): void {
-    for (const { link } of this.#all) link.pingEvery(session, intervalMs)
+    for (const { sessions } of this.#all) sessions.pingEvery(session, intervalMs)
   }
 
   async start(): Promise<void> {
-    await this.#home.link.start()
+    await this.#home.sessions.start()
   }
 
   async stop(patience?: AbortSignal): Promise<void> {
     this.#stop()
-    await Promise.all([...this.#all].map(({ link }) => link.stop(patience)))
+    await Promise.all([...this.#all].map(({ sessions }) => sessions.stop(patience)))
     await this.#following
   }
 
@@ -138,60 +139,60 @@ export class Lanes implements Service {
     this.#failed.clear()
   }
 
-  #create(role: Role, target?: Target): Lane {
+  #create(role: Role, target?: Target): KasConnection {
     const events = {
-      connected: (lane: Lane, session: ClientSession) => this.#connected(lane, session),
-      heard: (lane: Lane, hints: Hints) => this.#heard(lane, hints),
-      over: (lane: Lane) => this.#over(lane),
+      connected: (connection: KasConnection, session: ClientSession) => this.#connected(connection, session),
+      hinted: (connection: KasConnection, hints: Hints) => this.#hinted(connection, hints),
+      lost: (connection: KasConnection) => this.#lost(connection),
     }
-    const lane = new Lane({ build: this.#components.build, events }, { role, ...(target ? { target } : {}) })
-    this.#all.add(lane)
-    return lane
+    const connection = new KasConnection({ build: this.#components.build, events }, { role, target })
+    this.#all.add(connection)
+    return connection
   }
 
-  #connected(lane: Lane, session: ClientSession): void {
-    if (lane !== this.#home) return
+  #connected(connection: KasConnection, session: ClientSession): void {
+    if (connection !== this.#home) return
     for (const listener of this.#onSession) listener(session)
   }
 
-  #heard(lane: Lane, hints: Hints): void {
-    if (lane !== this.#home && lane !== this.#standby) return
-    if (lane === this.#home || !this.#home.link.connected) this.#wanted = hints
-    this.#look()
+  #hinted(connection: KasConnection, hints: Hints): void {
+    if (connection !== this.#home && connection !== this.#standby) return
+    if (connection === this.#home || !this.#home.sessions.connected) this.#wanted = hints
+    this.#schedule()
   }
 
-  #over(lane: Lane): void {
-    if (this.#stopping.signal.aborted || (lane !== this.#home && lane !== this.#standby)) return
-    if (lane.target) {
-      for (const role of ['home', 'standby'] as const) this.#avoid(role, lane.target.name, this.#options.lostMs)
+  #lost(connection: KasConnection): void {
+    if (this.#stopping.signal.aborted || (connection !== this.#home && connection !== this.#standby)) return
+    if (connection.target) {
+      for (const role of ['home', 'standby'] as const) this.#avoid(role, connection.target.name, this.#options.lostMs)
     }
-    if (lane === this.#home) {
+    if (connection === this.#home) {
       this.#home = this.#create('home')
       this.#begin(this.#home)
     } else this.#standby = undefined
-    this.#retire(lane)
+    this.#retire(connection)
   }
 
-  #begin(lane: Lane): void {
-    void lane.link.start()
-    if (this.#serving) void lane.startTunnels()
+  #begin(connection: KasConnection): void {
+    void connection.sessions.start()
+    if (this.#serving) void connection.startTunnels()
   }
 
-  #retire(lane: Lane): void {
+  #retire(connection: KasConnection): void {
     const { clock } = this.#components
-    void lane.retire(this.#options.drainMs, clock).then(() => {
-      this.#servedBefore += lane.pool.counts.served
-      this.#all.delete(lane)
+    void connection.retire(this.#options.drainMs, clock).then(() => {
+      this.#servedBefore += connection.pool.counts.served
+      this.#all.delete(connection)
     })
   }
 
-  /** Goes where kas wants it, one step after another. */
-  #look(): void {
+  /** Goes where kas wants it, one step after another: again after the present one, if there is one. */
+  #schedule(): void {
     this.#again = true
     if (this.#stopping.signal.aborted) return
     this.#following ??= this.#follow().finally(() => {
       this.#following = undefined
-      if (this.#again) this.#look()
+      if (this.#again) this.#schedule()
     })
   }
 
@@ -216,32 +217,32 @@ export class Lanes implements Service {
       return
     }
     if (this.#failed.has(`home ${place.name}`)) return
-    const lane = await this.#open('home', place)
-    if (lane.place === place.name) {
-      this.#settle(lane)
+    const connection = await this.#open('home', place)
+    if (connection.place === place.name) {
+      this.#settle(connection)
       return
     }
     const { retryMs, unansweredMs } = this.#options
-    this.#avoid('home', place.name, lane.place === undefined ? unansweredMs : retryMs)
-    this.#retire(lane)
+    this.#avoid('home', place.name, connection.place === undefined ? unansweredMs : retryMs)
+    this.#retire(connection)
   }
 
-  /** `lane`, which has landed, is home from now on. The old home may be just what the standby should be. */
-  #settle(lane: Lane): void {
+  /** `connection`, which has landed, is home from now on. The old home may be just what the standby should be. */
+  #settle(connection: KasConnection): void {
     const old = this.#home
-    this.#components.log.info({ replica: lane.place, from: old.place }, 'Moved to another replica of kas')
-    this.#home = lane
-    lane.role = 'home'
-    if (this.#standby === lane) this.#standby = undefined
-    else this.#wanted = lane.hints // the newest; a standby may have heard its own long ago
-    if (old.link.connected && old.place !== undefined && old.place === this.#wanted?.standby?.name) {
+    this.#components.log.info({ replica: connection.place, from: old.place }, 'Moved to another replica of kas')
+    this.#home = connection
+    connection.role = 'home'
+    if (this.#standby === connection) this.#standby = undefined
+    else this.#wanted = connection.hints // the newest; those of a standby may be old
+    if (old.sessions.connected && old.place !== undefined && old.place === this.#wanted?.standby?.name) {
       if (this.#standby) this.#retire(this.#standby)
       this.#standby = old
       old.role = 'standby'
     } else this.#retire(old)
-    lane.link.session(this.#stopping.signal).then(
-      (session) => this.#connected(lane, session),
-      () => undefined, // it went again: the next one is told
+    connection.sessions.session(this.#stopping.signal).then(
+      (session) => this.#connected(connection, session),
+      () => undefined, // it was lost again: the next one is notified of
     )
   }
 
@@ -253,15 +254,15 @@ export class Lanes implements Service {
     }
     if (!place || place.name === this.#home.place || this.#standby?.place === place.name) return
     if (this.#failed.has(`standby ${place.name}`)) return
-    const lane = await this.#open('standby', place)
+    const connection = await this.#open('standby', place)
     const old = this.#standby
-    const landed = lane.place
+    const landed = connection.place
     // any replica but home is better than none
     if (landed !== undefined && landed !== this.#home.place && (landed === place.name || !old)) {
-      this.#standby = lane
+      this.#standby = connection
       this.#again = true
       if (old) this.#retire(old)
-    } else this.#retire(lane)
+    } else this.#retire(connection)
     const { retryMs, unansweredMs } = this.#options
     if (landed !== place.name) this.#avoid('standby', place.name, this.#standby ? retryMs : unansweredMs)
   }
@@ -270,15 +271,15 @@ export class Lanes implements Service {
     if (!this.#stopping.signal.aborted) this.#failed.add(`${role} ${name}`, ms)
   }
 
-  /** @returns a fresh lane once it has landed; its place is undefined if it has not */
-  async #open(role: Role, place: Place): Promise<Lane> {
+  /** @returns a fresh connection once it has landed; its place is undefined if it has not */
+  async #open(role: Role, place: Place): Promise<KasConnection> {
     const { clock, log } = this.#components
-    const lane = this.#create(role, this.#target(place))
-    this.#begin(lane)
-    await lane.landing(this.#options.landMs, clock, this.#stopping.signal)
-    const fields = { replica: place.name, reached: lane.place, role }
-    if (lane.place !== place.name) log.info(fields, 'A replica that kas has named was not reached')
-    return lane
+    const connection = this.#create(role, this.#target(place))
+    this.#begin(connection)
+    await connection.landing(this.#options.landMs, clock, this.#stopping.signal)
+    const fields = { replica: place.name, reached: connection.place, role }
+    if (connection.place !== place.name) log.info(fields, 'A replica that kas has named was not reached')
+    return connection
   }
 
   #target({ name, address }: Place): Target {

@@ -17,7 +17,7 @@ const refusedBackoff = { firstMs: 1000, maxMs: 20_000, factor: 1.6, jitter: 0.2,
 /** After these, and after OK, upstream opens the next at once. */
 const immediate: ReadonlySet<number> = new Set([Code.CANCELLED, Code.DEADLINE_EXCEEDED])
 
-/** What the pool needs of a connection. */
+/** What the pool needs of a session. */
 export interface TunnelSession {
   readonly draining: boolean
   open(init: { method: string; metadata: Metadata }): ClientStream
@@ -25,8 +25,8 @@ export interface TunnelSession {
 }
 
 export interface TunnelPoolComponents {
-  /** the connection to open on, waiting for it; throws the signal's reason */
-  readonly link: {
+  /** the session to open on, waiting for it; throws the signal's reason */
+  readonly sessions: {
     session(signal: AbortSignal): Promise<TunnelSession>
     onSession(listener: (session: TunnelSession) => void): void
   }
@@ -34,7 +34,7 @@ export interface TunnelPoolComponents {
   readonly methods: ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
-  /** hears what kas answers a Connect with, before its first message */
+  /** called with what kas answers a Connect with, before its first message */
   readonly onMetadata?: (session: TunnelSession, metadata: Metadata) => void
   /** kas goes on with a tunnel after its call; absent: it does not */
   readonly isReused?: (session: TunnelSession) => boolean
@@ -95,7 +95,7 @@ export class TunnelPool implements Service {
   }
 
   async start(): Promise<void> {
-    this.#components.link.onSession((session) => session.onDraining(() => this.#replace(session)))
+    this.#components.sessions.onSession((session) => session.onDraining(() => this.#replace(session)))
     this.#started = true
     this.#grow(this.#minIdle)
   }
@@ -106,7 +106,7 @@ export class TunnelPool implements Service {
     if (this.#started && this.#idle < count) this.#grow(count - this.#idle)
   }
 
-  /** Opens one beyond those, so that kas hears the metadata of now. */
+  /** Opens one beyond those, so that kas gets the metadata of now. */
   openOne(): void {
     if (this.#started) this.#grow(1)
   }
@@ -172,9 +172,9 @@ export class TunnelPool implements Service {
   }
 
   async #serveOne(slot: Slot): Promise<TunnelEnd> {
-    const { link, methods, metadata, log, onMetadata } = this.#components
+    const { sessions, methods, metadata, log, onMetadata } = this.#components
     try {
-      const session = await link.session(this.#stopping.signal)
+      const session = await sessions.session(this.#stopping.signal)
       slot.session = session
       const stream = session.open({ method: connectMethod, metadata: metadata() })
       if (onMetadata) void stream.metadata.then((received) => received && onMetadata(session, received))

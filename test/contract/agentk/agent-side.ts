@@ -1,7 +1,7 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
-import { KasLink } from '../../../src/agentk/tunnels/kas-session.ts'
+import { KasSessions } from '../../../src/agentk/tunnels/kas-sessions.ts'
 import {
   stockPool,
   TunnelPool,
@@ -15,12 +15,12 @@ import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 export const silentLog = pino({ level: 'silent' })
 const time = { clock: systemClock, random: () => 0 }
 
-/** A link to kas, started. */
-export async function startLink(
+/** Sessions to kas, started. */
+export async function startSessions(
   t: Test,
   address: string,
   options: Partial<TransportOptions> & { clock?: Clock } = {},
-): Promise<KasLink> {
+): Promise<KasSessions> {
   const kas = parseKasAddress(address)
   const transport = {
     address: kas,
@@ -30,26 +30,26 @@ export async function startLink(
     env: {},
     ...options,
   }
-  const link = new KasLink(
+  const sessions = new KasSessions(
     { dial: (signal) => dialKas(transport, signal), log: silentLog, ...time, clock: options.clock ?? systemClock },
     { address: kas, userAgent: transport.userAgent },
   )
-  await link.start()
-  t.teardown(() => link.stop())
-  return link
+  await sessions.start()
+  t.teardown(() => sessions.stop())
+  return sessions
 }
 
 /** A pool on it, started, that serves the methods. */
 export async function startPool(
   t: Test,
-  link: KasLink,
+  sessions: KasSessions,
   methods: Record<string, Serve>,
   options: Partial<TunnelPoolOptions> = {},
   components: Partial<TunnelPoolComponents> = {},
 ): Promise<TunnelPool> {
   const pool = new TunnelPool(
     {
-      link,
+      sessions,
       methods: new Map(Object.entries(methods)),
       metadata: () => ({ authorization: ['Bearer token'] }),
       log: silentLog,

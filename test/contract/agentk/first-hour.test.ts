@@ -12,13 +12,13 @@ import { askKubernetesVersion } from '../../../src/agentk/cluster/kubernetes-ver
 import { nextStepToApiServer } from '../../../src/agentk/cluster/next-step.ts'
 import { Configuration, getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
-import { KasLink } from '../../../src/agentk/tunnels/kas-session.ts'
+import { KasSessions } from '../../../src/agentk/tunnels/kas-sessions.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
 import { type ErrorSpec, KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
-import { startLink } from './agent-side.ts'
+import { startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
@@ -137,9 +137,9 @@ for (const [situation, form, make, step, more] of kasRows) {
       dials += 1
       return dialKas(transport, signal)
     }
-    const link = new KasLink({ dial, log, clock, random: () => 0.5 }, { address, userAgent: 'test' })
-    await link.start()
-    t.teardown(() => link.stop())
+    const sessions = new KasSessions({ dial, log, clock, random: () => 0.5 }, { address, userAgent: 'test' })
+    await sessions.start()
+    t.teardown(() => sessions.stop())
     await until(() => steps().length > 0)
     t.match(steps()[0], step)
     while (dials < 3) await clock.advance(100)
@@ -160,11 +160,11 @@ for (const [situation, refusal, step] of refusals) {
       asked += 1
       throw new KasError(refusal)
     })
-    const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+    const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
     const { log, lines, until, steps } = watchedLog()
     const clock = new MovingClock()
     const metadata = () => ({ authorization: ['Bearer x'] })
-    const components = { link, metadata, log, clock, random: () => 0 }
+    const components = { kas: sessions, metadata, log, clock, random: () => 0 }
     const configuration = new Configuration(components, { meta: create(AgentMetaSchema) })
     await configuration.start()
     t.teardown(() => configuration.stop())

@@ -11,7 +11,7 @@ import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
-import { startLink } from './agent-side.ts'
+import { startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { FluxApi } from './flux-api.ts'
@@ -49,8 +49,8 @@ export async function startPushesKas(t: Test) {
   })
   /** the next stream that is opened, oldest first */
   const next = () => eventually(() => streams.shift() ?? Promise.reject(new Error('no stream has been opened')))
-  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
-  return { kas, link, streams, next }
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  return { kas, sessions, streams, next }
 }
 
 const shortTimes: Partial<FluxOptions> = {
@@ -65,7 +65,7 @@ const shortTimes: Partial<FluxOptions> = {
 export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () => undefined, options = shortTimes) {
   const api = await FluxApi.start(t)
   prepare(api)
-  const { kas, link, next, streams } = await startPushesKas(t)
+  const { kas, sessions, next, streams } = await startPushesKas(t)
   const called: string[] = []
   const answers: number[] = []
   const server = createServer((request, response) => {
@@ -101,7 +101,10 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
   }
   const metadata = () => ({ authorization: ['Bearer token'] })
   const time = { clock: systemClock, random: () => 0.5 }
-  const flux = new Flux({ client: api.client, link, metadata, election, log, ...time }, { ...shortTimes, ...options })
+  const flux = new Flux(
+    { client: api.client, kas: sessions, metadata, election, log, ...time },
+    { ...shortTimes, ...options },
+  )
   t.teardown(() => flux.stop())
   const configure = (webhookReceiverUrl = webhookUrl) => {
     const gitlabExternalUrl = 'https://gitlab.example.com'

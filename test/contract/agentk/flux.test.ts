@@ -189,12 +189,12 @@ t.test('flux.webhook_receiver_url', async (t) => {
 
 // wire: agentk.flux.back-off
 t.test('an error of kas is followed by a pause of 10 s and more, a lost connection by none', async (t) => {
-  const { kas, link, next } = await startPushesKas(t)
+  const { kas, sessions, next } = await startPushesKas(t)
   const clock = new MovingClock()
   const stopping = new AbortController()
   const pushes: [string, bigint][] = []
   const onPush = (project: string, id: bigint) => void pushes.push([project, id])
-  const components = { link, metadata: () => ({}), onPush, log: silentLog, clock, random: () => 0 }
+  const components = { kas: sessions, metadata: () => ({}), onPush, log: silentLog, clock, random: () => 0 }
   const following = followPushes(components, ['apps/web'], stopping.signal)
   for (const ms of [10_000, 20_000, 40_000]) {
     ;(await next()).end(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
@@ -218,10 +218,17 @@ t.test('an error of kas is followed by a pause of 10 s and more, a lost connecti
 })
 
 t.test('a kas that ends each stream at once is not asked in a loop', async (t) => {
-  const { link, next, streams } = await startPushesKas(t)
+  const { sessions, next, streams } = await startPushesKas(t)
   const clock = new MovingClock()
   const stopping = new AbortController()
-  const components = { link, metadata: () => ({}), onPush: () => undefined, log: silentLog, clock, random: () => 0 }
+  const components = {
+    kas: sessions,
+    metadata: () => ({}),
+    onPush: () => undefined,
+    log: silentLog,
+    clock,
+    random: () => 0,
+  }
   const following = followPushes(components, ['apps/web'], stopping.signal)
   ;(await next()).end()
   await eventually(() => clock.pending.includes(1000) || Promise.reject(new Error('no pause')))

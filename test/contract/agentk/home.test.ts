@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
-import type { Lanes } from '../../../src/agentk/tunnels/kas-connections.ts'
+import type { KasConnections } from '../../../src/agentk/tunnels/kas-connections.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
 import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'
+import { echoMethod, startConnections } from './connections-side.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
-import { echoMethod, startLanes } from './lanes-side.ts'
 
 /** Where agentk keeps its tunnels, by what kas tells it (doc/agentk-placement.md). */
 
@@ -47,8 +47,8 @@ async function poke({ kas }: FakeReplica): Promise<void> {
   await eventually(() => assert.ok(kas.connects > connects))
 }
 
-const at = (lanes: Lanes, home: string | undefined, standby: string | undefined) =>
-  eventually(() => assert.deepEqual(lanes.places, { home, standby }))
+const at = (connections: KasConnections, home: string | undefined, standby: string | undefined) =>
+  eventually(() => assert.deepEqual(connections.places, { home, standby }))
 
 const idleAre = (replicas: FakeReplica[], counts: number[]) =>
   eventually(() =>
@@ -73,10 +73,10 @@ type Three = [FakeReplica, FakeReplica, FakeReplica]
 
 t.test('a kas that tells nothing: one connection, two idle tunnels', async (t) => {
   const [replica] = (await startReplicas(t, 1)) as [FakeReplica]
-  const lanes = await startLanes(t, replica.address)
+  const connections = await startConnections(t, replica.address)
   await idleAre([replica], [2])
   await serves(t, replica)
-  t.strictSame(lanes.places, { home: undefined, standby: undefined })
+  t.strictSame(connections.places, { home: undefined, standby: undefined })
   t.equal(replica.kas.sessions.length, 1)
   t.match(replica.kas.told[0], { 'kas-features': ['home,ping,reuse'], 'kas-pod': ['pod-a'], 'kas-role': ['home'] })
 })
@@ -85,8 +85,8 @@ t.test('a standby: one idle tunnel at the replica that is named, which serves ca
   const all = (await startReplicas(t, 3)) as Three
   const [home, standby] = all
   tell(all, home, standby)
-  const lanes = await startLanes(t, home.address)
-  await at(lanes, 'kas-0', 'kas-1')
+  const connections = await startConnections(t, home.address)
+  await at(connections, 'kas-0', 'kas-1')
   await idleAre(all, [2, 1, 0])
   t.match(standby.kas.told[0], { 'kas-role': ['standby'] })
   await serves(t, standby)
@@ -96,8 +96,8 @@ t.test('another standby: the new one is there before the old one goes', async (t
   const all = (await startReplicas(t, 3)) as Three
   const [home, first, second] = all
   tell(all, home, first)
-  const lanes = await startLanes(t, home.address)
-  await at(lanes, 'kas-0', 'kas-1')
+  const connections = await startConnections(t, home.address)
+  await at(connections, 'kas-0', 'kas-1')
   const { ended } = await first.kas.take()
   let left = false
   void first.kas.sessions[0]?.closed.then(() => {
@@ -105,13 +105,13 @@ t.test('another standby: the new one is there before the old one goes', async (t
   })
   tell(all, home, second)
   await poke(home)
-  await at(lanes, 'kas-0', 'kas-2')
+  await at(connections, 'kas-0', 'kas-2')
   t.notOk(left, 'it ends with what runs on it')
   ended.resolve(undefined)
   await first.kas.sessions[0]?.closed
   tell(all, home)
   await poke(home)
-  await at(lanes, 'kas-0', undefined)
+  await at(connections, 'kas-0', undefined)
   await idleAre([home], [2])
   await second.kas.sessions[0]?.closed
 })
@@ -120,19 +120,19 @@ t.test('home is elsewhere: it moves there, and a call that runs at the old place
   const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
   const [old, home] = all
   tell(all, old)
-  const lanes = await startLanes(t, old.address)
-  await at(lanes, 'kas-0', undefined)
+  const connections = await startConnections(t, old.address)
+  await at(connections, 'kas-0', undefined)
   const sessions: unknown[] = []
-  lanes.onSession((session) => sessions.push(session))
+  connections.onSession((session) => sessions.push(session))
   const busy = await old.kas.take()
   busy.begin(echoMethod)
   busy.message(Buffer.from('x'))
   t.equal((await busy.next())?.kind, 'header')
   tell(all, home)
   await poke(old)
-  await at(lanes, 'kas-1', undefined)
+  await at(connections, 'kas-1', undefined)
   await idleAre(all, [0, 2])
-  t.strictSame(sessions, [await lanes.session(new AbortController().signal)], 'who needs home is told of it')
+  t.strictSame(sessions, [await connections.session(new AbortController().signal)], 'who needs home is told of it')
   t.equal((await busy.next())?.kind, 'message')
   busy.closeSend()
   t.equal((await busy.next())?.kind, 'trailer')
@@ -145,11 +145,11 @@ t.test('home and standby change places: no connection is made for it', async (t)
   const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
   const [one, two] = all
   tell(all, one, two)
-  const lanes = await startLanes(t, one.address)
-  await at(lanes, 'kas-0', 'kas-1')
+  const connections = await startConnections(t, one.address)
+  await at(connections, 'kas-0', 'kas-1')
   tell(all, two, one)
   await poke(one)
-  await at(lanes, 'kas-1', 'kas-0')
+  await at(connections, 'kas-1', 'kas-0')
   await eventually(() => assert.ok(two.kas.idle.length >= 2))
   t.strictSame(
     all.map(({ kas }) => kas.sessions.length),
@@ -163,10 +163,10 @@ t.test('a move that does not come out there is not tried again for ten minutes',
   const [here, wrong, right] = all
   const clock = new MovingClock()
   tell(all, { ...right, address: wrong.address })
-  const lanes = await startLanes(t, here.address, { clock })
+  const connections = await startConnections(t, here.address, { clock })
   await eventually(() => assert.equal(wrong.kas.sessions.length, 1))
   await wrong.kas.sessions[0]?.closed
-  t.strictSame(lanes.places, { home: 'kas-0', standby: undefined })
+  t.strictSame(connections.places, { home: 'kas-0', standby: undefined })
   await poke(here)
   await clock.advance(599_000)
   t.equal(wrong.kas.sessions.length, 1)
@@ -175,7 +175,7 @@ t.test('a move that does not come out there is not tried again for ten minutes',
   await settle()
   t.equal(right.kas.sessions.length, 0)
   await clock.advance(1001)
-  await at(lanes, 'kas-2', undefined)
+  await at(connections, 'kas-2', undefined)
 })
 
 t.test('a replica that does not say who it is is left, and not tried again', async (t) => {
@@ -183,10 +183,10 @@ t.test('a replica that does not say who it is is left, and not tried again', asy
   const [here, mute] = all
   tell(all, mute)
   mute.kas.hints = undefined
-  const lanes = await startLanes(t, here.address, { lanes: { landMs: 50 } })
+  const connections = await startConnections(t, here.address, { times: { landMs: 50 } })
   await eventually(() => assert.equal(mute.kas.sessions.length, 1))
   await mute.kas.sessions[0]?.closed
-  await at(lanes, 'kas-0', undefined)
+  await at(connections, 'kas-0', undefined)
   await poke(here)
   await serves(t, here)
   t.equal(mute.kas.sessions.length, 1)
@@ -198,13 +198,13 @@ t.test('home does not answer, and it is at the standby: home is tried as standby
   const clock = new MovingClock()
   const real = home.address
   tell(all, { ...home, address: 'grpc://127.0.0.1:1' }, here)
-  const lanes = await startLanes(t, here.address, { clock })
+  const connections = await startConnections(t, here.address, { clock })
   await eventually(() => assert.equal(clock.pending.length, 2)) // both ways failed
   tell(all, { ...home, address: real }, here)
   await poke(here)
-  await at(lanes, 'kas-0', undefined)
+  await at(connections, 'kas-0', undefined)
   await clock.advance(60_000)
-  await at(lanes, 'kas-1', 'kas-0')
+  await at(connections, 'kas-1', 'kas-0')
 })
 
 t.test('an address that agentk may not follow is not dialled; the front is asked by header', async (t) => {
@@ -221,8 +221,8 @@ t.test('an address that agentk may not follow is not dialled; the front is asked
     }
   }
   const port = await listenAs(t, front, 'ws', { onUpgrade })
-  const lanes = await startLanes(t, `ws://127.0.0.1:${port}`)
-  await at(lanes, 'kas-1', 'kas-2')
+  const connections = await startConnections(t, `ws://127.0.0.1:${port}`)
+  await at(connections, 'kas-1', 'kas-2')
   t.strictSame(upgrades, [undefined, 'kas-1', 'kas-2'])
 })
 
@@ -236,11 +236,11 @@ t.test('a front that leads anywhere: no move, and a standby wherever it is anoth
   }
   const port = await listenAs(t, front, 'ws', { onUpgrade })
   const clock = new MovingClock()
-  const lanes = await startLanes(t, `ws://127.0.0.1:${port}`, { clock })
+  const connections = await startConnections(t, `ws://127.0.0.1:${port}`, { clock })
   await eventually(() => assert.equal(clock.pending.length, 2)) // home and standby both came out at kas-0
-  t.strictSame([lanes.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
+  t.strictSame([connections.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
   await clock.advance(60_000)
-  await at(lanes, 'kas-0', 'kas-2')
+  await at(connections, 'kas-0', 'kas-2')
   await clock.advance(400_000)
   t.equal(upgrades, 4)
 })
@@ -249,14 +249,14 @@ t.test('home is lost: the front is dialled at once, and the standby serves meanw
   const all = (await startReplicas(t, 3)) as Three
   const [entry, home, standby] = all
   tell(all, home, standby)
-  const lanes = await startLanes(t, entry.address)
-  await at(lanes, 'kas-1', 'kas-2')
+  const connections = await startConnections(t, entry.address)
+  await at(connections, 'kas-1', 'kas-2')
   home.kas.close()
   await serves(t, standby)
-  await at(lanes, 'kas-0', 'kas-2')
+  await at(connections, 'kas-0', 'kas-2')
   tell(all, standby, entry)
   await poke(entry)
-  await at(lanes, 'kas-2', 'kas-0')
+  await at(connections, 'kas-2', 'kas-0')
   await serves(t, standby)
 })
 
@@ -265,10 +265,10 @@ t.test('home is frozen: left after two PINGs without an answer; the standby serv
   const [home, standby] = all
   const front = await FreezableFront.start(t, Number(home.address.split(':').at(-1)))
   tell(all, home, standby, { 'kas-ping-interval-ms': ['1000'] })
-  const lanes = await startLanes(t, `grpc://127.0.0.1:${front.port}`)
-  await at(lanes, 'kas-0', 'kas-1')
+  const connections = await startConnections(t, `grpc://127.0.0.1:${front.port}`)
+  await at(connections, 'kas-0', 'kas-1')
   const [frozen] = home.kas.sessions
-  const session = await lanes.session(new AbortController().signal)
+  const session = await connections.session(new AbortController().signal)
   front.freeze()
   const frozenAt = performance.now()
   await serves(t, standby)
@@ -276,7 +276,7 @@ t.test('home is frozen: left after two PINGs without an answer; the standby serv
   const tookMs = performance.now() - frozenAt
   t.ok(tookMs < 3000, `${Math.round(tookMs)} ms`)
   await eventually(() => assert.notEqual(home.kas.sessions.at(-1), frozen))
-  await at(lanes, 'kas-0', 'kas-1')
+  await at(connections, 'kas-0', 'kas-1')
 })
 
 t.test('stopped, nothing is left, also in the middle of a move', async (t) => {
@@ -284,11 +284,11 @@ t.test('stopped, nothing is left, also in the middle of a move', async (t) => {
   const [here, home] = all
   tell(all, home)
   home.kas.hints = undefined // it never says who it is
-  const lanes = await startLanes(t, here.address)
+  const connections = await startConnections(t, here.address)
   await eventually(() => assert.equal(home.kas.idle.length, 2))
-  await lanes.tunnels.stop()
-  await lanes.stop()
-  t.match(lanes.counts, { idle: 0, active: 0 })
+  await connections.tunnels.stop()
+  await connections.stop()
+  t.match(connections.counts, { idle: 0, active: 0 })
   await Promise.all([...here.kas.sessions, ...home.kas.sessions].map(({ closed }) => closed))
-  t.equal(lanes.connected, false)
+  t.equal(connections.connected, false)
 })

@@ -21,7 +21,7 @@ import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
-import { silentLog, startLink } from './agent-side.ts'
+import { silentLog, startSessions } from './agent-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
 const meta = create(AgentMetaSchema, { version: 'v0.0.0', commitId: 'abc', podNamespace: 'ns', podName: 'pod' })
@@ -61,12 +61,15 @@ async function startConfiguration(t: Test) {
     if (streams.length === 0) await new Promise<void>((resolve) => waiting.push(resolve))
     return streams.shift() as ConfigurationStream
   }
-  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const pings: number[] = []
-  const watched = { session: link.session.bind(link), pingEvery: (_: unknown, ms: number) => void pings.push(ms) }
+  const watched = {
+    session: sessions.session.bind(sessions),
+    pingEvery: (_: unknown, ms: number) => void pings.push(ms),
+  }
   const clock = new MovingClock()
   const { log, lines } = capturedLog()
-  const configuration = new Configuration({ ...shared, log, link: watched, clock }, { meta })
+  const configuration = new Configuration({ ...shared, log, kas: watched, clock }, { meta })
   const received: AgentConfiguration[] = []
   const listening: (() => void)[] = []
   configuration.onConfiguration((each) => {
@@ -91,7 +94,7 @@ t.test('the configuration stream', async (t) => {
   t.same(first.stream.metadata.authorization, ['Bearer token'])
   first.send(7n, 'c1')
   t.equal((await applied()).agentId, 7n)
-  t.same(pings, [5000], 'what kas announces reaches the link')
+  t.same(pings, [5000], 'what kas announces reaches the session')
   first.send(8n, 'c2')
   first.send(7n, 'c3', { gitlabExternalUrl: 'https://other' })
   first.send(7n, 'c4')
@@ -160,10 +163,10 @@ t.test('registration', async (t) => {
     if (seen.length === 0) await new Promise<void>((resolve) => waiting.push(resolve))
     return seen.shift()
   }
-  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const clock = new MovingClock()
   const kubernetesVersion = async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' })
-  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta, server })
+  const registrar = new Registrar({ ...shared, kas: sessions, kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.teardown(() => registrar.stop())
   const first = await registered()
@@ -191,10 +194,10 @@ t.test('a kas that knows no Unregister, and a cluster that says no version', asy
       return create(RegisterResponseSchema)
     }),
   )
-  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const kubernetesVersion = () => Promise.reject(new Error('forbidden'))
   const clock = new MovingClock()
-  const registrar = new Registrar({ ...shared, link, kubernetesVersion, clock }, { meta, server })
+  const registrar = new Registrar({ ...shared, kas: sessions, kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.ok((await seen.promise).agentMeta?.kubernetesVersion, 'the pod is seen all the same')
   while (clock.pending.length === 0) await new Promise((resolve) => setImmediate(resolve))

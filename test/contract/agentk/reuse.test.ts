@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import type { Forward } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
-import { startLink, startPool } from './agent-side.ts'
+import { startPool, startSessions } from './agent-side.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 
 const method = '/test.Echo/Do'
@@ -21,8 +21,8 @@ const echo: Forward = async (call) => {
 
 async function start(t: Test, serve: Forward = echo, isReused = true) {
   const kas = new FakeKas({ reuse: true })
-  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
-  const pool = await startPool(t, link, { [method]: serve }, {}, { isReused: () => isReused })
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const pool = await startPool(t, sessions, { [method]: serve }, {}, { isReused: () => isReused })
   return { kas, pool }
 }
 

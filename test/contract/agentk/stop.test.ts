@@ -5,7 +5,7 @@ import { create } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { Registrar, registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar/registrar.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
-import { KasLink } from '../../../src/agentk/tunnels/kas-session.ts'
+import { KasSessions } from '../../../src/agentk/tunnels/kas-sessions.ts'
 import type { TunnelPool } from '../../../src/agentk/tunnels/pool.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
@@ -20,7 +20,7 @@ import type { ServerSession } from '../../../src/proto/grpc/server-session.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
-import { silentLog, startLink, startPool } from './agent-side.ts'
+import { silentLog, startPool, startSessions } from './agent-side.ts'
 import { startSide } from './api-server.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 import { requestHeader } from './http-call.ts'
@@ -35,7 +35,7 @@ interface Parts {
   readonly kas: FakeKas
   /** before it */
   readonly front: FreezableFront
-  readonly link: KasLink
+  readonly sessions: KasSessions
   readonly pool: TunnelPool
   readonly tunnel: KasTunnel
   /** what the API server answers the call with, still open */
@@ -114,20 +114,20 @@ for (const form of ['grpc', 'ws'] as const) {
   })
 
   t.test(`${form}: kas is frozen, and the pod has to unregister`, async (t) => {
-    const { front, link, registrar } = await startRegistered(t, form)
+    const { front, sessions, registrar } = await startRegistered(t, form)
     front.freeze()
     const startedAt = performance.now()
     const patience = AbortSignal.timeout(patienceMs)
     await registrar.leave(patience)
-    await link.stop(patience)
+    await sessions.stop(patience)
     t.ok(performance.now() - startedAt < patienceMs + slackMs)
   })
 }
 
 t.test('without a connection there is nobody to unregister from', async (t) => {
-  const { kas, link, registrar, left } = await startRegistered(t, 'grpc')
+  const { kas, sessions, registrar, left } = await startRegistered(t, 'grpc')
   const leaving = new Promise<void>((resolve) => {
-    void link.session(AbortSignal.timeout(5000)).then((session) => session.onDraining(resolve))
+    void sessions.session(AbortSignal.timeout(5000)).then((session) => session.onDraining(resolve))
   })
   kas.close()
   await leaving
@@ -137,26 +137,26 @@ t.test('without a connection there is nobody to unregister from', async (t) => {
   t.equal(left(), 0)
 })
 
-t.test('a dial that ends as the link stops leaves no connection', async (t) => {
+t.test('a dial that ends as the sessions stop leaves no connection', async (t) => {
   const dialled = Promise.withResolvers<Duplex>()
   const asked = Promise.withResolvers<void>()
   const dial = () => {
     asked.resolve()
     return dialled.promise
   }
-  const link = new KasLink(
+  const sessions = new KasSessions(
     { dial, log: silentLog, clock: systemClock, random: () => 0 },
     { address: parseKasAddress('grpc://kas'), userAgent: 'test' },
   )
-  await link.start()
+  await sessions.start()
   await asked.promise
-  const stopped = link.stop(AbortSignal.timeout(5000))
+  const stopped = sessions.stop(AbortSignal.timeout(5000))
   const duplex = new PassThrough()
   dialled.resolve(duplex)
   await stopped
   t.equal(duplex.destroyed, true)
-  t.equal(link.connected, false)
-  await t.rejects(link.session(AbortSignal.timeout(5000)), { code: 'CANCELLED' })
+  t.equal(sessions.connected, false)
+  await t.rejects(sessions.session(AbortSignal.timeout(5000)), { code: 'CANCELLED' })
 })
 
 /** A pod that kas knows of. */
@@ -177,7 +177,7 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
     }),
   )
   const front = await FreezableFront.start(t, await listenAs(t, kas, form))
-  const link = await startLink(t, `${form}://127.0.0.1:${front.port}`)
+  const sessions = await startSessions(t, `${form}://127.0.0.1:${front.port}`)
   // its first pause comes after the first registration
   const clock = {
     now: systemClock.now,
@@ -188,7 +188,7 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   }
   const registrar = new Registrar(
     {
-      link,
+      kas: sessions,
       clock,
       kubernetesVersion: async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' }),
       metadata: () => ({ authorization: ['Bearer token'] }),
@@ -200,7 +200,7 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   await registrar.start()
   t.teardown(() => registrar.stop())
   await registered.promise
-  return { kas, front, link, registrar, left: () => left }
+  return { kas, front, sessions, registrar, left: () => left }
 }
 
 /** A call runs whose answer has begun, from an API server that does not end it. */
@@ -212,35 +212,35 @@ async function startCall(t: Test, form: 'grpc' | 'ws'): Promise<Parts> {
   })
   const kas = new FakeKas()
   const front = await FreezableFront.start(t, await listenAs(t, kas, form))
-  const link = await startLink(t, `${form}://127.0.0.1:${front.port}`)
-  const pool = await startPool(t, link, { [kubernetesApiMethod]: api.forward })
+  const sessions = await startSessions(t, `${form}://127.0.0.1:${front.port}`)
+  const pool = await startPool(t, sessions, { [kubernetesApiMethod]: api.forward })
   const tunnel = await kas.take()
   tunnel.begin(kubernetesApiMethod)
   tunnel.message(requestHeader())
   tunnel.message(encodeHttpRequest.trailer)
   const first = [(await tunnel.next())?.kind, (await tunnel.next())?.kind, (await tunnel.next())?.kind]
   t.strictSame(first, ['header', 'message', 'message'])
-  return { kas, front, link, pool, tunnel, response: await answering.promise }
+  return { kas, front, sessions, pool, tunnel, response: await answering.promise }
 }
 
 /** The agent has heard that its connection is to be left. */
-async function leaves({ link }: Parts): Promise<void> {
-  const session = await link.session(AbortSignal.timeout(5000))
+async function leaves({ sessions }: Parts): Promise<void> {
+  const session = await sessions.session(AbortSignal.timeout(5000))
   await new Promise<void>((resolve) => session.onDraining(resolve))
 }
 
 /** As the program stops its parts. @returns ms */
-async function stopAll({ pool, link }: Parts): Promise<number> {
+async function stopAll({ pool, sessions }: Parts): Promise<number> {
   const startedAt = performance.now()
   const patience = AbortSignal.timeout(patienceMs)
   await pool.stop(patience)
-  await link.stop(patience)
+  await sessions.stop(patience)
   return performance.now() - startedAt
 }
 
 /** No slot, no connection, and no request at the API server. */
-async function leavesNothing(t: Test, { pool, link, response }: Parts): Promise<void> {
+async function leavesNothing(t: Test, { pool, sessions, response }: Parts): Promise<void> {
   t.match(pool.counts, { idle: 0, active: 0 })
-  t.equal(link.connected, false)
+  t.equal(sessions.connected, false)
   if (!response.closed) await once(response, 'close')
 }

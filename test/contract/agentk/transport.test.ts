@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
-import { startLink, startPool } from './agent-side.ts'
+import { startPool, startSessions } from './agent-side.ts'
 import { listen, startRaw } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
@@ -43,8 +43,8 @@ t.test('through a proxy by CONNECT, with its credentials', async (t) => {
     const kas = new FakeKas()
     const kasPort = await listenAs(t, kas, form)
     // a name of this machine itself would be reached directly
-    const link = await startLink(t, `${form}://kas.test:${kasPort}`, { env: { [variable]: url } })
-    await startPool(t, link, {})
+    const sessions = await startSessions(t, `${form}://kas.test:${kasPort}`, { env: { [variable]: url } })
+    await startPool(t, sessions, {})
     await kas.take()
     t.equal(asked.at(-1), `kas.test:${kasPort} ${expected}`)
   }

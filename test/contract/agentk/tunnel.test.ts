@@ -9,7 +9,7 @@ import type { Forward, Reply } from '../../../src/call/call.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
-import { startLink, startPool } from './agent-side.ts'
+import { startPool, startSessions } from './agent-side.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 
 const method = '/test.Echo/Do'
@@ -40,8 +40,8 @@ async function readAll(tunnel: KasTunnel): Promise<string[]> {
 async function start(t: Test, methods: Record<string, Forward>) {
   const kas = new FakeKas()
   const port = await listenAs(t, kas, 'grpc')
-  const link = await startLink(t, `grpc://127.0.0.1:${port}`)
-  return { kas, link, pool: await startPool(t, link, methods) }
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${port}`)
+  return { kas, sessions, pool: await startPool(t, sessions, methods) }
 }
 
 // wire: agentk.order
@@ -191,8 +191,8 @@ t.test('a lost connection is dialled again at once', async (t) => {
   const kas = new FakeKas()
   let passedMs = 0
   const clock = { now: () => Date.now() + passedMs, after: systemClock.after }
-  const link = await startLink(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`, { clock })
-  await startPool(t, link, { [method]: echo })
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`, { clock })
+  await startPool(t, sessions, { [method]: echo })
   await kas.take()
   passedMs = 2000 // a connection that lived for more than a second was a good one
   kas.idle.length = 0
@@ -242,8 +242,8 @@ t.test('all four forms of address', async (t) => {
       const port = await listenAs(t, kas, form, { ...tls, onUpgrade: upgrade.resolve })
       const headers = [['X-Extra', 'yes']] as const
       const options = { caFile: files.cert, serverName: 'kas.test', headers }
-      const link = await startLink(t, `${form}://127.0.0.1:${port}/some/path?dropped`, options)
-      await startPool(t, link, { [method]: echo })
+      const sessions = await startSessions(t, `${form}://127.0.0.1:${port}/some/path?dropped`, options)
+      await startPool(t, sessions, { [method]: echo })
       const tunnel = await kas.take()
       t.same(tunnel.stream.metadata.authorization, ['Bearer token'])
       t.match(tunnel.stream.metadata['user-agent'], ['gitlab-agent/v0.0.0/test'])

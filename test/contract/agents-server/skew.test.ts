@@ -3,7 +3,7 @@ import { agentId, callThrough, startAgentsServer } from '../../support/agents-se
 import { eventually } from '../../support/eventually.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
 import { type Extension, extensions, startSkewRelay, type Withheld } from '../../support/skew-relay.ts'
-import { echoMethod, startLanes } from '../agentk/lanes-side.ts'
+import { echoMethod, startConnections } from '../agentk/connections-side.ts'
 
 /**
  * Our agentk and our kas where one of them is older: each extension is withheld, of either side or of both. Without all
@@ -23,10 +23,10 @@ async function start(t: Test, withheld: Withheld) {
     options: { hints: { settleMs: 1, spreadMs: 1 } },
   })
   const { port, passed } = await startSkewRelay(t, side.port, withheld)
-  const lanes = await startLanes(t, `grpc://127.0.0.1:${port}`)
+  const connections = await startConnections(t, `grpc://127.0.0.1:${port}`)
   const idle = () => side.tunnels.look(agentId, echoMethod).idle
   await eventually(() => idle() >= 2 || Promise.reject(new Error(`${idle()} idle tunnels`)))
-  return { ...side, placement, passed, lanes, idle }
+  return { ...side, placement, passed, connections, idle }
 }
 
 t.jobs = 5 // each pairing is a server, a relay and an agentk of its own, and mostly waits
@@ -34,7 +34,7 @@ t.jobs = 5 // each pairing is a server, a relay and an agentk of its own, and mo
 for (const ofAgentk of olders) {
   for (const ofKas of olders) {
     t.test(`agentk ${nameOf(ofAgentk)}, kas ${nameOf(ofKas)}`, { buffered: true }, async (t) => {
-      const { delivered, placement, passed, lanes, idle } = await start(t, { ofAgentk, ofKas })
+      const { delivered, placement, passed, connections, idle } = await start(t, { ofAgentk, ofKas })
       for (let i = 0; i < 5; i++) t.same((await callThrough(delivered, [`${i}`], echo)).messages, [`${i}`])
       const many = Array.from({ length: 40 }, (_, i) => callThrough(delivered, [`${i}`, 'x'], echo))
       t.same(
@@ -49,7 +49,7 @@ for (const ofAgentk of olders) {
       const said = [...passed].join('\n')
       const talks = (extension: Extension) => ![...ofAgentk, ...ofKas].includes(extension)
       t.equal(/^kas-home: kas-0$/m.test(said), talks('home'), 'a home is named if both know of it')
-      t.equal(lanes.places.home === 'kas-0', talks('home'))
+      t.equal(connections.places.home === 'kas-0', talks('home'))
       if (ofKas.includes('reuse')) t.notMatch(said, /^kas-features: reuse$/m)
       if (ofKas.includes('ping')) t.notMatch(said, /^kas-ping-interval-ms/m)
     })

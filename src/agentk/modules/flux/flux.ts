@@ -17,7 +17,7 @@ import { callWebhook } from './webhook-call.ts'
 
 export interface FluxComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
-  readonly link: { session(signal: AbortSignal): Promise<ClientSession> }
+  readonly kas: { session(signal: AbortSignal): Promise<ClientSession> }
   readonly metadata: () => Metadata
   readonly election: {
     readonly identity: string

@@ -22,7 +22,7 @@ const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, 
 const minStreamMs = 1000
 
 export interface PushStreamComponents {
-  readonly link: { session(signal: AbortSignal): Promise<ClientSession> }
+  readonly kas: { session(signal: AbortSignal): Promise<ClientSession> }
   readonly metadata: () => Metadata
   /** @param id - 0: kas has no ids */
   readonly onPush: (project: string, id: bigint) => void
@@ -42,11 +42,11 @@ export async function followPushes(
   projects: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
-  const { link, log, clock } = components
+  const { kas, log, clock } = components
   const backoff = new Backoff(components, backoffOptions)
   while (!signal.aborted) {
     try {
-      const session = await link.session(signal)
+      const session = await kas.session(signal)
       const beganAt = clock.now()
       const error = await followOnce(components, session, { projects, signal })
       if (signal.aborted || session.draining) continue

@@ -33,7 +33,7 @@ const callTimeoutMs = 20_000
 const unregisterTimeoutMs = 2000
 
 export interface RegistrarComponents {
-  readonly link: {
+  readonly kas: {
     readonly connected: boolean
     session(signal: AbortSignal): Promise<ClientSession>
     onSession(listener: () => void): void
@@ -73,7 +73,7 @@ export class Registrar implements Service {
   }
 
   async start(): Promise<void> {
-    this.#components.link.onSession(() => this.#wake?.())
+    this.#components.kas.onSession(() => this.#wake?.())
     this.#running = this.#run()
   }
 
@@ -83,7 +83,7 @@ export class Registrar implements Service {
     await this.#running
     if (!this.#registered) return
     this.#registered = false
-    if (this.#components.link.connected) await this.#unregister(patience)
+    if (this.#components.kas.connected) await this.#unregister(patience)
   }
 
   stop(patience?: AbortSignal): Promise<void> {
@@ -109,21 +109,21 @@ export class Registrar implements Service {
   }
 
   async #register(): Promise<void> {
-    const { link, metadata } = this.#components
+    const { kas, metadata } = this.#components
     const { signal } = this.#stopping
     const agentMeta = await this.#fullMeta()
-    const session = await link.session(signal)
+    const session = await kas.session(signal)
     const request = create(RegisterRequestSchema, { agentMeta, podId: this.#podId })
     const options = { method: registerMethod, metadata: metadata(), signal, timeoutMs: callTimeoutMs }
     await callUnary(session, RegisterRequestSchema, RegisterResponseSchema, request, options)
   }
 
   async #unregister(patience?: AbortSignal): Promise<void> {
-    const { link, log, metadata } = this.#components
+    const { kas, log, metadata } = this.#components
     const timeout = AbortSignal.timeout(unregisterTimeoutMs)
     const signal = patience ? AbortSignal.any([patience, timeout]) : timeout
     try {
-      const session = await link.session(signal)
+      const session = await kas.session(signal)
       const request = create(UnregisterRequestSchema, { agentMeta: this.#meta, podId: this.#podId })
       const options = { method: unregisterMethod, metadata: metadata(), signal }
       await callUnary(session, UnregisterRequestSchema, UnregisterResponseSchema, request, options)

@@ -86,7 +86,7 @@ class FakeSession implements TunnelSession {
   }
 }
 
-class FakeLink {
+class FakeSessions {
   current = new FakeSession()
   readonly #listeners: ((session: TunnelSession) => void)[] = []
 
@@ -113,20 +113,20 @@ const hang: Forward = async (call) => ({
 
 async function start(t: Test, options = {}) {
   const clock = new MovingClock()
-  const link = new FakeLink()
+  const sessions = new FakeSessions()
   const pool = new TunnelPool(
-    { link, methods: new Map([[method, hang]]), metadata: () => noMetadata, log, clock, random: () => 0 },
+    { sessions, methods: new Map([[method, hang]]), metadata: () => noMetadata, log, clock, random: () => 0 },
     { minIdle: 2, max: 500, step: 10, idleMs: 60_000, ...options },
   )
   await pool.start()
   t.teardown(() => pool.stop())
-  link.connect(link.current)
+  sessions.connect(sessions.current)
   await settle()
   const take = async (index: number) => {
-    link.current.streams[index]?.receive(encodeConnectResponse.requestInfo(method, noMetadata))
+    sessions.current.streams[index]?.receive(encodeConnectResponse.requestInfo(method, noMetadata))
     await settle()
   }
-  return { clock, link, pool, take, streams: link.current.streams }
+  return { clock, sessions, pool, take, streams: sessions.current.streams }
 }
 
 // wire: agentk.idle, agentk.descriptor
@@ -201,11 +201,11 @@ t.test('an idle tunnel over the minimum stops after a minute, when its Connect e
 })
 
 t.test('a draining connection: idle tunnels are replaced on the next, and may still be used', async (t) => {
-  const { link, pool, take, streams } = await start(t)
+  const { sessions, pool, take, streams } = await start(t)
   await take(0)
-  const old = link.current
+  const old = sessions.current
   const fresh = new FakeSession()
-  link.connect(fresh)
+  sessions.connect(fresh)
   old.drain()
   await settle()
   t.equal(fresh.streams.length, 2)
@@ -218,11 +218,11 @@ t.test('a draining connection: idle tunnels are replaced on the next, and may st
   t.equal(fresh.streams.length, 2, 'those that end unused are not opened again')
 })
 
-t.test('a lost connection costs no back-off: the link has its own', async (t) => {
-  const { link, clock, streams } = await start(t)
+t.test('a lost connection costs no back-off: the sessions have their own', async (t) => {
+  const { sessions, clock, streams } = await start(t)
   const fresh = new FakeSession()
-  const old = link.current
-  link.connect(fresh)
+  const old = sessions.current
+  sessions.connect(fresh)
   old.drain()
   for (const stream of streams) stream.finish(failed(Code.UNAVAILABLE))
   await settle()

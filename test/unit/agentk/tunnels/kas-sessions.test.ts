@@ -2,7 +2,7 @@ import { Duplex } from 'node:stream'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { parseKasAddress } from '../../../../src/agentk/tunnels/kas-address.ts'
-import { KasLink, type KasLinkComponents } from '../../../../src/agentk/tunnels/kas-session.ts'
+import { KasSessions, type KasSessionsComponents } from '../../../../src/agentk/tunnels/kas-sessions.ts'
 import { MovingClock, settle } from '../moving-clock.ts'
 
 const log = pino({ level: 'silent' })
@@ -13,8 +13,8 @@ function silent(): Duplex {
   return new Duplex({ read: () => undefined, write: (_chunk, _encoding, done) => done() })
 }
 
-/** A link whose dials all succeed, at a kas that says nothing. */
-async function start(t: Test, more: Partial<KasLinkComponents> = {}) {
+/** Sessions whose dials all succeed, at a kas that says nothing. */
+async function start(t: Test, more: Partial<KasSessionsComponents> = {}) {
   const clock = new MovingClock()
   const dialled: Duplex[] = []
   const dial = async () => {
@@ -22,18 +22,18 @@ async function start(t: Test, more: Partial<KasLinkComponents> = {}) {
     dialled.push(duplex)
     return duplex
   }
-  const link = new KasLink(
+  const sessions = new KasSessions(
     { dial, log, clock, random: () => 0.5, ...more },
     { address: parseKasAddress('grpc://kas'), userAgent: 'test' },
   )
-  await link.start()
-  t.teardown(() => link.stop())
+  await sessions.start()
+  t.teardown(() => sessions.stop())
   await settle()
-  return { clock, dialled, link }
+  return { clock, dialled, sessions }
 }
 
 t.test('a connection that was taken but never says anything is left after 10 s', async (t) => {
-  const { clock, dialled, link } = await start(t)
+  const { clock, dialled, sessions } = await start(t)
   t.equal(dialled.length, 1)
   await clock.advance(9999)
   t.notOk(dialled[0]?.destroyed)
@@ -41,7 +41,7 @@ t.test('a connection that was taken but never says anything is left after 10 s',
   await settle()
   t.ok(dialled[0]?.destroyed)
   t.equal(dialled.length, 2, 'the next one is dialled at once')
-  t.ok(link.connected)
+  t.ok(sessions.connected)
 })
 
 t.test('a PING after a second brings out what a front has kept back', async (t) => {
@@ -64,33 +64,33 @@ t.test('a PING after a second brings out what a front has kept back', async (t) 
   t.not(pings(), -1)
 })
 
-t.test('with another way to go: a failed dial ends the link, which is told once', async (t) => {
-  let over = 0
+t.test('with another way to go: a failed dial is the end, of which the owner is told once', async (t) => {
+  let lost = 0
   let dials = 0
-  const { clock, link } = await start(t, {
+  const { clock, sessions } = await start(t, {
     dial: async () => {
       dials += 1
       throw new Error('refused')
     },
-    onOver: () => {
-      over += 1
+    onLost: () => {
+      lost += 1
     },
   })
   await clock.advance(600_000)
-  t.strictSame([over, dials], [1, 1])
-  const waiting = link.session(never)
-  await link.stop()
+  t.strictSame([lost, dials], [1, 1])
+  const waiting = sessions.session(never)
+  await sessions.stop()
   await t.rejects(waiting, { code: 'CANCELLED' }, 'who still waited is told by its end')
 })
 
-t.test('with another way to go: a lost connection ends it, too', async (t) => {
-  let over = 0
-  const { clock, dialled, link } = await start(t, {
-    onOver: () => {
-      over += 1
+t.test('with another way to go: so is a lost connection', async (t) => {
+  let lost = 0
+  const { clock, dialled, sessions } = await start(t, {
+    onLost: () => {
+      lost += 1
     },
   })
   dialled[0]?.destroy()
   await clock.advance(600_000)
-  t.strictSame([over, dialled.length, link.connected], [1, 1, false])
+  t.strictSame([lost, dialled.length, sessions.connected], [1, 1, false])
 })

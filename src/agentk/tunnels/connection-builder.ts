@@ -2,23 +2,23 @@ import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { routeHeader, writeAgentPod } from '../../proto/placement.ts'
-import type { BuildLane } from './kas-connection.ts'
-import { KasLink } from './kas-session.ts'
+import type { BuildConnection } from './kas-connection.ts'
+import { KasSessions } from './kas-sessions.ts'
 import { TunnelPool } from './pool.ts'
 import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
 
-export interface LaneBuilderComponents {
+export interface ConnectionBuilderComponents {
   /** what is served: method name -> what serves it */
   readonly methods: ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
-  readonly logs: { readonly link: Logger; readonly tunnels: Logger }
+  readonly logs: { readonly sessions: Logger; readonly tunnels: Logger }
   readonly clock: Clock
   readonly random: () => number
 }
 
-export interface LaneBuilderOptions {
+export interface ConnectionBuilderOptions {
   /** to `--kas-address` */
   readonly transport: TransportOptions
   /** name of this pod */
@@ -29,16 +29,19 @@ export interface LaneBuilderOptions {
  * Builds connections to kas, with their tunnels: to the front, to one replica through it, or to a replica's own
  * address.
  */
-export function laneBuilder(components: LaneBuilderComponents, { transport, pod }: LaneBuilderOptions): BuildLane {
+export function connectionBuilder(
+  components: ConnectionBuilderComponents,
+  { transport, pod }: ConnectionBuilderOptions,
+): BuildConnection {
   const { methods, logs, clock, random } = components
-  return ({ target, role, onMetadata, isReused, onOver }) => {
+  return ({ target, role, onMetadata, isReused, onLost }) => {
     const address = target?.address ?? transport.address
     // at an address of its own there is nobody to ask
     const route = target && !target.address ? target.name : undefined
     const headers = route === undefined ? transport.headers : [...transport.headers, [routeHeader, route] as const]
     const dial = (signal: AbortSignal) => dialKas({ ...transport, address, headers }, signal)
-    const link = new KasLink(
-      { dial, log: logs.link, clock, random, ...(onOver ? { onOver } : {}) },
+    const sessions = new KasSessions(
+      { dial, log: logs.sessions, clock, random, onLost },
       { address, userAgent: transport.userAgent },
     )
     const metadata = () => ({
@@ -46,7 +49,7 @@ export function laneBuilder(components: LaneBuilderComponents, { transport, pod 
       ...(route === undefined || address.webSocket ? {} : { [routeHeader.toLowerCase()]: [route] }),
       ...writeAgentPod({ name: pod, role: role() }),
     })
-    const parts = { link, methods, metadata, onMetadata, isReused, log: logs.tunnels, clock, random }
-    return { link, pool: new TunnelPool(parts) }
+    const parts = { sessions, methods, metadata, onMetadata, isReused, log: logs.tunnels, clock, random }
+    return { sessions, pool: new TunnelPool(parts) }
   }
 }

@@ -36,31 +36,31 @@ const firstPingMs = 1000
 
 const endedInSilence = new KasError({ code: 'UNREACHABLE', detail: nothingSaid })
 
-export interface KasLinkComponents {
+export interface KasSessionsComponents {
   /** a connected duplex that carries HTTP/2 */
   readonly dial: (signal: AbortSignal) => Promise<Duplex>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
   /**
-   * Given: a dial that fails and a connection that is lost end this link, which is told here once; another way is the
-   * caller's choice. Absent: it is dialled again for ever.
+   * Given: a dial that fails or a connection that is lost is the end, of which this is called once; where else to go is
+   * the owner's choice. Undefined: kas is dialled again for ever.
    */
-  readonly onOver?: () => void
+  readonly onLost?: (() => void) | undefined
 }
 
-export interface KasLinkOptions {
+export interface KasSessionsOptions {
   readonly address: KasAddress
   readonly userAgent: string
 }
 
 /**
- * The one HTTP/2 connection to kas that all calls of this process share. Lost, it is dialled again with gRPC's
- * back-off; told to leave by GOAWAY, a fresh one is dialled while the calls on the old one end.
+ * Keeps one HTTP/2 session to kas open, which many calls share. Lost, it is dialled again with gRPC's back-off; when
+ * GOAWAY asks for it, a fresh one is dialled while the calls on the old one end.
  */
-export class KasLink implements Service {
-  readonly #components: KasLinkComponents
-  readonly #options: KasLinkOptions
+export class KasSessions implements Service {
+  readonly #components: KasSessionsComponents
+  readonly #options: KasSessionsOptions
   readonly #stopping = new AbortController()
   readonly #sessions = new Map<ClientSession, KeepAlive>()
   readonly #onSession: ((session: ClientSession) => void)[] = []
@@ -68,9 +68,9 @@ export class KasLink implements Service {
   readonly #advice = new Advice()
   #current: ClientSession | undefined
   #connecting: Promise<ClientSession> | undefined
-  #over = false
+  #isLost = false
 
-  constructor(components: KasLinkComponents, options: KasLinkOptions) {
+  constructor(components: KasSessionsComponents, options: KasSessionsOptions) {
     this.#components = components
     this.#options = options
     this.#backoff = new Backoff(components, reconnect)
@@ -80,20 +80,20 @@ export class KasLink implements Service {
     return this.#current !== undefined
   }
 
-  /** Calls `listener` with each new connection. */
+  /** Calls `listener` with each new session. */
   onSession(listener: (session: ClientSession) => void): void {
     this.#onSession.push(listener)
   }
 
-  /** The connection to open calls on, waiting for it. @throws the signal's reason */
+  /** The session to open calls on, waiting for it. @throws the signal's reason */
   async session(signal: AbortSignal): Promise<ClientSession> {
     if (this.#current && !this.#current.draining) return this.#current
     try {
-      if (!this.#over) return await abortable(this.#connect(), signal)
+      if (!this.#isLost) return await abortable(this.#connect(), signal)
     } catch (error) {
-      if (signal.aborted || !this.#over) throw error
+      if (signal.aborted || !this.#isLost) throw error
     }
-    // the owner of this link, who has been told, stops it; nobody is asked again and again meanwhile
+    // the owner knows, and stops this; without a wait callers would ask again and again meanwhile
     return abortable(new Promise<never>(() => undefined), AbortSignal.any([signal, this.#stopping.signal]))
   }
 
@@ -135,7 +135,7 @@ export class KasLink implements Service {
         return await this.#dial(signal)
       } catch (error) {
         signal.throwIfAborted()
-        if (this.#components.onOver) {
+        if (this.#components.onLost) {
           log.info({ error, net_address: this.#options.address.authority }, 'Cannot connect to a replica of kas')
           this.#end()
           throw error
@@ -178,7 +178,7 @@ export class KasLink implements Service {
     keepAlive.start()
     const silent = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
     const spoken = clock.after(firstPingMs, () => {
-      session.ping().catch(() => undefined) // it ended: told by `closed`
+      session.ping().catch(() => undefined) // it ended: `closed` says so
     })
     session.onDraining(() => this.#leave(session, clock.now() - bornAt))
     void session.closed.then(() => {
@@ -198,7 +198,7 @@ export class KasLink implements Service {
     this.#current = undefined
     session.close() // it ends with its last call
     if (this.#stopping.signal.aborted) return
-    if (this.#components.onOver && session.destroyed) {
+    if (this.#components.onLost && session.destroyed) {
       this.#end()
       return
     }
@@ -222,8 +222,8 @@ export class KasLink implements Service {
 
   /** Nothing more is dialled. */
   #end(): void {
-    if (this.#over) return
-    this.#over = true
-    this.#components.onOver?.()
+    if (this.#isLost) return
+    this.#isLost = true
+    this.#components.onLost?.()
   }
 }

@@ -1,9 +1,13 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { allowedAddress } from '../../../src/agentk/tunnels/allowed-address.ts'
-import { laneBuilder } from '../../../src/agentk/tunnels/build-connection.ts'
+import { connectionBuilder } from '../../../src/agentk/tunnels/connection-builder.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
-import { defaultLanes, Lanes, type LanesOptions } from '../../../src/agentk/tunnels/kas-connections.ts'
+import {
+  defaultKasConnections,
+  KasConnections,
+  type KasConnectionsOptions,
+} from '../../../src/agentk/tunnels/kas-connections.ts'
 import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
 import type { Forward } from '../../../src/call/call.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
@@ -16,12 +20,12 @@ const echo: Forward = async (call) => ({
   done: Promise.resolve({ trailers: {} }),
 })
 
-export interface LanesSideOptions {
+export interface ConnectionsSideOptions {
   readonly methods?: Record<string, Serve>
   readonly allowHome?: readonly string[]
-  /** of the lanes alone; the connections' is the real one */
+  /** of the moves alone; the sessions' is the real one */
   readonly clock?: Clock
-  readonly lanes?: Partial<LanesOptions>
+  readonly times?: Partial<KasConnectionsOptions>
   readonly pod?: string
   /** path, PEM: of kas, for grpcs and wss */
   readonly caFile?: string
@@ -30,7 +34,11 @@ export interface LanesSideOptions {
 }
 
 /** All of agentk that faces kas, started. */
-export async function startLanes(t: Test, address: string, options: LanesSideOptions = {}): Promise<Lanes> {
+export async function startConnections(
+  t: Test,
+  address: string,
+  options: ConnectionsSideOptions = {},
+): Promise<KasConnections> {
   const log = pino({ level: 'silent' })
   const own = parseKasAddress(address)
   const authorization = `Bearer ${options.token ?? 'good'}`
@@ -42,26 +50,26 @@ export async function startLanes(t: Test, address: string, options: LanesSideOpt
     authorization: () => authorization,
     env: {},
   }
-  const build = laneBuilder(
+  const build = connectionBuilder(
     {
       methods: new Map(Object.entries(options.methods ?? { [echoMethod]: echo })),
       metadata: () => ({ authorization: [authorization] }),
-      logs: { link: log, tunnels: log },
+      logs: { sessions: log, tunnels: log },
       clock: systemClock,
       random: () => 0,
     },
     { transport, pod: options.pod ?? 'pod-a' },
   )
   const allowed = (named: string) => allowedAddress(named, { own, alsoAllowed: options.allowHome ?? [] })
-  const lanes = new Lanes(
+  const connections = new KasConnections(
     { build, allowed, log, clock: options.clock ?? systemClock },
-    { ...defaultLanes, ...options.lanes },
+    { ...defaultKasConnections, ...options.times },
   )
   t.teardown(async () => {
-    await lanes.tunnels.stop()
-    await lanes.stop()
+    await connections.tunnels.stop()
+    await connections.stop()
   })
-  await lanes.start()
-  await lanes.tunnels.start()
-  return lanes
+  await connections.start()
+  await connections.tunnels.start()
+  return connections
 }
