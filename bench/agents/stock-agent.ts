@@ -47,11 +47,12 @@ export class StockAgent {
     this.#pool = new TunnelPool({
       ...parts,
       sessions: counted,
-      methods: new Map([[kubernetesApiMethod, serve]]),
+      methods: () => new Map([[kubernetesApiMethod, serve]]),
       metadata,
     })
     const answered = {
       session: (signal: AbortSignal) => this.#sessions.session(signal),
+      metadata,
       pingEvery: () => this.#configured(), // said with the head of the answer; a stock agent does not read it
     }
     const meta = create(AgentMetaSchema, {
@@ -59,7 +60,7 @@ export class StockAgent {
       podNamespace: 'gitlab-agent',
       podName: `agentk-${number}`,
     })
-    this.#configuration = new Configuration({ ...parts, kas: answered, metadata }, { meta })
+    this.#configuration = new Configuration({ ...parts, kas: answered }, { meta })
     this.#sessions.onSession((session) => void session.closed.then(() => this.#opened.delete(session)))
   }
 

@@ -26,7 +26,7 @@ async function main(argv: readonly string[]): Promise<number> {
   })
   const log = createLogger({ level: config.logLevel })
   const tracing = await createTracing(log, { config, version })
-  const app = new App({ log, access, ...(tracing ? { tracing } : {}) }, { config, version })
+  const app = new App({ log, access, tracing }, { config, version })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
   await stopping

@@ -26,7 +26,7 @@ async function startAgentk(t: Test, { port, cluster, otlp }: { port: number; clu
   const { log } = capturedLog()
   const tracing = await createTracing(log, { config, version })
   const access = new ClusterAccess({ server: cluster })
-  const app = new App({ log, access, ...(tracing ? { tracing } : {}) }, { config, version })
+  const app = new App({ log, access, tracing }, { config, version })
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
   return app

@@ -1,7 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
-import { KasError } from '../../lib/errors.ts'
+import { errorText, KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
-import { errorText } from './error-text.ts'
 
 /** A dial that ends like this may succeed a moment later; a wrong certificate or name is not among these. */
 const passing: ReadonlySet<string> = new Set([
@@ -16,6 +15,8 @@ const passing: ReadonlySet<string> = new Set([
 ])
 /** A dead server that neither takes nor refuses a connection holds a call this long at the most. ms */
 const probeTimeoutMs = 5000
+/** Pauses between attempts to reach a server that does not accept connections. ms */
+const pauseMs = { first: 50, max: 1000, factor: 2 }
 
 export interface AbsenceComponents {
   readonly clock: Clock
@@ -102,6 +103,25 @@ export class Absence {
 
   #leftMs(since: number): number {
     return Math.max(0, since + this.#patienceMs - this.#components.clock.now())
+  }
+}
+
+/** How one call waits for a server that restarts: one for each time it is away. */
+export class DialPatience {
+  readonly #absence: Pick<Absence, 'failed'>
+  #pauseMs = pauseMs.first
+
+  constructor(absence: Pick<Absence, 'failed'>) {
+    this.#absence = absence
+  }
+
+  /** A dial has failed. @returns ms to the next attempt; undefined: another would not help, or the time is over */
+  next(error: unknown): number | undefined {
+    const leftMs = this.#absence.failed(error)
+    if (leftMs === 0) return undefined
+    const waitMs = Math.min(this.#pauseMs, leftMs)
+    this.#pauseMs = Math.min(this.#pauseMs * pauseMs.factor, pauseMs.max)
+    return waitMs
   }
 }
 

@@ -1,4 +1,6 @@
-import { createSecureContext } from 'node:tls'
+import { once } from 'node:events'
+import { connect as connectTcp } from 'node:net'
+import { connect as connectTls, createSecureContext } from 'node:tls'
 import { buildConnector, type Dispatcher, Pool } from 'undici'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -7,7 +9,6 @@ import { maxAnswerHeadBytes } from './answer-head.ts'
 import { ApiExchange } from './api-exchange.ts'
 import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
-import { dialOnce } from './dial-once.ts'
 import { GuardedClient } from './guarded-client.ts'
 
 /** Time for TCP and TLS to the API server (upstream's dialer has the same). */
@@ -191,6 +192,22 @@ export class ApiClient {
   #leave(pool: Pool): void {
     this.#leaving.add(pool)
     void pool.close().then(() => this.#leaving.delete(pool))
+  }
+}
+
+/** One connection to the API server, TLS included, closed as soon as it is there. @throws why it is not */
+async function dialOnce(access: ClusterAccess, signal: AbortSignal): Promise<void> {
+  const { server } = access
+  const secured = server.protocol === 'https:'
+  const host = server.hostname.replace(/^\[|\]$/g, '')
+  const port = Number(server.port) || (secured ? 443 : 80)
+  const socket = secured
+    ? connectTls({ host, port, ...access.tls(), ALPNProtocols: ['http/1.1'] })
+    : connectTcp({ host, port })
+  try {
+    await once(socket, secured ? 'secureConnect' : 'connect', { signal })
+  } finally {
+    socket.on('error', () => undefined).destroy()
   }
 }
 

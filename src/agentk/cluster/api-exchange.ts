@@ -2,10 +2,9 @@ import type { Dispatcher } from 'undici'
 import { safetyOf } from '../../call/safety.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Absence } from './absence.ts'
+import { type Absence, DialPatience } from './absence.ts'
 import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess } from './cluster-access.ts'
-import { DialPatience } from './dial-patience.ts'
 
 /** The part of ApiClient that an exchange needs. */
 interface Client {

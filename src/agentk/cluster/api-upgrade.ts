@@ -3,6 +3,7 @@ import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
+import { DialPatience } from './absence.ts'
 import {
   maxAnswerHeadBytes,
   maxAnswerLines,
@@ -14,7 +15,6 @@ import {
 import type { ApiClient } from './api-client.ts'
 import { dialTimeoutMs } from './api-client.ts'
 import type { ApiRequest } from './api-request.ts'
-import { DialPatience } from './dial-patience.ts'
 
 type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }
 

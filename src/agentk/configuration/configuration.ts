@@ -1,5 +1,5 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { type Metadata, noMetadata } from '../../call/call.ts'
+import { noMetadata } from '../../call/call.ts'
 import { Advice } from '../../lib/advice.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -17,6 +17,7 @@ import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { readHints } from '../../proto/placement.ts'
 import { methodPath } from '../../proto/unary.ts'
+import type { KasConnections } from '../tunnels/kas-connections.ts'
 import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
 export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)
@@ -28,11 +29,7 @@ const maxWarnings = 100
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
 export interface ConfigurationComponents {
-  readonly kas: {
-    session(signal: AbortSignal): Promise<ClientSession>
-    pingEvery(session: ClientSession, intervalMs: number): void
-  }
-  readonly metadata: () => Metadata
+  readonly kas: Pick<KasConnections, 'session' | 'pingEvery' | 'metadata'>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -48,7 +45,7 @@ export class Configuration implements Service {
   readonly #listeners: ((configuration: AgentConfiguration) => void)[] = []
   readonly #stopping = new AbortController()
   readonly #advice = new Advice()
-  #identity: { agentId: bigint; externalUrl: string } | undefined
+  #current: AgentConfiguration | undefined
   #commitId = ''
   #running: Promise<void> | undefined
 
@@ -58,8 +55,14 @@ export class Configuration implements Service {
     this.#meta = create(AgentMetaSchema, { ...options.meta, kubernetesVersion: create(KubernetesVersionSchema) })
   }
 
+  /** The one that applies. @throws Error before the first */
+  get current(): AgentConfiguration {
+    if (!this.#current) throw new Error('no configuration has come yet')
+    return this.#current
+  }
+
   /** Calls `listener` with each configuration that is applied. */
-  onConfiguration(listener: (configuration: AgentConfiguration) => void): void {
+  onChange(listener: (configuration: AgentConfiguration) => void): void {
     this.#listeners.push(listener)
   }
 
@@ -94,9 +97,9 @@ export class Configuration implements Service {
 
   /** Reads one stream to its end. @returns its error, undefined for OK */
   async #follow(session: ClientSession): Promise<KasError | undefined> {
-    const { kas, metadata } = this.#components
+    const { kas } = this.#components
     const { signal } = this.#stopping
-    const stream = session.open({ method: getConfigurationMethod, metadata: metadata(), signal })
+    const stream = session.open({ method: getConfigurationMethod, metadata: kas.metadata(), signal })
     const request = { commitId: this.#commitId, agentMeta: this.#meta, skipRegister: true }
     void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
     stream.end()
@@ -134,15 +137,15 @@ export class Configuration implements Service {
           "The agent's configuration file has keys without effect",
         )
       }
+      this.#current = configuration
       for (const listener of this.#listeners) listener(configuration)
     }
     return undefined
   }
 
   #keepsIdentity({ agentId, gitlabExternalUrl: externalUrl }: AgentConfiguration): boolean {
-    this.#identity ??= { agentId, externalUrl }
-    const known = this.#identity
-    if (known.agentId === agentId && known.externalUrl === externalUrl) return true
+    const known = this.#current
+    if (!known || (known.agentId === agentId && known.gitlabExternalUrl === externalUrl)) return true
     const fields = {
       agent_id: String(agentId),
       known_agent_id: String(known.agentId),

@@ -9,8 +9,8 @@ import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
 
 export interface ConnectionBuilderComponents {
-  /** what is served: method name -> what serves it */
-  readonly methods: ReadonlyMap<string, Serve>
+  /** what is served: method name -> what serves it; asked as tunnels start */
+  readonly methods: () => ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
   readonly logs: { readonly sessions: Logger; readonly tunnels: Logger }

@@ -1,3 +1,4 @@
+import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -10,6 +11,8 @@ import { type BuildConnection, KasConnection, type Target } from './kas-connecti
 
 export interface KasConnectionsComponents {
   readonly build: BuildConnection
+  /** of each call to kas, as it is now: the agent's token is in it */
+  readonly metadata: () => Metadata
   /** the address that kas has named, if agentk may go there */
   readonly allowed: (address: string) => KasAddress | undefined
   readonly log: Logger
@@ -42,6 +45,7 @@ export const defaultKasConnections: KasConnectionsOptions = {
  * front leads, as a stock agent has it. Moves are made before the old place is left (doc/agentk-placement.md).
  */
 export class KasConnections implements Service {
+  readonly metadata: () => Metadata
   readonly #components: KasConnectionsComponents
   readonly #options: KasConnectionsOptions
   /** all that have not ended, those that are being left included */
@@ -78,6 +82,7 @@ export class KasConnections implements Service {
   }
 
   constructor(components: KasConnectionsComponents, options: KasConnectionsOptions = defaultKasConnections) {
+    this.metadata = components.metadata
     this.#components = components
     this.#options = options
     this.#failed = new FailedMoves(components.clock, () => this.#schedule())

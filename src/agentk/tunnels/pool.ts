@@ -30,8 +30,8 @@ export interface TunnelPoolComponents {
     session(signal: AbortSignal): Promise<TunnelSession>
     onSession(listener: (session: TunnelSession) => void): void
   }
-  /** what is served: method name -> what serves it */
-  readonly methods: ReadonlyMap<string, Serve>
+  /** what is served: method name -> what serves it; asked at the start */
+  readonly methods: () => ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
   /** called with what kas answers a Connect with, before its first message */
@@ -73,7 +73,8 @@ interface Slot {
 export class TunnelPool implements Service {
   readonly #components: TunnelPoolComponents
   readonly #options: TunnelPoolOptions
-  readonly #descriptor: Uint8Array
+  #methods: ReadonlyMap<string, Serve> = new Map()
+  #descriptor = encodeDescriptor([])
   readonly #slots = new Set<Slot>()
   readonly #running = new Set<Promise<void>>()
   #minIdle: number
@@ -87,7 +88,6 @@ export class TunnelPool implements Service {
     this.#components = components
     this.#options = options
     this.#minIdle = options.minIdle
-    this.#descriptor = encodeDescriptor(components.methods.keys())
   }
 
   get counts(): { idle: number; active: number; served: number } {
@@ -95,6 +95,8 @@ export class TunnelPool implements Service {
   }
 
   async start(): Promise<void> {
+    this.#methods = this.#components.methods()
+    this.#descriptor = encodeDescriptor(this.#methods.keys())
     this.#components.sessions.onSession((session) => session.onDraining(() => this.#replace(session)))
     this.#started = true
     this.#grow(this.#minIdle)
@@ -172,7 +174,7 @@ export class TunnelPool implements Service {
   }
 
   async #serveOne(slot: Slot): Promise<TunnelEnd> {
-    const { sessions, methods, metadata, log, onMetadata } = this.#components
+    const { sessions, metadata, log, onMetadata } = this.#components
     try {
       const session = await sessions.session(this.#stopping.signal)
       slot.session = session
@@ -181,7 +183,7 @@ export class TunnelPool implements Service {
       slot.tunnel = new Tunnel({
         stream,
         dispatch: (call) => {
-          const serve = methods.get(call.method)
+          const serve = this.#methods.get(call.method)
           if (!serve) throw new KasError({ code: 'METHOD_UNKNOWN', method: call.method })
           return serve(call)
         },

@@ -1,4 +1,7 @@
 import type { Call, Reply } from '../../call/call.ts'
+import { RpcSpan } from '../../call/rpc-span.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Tracer } from '../../lib/tracing/tracer.ts'
 
 /** A message in pieces: a large payload is sent from where it lies, not copied behind its head. */
 export class SplitMessage {
@@ -21,3 +24,18 @@ export interface ServeReply extends Omit<Reply, 'messages'> {
 
 /** What serves a method here. Every Forward is one; a module that moves many bytes may split its messages. */
 export type Serve = (call: Call) => Promise<ServeReply>
+
+/** Serves each call as a span of its own, part of what its metadata says. */
+export function tracedServe(tracer: Tracer, serve: Serve): Serve {
+  return async (call) => {
+    const span = RpcSpan.begin(tracer, { kind: 'server', method: call.method, parent: call.metadata })
+    try {
+      const reply = await serve(span.call(call))
+      void reply.done.then(({ error }) => span.end(error))
+      return reply
+    } catch (error) {
+      span.end(KasError.from(error))
+      throw error
+    }
+  }
+}

@@ -1,6 +1,7 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
+import type { KasConnections } from '../../../src/agentk/tunnels/kas-connections.ts'
 import { KasSessions } from '../../../src/agentk/tunnels/kas-sessions.ts'
 import {
   stockPool,
@@ -39,7 +40,20 @@ export async function startSessions(
   return sessions
 }
 
-/** A pool on it, started, that serves the methods. */
+/** The sessions as modules see the connections. */
+export const kasOf = (
+  sessions: KasSessions,
+): Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata'> => ({
+  get connected() {
+    return sessions.connected
+  },
+  session: (signal) => sessions.session(signal),
+  onSession: (listener) => sessions.onSession(listener),
+  pingEvery: (session, intervalMs) => sessions.pingEvery(session, intervalMs),
+  metadata: () => ({ authorization: ['Bearer token'] }),
+})
+
+/** A pool on them, started, that serves the methods. */
 export async function startPool(
   t: Test,
   sessions: KasSessions,
@@ -50,7 +64,7 @@ export async function startPool(
   const pool = new TunnelPool(
     {
       sessions,
-      methods: new Map(Object.entries(methods)),
+      methods: () => new Map(Object.entries(methods)),
       metadata: () => ({ authorization: ['Bearer token'] }),
       log: silentLog,
       ...time,

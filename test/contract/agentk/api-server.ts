@@ -42,7 +42,7 @@ export function startModule(
   const access = new ClusterAccess({ server: `http://127.0.0.1:${port}`, ...settings })
   const client = new ApiClient(access, options)
   t.teardown(() => client.close())
-  return { client, api: new KubernetesApi({ client }, { product: 'gitlab-agent/v0.0.0/test' }) }
+  return { client, api: new KubernetesApi({ api: client, tracer: undefined }, { product: 'gitlab-agent/v0.0.0/test' }) }
 }
 
 /** A server of raw bytes, for answers that node:http would not give. */

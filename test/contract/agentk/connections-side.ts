@@ -50,10 +50,11 @@ export async function startConnections(
     authorization: () => authorization,
     env: {},
   }
+  const metadata = () => ({ authorization: [authorization] })
   const build = connectionBuilder(
     {
-      methods: new Map(Object.entries(options.methods ?? { [echoMethod]: echo })),
-      metadata: () => ({ authorization: [authorization] }),
+      methods: () => new Map(Object.entries(options.methods ?? { [echoMethod]: echo })),
+      metadata,
       logs: { sessions: log, tunnels: log },
       clock: systemClock,
       random: () => 0,
@@ -62,7 +63,7 @@ export async function startConnections(
   )
   const allowed = (named: string) => allowedAddress(named, { own, alsoAllowed: options.allowHome ?? [] })
   const connections = new KasConnections(
-    { build, allowed, log, clock: options.clock ?? systemClock },
+    { build, metadata, allowed, log, clock: options.clock ?? systemClock },
     { ...defaultKasConnections, ...options.times },
   )
   t.teardown(async () => {

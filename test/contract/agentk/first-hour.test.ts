@@ -8,9 +8,9 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
-import { askKubernetesVersion } from '../../../src/agentk/cluster/kubernetes-version.ts'
 import { nextStepToApiServer } from '../../../src/agentk/cluster/next-step.ts'
 import { Configuration, getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
+import { askKubernetesVersion } from '../../../src/agentk/modules/registrar/registrar.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { KasSessions } from '../../../src/agentk/tunnels/kas-sessions.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
@@ -18,7 +18,7 @@ import { type ErrorSpec, KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
-import { startSessions } from './agent-side.ts'
+import { kasOf, startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
@@ -163,8 +163,7 @@ for (const [situation, refusal, step] of refusals) {
     const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
     const { log, lines, until, steps } = watchedLog()
     const clock = new MovingClock()
-    const metadata = () => ({ authorization: ['Bearer x'] })
-    const components = { kas: sessions, metadata, log, clock, random: () => 0 }
+    const components = { kas: kasOf(sessions), log, clock, random: () => 0 }
     const configuration = new Configuration(components, { meta: create(AgentMetaSchema) })
     await configuration.start()
     t.teardown(() => configuration.stop())

@@ -1,17 +1,21 @@
+import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { Registry } from 'prom-client'
 import type { Test } from 'tap'
-import { Flux, type FluxOptions } from '../../../src/agentk/modules/flux/flux.ts'
+import { Terms } from '../../../src/agentk/election/terms.ts'
+import type { FluxOptions } from '../../../src/agentk/modules/flux/flux.ts'
+import { createFlux } from '../../../src/agentk/modules/flux/module.ts'
 import { reconcileProjectsMethod } from '../../../src/agentk/modules/flux/push-stream.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
-import { AgentConfigurationSchema } from '../../../src/proto/gen/agentcfg_pb.ts'
+import { type AgentConfiguration, AgentConfigurationSchema } from '../../../src/proto/gen/agentcfg_pb.ts'
 import { ReconcileProjectsRequestSchema, ReconcileProjectsResponseSchema } from '../../../src/proto/gen/flux_pb.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
 import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
-import { startSessions } from './agent-side.ts'
+import { kasOf, startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { FluxApi } from './flux-api.ts'
@@ -80,11 +84,12 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
   })
   const { log, lines } = capturedLog()
   const listeners: (() => void)[] = []
+  let isBegun = false
   let leads = true
   const election = {
     identity: 'own',
     leader: 'own',
-    holds: () => leads,
+    holds: () => isBegun && leads,
     onChange: (listener: () => void) => void listeners.push(listener),
   }
   const tellChange = () => listeners.forEach((listener) => void listener())
@@ -99,25 +104,38 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
     leads = next
     if (isTold) tellChange()
   }
-  const metadata = () => ({ authorization: ['Bearer token'] })
-  const time = { clock: systemClock, random: () => 0.5 }
-  const flux = new Flux(
-    { client: api.client, kas: sessions, metadata, election, log, ...time },
-    { ...shortTimes, ...options },
-  )
-  t.teardown(() => flux.stop())
+  let current: AgentConfiguration | undefined
+  const configured: ((received: AgentConfiguration) => void)[] = []
+  const configuration = {
+    get current() {
+      return current as AgentConfiguration
+    },
+    onChange: (listener: (received: AgentConfiguration) => void) => void configured.push(listener),
+  }
+  /** The first one begins the election. */
   const configure = (webhookReceiverUrl = webhookUrl) => {
     const gitlabExternalUrl = 'https://gitlab.example.com'
-    flux.configure(create(AgentConfigurationSchema, { agentId: 42n, gitlabExternalUrl, flux: { webhookReceiverUrl } }))
+    const received = create(AgentConfigurationSchema, { agentId: 42n, gitlabExternalUrl, flux: { webhookReceiverUrl } })
+    current = received
+    configured.forEach((listener) => void listener(received))
+    isBegun = true
+    tellChange()
   }
-  await flux.start()
+  const register = new Registry()
+  const parts = { kas: kasOf(sessions), configuration, register, clock: systemClock, random: () => 0.5 }
+  const flux = createFlux({ ...parts, api: api.client, log: () => log }, { ...shortTimes, ...options })
+  assert(flux.lead)
+  const terms = new Terms({ election, log }, flux.lead)
+  t.teardown(() => terms.stop())
+  await terms.start()
+  const countOf = async (name: string) => (await register.getSingleMetric(name)?.get())?.values[0]?.value
   const isCalled = (count: number) =>
     eventually(() => called.length >= count || Promise.reject(new Error(`called: ${called.join(', ')}`)))
   const says = (pattern: RegExp) => lines.filter(({ msg }) => pattern.test(String(msg)))
   const isSaid = (pattern: RegExp, count = 1) =>
     eventually(() => says(pattern).length >= count || Promise.reject(new Error(`not said: ${pattern}`)))
   return {
-    flux,
+    terms,
     api,
     kas,
     next,
@@ -132,5 +150,6 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
     says,
     isSaid,
     webhookUrl,
+    countOf,
   }
 }

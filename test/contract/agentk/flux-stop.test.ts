@@ -30,7 +30,7 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     const calls: (() => void)[] = []
     const work = new FluxWork(
       {
-        client: { json, send: (request, handler) => api.client.send(request, handler) },
+        api: { json, send: (request, handler) => api.client.send(request, handler) },
         holds: () => true,
         follow: (projects, onPush) => new Promise<void>((end) => void streams.push({ projects, onPush, end })),
         call: () => new Promise<void>((end) => void calls.push(end)),

@@ -1,9 +1,10 @@
+import assert from 'node:assert/strict'
 import t from 'tap'
 import { followPushes } from '../../../src/agentk/modules/flux/push-stream.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
-import { silentLog } from './agent-side.ts'
+import { kasOf, silentLog } from './agent-side.ts'
 import { startFlux, startPushesKas } from './flux-side.ts'
 
 /** agentk's Flux module between a kas, an API server and Flux's webhooks. */
@@ -13,7 +14,7 @@ const api_ = 'ssh://git@gitlab.example.com/apps/api.git'
 
 // wire: agentk.flux.stream, agentk.flux.receiver, agentk.flux.webhook
 t.test('follows the projects of GitRepositories, makes their Receivers, and calls them', async (t) => {
-  const { flux, api, next, called, isCalled, configure, isSaid } = await startFlux(t)
+  const { api, next, called, isCalled, configure, isSaid, countOf } = await startFlux(t)
   api.repository('apps/web', web)
   api.repository('other/elsewhere', 'https://github.com/apps/web')
   configure()
@@ -29,7 +30,7 @@ t.test('follows the projects of GitRepositories, makes their Receivers, and call
   tell('apps/web', 3n)
   await isCalled(2)
   t.strictSame(called, ['POST /hook/apps-gitlab-web', 'POST /hook/apps-gitlab-web'])
-  await eventually(() => flux.counts.called === 2 || Promise.reject(new Error('not answered yet')))
+  await eventually(async () => assert.equal(await countOf('agentk_flux_webhooks_total'), 2))
 })
 
 // wire: agentk.flux.back-off
@@ -82,7 +83,7 @@ t.test('a kas that has no ids is believed each time', async (t) => {
 
 t.test('a webhook that fails is called again, and given up with one warning that holds no secret', async (t) => {
   const options = { webhooks: { retryMs: [5, 10] as const, maxAttempts: 3 } }
-  const { flux, api, next, answers, called, isCalled, configure, isSaid, lines } = await startFlux(
+  const { api, next, answers, called, isCalled, configure, isSaid, lines, countOf } = await startFlux(
     t,
     undefined,
     options,
@@ -98,13 +99,14 @@ t.test('a webhook that fails is called again, and given up with one warning that
   answers.push(500, 500, 302)
   tell('apps/web', 2n)
   await isSaid(/^Flux could not be told of a push, it finds it/)
-  t.strictSame(flux.counts, { called: 1, failed: 1 })
+  t.equal(await countOf('agentk_flux_webhooks_total'), 1)
+  t.equal(await countOf('agentk_flux_webhooks_failed_total'), 1)
   t.strictSame([...new Set(called)], ['POST /hook/apps-gitlab-web'], 'nor is it followed to elsewhere')
   t.notMatch(JSON.stringify(lines), /\/hook\//)
 })
 
 t.test('the pod that does not lead does nothing', async (t) => {
-  const { flux, api, kas, next, called, configure, lead, hold, isSaid, isCalled } = await startFlux(t)
+  const { terms, api, kas, next, called, configure, lead, hold, isSaid, isCalled } = await startFlux(t)
   lead(false)
   api.repository('apps/web', web)
   configure()
@@ -125,7 +127,7 @@ t.test('the pod that does not lead does nothing', async (t) => {
   const again = await next()
   again.tell('apps/web', 1n) // it was not handled
   await isCalled(1)
-  await flux.stop()
+  await terms.stop()
   await eventually(() => api.watches === 0 || Promise.reject(new Error('still watching')))
   t.equal(kas.sessions.length, 1)
 })
@@ -194,7 +196,7 @@ t.test('an error of kas is followed by a pause of 10 s and more, a lost connecti
   const stopping = new AbortController()
   const pushes: [string, bigint][] = []
   const onPush = (project: string, id: bigint) => void pushes.push([project, id])
-  const components = { kas: sessions, metadata: () => ({}), onPush, log: silentLog, clock, random: () => 0 }
+  const components = { kas: kasOf(sessions), onPush, log: silentLog, clock, random: () => 0 }
   const following = followPushes(components, ['apps/web'], stopping.signal)
   for (const ms of [10_000, 20_000, 40_000]) {
     ;(await next()).end(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
@@ -222,8 +224,7 @@ t.test('a kas that ends each stream at once is not asked in a loop', async (t) =
   const clock = new MovingClock()
   const stopping = new AbortController()
   const components = {
-    kas: sessions,
-    metadata: () => ({}),
+    kas: kasOf(sessions),
     onPush: () => undefined,
     log: silentLog,
     clock,

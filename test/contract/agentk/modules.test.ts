@@ -21,12 +21,11 @@ import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
-import { silentLog, startSessions } from './agent-side.ts'
+import { kasOf, silentLog, startSessions } from './agent-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
 const meta = create(AgentMetaSchema, { version: 'v0.0.0', commitId: 'abc', podNamespace: 'ns', podName: 'pod' })
-const metadata = () => ({ authorization: ['Bearer token'] })
-const shared = { metadata, log: silentLog, clock: systemClock, random: () => 0 }
+const shared = { log: silentLog, clock: systemClock, random: () => 0 }
 
 /** kas' side of one configuration stream. */
 interface ConfigurationStream {
@@ -63,16 +62,13 @@ async function startConfiguration(t: Test) {
   }
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const pings: number[] = []
-  const watched = {
-    session: sessions.session.bind(sessions),
-    pingEvery: (_: unknown, ms: number) => void pings.push(ms),
-  }
+  const watched = { ...kasOf(sessions), pingEvery: (_: unknown, ms: number) => void pings.push(ms) }
   const clock = new MovingClock()
   const { log, lines } = capturedLog()
   const configuration = new Configuration({ ...shared, log, kas: watched, clock }, { meta })
   const received: AgentConfiguration[] = []
   const listening: (() => void)[] = []
-  configuration.onConfiguration((each) => {
+  configuration.onChange((each) => {
     received.push(each)
     listening.shift()?.()
   })
@@ -166,7 +162,7 @@ t.test('registration', async (t) => {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const clock = new MovingClock()
   const kubernetesVersion = async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' })
-  const registrar = new Registrar({ ...shared, kas: sessions, kubernetesVersion, clock }, { meta, server })
+  const registrar = new Registrar({ ...shared, kas: kasOf(sessions), kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.teardown(() => registrar.stop())
   const first = await registered()
@@ -197,7 +193,7 @@ t.test('a kas that knows no Unregister, and a cluster that says no version', asy
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const kubernetesVersion = () => Promise.reject(new Error('forbidden'))
   const clock = new MovingClock()
-  const registrar = new Registrar({ ...shared, kas: sessions, kubernetesVersion, clock }, { meta, server })
+  const registrar = new Registrar({ ...shared, kas: kasOf(sessions), kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.ok((await seen.promise).agentMeta?.kubernetesVersion, 'the pod is seen all the same')
   while (clock.pending.length === 0) await new Promise((resolve) => setImmediate(resolve))

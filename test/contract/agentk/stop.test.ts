@@ -20,7 +20,7 @@ import type { ServerSession } from '../../../src/proto/grpc/server-session.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
-import { silentLog, startPool, startSessions } from './agent-side.ts'
+import { kasOf, silentLog, startPool, startSessions } from './agent-side.ts'
 import { startSide } from './api-server.ts'
 import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
 import { requestHeader } from './http-call.ts'
@@ -188,10 +188,9 @@ async function startRegistered(t: Test, form: 'grpc' | 'ws') {
   }
   const registrar = new Registrar(
     {
-      kas: sessions,
+      kas: kasOf(sessions),
       clock,
       kubernetesVersion: async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' }),
-      metadata: () => ({ authorization: ['Bearer token'] }),
       log: silentLog,
       random: () => 0,
     },

@@ -15,7 +15,7 @@ import { ReceiverKeeper } from './receiver-keeper.ts'
 import { Webhooks, type WebhooksOptions } from './webhooks.ts'
 
 export interface FluxWorkComponents {
-  readonly client: Pick<ApiClient, 'json' | 'send'>
+  readonly api: Pick<ApiClient, 'json' | 'send'>
   /** whether this pod may act now: while it may not, what is heard of waits */
   readonly holds: () => boolean
   /** hears of pushes until the signal aborts */
@@ -77,13 +77,13 @@ export class FluxWork {
   readonly #streams = new Set<Promise<void>>()
 
   constructor(components: FluxWorkComponents, options: FluxWorkOptions) {
-    const { client, holds, handled, log, clock, random } = components
+    const { api, holds, handled, log, clock, random } = components
     this.#components = components
     this.#options = options
-    const watched = { client, log, clock, random, onChange: () => this.#changed() }
+    const watched = { client: api, log, clock, random, onChange: () => this.#changed() }
     this.#repositories = new ObjectWatch({ ...watched, read: readGitRepository }, this.#watchOptions('repositories'))
     this.#receivers = new ObjectWatch({ ...watched, read: readReceiver }, this.#watchOptions('receivers'))
-    this.#keeper = new ReceiverKeeper({ client, holds, log, clock })
+    this.#keeper = new ReceiverKeeper({ client: api, holds, log, clock })
     this.#choice = new ProjectChoice({ log })
     this.#keepBackoff = new Backoff({ clock, random }, keepBackoff)
     const onAbandoned = (ids: readonly bigint[]) => ids.forEach((id) => void handled.remove(id))

@@ -1,5 +1,4 @@
 import { create, toBinary } from '@bufbuild/protobuf'
-import type { Metadata } from '../../../call/call.ts'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
@@ -13,6 +12,7 @@ import {
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { writeFeatures } from '../../../proto/placement.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import type { KasConnections } from '../../tunnels/kas-connections.ts'
 
 export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
 
@@ -22,8 +22,7 @@ const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, 
 const minStreamMs = 1000
 
 export interface PushStreamComponents {
-  readonly kas: { session(signal: AbortSignal): Promise<ClientSession> }
-  readonly metadata: () => Metadata
+  readonly kas: Pick<KasConnections, 'session' | 'metadata'>
   /** @param id - 0: kas has no ids */
   readonly onPush: (project: string, id: bigint) => void
   readonly log: Logger
@@ -72,12 +71,12 @@ export async function followPushes(
 
 /** Reads one stream to its end. @returns its error, undefined for OK */
 async function followOnce(
-  { metadata, onPush }: PushStreamComponents,
+  { kas, onPush }: PushStreamComponents,
   session: ClientSession,
   { projects, signal }: { projects: readonly string[]; signal: AbortSignal },
 ): Promise<KasError | undefined> {
   // kas then sends again what it sent to another pod, which may have been lost with that
-  const own = { ...metadata(), ...writeFeatures('push-id') }
+  const own = { ...kas.metadata(), ...writeFeatures('push-id') }
   const stream = session.open({ method: reconcileProjectsMethod, metadata: own, signal })
   const request = create(ReconcileProjectsRequestSchema, { project: projects.map((id) => ({ id })) })
   void stream.send(toBinary(ReconcileProjectsRequestSchema, request))

@@ -9,7 +9,6 @@ import type { ApiClient } from '../../cluster/api-client.ts'
 import type { ApiExchange } from '../../cluster/api-exchange.ts'
 import type { ApiRequest } from '../../cluster/api-request.ts'
 import type { Serve, ServeReply } from '../../tunnels/serve.ts'
-import { apiError } from './api-error.ts'
 import { ApiSpan } from './api-span.ts'
 import { planRequest } from './request-headers.ts'
 import { responseHeader } from './response-header.ts'
@@ -23,8 +22,8 @@ interface AskedRequest {
   readonly call: Call
   readonly messages: HttpRequestMessages<HttpRequestHeader>
   readonly header: HttpRequestHeader
-  /** absent: it is not traced */
-  readonly span?: ApiSpan
+  /** undefined: it is not traced */
+  readonly span: ApiSpan | undefined
 }
 
 /**
@@ -33,17 +32,17 @@ interface AskedRequest {
  * @see doc/reference/tunnel-protocol.md 1.3 and 1.4
  */
 export class KubernetesApi {
-  readonly #client: ApiClient
+  readonly #api: ApiClient
   readonly #tracer: Tracer | undefined
   readonly #requestVia: string
   readonly #responseVia: string
 
   /**
-   * @param components.tracer - absent: nothing is traced
+   * @param components.tracer - undefined: nothing is traced
    * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
    */
-  constructor(components: { client: ApiClient; tracer?: Tracer }, options: { product: string }) {
-    this.#client = components.client
+  constructor(components: { api: ApiClient; tracer: Tracer | undefined }, options: { product: string }) {
+    this.#api = components.api
     this.#tracer = components.tracer
     this.#requestVia = `gRPC/1.0 ${options.product}`
     this.#responseVia = `1.1 ${options.product}`
@@ -53,21 +52,17 @@ export class KubernetesApi {
   readonly forward: Serve = async (call) => {
     const messages = new HttpRequestMessages(call.messages, decodeHttpRequest)
     const header = await messages.header()
-    if (!this.#tracer) return this.#make({ call, messages, header })
-    const span = new ApiSpan(this.#tracer, call, { header, server: this.#client.access.server })
+    if (!this.#tracer) return this.#make({ call, messages, header, span: undefined })
+    const span = new ApiSpan(this.#tracer, call, { header, server: this.#api.access.server })
     return span.follow(this.#make({ call, messages, header, span }))
   }
 
   async #make(asked: AskedRequest): Promise<ServeReply> {
     const { call, messages, header, span } = asked
-    const { impersonation } = this.#client.access
+    const { impersonation } = this.#api.access
     const plan = planRequest(header, { impersonation, via: this.#requestVia })
     const request = { method: header.method, path: requestUrl(header.urlPath, header.query), headers: plan.headers }
-    if (plan.upgrade)
-      return forwardUpgrade(this.#client, call, messages, request, {
-        via: this.#responseVia,
-        ...(span ? { span } : {}),
-      })
+    if (plan.upgrade) return forwardUpgrade(this.#api, call, messages, request, { via: this.#responseVia, span })
     if (plan.contentLength === 0) return this.#send(asked, request)
     if (plan.contentLength === undefined && !(await messages.hasBody())) return this.#send(asked, request)
     return this.#send(asked, { ...request, body: messages.body() })
@@ -87,7 +82,7 @@ export class KubernetesApi {
       // a body that the server did not wait for
       if (request.body) void messages.discard({ bodyAllowed: true }).catch(() => undefined)
     }
-    const exchange: ApiExchange = this.#client.send(request, {
+    const exchange: ApiExchange = this.#api.send(request, {
       onHead: (code, text, headers) => {
         span?.answered(code)
         answer.header(responseHeader(code, text, headers, this.#responseVia))
@@ -99,7 +94,7 @@ export class KubernetesApi {
       },
       onError: (error) => {
         settled()
-        answer.fail(apiError(error))
+        answer.fail(error)
       },
     })
     signal.addEventListener('abort', onAbort, { once: true })

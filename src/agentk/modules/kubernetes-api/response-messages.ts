@@ -1,5 +1,5 @@
 import { noMetadata, type Outcome } from '../../../call/call.ts'
-import type { KasError } from '../../../lib/errors.ts'
+import { Code, errorText, KasError } from '../../../lib/errors.ts'
 import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
 import { encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { payloadHead } from '../../../proto/wire/wire.ts'
@@ -36,8 +36,8 @@ export interface ResponseSource {
 }
 
 /**
- * The messages of one answer, in the order of doc/reference/tunnel-protocol.md 1.3, written by the side that hears the
- * API server and read by the tunnel. They end where the answer ends or breaks; `done` says which.
+ * The messages of one answer, in the order of doc/reference/tunnel-protocol.md 1.3, written as the API server
+ * answers and read by the tunnel. They end where the answer ends or breaks; `done` says which.
  */
 export class ResponseMessages implements AsyncIterableIterator<Message> {
   readonly done: Promise<Outcome>
@@ -96,8 +96,8 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
   }
 
   /** What came before is still read; no trailer follows, so that the truncation shows. */
-  fail(error: KasError): void {
-    if (!this.#outcome) this.#settle({ error, trailers: noMetadata })
+  fail(error: unknown): void {
+    if (!this.#outcome) this.#settle({ error: apiError(error), trailers: noMetadata })
   }
 
   next(): Promise<IteratorResult<Message>> {
@@ -167,4 +167,16 @@ export class ResponseMessages implements AsyncIterableIterator<Message> {
     const chunk = pieces.length === 1 ? (pieces[0] as Uint8Array) : Buffer.concat(pieces, size)
     return this.#upgraded ? encodeHttpResponse.upgradeData(chunk) : encodeHttpResponse.data(chunk)
   }
+}
+
+/**
+ * A failure between agentk and the API server as the status that upstream gives it: the call's own end keeps its code,
+ * all else is Unavailable with the prefix that says which hop broke (doc/reference/tunnel-protocol.md 1.4).
+ */
+export function apiError(error: unknown): KasError {
+  if (error instanceof KasError && error.code !== 'UNREACHABLE') return error
+  const name = error instanceof Error ? error.name : ''
+  const grpc =
+    name === 'AbortError' ? Code.CANCELLED : name === 'TimeoutError' ? Code.DEADLINE_EXCEEDED : Code.UNAVAILABLE
+  return new KasError({ code: 'STATUS', grpc, message: `gRPC -> HTTP: ${errorText(error)}` }, { cause: error })
 }

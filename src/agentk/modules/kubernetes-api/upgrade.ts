@@ -8,10 +8,9 @@ import type { ApiClient } from '../../cluster/api-client.ts'
 import type { ApiRequest } from '../../cluster/api-request.ts'
 import { upgradeToApi } from '../../cluster/api-upgrade.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
-import { apiError } from './api-error.ts'
 import type { ApiSpan } from './api-span.ts'
 import { responseHeader } from './response-header.ts'
-import { ResponseMessages } from './response-messages.ts'
+import { apiError, ResponseMessages } from './response-messages.ts'
 
 const metadata = Promise.resolve(noMetadata)
 
@@ -27,7 +26,7 @@ export async function forwardUpgrade(
   call: Call,
   messages: HttpRequestMessages<HttpRequestHeader>,
   request: ApiRequest,
-  { via, span }: { via: string; span?: ApiSpan },
+  { via, span }: { via: string; span: ApiSpan | undefined },
 ): Promise<ServeReply> {
   const trailer = await messages.next()
   if (trailer?.kind !== 'trailer') {
@@ -64,10 +63,10 @@ function pipe(stream: Readable, reply: ResponseMessages, signal: AbortSignal): v
     reply.end()
     stream.destroy()
   })
-  stream.on('error', (error) => reply.fail(apiError(error)))
+  stream.on('error', (error) => reply.fail(error))
   stream.on('close', () => {
     signal.removeEventListener('abort', onAbort)
-    reply.fail(apiError(new Error('the connection to the API server closed')))
+    reply.fail(new Error('the connection to the API server closed'))
   })
   if (signal.aborted) onAbort()
 }

@@ -1,14 +1,12 @@
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
 import type { Service } from '../../../lib/service.ts'
+import type { Election } from '../../election/election.ts'
+import type { Term } from '../../election/terms.ts'
 
 export interface LeaderComponents {
-  readonly election: {
-    readonly identity: string
-    readonly leader: string
-    holds(): boolean
-    onChange(listener: () => void): void
-  }
+  readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>
   readonly log: Logger
   readonly clock: Clock
 }
@@ -20,23 +18,29 @@ const workMs = 1000
 export class Leader implements Service {
   readonly #components: LeaderComponents
   #led = false
-  #cancel: (() => void) | undefined
 
   constructor(components: LeaderComponents) {
     this.#components = components
   }
 
   async start(): Promise<void> {
-    this.#components.election.onChange(() => this.#tell())
-    this.#work()
+    this.#components.election.onChange(() => this.#say())
   }
 
   async stop(): Promise<void> {
-    this.#cancel?.()
-    this.#tell()
+    this.#say()
   }
 
-  #tell(): void {
+  readonly lead = async ({ signal, holds }: Term): Promise<void> => {
+    const { election, log, clock } = this.#components
+    while (!signal.aborted) {
+      if (holds()) log.debug({ identity: election.identity }, 'Working as leader')
+      else if (this.#led) this.#say() // it was frozen: the election has not noticed yet
+      await pause(workMs, clock, signal)
+    }
+  }
+
+  #say(): void {
     const { election, log } = this.#components
     const leads = election.holds()
     if (leads && !this.#led) log.info({ identity: election.identity }, 'This pod leads')
@@ -45,13 +49,5 @@ export class Leader implements Service {
       log.info({ leader: election.leader }, 'Another pod leads')
     }
     this.#led = leads
-  }
-
-  #work(): void {
-    const { election, log, clock } = this.#components
-    // asked each time: a process that was frozen has not been told that its term is over
-    if (election.holds()) log.debug({ identity: election.identity }, 'Working as leader')
-    else if (this.#led) this.#tell()
-    this.#cancel = clock.after(workMs, () => this.#work())
   }
 }

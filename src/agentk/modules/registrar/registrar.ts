@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf'
-import type { Metadata } from '../../../call/call.ts'
 import { Advice } from '../../../lib/advice.ts'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -17,10 +16,10 @@ import {
   UnregisterResponseSchema,
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../../proto/gen/entity_pb.ts'
-import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { callUnary, methodPath } from '../../../proto/unary.ts'
-import type { KubernetesVersionInfo } from '../../cluster/kubernetes-version.ts'
+import type { ApiClient } from '../../cluster/api-client.ts'
 import { nextStepToApiServer } from '../../cluster/next-step.ts'
+import type { KasConnections } from '../../tunnels/kas-connections.ts'
 
 export const registerMethod = methodPath(AgentRegistrar.method.register)
 export const unregisterMethod = methodPath(AgentRegistrar.method.unregister)
@@ -32,15 +31,17 @@ const callTimeoutMs = 20_000
 /** Leaving waits this long for kas at the most. ms */
 const unregisterTimeoutMs = 2000
 
+export interface KubernetesVersionInfo {
+  readonly major: string
+  readonly minor: string
+  readonly gitVersion: string
+  readonly platform: string
+}
+
 export interface RegistrarComponents {
-  readonly kas: {
-    readonly connected: boolean
-    session(signal: AbortSignal): Promise<ClientSession>
-    onSession(listener: () => void): void
-  }
-  /** what the cluster's /version says; throws if it cannot be asked */
+  readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata'>
+  /** throws if the cluster cannot be asked */
   readonly kubernetesVersion: (signal: AbortSignal) => Promise<KubernetesVersionInfo>
-  readonly metadata: () => Metadata
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -109,23 +110,23 @@ export class Registrar implements Service {
   }
 
   async #register(): Promise<void> {
-    const { kas, metadata } = this.#components
+    const { kas } = this.#components
     const { signal } = this.#stopping
     const agentMeta = await this.#fullMeta()
     const session = await kas.session(signal)
     const request = create(RegisterRequestSchema, { agentMeta, podId: this.#podId })
-    const options = { method: registerMethod, metadata: metadata(), signal, timeoutMs: callTimeoutMs }
+    const options = { method: registerMethod, metadata: kas.metadata(), signal, timeoutMs: callTimeoutMs }
     await callUnary(session, RegisterRequestSchema, RegisterResponseSchema, request, options)
   }
 
   async #unregister(patience?: AbortSignal): Promise<void> {
-    const { kas, log, metadata } = this.#components
+    const { kas, log } = this.#components
     const timeout = AbortSignal.timeout(unregisterTimeoutMs)
     const signal = patience ? AbortSignal.any([patience, timeout]) : timeout
     try {
       const session = await kas.session(signal)
       const request = create(UnregisterRequestSchema, { agentMeta: this.#meta, podId: this.#podId })
-      const options = { method: unregisterMethod, metadata: metadata(), signal }
+      const options = { method: unregisterMethod, metadata: kas.metadata(), signal }
       await callUnary(session, UnregisterRequestSchema, UnregisterResponseSchema, request, options)
     } catch (error) {
       // kas before 17.4 does not know the method
@@ -156,6 +157,16 @@ export class Registrar implements Service {
     this.#wake = undefined
     woken.dispose()
   }
+}
+
+/** What the cluster runs. @throws KasError UNREACHABLE when the API server does not answer with a version */
+export async function askKubernetesVersion(client: ApiClient, signal: AbortSignal): Promise<KubernetesVersionInfo> {
+  const { status, body } = await client.json('GET', '/version', undefined, signal)
+  if (status !== 200 || typeof body !== 'object' || !body) {
+    throw new KasError({ code: 'UNREACHABLE', detail: `/version was answered with ${status}`, httpStatus: status })
+  }
+  const { major = '', minor = '', gitVersion = '', platform = '' } = body as Partial<KubernetesVersionInfo>
+  return { major, minor, gitVersion, platform }
 }
 
 /** The version is to blame for some of it only; `GetConfiguration failed` says what to do about a token. */

@@ -115,7 +115,7 @@ async function start(t: Test, options = {}) {
   const clock = new MovingClock()
   const sessions = new FakeSessions()
   const pool = new TunnelPool(
-    { sessions, methods: new Map([[method, hang]]), metadata: () => noMetadata, log, clock, random: () => 0 },
+    { sessions, methods: () => new Map([[method, hang]]), metadata: () => noMetadata, log, clock, random: () => 0 },
     { minIdle: 2, max: 500, step: 10, idleMs: 60_000, ...options },
   )
   await pool.start()

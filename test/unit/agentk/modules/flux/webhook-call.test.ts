@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readWebhookAddress } from '../../../../../src/agentk/modules/flux/webhook-address.ts'
+import { readWebhookAddress } from '../../../../../src/agentk/modules/flux/webhook-call.ts'
 
 const proxy = '/api/v1/namespaces/flux-system/services/http:webhook-receiver:80/proxy'
 

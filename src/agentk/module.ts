@@ -1,0 +1,43 @@
+import type { Clock } from '../lib/clock.ts'
+import type { Logger } from '../lib/log.ts'
+import type { Registry } from '../lib/metrics.ts'
+import type { Service } from '../lib/service.ts'
+import type { Tracer } from '../lib/tracing/tracer.ts'
+import type { AgentMeta } from '../proto/gen/entity_pb.ts'
+import type { ApiClient } from './cluster/api-client.ts'
+import type { Configuration } from './configuration/configuration.ts'
+import type { Election } from './election/election.ts'
+import type { Term } from './election/terms.ts'
+import type { KasConnections } from './tunnels/kas-connections.ts'
+import type { Serve } from './tunnels/serve.ts'
+
+/** A feature of agentk: a folder of `modules`, and a line in `app.ts`. */
+export interface AgentkModule {
+  /** `/package.Service/Method` -> what serves it, through the tunnels of every pod */
+  readonly methods?: ReadonlyMap<string, Serve>
+  /** of every pod; started in order, after the connections to kas and before their tunnels */
+  readonly services?: readonly Service[]
+  /** Work that one pod does for all, after the agent's first configuration: ends soon after the term's signal aborts. */
+  readonly lead?: (term: Term) => Promise<void>
+}
+
+/** What modules are built with. */
+export interface AgentkHost {
+  readonly api: ApiClient
+  readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata'>
+  readonly configuration: Pick<Configuration, 'current' | 'onChange'>
+  readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>
+  readonly self: {
+    /** without kubernetes_version */
+    readonly meta: AgentMeta
+    /** `gitlab-agent/<version>/<commit>` */
+    readonly product: string
+  }
+  /** undefined: nothing is traced */
+  readonly tracer: Tracer | undefined
+  readonly clock: Clock
+  readonly random: () => number
+  readonly register: Registry
+  /** Of one part; its level follows the agent's configuration. */
+  log(part: string): Logger
+}
