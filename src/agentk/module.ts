@@ -25,7 +25,7 @@ export interface AgentkModule {
 export interface AgentkHost {
   readonly api: ApiClient
   readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata'>
-  readonly configuration: Pick<Configuration, 'current' | 'onChange'>
+  readonly configuration: Pick<Configuration, 'current' | 'onChange' | 'block'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>
   readonly self: {
     /** without kubernetes_version */

@@ -3,7 +3,7 @@ import { noMetadata } from '../../call/call.ts'
 import { Advice } from '../../lib/advice.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { Code, KasError } from '../../lib/errors.ts'
+import { Code, errorText, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import {
@@ -64,6 +64,20 @@ export class Configuration implements Service {
   /** Calls `listener` with each configuration that is applied. */
   onChange(listener: (configuration: AgentConfiguration) => void): void {
     this.#listeners.push(listener)
+  }
+
+  /**
+   * A reader of the block that a module owns in the agent's file, as it is now. undefined: there is none, or `read` does
+   * not take it, which stands in the log.
+   *
+   * @param read - checks what JSON gives; throws what is wrong with it
+   */
+  block<T>(key: string, read: (json: unknown) => T): () => T | undefined {
+    let value: T | undefined
+    this.onChange(({ moduleBlock }) => {
+      value = this.#readBlock(key, moduleBlock[key], read)
+    })
+    return () => value
   }
 
   async start(): Promise<void> {
@@ -141,6 +155,19 @@ export class Configuration implements Service {
       for (const listener of this.#listeners) listener(configuration)
     }
     return undefined
+  }
+
+  #readBlock<T>(key: string, bytes: Uint8Array | undefined, read: (json: unknown) => T): T | undefined {
+    if (!bytes) return undefined
+    try {
+      return read(JSON.parse(Buffer.from(bytes).toString()))
+    } catch (error) {
+      this.#components.log.error(
+        { key, reason: errorText(error) },
+        "A block of the agent's configuration file cannot be used",
+      )
+      return undefined
+    }
   }
 
   #keepsIdentity({ agentId, gitlabExternalUrl: externalUrl }: AgentConfiguration): boolean {

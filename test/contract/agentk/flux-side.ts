@@ -111,6 +111,7 @@ export async function startFlux(t: Test, prepare: (api: FluxApi) => void = () =>
       return current as AgentConfiguration
     },
     onChange: (listener: (received: AgentConfiguration) => void) => void configured.push(listener),
+    block: () => () => undefined,
   }
   /** The first one begins the election. */
   const configure = (webhookReceiverUrl = webhookUrl) => {

@@ -31,7 +31,11 @@ const shared = { log: silentLog, clock: systemClock, random: () => 0 }
 interface ConfigurationStream {
   request: MessageShape<typeof ConfigurationRequestSchema>
   stream: ServerStream
-  send(agentId: bigint, commitId: string, more?: { gitlabExternalUrl?: string; warning?: string[] }): void
+  send(
+    agentId: bigint,
+    commitId: string,
+    more?: { gitlabExternalUrl?: string; warning?: string[]; moduleBlock?: Record<string, Uint8Array> },
+  ): void
   end(error?: KasError): void
 }
 
@@ -47,8 +51,8 @@ async function startConfiguration(t: Test) {
     streams.push({
       request,
       stream,
-      send: (agentId, commitId, { gitlabExternalUrl = 'https://gitlab', warning = [] } = {}) => {
-        const response = { configuration: { agentId, gitlabExternalUrl }, commitId, warning }
+      send: (agentId, commitId, { gitlabExternalUrl = 'https://gitlab', warning = [], moduleBlock = {} } = {}) => {
+        const response = { configuration: { agentId, gitlabExternalUrl, moduleBlock }, commitId, warning }
         void stream.send(toBinary(ConfigurationResponseSchema, create(ConfigurationResponseSchema, response)))
       },
       end: (error) => (error ? ended.reject(error) : ended.resolve()),
@@ -124,6 +128,37 @@ t.test('what kas says of keys without effect is in the log of the agent', async 
   await applied()
   const told = lines.filter(({ level }) => level === 'warn')
   t.match(told, [{ commit_id: 'c1', warning: 'ci_acces: this key is not known, did you mean ci_access?' }])
+})
+
+t.test('a module reads its block of the file, as it is now', async (t) => {
+  const { configuration, next, applied, lines } = await startConfiguration(t)
+  t.throws(() => configuration.current, /no configuration has come yet/)
+  const echo = configuration.block('echo', (json) => {
+    const { word } = json as { word?: unknown }
+    if (typeof word !== 'string') throw new Error('word: expected a string')
+    return word
+  })
+  t.equal(echo(), undefined)
+  const stream = await next()
+  const sent = async (commitId: string, text?: string) => {
+    const moduleBlock = { other: Buffer.from('1'), ...(text === undefined ? {} : { echo: Buffer.from(text) }) }
+    stream.send(7n, commitId, { moduleBlock })
+    t.equal(await applied(), configuration.current)
+    return echo()
+  }
+  t.equal(await sent('c1', '{"word":"hello"}'), 'hello')
+  t.equal(await sent('c2'), undefined, 'it is no longer there')
+  t.equal(await sent('c3', '{"word":1}'), undefined)
+  t.equal(await sent('c4', '{'), undefined)
+  t.match(
+    lines.filter(({ level }) => level === 'error'),
+    [
+      { key: 'echo', reason: 'word: expected a string' },
+      { key: 'echo', reason: /JSON/ },
+    ],
+    'each that cannot be read is logged once',
+  )
+  t.equal(await sent('c5', '{"word":"again"}'), 'again')
 })
 
 // wire: agentk.stream.commit-id
