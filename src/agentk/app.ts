@@ -76,7 +76,7 @@ export class App implements Service {
     const parts = { api, kas, configuration, election, self, register, ...time }
     this.#host = { ...parts, tracer: tracing, log: (part) => this.#loggers.of(part) }
     this.#modules = [...modules, ...others].map((createModule) => createModule(this.#host))
-    // last: with the first configuration, of which all others have been told, the election begins
+    // the last listener: when the election begins, all others have applied the first configuration
     configuration.onChange(({ agentId }) => election.begin(`agent-${agentId}-lock`))
     this.#stages = new Stages([
       ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans

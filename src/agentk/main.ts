@@ -7,7 +7,7 @@ import { parseFlags, UsageError, usage } from './config/flags.ts'
 /** Running calls may take this long to end after the first signal: Kubernetes kills a pod after 30 s. */
 const stopPatienceMs = 25_000
 
-/** @returns the exit code, once there is one; agentk runs until it is told to stop */
+/** @returns the exit code, once there is one; agentk runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv)
   const version = readVersion()
@@ -40,7 +40,7 @@ function print(text: string): number {
   return 0
 }
 
-/** What the operator can put right is told without a stack. */
+/** What the operator can put right is said without a stack. */
 function explain(error: unknown): string {
   if (error instanceof UsageError) return `${error.message}\nagentk --help shows all flags`
   if (!(error instanceof Error)) return String(error)

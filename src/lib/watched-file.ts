@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 
 /**
- * A file is looked at again when it is used and this much time has passed. Tokens rotate minutes before they expire.
+ * A file is checked again when it is used and this much time has passed. Tokens rotate minutes before they expire.
  */
 const maxAgeMs = 1000
 /**
@@ -34,18 +34,18 @@ export class WatchedFile {
 
   /** @throws the file system's error, or that it is empty, if it never had a text; later the last good one is kept */
   text(): string {
-    if (this.#text === undefined) this.#look()
-    else if (this.#now() - this.#checkedAt >= maxAgeMs) this.#look({ orWait: true })
+    if (this.#text === undefined) this.#read()
+    else if (this.#now() - this.#checkedAt >= maxAgeMs) this.#read({ orWait: true })
     return this.#text as string
   }
 
-  /** Looks now: the text before is of no use any more. @returns whether the text has changed */
+  /** Reads now: the text before is of no use any more. @returns whether the text has changed */
   refresh(): boolean {
-    return this.#look()
+    return this.#read()
   }
 
   /** @param options.orWait - one that may still be written is left for the next use */
-  #look(options: { orWait?: boolean } = {}): boolean {
+  #read(options: { orWait?: boolean } = {}): boolean {
     const before = this.#text
     try {
       const { mtimeMs, ino, size } = statSync(this.path)

@@ -54,7 +54,7 @@ export class Absence {
     this.#reason = undefined
   }
 
-  /** A dial has failed. @returns for how long it may be tried again. ms; 0: another would not help, or the time is over */
+  /** A dial has failed. @returns for how long it may be tried again. ms; 0: another would not help, or it is too late */
   failed(error: unknown): number {
     if (!isPassing(error)) return 0
     this.#since ??= this.#components.clock.now()
@@ -84,19 +84,19 @@ export class Absence {
 
   async #probe(): Promise<void> {
     const { clock, dial } = this.#components
-    const over = new AbortController()
-    const late = pause(probeTimeoutMs, clock, over.signal).then(() => {
+    const ended = new AbortController()
+    const late = pause(probeTimeoutMs, clock, ended.signal).then(() => {
       throw this.#reason
     })
     try {
-      await Promise.race([dial(over.signal), late])
+      await Promise.race([dial(ended.signal), late])
       this.reached()
     } catch (error) {
-      // not there: the call need not try. Anything else it finds by itself
+      // not there: the call need not try. Anything else the call finds by itself
       if (!isPassing(error)) this.reached()
       else throw this.explain(error)
     } finally {
-      over.abort()
+      ended.abort()
       late.catch(() => undefined)
     }
   }
@@ -115,7 +115,7 @@ export class DialPatience {
     this.#absence = absence
   }
 
-  /** A dial has failed. @returns ms to the next attempt; undefined: another would not help, or the time is over */
+  /** A dial has failed. @returns ms to the next attempt; undefined: another would not help, or it is too late */
   next(error: unknown): number | undefined {
     const leftMs = this.#absence.failed(error)
     if (leftMs === 0) return undefined

@@ -30,7 +30,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   readonly #request: ApiRequest
   readonly #handler: ApiResponseHandler
   #controller: Dispatcher.DispatchController | undefined
-  #state: 'dialling' | 'sent' | 'discarding' | 'answered' | 'over' = 'dialling'
+  #state: 'dialling' | 'sent' | 'discarding' | 'answered' | 'ended' = 'dialling'
   #repeats = 0
   #refused = false
   /** of the credentials that were sent */
@@ -55,7 +55,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   readonly #dispatch = (): void => {
-    if (this.#state === 'over') return
+    if (this.#state === 'ended') return
     this.#state = 'dialling'
     this.#controller = undefined
     try {
@@ -66,9 +66,9 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Ends the request now; `onError` is told with `reason`, unless it is over. */
+  /** Ends the request now, with `reason` for `onError`, unless it has ended. */
   abort(reason: unknown): void {
-    if (this.#state === 'over' || this.#aborted) return
+    if (this.#state === 'ended' || this.#aborted) return
     this.#aborted = true
     this.#abortReason = reason
     this.#stopWaiting?.()
@@ -95,7 +95,7 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
 
   onResponseStart(controller: Dispatcher.DispatchController, statusCode: number, _: unknown, statusText = ''): void {
     this.#client.absence.reached()
-    if (statusCode < 200 || this.#state === 'over') return
+    if (statusCode < 200 || this.#state === 'ended') return
     if (statusCode === 401 && !this.#request.body && !this.#refused && this.#hasNewerCredentials()) {
       this.#refused = true
       this.#state = 'discarding'
@@ -112,13 +112,13 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     if (this.#state === 'discarding') this.#dispatch()
     else if (this.#state === 'answered') {
-      this.#state = 'over'
+      this.#state = 'ended'
       this.#handler.onEnd()
     }
   }
 
   onResponseError(_: Dispatcher.DispatchController | undefined, error: Error): void {
-    if (this.#state === 'over') return
+    if (this.#state === 'ended') return
     if (this.#state === 'dialling') this.#dialFailed(error)
     else if (this.#state !== 'answered' && !(error instanceof KasError) && this.#mayRepeat()) {
       this.#repeats += 1
@@ -149,8 +149,8 @@ export class ApiExchange implements Dispatcher.DispatchHandler {
   }
 
   #fail(error: unknown): void {
-    if (this.#state === 'over') return
-    this.#state = 'over'
+    if (this.#state === 'ended') return
+    this.#state = 'ended'
     this.#handler.onError(error)
   }
 }

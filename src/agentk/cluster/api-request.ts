@@ -8,7 +8,7 @@ export interface ApiRequest {
   readonly body?: AsyncIterable<Uint8Array> | Buffer
 }
 
-/** What a request hears; `onError` or `onEnd` comes last, once. */
+/** Called as the answer comes; `onError` or `onEnd` is the last, once. */
 export interface ApiResponseHandler {
   /** @param rawHeaders - name, value, name, value */
   onHead(statusCode: number, statusText: string, rawHeaders: Buffer[]): void

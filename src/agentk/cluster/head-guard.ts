@@ -17,7 +17,7 @@ const one = 0x31
 
 /**
  * Counts the lines of heads as they come from a socket, before undici parses them: that costs it, and what is built of
- * them, up to 160 ms for a head that it refuses for its bytes, and it does not count lines. Bodies are not looked at.
+ * them, up to 160 ms for a head that it refuses for its bytes, and it does not count lines. Bodies are not read.
  */
 export class HeadGuard {
   #inHead = true

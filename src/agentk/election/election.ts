@@ -46,7 +46,7 @@ export class Election implements Service {
   readonly #listeners: (() => void)[] = []
   /** resolves with the lease if it is ours to give back */
   #running: Promise<HeldLease | undefined> | undefined
-  #told = ''
+  #notified = ''
   #failed = false
 
   constructor(components: ElectionComponents, options: ElectionOptions) {
@@ -104,9 +104,9 @@ export class Election implements Service {
         if (!this.#failed && !signal.aborted) log.warn({ error, lease: name }, 'Cannot use the lease, trying on')
         this.#failed = true
       }
-      this.#tell()
+      this.#notify()
       await pause(this.#times.retryMs * (1 + 0.2 * random()), clock, signal)
-      this.#tell() // our term may have ended while we waited
+      this.#notify() // our term may have ended while we waited
     }
     return known?.holder === this.identity ? { name, record: known } : undefined
   }
@@ -133,7 +133,7 @@ export class Election implements Service {
 
   async #release({ name, record }: HeldLease, patience?: AbortSignal): Promise<void> {
     this.#rule.released()
-    this.#tell()
+    this.#notify()
     const { leases, log } = this.#components
     const next = { ...record, holder: '', durationSeconds: 1, renewTime: microTime(this.#now().wall) }
     const timeout = AbortSignal.timeout(this.#times.retryMs)
@@ -142,10 +142,10 @@ export class Election implements Service {
       .catch((error: unknown) => log.warn({ error, lease: name }, 'Cannot give the lease back'))
   }
 
-  #tell(): void {
+  #notify(): void {
     const state = `${this.holds()} ${this.leader}`
-    if (state === this.#told) return
-    this.#told = state
+    if (state === this.#notified) return
+    this.#notified = state
     for (const listener of this.#listeners) listener()
   }
 }

@@ -5,7 +5,7 @@ import type { Election } from './election.ts'
 
 /** The time from the moment at which this pod leads until another one does. */
 export interface Term {
-  /** it is over, or agentk stops */
+  /** another pod leads, or agentk stops */
   readonly signal: AbortSignal
   /**
    * Whether this pod may act now. Ask before each action: a pod that was frozen, or cannot renew its lease, leads again

@@ -74,7 +74,7 @@ export class KasConnection {
     })
   }
 
-  /** Name of the replica at the other end; undefined until it has told. */
+  /** Name of the replica at the other end; undefined until it has said it. */
   get place(): string | undefined {
     return this.hints?.replica
   }

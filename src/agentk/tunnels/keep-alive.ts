@@ -2,14 +2,14 @@ import type { Clock } from '../../lib/clock.ts'
 
 /** What is watched: an HTTP/2 session. */
 export interface WatchedSession {
-  /** grows while the peer lives */
+  /** grows while the other side lives */
   readonly bytesRead: number
   ping(): Promise<unknown>
   destroy(): void
 }
 
 export interface KeepAliveTimes {
-  /** between two PINGs, also while bytes come: a peer may freeze right after some */
+  /** between two PINGs, also while bytes come: kas may freeze right after some */
   readonly intervalMs: number
   /** silence after it before the connection counts as dead */
   readonly answerMs: number
@@ -21,7 +21,7 @@ export const stockTimes: KeepAliveTimes = { intervalMs: 55_000, answerMs: 20_000
 /** Our own loop was late by more than this: what has come meanwhile is not read yet, so nothing is concluded. */
 const maxLateMs = 1000
 
-/** Ends a connection whose other side has gone without saying so (a frozen process, a lost node). */
+/** Ends a connection whose other side is lost without a sign (a frozen process, a dead node). */
 export class KeepAlive {
   readonly #session: WatchedSession
   readonly #clock: Clock
@@ -40,7 +40,7 @@ export class KeepAlive {
   start(times: KeepAliveTimes = this.#times): void {
     this.#times = times
     this.#running = true
-    this.#listen()
+    this.#schedule()
   }
 
   stop(): void {
@@ -49,7 +49,7 @@ export class KeepAlive {
     this.#cancel = undefined
   }
 
-  #listen(waitMs = this.#times.intervalMs): void {
+  #schedule(waitMs = this.#times.intervalMs): void {
     if (!this.#running) return
     this.#after(waitMs, () => this.#ping())
   }
@@ -59,19 +59,19 @@ export class KeepAlive {
     this.#seenBytes = this.#session.bytesRead
     const watch = () => {
       this.#after(answerMs, (late) => {
-        if (this.#heard()) this.#listen(Math.max(0, intervalMs - answerMs))
+        if (this.#hasAnswered()) this.#schedule(Math.max(0, intervalMs - answerMs))
         else if (late) watch()
         else this.#session.destroy()
       })
     }
     watch()
     this.#session.ping().then(
-      () => this.#listen(),
-      () => undefined, // it ended: its owner hears of it
+      () => this.#schedule(),
+      () => undefined, // it ended, and its owner knows
     )
   }
 
-  #heard(): boolean {
+  #hasAnswered(): boolean {
     return this.#session.bytesRead !== this.#seenBytes
   }
 

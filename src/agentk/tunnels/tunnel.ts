@@ -22,7 +22,7 @@ const emptyHeader = encodeConnectRequest.header(noMetadata)
 const emptyDescriptor = encodeConnectRequest.descriptor(create(AgentDescriptorSchema))
 const emptyTrailer = encodeConnectRequest.trailer(noMetadata)
 
-/** How a tunnel ended; `error` as kas told it, absent for OK. */
+/** How a tunnel ended; `error` as kas sent it, absent for OK. */
 export interface TunnelEnd {
   /** with its call; else while it waited for one */
   readonly used: boolean
@@ -42,7 +42,7 @@ export interface TunnelComponents {
 export interface TunnelEvents {
   /** kas has given the tunnel a call */
   active(): void
-  /** The call is over. @returns whether the tunnel waits for another one */
+  /** The call has ended. @returns whether the tunnel waits for another one */
   idle(): boolean
 }
 
@@ -50,7 +50,7 @@ export interface TunnelEvents {
  * The agent's side of one Connect stream, which carries one call (doc/reference/tunnel-protocol.md 3.2), or with a kas
  * that knows it one after another (doc/decisions/0011).
  *
- * idle: kas owns the next step, request_info. active: the call owns the stream. over: the slot is free again, while
+ * idle: kas owns the next step, request_info. active: the call owns the stream. ended: the slot is free again, while
  * kas ends the stream.
  */
 export class Tunnel {
@@ -153,10 +153,10 @@ export class Tunnel {
   }
 
   /**
-   * header, message*, trailer. A call that fails before its first message has neither: only its error is told. So the
+   * header, message*, trailer. A call that fails before its first message has neither: only its error is sent. So the
    * header goes with the first message.
    *
-   * @returns the error that is still to be told
+   * @returns the error that is still to be sent
    */
   async #send(reply: ServeReply): Promise<KasError | undefined> {
     const messages = reply.messages[Symbol.asyncIterator]()
@@ -224,7 +224,7 @@ class TunnelCall implements Call, AsyncIterableIterator<Uint8Array> {
     return this.#controller.signal
   }
 
-  /** The stream has ended. If the call has not, nobody hears it any more, whatever the status was. */
+  /** The stream has ended. If the call has not, its reply has no reader any more, whatever the status was. */
   end(error: KasError | undefined): void {
     if (this.finished) return
     this.#controller.abort(error ?? new KasError({ code: 'CANCELLED', detail: 'kas ended the tunnel' }))

@@ -58,7 +58,7 @@ export async function startPushesKas(t: Test) {
 }
 
 const shortTimes: Partial<FluxOptions> = {
-  lookMs: 50,
+  pollMs: 50,
   settleMs: 20,
   holdMs: 20,
   watch: { firstRetryMs: 20, maxRetryMs: 50, deniedMs: 100, graceMs: 500 },

@@ -16,9 +16,9 @@ import { Webhooks, type WebhooksOptions } from './webhooks.ts'
 
 export interface FluxWorkComponents {
   readonly api: Pick<ApiClient, 'json' | 'send'>
-  /** whether this pod may act now: while it may not, what is heard of waits */
+  /** whether this pod may act now: while it may not, pushes wait */
   readonly holds: () => boolean
-  /** hears of pushes until the signal aborts */
+  /** calls `onPush` with each push to the projects until the signal aborts */
   readonly follow: (
     projects: readonly string[],
     onPush: (project: string, id: bigint) => void,
@@ -33,9 +33,9 @@ export interface FluxWorkComponents {
 }
 
 export interface FluxTimes {
-  /** what changes together is looked at as one, and so is the set of projects. ms */
+  /** changes within this time are one, and so are those of the set of projects. ms */
   readonly settleMs: number
-  /** a pod that does not hold looks after so long whether it does again: it may get no notice. ms */
+  /** a pod that does not hold asks again after so long: it may get no notice. ms */
   readonly holdMs: number
   readonly watch: NonNullable<ObjectWatchOptions['times']>
   readonly webhooks: Partial<WebhooksOptions>
@@ -67,10 +67,10 @@ export class FluxWork {
   readonly #webhooks: Webhooks
   readonly #choice: ProjectChoice
   #signal: AbortSignal = AbortSignal.abort()
-  #cancelLook: (() => void) | undefined
+  #cancelSettling: (() => void) | undefined
   #cancelRetry: (() => void) | undefined
   #keeping: Promise<void> | undefined
-  /** what it looks at has changed meanwhile */
+  /** something has changed meanwhile */
   #keepAgain = false
   #following: { readonly projects: string; stop(): void } | undefined
   /** the one that is followed, and those that are ending */
@@ -98,7 +98,7 @@ export class FluxWork {
     await Promise.race(watches)
     ending.abort()
     ending.dispose()
-    this.#cancelLook?.()
+    this.#cancelSettling?.()
     this.#cancelRetry?.()
     this.#following?.stop()
     await Promise.all([...watches, this.#keeping, ...this.#streams, this.#webhooks.stop()])
@@ -113,19 +113,19 @@ export class FluxWork {
 
   #changed(): void {
     if (!this.#repositories.isSynced || !this.#receivers.isSynced || this.#signal.aborted) return
-    this.#cancelLook ??= this.#components.clock.after(this.#options.times.settleMs, () => {
-      this.#cancelLook = undefined
-      this.#look()
+    this.#cancelSettling ??= this.#components.clock.after(this.#options.times.settleMs, () => {
+      this.#cancelSettling = undefined
+      this.#reconcile()
     })
   }
 
-  #look(): void {
+  #reconcile(): void {
     const named = this.#named()
     this.#follow(this.#choice.choose([...named, ...this.#annotated()]))
     this.#keepAgain = this.#keeping !== undefined
     this.#keeping ??= this.#keep(named).finally(() => {
       this.#keeping = undefined
-      if (this.#keepAgain && !this.#signal.aborted) this.#look()
+      if (this.#keepAgain && !this.#signal.aborted) this.#reconcile()
     })
   }
 
@@ -148,11 +148,11 @@ export class FluxWork {
     this.#cancelRetry?.()
     this.#cancelRetry = undefined
     const again = (ms: number) => {
-      this.#cancelRetry = clock.after(ms, () => this.#look())
+      this.#cancelRetry = clock.after(ms, () => this.#reconcile())
     }
     const wanted = named.filter(({ project }) => isPathLength(project)).map((each) => ({ ...each, agentId, apis }))
     try {
-      const isWhole = await this.#keeper.look(wanted, this.#receivers.objects, this.#signal)
+      const isWhole = await this.#keeper.reconcile(wanted, this.#receivers.objects, this.#signal)
       this.#keepBackoff.reset()
       if (!isWhole && !this.#signal.aborted) again(times.holdMs)
     } catch (error) {

@@ -19,19 +19,19 @@ export interface FluxComponents extends Pick<AgentkHost, 'kas' | 'configuration'
 }
 
 export interface FluxOptions extends FluxTimes {
-  /** where Flux was not found it is looked for again after so long, a fifth less or more. ms */
-  readonly lookMs: number
+  /** where Flux was not found the API server is asked again after so long, a fifth less or more. ms */
+  readonly pollMs: number
 }
 
-export const defaultFlux: FluxOptions = { lookMs: 60_000, settleMs: 500, holdMs: 2000, watch: {}, webhooks: {} }
+export const defaultFlux: FluxOptions = { pollMs: 60_000, settleMs: 500, holdMs: 2000, watch: {}, webhooks: {} }
 
 /** The API server is asked whether it has Flux; then it is asked again. ms */
 const findTimeoutMs = 30_000
 const defaultAddress = readWebhookAddress(defaultWebhookUrl) as WebhookAddress
 
 /**
- * Has Flux fetch at once what was pushed to GitLab: follows Flux's GitRepositories of this GitLab, hears of pushes to
- * their projects, and calls the webhook of their Receivers. In the pod that leads.
+ * Has Flux fetch at once what was pushed to GitLab: follows Flux's GitRepositories of this GitLab, follows the pushes
+ * to their projects, and calls the webhook of their Receivers. In the pod that leads.
  *
  * @see doc/flux.md
  */
@@ -54,16 +54,16 @@ export class Flux {
   readonly lead = async ({ signal, holds }: Term): Promise<void> => {
     const { clock, random, configuration } = this.#components
     const { agentId, gitlabExternalUrl: externalUrl } = configuration.current // neither changes
-    const { lookMs } = this.#options
+    const { pollMs } = this.#options
     const components = { ...this.#components, ...this.#deeds(), holds, handled: this.#handled }
     while (!signal.aborted) {
       const beganAt = clock.now()
       const apis = await this.#find(signal)
       if (apis) {
         await new FluxWork(components, { apis, agentId, externalUrl, times: this.#options }).run(signal)
-        if (clock.now() - beganAt >= lookMs) continue // it was there: it may be there again
+        if (clock.now() - beganAt >= pollMs) continue // it was there: it may be there again
       }
-      await pause(lookMs * (0.8 + 0.4 * random()), clock, signal)
+      await pause(pollMs * (0.8 + 0.4 * random()), clock, signal)
     }
   }
 
@@ -86,7 +86,7 @@ export class Flux {
     }
   }
 
-  /** @returns undefined: look again later */
+  /** @returns undefined: not there, or not now */
   async #find(signal: AbortSignal): Promise<Apis | undefined> {
     const { api, log } = this.#components
     try {

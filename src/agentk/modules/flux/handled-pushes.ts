@@ -1,7 +1,7 @@
 /** As many as kas remembers for agents that come back (src/kas/modules/flux/recent-pushes.ts). */
 export const maxHandledPushes = 10_000
 
-/** Ids of pushes that need no second call: kas tells one again rather than not at all. The oldest are forgotten. */
+/** Ids of pushes that need no second call: kas sends one twice rather than not at all. The oldest are forgotten. */
 export class HandledPushes {
   readonly #max: number
   readonly #ids = new Set<bigint>()

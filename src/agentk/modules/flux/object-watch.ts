@@ -31,7 +31,7 @@ const defaultTimes = {
   graceMs: 15_000,
   /** a watch lasts so long, then another goes on from there */
   watchMs: 60_000,
-  /** all is listed again, whatever watches have told (as upstream) */
+  /** all is listed again, whatever watches have said (as upstream) */
   relistMs: 600_000,
   /** after a failure, doubled up to the second */
   firstRetryMs: 1000,
@@ -69,8 +69,8 @@ export class ObjectWatch<T extends { readonly key: string }> {
   #objects = new Map<string, T>()
   #version = ''
   #isSynced = false
-  /** the trouble that the log has been told of */
-  #told: '' | 'denied' | 'failed' | 'tooLarge' = ''
+  /** the trouble that stands in the log */
+  #logged: '' | 'denied' | 'failed' | 'tooLarge' = ''
 
   constructor(components: ObjectWatchComponents<T>, options: ObjectWatchOptions) {
     this.#components = components
@@ -99,7 +99,7 @@ export class ObjectWatch<T extends { readonly key: string }> {
       if (outcome.status === 200) failures = 0
       else if (outcome.status === 403) waitMs = deniedMs
       else waitMs = Math.min(firstRetryMs * 2 ** failures++, maxRetryMs)
-      this.#tell(outcome)
+      this.#report(outcome)
       if (waitMs > 0) await this.#pause(waitMs, signal)
     }
   }
@@ -120,7 +120,7 @@ export class ObjectWatch<T extends { readonly key: string }> {
       })
       if (status === 410 && hasHeld()) return { status: 200 }
       if (status !== 200) return { status }
-      this.#told = ''
+      this.#logged = ''
       if (clock.now() - beganAt < firstRetryMs) await this.#pause(firstRetryMs, signal)
     }
     return { status: 200 }
@@ -213,7 +213,7 @@ export class ObjectWatch<T extends { readonly key: string }> {
   }
 
   /** Each trouble once, until a watch has held. */
-  #tell({ status, error }: { status: number; error?: unknown }): void {
+  #report({ status, error }: { status: number; error?: unknown }): void {
     if (status === 200 || status === 410) return // 410: the list is too old to go on from
     if (status === 403) this.#warn('denied', { verbs: ['list', 'watch'] }, 'agentk may not watch objects of Flux')
     else {
@@ -223,8 +223,8 @@ export class ObjectWatch<T extends { readonly key: string }> {
   }
 
   #warn(trouble: 'denied' | 'failed' | 'tooLarge', fields: object, sentence: string): void {
-    if (this.#told === trouble) return
-    this.#told = trouble
+    if (this.#logged === trouble) return
+    this.#logged = trouble
     this.#components.log.warn({ resource: this.#options.resource, ...fields }, sentence)
   }
 

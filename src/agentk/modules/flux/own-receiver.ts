@@ -10,7 +10,7 @@ const secretPrefix = 'gitlab-receiver-'
 /** A Receiver's name is a label of what Flux makes for it. */
 const maxReceiverName = 63
 const maxSecretName = 253
-/** How often Flux looks at the Secret again, as Go writes it. */
+/** How often Flux reads the Secret again, as Go writes it. */
 const interval = '5m0s'
 const tokenBytes = 32
 

@@ -20,12 +20,12 @@ const defaults: ProjectChoiceOptions = { maxProjects: 10_000, maxBytes: 4_000_00
 /** Tags and lengths of a project in the message. */
 const overheadBytes = 8
 
-/** Which projects kas is asked to tell of, where there are too many for one stream, or names that no project has. */
+/** Which projects are followed, where there are too many for one stream, or names that no project has. */
 export class ProjectChoice {
   readonly #log: Logger
   readonly #options: ProjectChoiceOptions
   #chosen: ReadonlySet<string> = new Set()
-  /** objects with a path that is too long, as the log has been told */
+  /** objects with a path that is too long, as they stand in the log */
   #tooLong: ReadonlySet<string> = new Set()
   #isFull = false
 

@@ -14,7 +14,7 @@ export function isPathLength(path: string): boolean {
  * The full path of the GitLab project that a GitRepository reads: its host is GitLab's, by whatever scheme and port.
  * GitLab's relative root stands before it over HTTP, and not over SSH. As Flux, no scp-like form.
  *
- * @param externalUrl - of GitLab, as kas tells it
+ * @param externalUrl - of GitLab, as kas says it
  * @returns undefined: not of this GitLab
  */
 export function projectPath(repositoryUrl: string, externalUrl: string): string | undefined {

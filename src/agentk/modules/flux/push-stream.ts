@@ -31,7 +31,7 @@ export interface PushStreamComponents {
 }
 
 /**
- * Hears of each push to the projects that it names, until it is aborted: the stream is opened again whenever it ends,
+ * Follows the pushes to the projects that it names, until it is aborted: the stream is opened again whenever it ends,
  * at once if its connection did (doc/reference/tunnel-protocol.md 1.9 and 2.5).
  *
  * @param projects - full paths, at least one

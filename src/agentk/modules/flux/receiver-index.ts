@@ -1,6 +1,6 @@
 import type { GitRepository, Receiver } from './flux-objects.ts'
 
-/** Finds the Receivers that may be a GitRepository's without a look at all others. As they are when it is made. */
+/** Finds the Receivers that may be a GitRepository's without going through all others. As they are when it is made. */
 export class ReceiverIndex {
   readonly #found = new Map<string, Receiver[]>()
 

@@ -47,8 +47,8 @@ export class ReceiverKeeper {
   readonly #repairedAt = new Map<string, number>()
   /** by namespace: when it was forbidden there. ms since 1970 */
   readonly #deniedAt = new Map<string, number>()
-  #isDeniedTold = false
-  /** of the look under way: nothing was left because this pod did not hold */
+  #isDeniedLogged = false
+  /** of the round under way: nothing was left because this pod did not hold */
   #isWhole = true
 
   constructor(components: ReceiverKeeperComponents) {
@@ -61,12 +61,16 @@ export class ReceiverKeeper {
   }
 
   /**
-   * One look at all.
+   * One round through all.
    *
    * @returns false: it is not whole, since this pod did not hold
    * @throws the connection's error; or, once all have had their turn, the first KasError UNREACHABLE, with a status
    */
-  async look(all: readonly Wanted[], receivers: ReadonlyMap<string, Receiver>, signal: AbortSignal): Promise<boolean> {
+  async reconcile(
+    all: readonly Wanted[],
+    receivers: ReadonlyMap<string, Receiver>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     const { clock, holds } = this.#components
     for (const key of this.#repairedAt.keys()) if (!receivers.has(key)) this.#repairedAt.delete(key)
     for (const [namespace, at] of this.#deniedAt) if (clock.now() - at >= deniedMs) this.#deniedAt.delete(namespace)
@@ -149,9 +153,9 @@ export class ReceiverKeeper {
     this.#deniedAt.set(namespace, clock.now())
     const fields = { needed, namespace, reason: `the API server answered 403${messageOf(answer)}` }
     const sentence = 'agentk may not make Receivers of Flux, it uses those that there are'
-    if (this.#isDeniedTold) log.debug(fields, sentence)
+    if (this.#isDeniedLogged) log.debug(fields, sentence)
     else log.warn(fields, sentence)
-    this.#isDeniedTold = true
+    this.#isDeniedLogged = true
     return 'left'
   }
 

@@ -9,7 +9,7 @@ export interface Target {
   readonly key: string
   /** full path, for the log */
   readonly project: string
-  /** The webhook's path as it is now. '': no Receiver can be called yet; undefined: nobody is left to be triggered */
+  /** The webhook's path as it is now. '': no Receiver can be called yet; undefined: nothing is left to be triggered */
   readonly path: () => string | undefined
 }
 
@@ -99,19 +99,19 @@ export class Webhooks {
     for (;;) {
       await this.#turn()
       line.isCalling = true
-      const isOver = signal.aborted || (await this.#attempt(line))
+      const hasEnded = signal.aborted || (await this.#attempt(line))
       line.isCalling = false // not before it is decided, at once, what becomes of the line
       this.#passOn()
       if (signal.aborted) return
-      if (isOver && !this.#again(line)) return
-      if (!isOver) await pause(this.#pauseMs(line), this.#components.clock, signal)
+      if (hasEnded && !this.#again(line)) return
+      if (!hasEnded) await pause(this.#pauseMs(line), this.#components.clock, signal)
     }
   }
 
-  /** @returns whether it is over: called, given up, or without anybody to be told */
+  /** @returns whether it has ended: called, given up, or without a target */
   async #attempt(line: Line): Promise<boolean> {
     const { call, holds, log } = this.#components
-    if (!holds()) return false // looked at again, since a pod that was frozen gets no notice; no attempt of its own
+    if (!holds()) return false // asked again, since a pod that was frozen gets no notice; this was no attempt
     const { project } = line.target
     const path = line.target.path()
     if (path === undefined) {

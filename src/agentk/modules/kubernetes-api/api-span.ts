@@ -16,8 +16,8 @@ import type { ServeReply } from '../../tunnels/serve.ts'
 const noQuery: HttpRequestHeader['query'] = []
 
 /**
- * The span of one request to the cluster's API server, to the end of its answer. The server is not told of it: as with
- * upstream's agent, it gets the headers of the caller.
+ * The span of one request to the cluster's API server, to the end of its answer. Its headers do not go to the server,
+ * which gets those of the caller, as with upstream's agent.
  */
 export class ApiSpan {
   readonly #span: Span

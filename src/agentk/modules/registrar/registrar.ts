@@ -49,7 +49,7 @@ export interface RegistrarComponents {
 
 /**
  * Tells kas that this pod is here: every five minutes, and on each new connection, since another replica may have
- * answered it. Leaving is told too.
+ * answered it; and when it leaves.
  */
 export class Registrar implements Service {
   readonly #components: RegistrarComponents
@@ -78,7 +78,7 @@ export class Registrar implements Service {
     this.#running = this.#run()
   }
 
-  /** Tells kas, if it is there to hear it. */
+  /** Unregisters, if there is a connection. */
   async leave(patience?: AbortSignal): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
     await this.#running
@@ -149,7 +149,7 @@ export class Registrar implements Service {
     }
   }
 
-  /** Until the time is over, a new connection is there, or we stop. */
+  /** Until the time has passed, a new connection is there, or we stop. */
   async #sleep(ms: number): Promise<void> {
     const woken = linkedController(this.#stopping.signal)
     this.#wake = () => woken.abort()

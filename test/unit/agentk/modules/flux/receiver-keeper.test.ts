@@ -39,7 +39,7 @@ function start(answers: number[] = []) {
   }
   const keeper = new ReceiverKeeper({ client: { json }, holds: () => state.holds, log, clock: new MovingClock() })
   const look = (names: string[], receivers = byKey()) =>
-    keeper.look(names.map(wantedOf), receivers, new AbortController().signal)
+    keeper.reconcile(names.map(wantedOf), receivers, new AbortController().signal)
   return { look, sent, state, says: () => lines.map(({ msg, receiver }) => `${msg} ${receiver}`) }
 }
 
