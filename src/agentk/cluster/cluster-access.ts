@@ -4,16 +4,15 @@ import type { Impersonation } from '../../proto/http/http-message.ts'
 /** Files or their contents; absent parts are not used. */
 export interface ClusterSettings {
   readonly server: string
-  readonly namespace?: string
-  readonly ca?: Source
-  readonly certificate?: Source
-  readonly key?: Source
-  readonly token?: Source
-  readonly basic?: { readonly username: string; readonly password: string }
-  readonly serverName?: string
-  readonly skipVerify?: boolean
+  readonly ca?: Source | undefined
+  readonly certificate?: Source | undefined
+  readonly key?: Source | undefined
+  readonly token?: Source | undefined
+  readonly basic?: { readonly username: string; readonly password: string } | undefined
+  readonly serverName?: string | undefined
+  readonly skipVerify?: boolean | undefined
   /** whom all requests act as (`--as`) */
-  readonly impersonation?: Impersonation
+  readonly impersonation?: Impersonation | undefined
 }
 
 export type Source = { readonly file: string } | { readonly text: string }
@@ -29,7 +28,6 @@ export interface ClusterTls {
 /** Where the cluster's API server is and how to speak to it. Files are read again as they change. */
 export class ClusterAccess {
   readonly server: URL
-  readonly namespace: string | undefined
   readonly impersonation: Impersonation | undefined
   readonly #settings: ClusterSettings
   readonly #ca: (() => string) | undefined
@@ -42,7 +40,6 @@ export class ClusterAccess {
   constructor(settings: ClusterSettings) {
     this.#settings = settings
     this.server = new URL(settings.server)
-    this.namespace = settings.namespace
     this.impersonation = settings.impersonation
     this.#ca = this.#reader(settings.ca)
     this.#certificate = this.#reader(settings.certificate)

@@ -6,21 +6,20 @@ import type { ClusterSettings, Source } from './cluster-access.ts'
 
 /** What the command line says about the cluster; each entry wins over the kubeconfig's. */
 export interface KubeconfigFlags {
-  readonly kubeconfig?: string
-  readonly context?: string
-  readonly cluster?: string
-  readonly user?: string
-  readonly server?: string
-  readonly certificateAuthority?: string
-  readonly clientCertificate?: string
-  readonly clientKey?: string
-  readonly token?: string
-  readonly insecureSkipTlsVerify?: boolean
-  readonly tlsServerName?: string
-  readonly namespace?: string
-  readonly as?: string
-  readonly asGroup?: readonly string[]
-  readonly asUid?: string
+  readonly kubeconfig?: string | undefined
+  readonly context?: string | undefined
+  readonly cluster?: string | undefined
+  readonly user?: string | undefined
+  readonly server?: string | undefined
+  readonly certificateAuthority?: string | undefined
+  readonly clientCertificate?: string | undefined
+  readonly clientKey?: string | undefined
+  readonly token?: string | undefined
+  readonly insecureSkipTlsVerify?: boolean | undefined
+  readonly tlsServerName?: string | undefined
+  readonly as?: string | undefined
+  readonly asGroup?: readonly string[] | undefined
+  readonly asUid?: string | undefined
 }
 
 type Block = Record<string, unknown>
@@ -53,13 +52,11 @@ export async function loadKubeconfig(files: readonly string[], flags: Kubeconfig
   const user = userName ? find(config.users, userName, 'user') : undefined
   const server = flags.server ?? text(cluster?.value.server)
   if (!server) throw new Error(`No cluster is named: ${files.join(', ') || 'no kubeconfig'} has no current context`)
-  const namespace = flags.namespace ?? text(context.namespace)
   return {
     server: /^https?:\/\//.test(server) ? server : `https://${server}`,
-    ...(namespace ? { namespace } : {}),
     ...fromCluster(cluster, flags),
     ...fromUser(user, flags),
-    ...impersonation(user?.value ?? {}, flags),
+    impersonation: impersonation(user?.value ?? {}, flags),
   }
 }
 
@@ -95,7 +92,7 @@ function fromCluster(cluster: Named | undefined, flags: KubeconfigFlags): Partia
   const ca = source(cluster, 'certificate-authority', flags.certificateAuthority)
   const serverName = flags.tlsServerName ?? text(cluster?.value['tls-server-name'])
   const skipVerify = flags.insecureSkipTlsVerify ?? cluster?.value['insecure-skip-tls-verify'] === true
-  return { ...(ca ? { ca } : {}), ...(serverName ? { serverName } : {}), ...(skipVerify ? { skipVerify } : {}) }
+  return { ca, serverName, skipVerify }
 }
 
 function fromUser(user: Named | undefined, flags: KubeconfigFlags): Partial<ClusterSettings> {
@@ -110,10 +107,10 @@ function fromUser(user: Named | undefined, flags: KubeconfigFlags): Partial<Clus
   const token = bearer(user, flags)
   const username = text(value.username)
   return {
-    ...(certificate ? { certificate } : {}),
-    ...(key ? { key } : {}),
-    ...(token ? { token } : {}),
-    ...(username && !token ? { basic: { username, password: text(value.password) ?? '' } } : {}),
+    certificate,
+    key,
+    token,
+    basic: username && !token ? { username, password: text(value.password) ?? '' } : undefined,
   }
 }
 
@@ -134,14 +131,14 @@ function source(entry: Named | undefined, key: string, flag: string | undefined)
   return entry && file ? { file: resolve(entry.folder, file) } : undefined
 }
 
-function impersonation(user: Block, flags: KubeconfigFlags): { impersonation?: Impersonation } {
+function impersonation(user: Block, flags: KubeconfigFlags): Impersonation | undefined {
   const username = flags.as ?? text(user.as) ?? ''
   const groups = flags.asGroup ?? (Array.isArray(user['as-groups']) ? user['as-groups'].map(String) : [])
   const uid = flags.asUid ?? text(user['as-uid']) ?? ''
   const extras = (user['as-user-extra'] ?? {}) as Record<string, unknown[]>
   const extra = Object.entries(extras).map(([key, val]) => ({ key, val: val.map(String) }))
   const given = username !== '' || groups.length > 0 || uid !== '' || extra.length > 0
-  return given ? { impersonation: { username, groups, uid, extra } } : {}
+  return given ? { username, groups, uid, extra } : undefined
 }
 
 function text(value: unknown): string | undefined {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import type { ClusterSettings } from './cluster-access.ts'
 
 /** Where Kubernetes mounts a pod's own identity. */
@@ -9,19 +8,9 @@ export function serviceAccount(env: NodeJS.ProcessEnv): ClusterSettings | undefi
   const host = env.KUBERNETES_SERVICE_HOST
   const port = env.KUBERNETES_SERVICE_PORT
   if (!host || !port) return undefined
-  const namespace = readIfThere(`${folder}/namespace`)
   return {
     server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
     ca: { file: `${folder}/ca.crt` },
     token: { file: `${folder}/token` },
-    ...(namespace ? { namespace } : {}),
-  }
-}
-
-function readIfThere(path: string): string | undefined {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch {
-    return undefined
   }
 }

@@ -9,8 +9,8 @@ import { readTracing, type TracingSettings } from './tracing.ts'
 export interface Config {
   readonly kas: {
     readonly address: KasAddress
-    readonly caFile?: string
-    readonly serverName?: string
+    readonly caFile: string | undefined
+    readonly serverName: string | undefined
     readonly skipVerify: boolean
     readonly headers: readonly (readonly [name: string, value: string])[]
     /** hosts at which replicas of kas may be, besides what is below that of the address */
@@ -21,10 +21,10 @@ export interface Config {
   readonly pod: { readonly namespace: string; readonly name: string }
   readonly observability: {
     readonly listen: ListenAddress
-    readonly certificate?: { readonly certificateFile: string; readonly keyFile: string }
+    readonly certificate: { readonly certificateFile: string; readonly keyFile: string } | undefined
   }
-  /** absent: nothing is traced */
-  readonly tracing?: TracingSettings
+  /** undefined: nothing is traced */
+  readonly tracing: TracingSettings | undefined
   readonly cluster: KubeconfigFlags
   readonly logLevel: LogLevel
   /** for proxies, KUBECONFIG and the pod's service account */
@@ -42,13 +42,12 @@ export function readConfig(flags: Flags, env: NodeJS.ProcessEnv): Config {
   const logLevel = env.LOG_LEVEL || 'info'
   if (!logLevels.includes(logLevel))
     throw new UsageError(`LOG_LEVEL is "${logLevel}", allowed: ${logLevels.join(', ')}`)
-  const tracing = readTracing(env)
   return {
     kas: readKas(flags),
     token: readToken(flags, env),
     pod: { namespace: required(env, 'POD_NAMESPACE'), name: required(env, 'POD_NAME') },
     observability: readObservability(flags),
-    ...(tracing ? { tracing } : {}),
+    tracing: readTracing(env),
     cluster: readCluster(flags),
     logLevel: logLevel as LogLevel,
     env,
@@ -59,13 +58,12 @@ function readKas(flags: Flags): Config['kas'] {
   const text = flags['kas-address']
   if (!text) throw new UsageError('--kas-address is missing, such as wss://kas.example.com/-/kubernetes-agent/')
   const caFile = flags['kas-ca-cert-file'] ?? flags['ca-cert-file']
-  const serverName = flags['kas-tls-server-name']
   if (caFile) readable(caFile, '--kas-ca-cert-file')
   try {
     return {
       address: parseKasAddress(text),
-      ...(caFile ? { caFile } : {}),
-      ...(serverName ? { serverName } : {}),
+      caFile,
+      serverName: flags['kas-tls-server-name'] || undefined,
       skipVerify: flags['kas-insecure-skip-tls-verify'] ?? false,
       headers: (flags['kas-header'] ?? []).map(readHeader),
       allowHome: (flags['kas-allow-home'] ?? []).map(readHost),
@@ -112,8 +110,8 @@ function readObservability(flags: Flags): Config['observability'] {
   if (!certificateFile !== !keyFile) {
     throw new UsageError('--observability-cert-file and --observability-key-file go together')
   }
-  const certificate = certificateFile && keyFile ? { certificate: { certificateFile, keyFile } } : {}
-  return { listen: readListenAddress(network, address), ...certificate }
+  const certificate = certificateFile && keyFile ? { certificateFile, keyFile } : undefined
+  return { listen: readListenAddress(network, address), certificate }
 }
 
 /** `:8080`, `127.0.0.1:8080`, `[::1]:8080`, or a path for `unix`. */
@@ -132,15 +130,14 @@ export function readListenAddress(network: string, address: string): ListenAddre
 }
 
 function readCluster(flags: Flags): KubeconfigFlags {
-  const { kubeconfig, context, cluster, user, server, token, namespace, as } = flags
-  const named = {
+  const { kubeconfig, context, cluster, user, server, token, as } = flags
+  return {
     kubeconfig,
     context,
     cluster,
     user,
     server,
     token,
-    namespace,
     as,
     certificateAuthority: flags['certificate-authority'],
     clientCertificate: flags['client-certificate'],
@@ -150,7 +147,6 @@ function readCluster(flags: Flags): KubeconfigFlags {
     asGroup: flags['as-group'],
     asUid: flags['as-uid'],
   }
-  return Object.fromEntries(Object.entries(named).filter(([, value]) => value !== undefined))
 }
 
 function required(env: NodeJS.ProcessEnv, name: string): string {

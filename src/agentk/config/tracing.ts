@@ -10,7 +10,13 @@ interface OtlpSettings {
   readonly url: string
   readonly serviceName: string
   /** of one export. ms */
-  readonly exportMs?: number
+  readonly exportMs: number | undefined
+}
+
+/** What of agentk's configuration traces need. */
+export interface TracingConfig {
+  readonly tracing?: TracingSettings | undefined
+  readonly pod: { readonly name: string }
 }
 
 const tracesPath = 'v1/traces'
@@ -40,17 +46,14 @@ export function readTracing(env: NodeJS.ProcessEnv): TracingSettings | undefined
   return {
     url: isWhole ? endpoint : `${endpoint.replace(/\/$/, '')}/${tracesPath}`,
     serviceName: env.OTEL_SERVICE_NAME || defaultServiceName,
-    ...(timeout ? { exportMs: Number(timeout) } : {}),
+    exportMs: timeout ? Number(timeout) : undefined,
   }
 }
 
 /** @returns undefined: they are off, and nothing of OpenTelemetry is loaded */
 export async function createTracing(
   log: Logger,
-  {
-    config,
-    version,
-  }: { config: { readonly tracing?: TracingSettings; readonly pod: { readonly name: string } }; version: Version },
+  { config, version }: { config: TracingConfig; version: Version },
 ): Promise<OtlpTracing | undefined> {
   const { tracing, pod } = config
   if (!tracing) return undefined
@@ -63,7 +66,7 @@ export async function createTracing(
     { log: log.child({ mod_name: 'observability' }), clock: systemClock },
     {
       url: tracing.url,
-      ...(tracing.exportMs === undefined ? {} : { exportMs: tracing.exportMs }),
+      exportMs: tracing.exportMs,
       product: productName('gitlab-agent', version),
       service: { name: tracing.serviceName, version: `v${version.version}`, instance: pod.name },
     },

@@ -17,8 +17,8 @@ const connectTimeoutMs = 30_000
 export interface TransportOptions {
   readonly address: KasAddress
   /** added to the system's authorities; read at each connection */
-  readonly caFile?: string
-  readonly serverName?: string
+  readonly caFile?: string | undefined
+  readonly serverName?: string | undefined
   readonly skipVerify?: boolean
   /** `--kas-header`, for the upgrade of ws and wss */
   readonly headers: readonly (readonly [name: string, value: string])[]

@@ -26,7 +26,7 @@ const emptyTrailer = encodeConnectRequest.trailer(noMetadata)
 export interface TunnelEnd {
   /** with its call; else while it waited for one */
   readonly used: boolean
-  readonly error?: KasError
+  readonly error?: KasError | undefined
 }
 
 export interface TunnelComponents {
@@ -78,7 +78,7 @@ export class Tunnel {
       const info = await this.#requestInfo()
       if (!info) {
         const { error } = await this.#stream.done
-        return { used: false, ...(error ? { error } : {}) }
+        return { used: false, error }
       }
       events.active()
       const call = new TunnelCall(info.methodName, info.meta, () => this.#next())

@@ -52,7 +52,7 @@ export interface OtlpTracingOptions {
   /** shorter in tests. ms */
   readonly exportEveryMs?: number
   /** how long one export with its repeats may take; absent: as long as the end. ms */
-  readonly exportMs?: number
+  readonly exportMs?: number | undefined
   /** at the end: how long the last spans may take. ms */
   readonly flushMs?: number
 }

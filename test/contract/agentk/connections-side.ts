@@ -44,7 +44,7 @@ export async function startConnections(
   const authorization = `Bearer ${options.token ?? 'good'}`
   const transport = {
     address: own,
-    ...(options.caFile === undefined ? {} : { caFile: options.caFile }),
+    caFile: options.caFile,
     headers: [],
     userAgent: 'gitlab-agent/v0.0.0/test',
     authorization: () => authorization,

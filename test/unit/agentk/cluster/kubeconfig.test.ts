@@ -38,7 +38,6 @@ const file = join(folder, 'config')
 t.test('the current context, with paths relative to the file', async (t) => {
   const access = new ClusterAccess(await loadKubeconfig([file], {}))
   t.equal(access.server.href, 'https://127.0.0.1:6443/base/')
-  t.equal(access.namespace, 'apps')
   t.same(access.tls(), { ca: 'CA-FILE', cert: 'CERT-FILE', key: 'KEY', servername: 'api' })
   t.equal(access.tls(), access.tls(), 'the same object while nothing changes')
   t.equal(access.authorization(), undefined)
