@@ -22,43 +22,42 @@ export interface HomeHintsOptions {
 
 export const defaultHomeHints: HomeHintsOptions = { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200 }
 
-/** Connections that are looked at in one turn: an agent may have thousands. */
-const maxLooks = 100
+/** Pods that are checked in one turn: an agent may have thousands of connections. */
+const maxChecks = 100
 
-/** What one pod was told on one connection. */
-interface Told {
-  readonly agent: Hinted
-  readonly pod: string
+/** A pod of an agent on one connection, and the hints that it has. */
+interface HintedPod {
+  readonly agent: HintedAgent
+  readonly name: string
   /** the last hints, as text */
   text: string
-  /** changes that its hints take into account: a number as `changedAt` */
-  heardOf: number
-  /** changes after which it was asked to hear its hints, or needed not to be */
-  askedFor: number
+  /** the newest change that its hints take into account: a number as `changedAt` */
+  seenChange: number
+  /** the newest change for which it was asked to get its hints, or needed none */
+  askedChange: number
   /** each ends an idle tunnel with OK, and says whether it did */
   readonly idle: Set<() => boolean>
 }
 
-/** An agent with connections that are told. */
-interface Hinted {
+interface HintedAgent {
   readonly id: AgentId
-  readonly told: Set<Told>
+  readonly pods: Set<HintedPod>
   /** number of the last change that may concern it */
   changedAt: number
 }
 
 /**
  * Tells agents that understand it where they should be, in the response metadata of Connect: on the first one of a
- * connection, then on the next after a change. A connection that has not heard a change has one idle tunnel ended with
- * OK, which the agent opens again at once: a few connections a second.
+ * connection, then on the next after a change. Where none is opened after a change, one idle tunnel is ended with OK,
+ * which the agent opens again at once: a few connections a second.
  */
 export class HomeHints implements Service {
   readonly #components: HomeHintsComponents
   readonly #options: HomeHintsOptions
-  readonly #told = new Map<AgentConnection, Map<AgentId, Told>>()
-  readonly #agents = new Map<AgentId, Hinted>()
-  /** with connections that may have something to hear, who take turns */
-  readonly #waiting = new Set<Hinted>()
+  readonly #pods = new Map<AgentConnection, Map<AgentId, HintedPod>>()
+  readonly #agents = new Map<AgentId, HintedAgent>()
+  /** with pods that may need new hints, who take turns */
+  readonly #waiting = new Set<HintedAgent>()
   #changes = 0
   #cancel: (() => void) | undefined
   #hurried = false
@@ -73,7 +72,7 @@ export class HomeHints implements Service {
     this.#unsubscribe = this.#components.placement?.onChange((agentIds) => this.#changed(agentIds))
   }
 
-  /** This replica leaves: from now on nobody waits to hear it. */
+  /** This replica leaves: from now on all get their hints at once. */
   async leave(): Promise<void> {
     this.#hurried = true
     this.#cancel?.()
@@ -88,55 +87,55 @@ export class HomeHints implements Service {
     this.#waiting.clear()
   }
 
-  /** What to say on a Connect that has just been opened; undefined if the connection has heard it. */
+  /** What to say on a Connect that has just been opened; undefined if the pod has these hints. */
   hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined {
-    const told = this.#of(connection, agentId, pod)
-    if (told.heardOf >= told.agent.changedAt) return undefined
-    told.heardOf = this.#changes
-    told.askedFor = this.#changes
-    const hints = this.#compute(told)
+    const hinted = this.#of(connection, agentId, pod)
+    if (hinted.seenChange >= hinted.agent.changedAt) return undefined
+    hinted.seenChange = this.#changes
+    hinted.askedChange = this.#changes
+    const hints = this.#compute(hinted)
     const text = JSON.stringify(hints)
-    if (text === told.text) return undefined
-    told.text = text
+    if (text === hinted.text) return undefined
+    hinted.text = text
     return hints
   }
 
   /** An idle tunnel that may be ended to say more, until the returned function is called. */
   idle(connection: AgentConnection, agentId: AgentId, end: () => boolean): () => void {
-    const told = this.#told.get(connection)?.get(agentId)
-    told?.idle.add(end)
-    return () => void told?.idle.delete(end)
+    const pod = this.#pods.get(connection)?.get(agentId)
+    pod?.idle.add(end)
+    return () => void pod?.idle.delete(end)
   }
 
-  #compute({ agent, pod }: Told): Metadata {
+  #compute({ agent, name }: HintedPod): Metadata {
     const { placement } = this.#components
     const { pingIntervalMs } = this.#options
-    return writeHints({ ...placement?.homeOf(agent.id, pod), replica: placement?.here, pingIntervalMs, reuse: true })
+    return writeHints({ ...placement?.homeOf(agent.id, name), replica: placement?.here, pingIntervalMs, reuse: true })
   }
 
-  #of(connection: AgentConnection, agentId: AgentId, pod: string): Told {
-    const ofConnection = this.#told.get(connection) ?? new Map<AgentId, Told>()
-    if (!this.#told.has(connection)) {
-      this.#told.set(connection, ofConnection)
+  #of(connection: AgentConnection, agentId: AgentId, name: string): HintedPod {
+    const ofConnection = this.#pods.get(connection) ?? new Map<AgentId, HintedPod>()
+    if (!this.#pods.has(connection)) {
+      this.#pods.set(connection, ofConnection)
       void connection.session.closed.then(() => {
-        this.#told.delete(connection)
-        for (const told of ofConnection.values()) this.#forget(told)
+        this.#pods.delete(connection)
+        for (const pod of ofConnection.values()) this.#forget(pod)
       })
     }
     const known = ofConnection.get(agentId)
     if (known) return known
-    const agent = this.#agents.get(agentId) ?? { id: agentId, told: new Set(), changedAt: this.#changes }
-    const told: Told = { agent, pod, text: '', heardOf: -1, askedFor: this.#changes, idle: new Set() }
-    ofConnection.set(agentId, told)
-    agent.told.add(told)
+    const agent = this.#agents.get(agentId) ?? { id: agentId, pods: new Set(), changedAt: this.#changes }
+    const pod: HintedPod = { agent, name, text: '', seenChange: -1, askedChange: this.#changes, idle: new Set() }
+    ofConnection.set(agentId, pod)
+    agent.pods.add(pod)
     this.#agents.set(agentId, agent)
-    return told
+    return pod
   }
 
-  #forget(told: Told): void {
-    const { agent } = told
-    agent.told.delete(told)
-    if (agent.told.size > 0) return
+  #forget(pod: HintedPod): void {
+    const { agent } = pod
+    agent.pods.delete(pod)
+    if (agent.pods.size > 0) return
     this.#agents.delete(agent.id)
     this.#waiting.delete(agent)
   }
@@ -154,15 +153,15 @@ export class HomeHints implements Service {
     else this.#cancel ??= this.#components.clock.after(this.#options.settleMs, () => this.#askNext())
   }
 
-  /** Asks the first that has something to hear; when leaving, all of them. */
+  /** Asks the first that needs new hints; when leaving, all of them. */
   #askNext(): void {
     this.#cancel = undefined
-    let looks = 0
+    let checks = 0
     for (const agent of this.#waiting) {
-      for (const told of agent.told) {
-        if (told.askedFor >= agent.changedAt) continue
-        const ended = this.#ask(told)
-        if (this.#hurried || (!ended && ++looks < maxLooks)) continue
+      for (const pod of agent.pods) {
+        if (pod.askedChange >= agent.changedAt) continue
+        const ended = this.#ask(pod)
+        if (this.#hurried || (!ended && ++checks < maxChecks)) continue
         this.#waiting.delete(agent)
         this.#waiting.add(agent) // behind the others: one that changes all the time would always be the first
         this.#cancel = this.#components.clock.after(this.#options.spreadMs, () => this.#askNext())
@@ -172,13 +171,13 @@ export class HomeHints implements Service {
     }
   }
 
-  /** @returns whether an idle tunnel ended; without one, the next that it opens will hear it */
-  #ask(told: Told): boolean {
-    told.askedFor = this.#changes
-    if (JSON.stringify(this.#compute(told)) === told.text) {
-      told.heardOf = this.#changes
+  /** @returns whether an idle tunnel ended; without one, the next that the pod opens gets the hints */
+  #ask(pod: HintedPod): boolean {
+    pod.askedChange = this.#changes
+    if (JSON.stringify(this.#compute(pod)) === pod.text) {
+      pod.seenChange = this.#changes
       return false
     }
-    return [...told.idle].some((end) => end())
+    return [...pod.idle].some((end) => end())
   }
 }
