@@ -1,9 +1,10 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
-import { Blocks, keepAll, ownCopy } from './blocks.ts'
+import { keepAll } from './blocks.ts'
 import { type Deframer, prefixBytes } from './frames.ts'
-import type { HeldBytes, Holder } from './held-bytes.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
+import { ReceivedBytes } from './received-bytes.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Unpacker } from './unpacker.ts'
 
@@ -25,37 +26,28 @@ interface Unread {
 /** A message that waits, beside what it says. */
 const queuedMessageBytes = prefixBytes + unreadMessageBytes
 
-const over: IteratorResult<Uint8Array> = { value: undefined, done: true }
+const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /**
  * The messages that a stream receives, read once, in order. While nobody reads, the stream is paused beyond
  * `maxUnreadBytes`, and the sender's window fills. What is packed stays so until it is read.
  */
-export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
+export class Inbox implements AsyncIterableIterator<Uint8Array> {
   /** messages so far, read or not */
   received = 0
   readonly #stream: Http2Stream
+  readonly #bytes: ReceivedBytes
   readonly #deframer: Deframer
-  readonly #window: StreamWindow
   readonly #unpacker: Unpacker
   readonly #onFault: (error: KasError) => void
   readonly #onUnwanted: () => void
-  /** the stream's own, for what its reader gets */
-  readonly #push: Http2Stream['push']
   readonly #messages: Unread[] = []
   /** so many of them, the first ones, keep nothing else that was read with them */
   #alone = 0
   /** absent: as the connection has it */
   #maxMessageBytes: number | undefined
   #unreadBytes = 0
-  /** also what node keeps */
-  #heldBytes = 0
-  #charged: HeldBytes | undefined
-  #isDropped = false
   #begun = false
-  /** what came last while nobody reads; node keeps what is before it */
-  #kept: Blocks | undefined
-  #paused = false
   #ended = false
   #failure: KasError | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
@@ -75,16 +67,15 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   ) {
     this.#stream = stream
     this.#deframer = deframer
-    this.#window = window
     this.#unpacker = unpacker
     this.#onFault = onFault
     this.#onUnwanted = onUnwanted
-    this.#push = stream.push
-    stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
+    this.#bytes = new ReceivedBytes(stream, window, onFault, () => {
+      this.discard()
+      deframer.clear()
+    })
     stream.on('close', () => {
-      this.#go()
-      this.#charged?.leave(this)
-      this.#let(this.#heldBytes - this.#queuedBytes()) // those are here still
+      this.#bytes.close(this.#queuedBytes())
       this.#release()
       unpacker.leave(this)
     })
@@ -94,9 +85,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   begin(): void {
     if (this.#begun) return
     this.#begun = true
-    this.#kept?.flush()
     const add = (message: Buffer, isPacked: boolean) => this.#add(message, isPacked)
-    this.#stream.on('data', (chunk: Buffer) => {
+    this.#bytes.begin((chunk) => {
       if (this.#failure) return
       if (this.#messages.length > this.#alone) this.#keepAlone() // they have waited: their reader does not keep up
       try {
@@ -105,12 +95,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
         this.#onFault(KasError.from(error))
         return
       }
-      if (this.#unreadBytes > maxUnreadBytes && !this.#paused) {
-        this.#paused = true
-        this.#stream.pause()
-        this.#window.stopped()
-        this.#charged?.stoppedReaders.add()
-      }
+      if (this.#unreadBytes > maxUnreadBytes) this.#bytes.pause()
     })
   }
 
@@ -122,37 +107,20 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
 
   /** What waits here is counted there from now on: where there is no room, the call ends. */
   chargeTo(held: HeldBytes): void {
-    if (this.#stream.destroyed) return
-    const bytes = this.#heldBytes
-    this.#heldBytes = 0
-    this.#charged = held
-    if (this.#paused) held.stoppedReaders.add()
-    if (!this.#ended) held.enter(this)
-    this.#hold(bytes)
+    if (!this.#stream.destroyed) this.#bytes.chargeTo(held)
   }
 
   /** What has come and is not taken, whole or not. */
   get heldBytes(): number {
-    return this.#heldBytes
+    return this.#bytes.heldBytes
   }
 
   /** Nobody reads any further. Who has begun to, and neither reads to the end nor returns, has to say so. */
   discard(): void {
-    this.#let(this.#queuedBytes())
+    this.#bytes.remove(this.#queuedBytes())
     this.#messages.length = 0
     this.#alone = 0
     this.#unreadBytes = 0
-  }
-
-  /** Nothing of it is kept: others have no room. */
-  drop(): void {
-    this.#isDropped = true
-    this.discard()
-    this.#deframer.clear()
-    this.#kept = undefined
-    this.#let(this.#heldBytes)
-    this.#overflow()
-    if (this.#go()) this.#stream.resume() // what node keeps goes too
   }
 
   /** The other side has half-closed. */
@@ -163,10 +131,9 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
       return
     }
     this.#ended = true
-    this.#go() // nothing follows
-    this.#charged?.leave(this) // its call may have ended well
+    this.#bytes.end()
     if (this.#unpacking) return // who waits gets that first
-    this.#waiting?.resolve(over)
+    this.#waiting?.resolve(end)
     this.#waiting = undefined
   }
 
@@ -204,7 +171,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     if (this.#waiting) return Promise.reject(new Error('messages are read by one reader, one at a time'))
     if (this.#messages.length > 0 && !this.#unpacking) void this.#unpackFirst()
     else if (this.#failure) return Promise.reject(this.#failure)
-    else if (this.#ended && !this.#unpacking) return Promise.resolve(over)
+    else if (this.#ended && !this.#unpacking) return Promise.resolve(end)
     this.#waiting = Promise.withResolvers()
     return this.#waiting.promise
   }
@@ -213,54 +180,18 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     this.discard()
     this.#release()
     if (!this.#ended && !this.#failure) this.#onUnwanted()
-    return Promise.resolve(over)
+    return Promise.resolve(end)
   }
 
   [Symbol.asyncIterator](): this {
     return this
   }
 
-  /** What the connection brings, `null` at the end. */
-  #arrive(chunk: Buffer | null): boolean {
-    const stream = this.#stream
-    if (chunk && this.#isDropped) return true
-    if (chunk && !this.#hold(chunk.length)) return true // its call has ended
-    if (!chunk || (this.#begun && !this.#paused)) {
-      this.#kept?.flush()
-      return this.#push.call(stream, chunk)
-    }
-    // a view would keep all that was read with it
-    this.#kept ??= new Blocks((bytes) => this.#push.call(stream, isAlone(bytes) ? bytes : ownCopy(bytes)))
-    this.#kept.add(chunk)
-    return stream.readableLength < stream.readableHighWaterMark
-  }
-
-  /** @returns false: there is no room for it */
-  #hold(bytes: number): boolean {
-    const charged = this.#charged
-    if (charged && !charged.add(bytes)) {
-      this.#overflow()
-      return false
-    }
-    this.#heldBytes += bytes
-    if (this.#isDropped) this.#let(bytes) // it was the one that held most
-    return !this.#isDropped
-  }
-
-  #overflow(): void {
-    this.#onFault(new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? 0 }))
-  }
-
-  #let(bytes: number): void {
-    this.#heldBytes -= bytes
-    this.#charged?.remove(bytes)
-  }
-
   /** Of whole messages. */
   #queuedBytes(): number {
     let sum = 0
     for (const { bytes } of this.#messages) sum += bytes.length + queuedMessageBytes
-    return Math.min(sum, this.#heldBytes)
+    return sum
   }
 
   #keepAlone(): void {
@@ -271,21 +202,9 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
   #shift(): void {
     const { bytes } = this.#messages.shift() as Unread
     if (this.#alone > 0) this.#alone--
-    this.#let(Math.min(bytes.length + queuedMessageBytes, this.#heldBytes))
+    this.#bytes.remove(bytes.length + queuedMessageBytes)
     this.#unreadBytes -= bytes.length + unreadMessageBytes
-    if (this.#unreadBytes <= maxUnreadBytes / 2 && this.#go()) {
-      this.#kept?.flush()
-      this.#stream.resume()
-    }
-  }
-
-  /** @returns whether it was paused */
-  #go(): boolean {
-    if (!this.#paused) return false
-    this.#paused = false
-    this.#window.resumed()
-    this.#charged?.stoppedReaders.remove()
-    return true
+    if (this.#unreadBytes <= maxUnreadBytes / 2) this.#bytes.resume()
   }
 
   #add(bytes: Buffer, isPacked: boolean): void {
@@ -294,11 +213,11 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     const waiting = this.#waiting
     if (waiting && !isPacked && !this.#unpacking) {
       this.#waiting = undefined
-      this.#let(Math.min(bytes.length + prefixBytes, this.#heldBytes))
+      this.#bytes.remove(bytes.length + prefixBytes)
       waiting.resolve({ value: bytes, done: false })
       return
     }
-    if (!this.#hold(unreadMessageBytes)) return
+    if (!this.#bytes.add(unreadMessageBytes)) return
     this.#messages.push({ bytes, isPacked })
     this.#unreadBytes += bytes.length + unreadMessageBytes
     if (waiting && !this.#unpacking) this.#serve(waiting)
@@ -357,5 +276,3 @@ export class Inbox implements AsyncIterableIterator<Uint8Array>, Holder {
     this.#unpackedBytes = 0
   }
 }
-
-const isAlone = (bytes: Buffer) => bytes.length === bytes.buffer.byteLength

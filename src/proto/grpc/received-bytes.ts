@@ -1,0 +1,150 @@
+import type { Http2Stream } from 'node:http2'
+import { KasError } from '../../lib/errors.ts'
+import { Blocks, ownCopy } from './blocks.ts'
+import type { HeldBytes, Holder } from './held-bytes.ts'
+import type { StreamWindow } from './stream-window.ts'
+
+/**
+ * The bytes that a stream has received, counted from the moment that they come until they are taken. While nobody reads
+ * node holds them back, in blocks.
+ */
+export class ReceivedBytes implements Holder {
+  readonly #stream: Http2Stream
+  readonly #window: StreamWindow
+  readonly #onOverflow: (error: KasError) => void
+  readonly #onDrop: () => void
+  /** the stream's own, for what its reader gets */
+  readonly #push: Http2Stream['push']
+  /** also what node keeps */
+  #heldBytes = 0
+  #charged: HeldBytes | undefined
+  #isDropped = false
+  #hasEnded = false
+  #begun = false
+  /** what came last while nobody reads; node keeps what is before it */
+  #kept: Blocks | undefined
+  #paused = false
+
+  /**
+   * @param window - of the stream's connection
+   * @param onOverflow - there is no room for what came: the call ends
+   * @param onDrop - its messages are not wanted any more
+   */
+  constructor(stream: Http2Stream, window: StreamWindow, onOverflow: (error: KasError) => void, onDrop: () => void) {
+    this.#stream = stream
+    this.#window = window
+    this.#onOverflow = onOverflow
+    this.#onDrop = onDrop
+    this.#push = stream.push
+    stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  /** Passes on what has come, and what comes. */
+  begin(onData: (chunk: Buffer) => void): void {
+    this.#begun = true
+    this.#kept?.flush()
+    this.#stream.on('data', onData)
+  }
+
+  /** They are counted there from now on: where there is no room, the call ends. */
+  chargeTo(held: HeldBytes): void {
+    const bytes = this.#heldBytes
+    this.#heldBytes = 0
+    this.#charged = held
+    if (this.#paused) held.stoppedReaders.add()
+    if (!this.#hasEnded) held.enter(this)
+    this.add(bytes)
+  }
+
+  /** @returns false: there is no room for them */
+  add(bytes: number): boolean {
+    const charged = this.#charged
+    if (charged && !charged.add(bytes)) {
+      this.#overflow()
+      return false
+    }
+    this.#heldBytes += bytes
+    if (this.#isDropped) this.remove(bytes) // it was the one that held most
+    return !this.#isDropped
+  }
+
+  /** So many are taken, or not wanted; no more than there are. */
+  remove(bytes: number): void {
+    const removed = Math.min(bytes, this.#heldBytes)
+    this.#heldBytes -= removed
+    this.#charged?.remove(removed)
+  }
+
+  /** Takes no more for now: the sender's window fills. */
+  pause(): void {
+    if (this.#paused) return
+    this.#paused = true
+    this.#stream.pause()
+    this.#window.stopped()
+    this.#charged?.stoppedReaders.add()
+  }
+
+  resume(): void {
+    if (!this.#unpause()) return
+    this.#kept?.flush()
+    this.#stream.resume()
+  }
+
+  /** Nothing follows; the call may have ended well, and is not dropped any more. */
+  end(): void {
+    this.#hasEnded = true
+    this.#unpause()
+    this.#charged?.leave(this)
+  }
+
+  /** The stream has closed: of what it received `bytes` are still here. */
+  close(bytes: number): void {
+    this.#unpause()
+    this.#charged?.leave(this)
+    this.remove(Math.max(0, this.#heldBytes - bytes))
+  }
+
+  /** Nothing of it is kept: others have no room. */
+  drop(): void {
+    this.#isDropped = true
+    this.#onDrop()
+    this.#kept = undefined
+    this.remove(this.#heldBytes)
+    this.#overflow()
+    if (this.#unpause()) this.#stream.resume() // what node keeps goes too
+  }
+
+  /** What the connection brings, `null` at the end. */
+  #arrive(chunk: Buffer | null): boolean {
+    const stream = this.#stream
+    if (chunk && this.#isDropped) return true
+    if (chunk && !this.add(chunk.length)) return true // its call has ended
+    if (!chunk || (this.#begun && !this.#paused)) {
+      this.#kept?.flush()
+      return this.#push.call(stream, chunk)
+    }
+    // a view would keep all that was read with it
+    this.#kept ??= new Blocks((bytes) => this.#push.call(stream, isAlone(bytes) ? bytes : ownCopy(bytes)))
+    this.#kept.add(chunk)
+    return stream.readableLength < stream.readableHighWaterMark
+  }
+
+  /** @returns whether it was paused */
+  #unpause(): boolean {
+    if (!this.#paused) return false
+    this.#paused = false
+    this.#window.resumed()
+    this.#charged?.stoppedReaders.remove()
+    return true
+  }
+
+  #overflow(): void {
+    this.#onOverflow(new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? 0 }))
+  }
+}
+
+const isAlone = (bytes: Buffer) => bytes.length === bytes.buffer.byteLength
