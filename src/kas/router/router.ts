@@ -1,9 +1,10 @@
 import type { Call, Reply } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
+import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import type { Replicas } from '../replicas/links.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { HedgeBudget } from './hedge-budget.ts'
-import { defaultSearch, Search, type SearchOptions } from './search.ts'
+import { defaultSearch, Search, type SearchComponents, type SearchOptions } from './search.ts'
 
 /** What the router tells: metrics.ts has one. */
 export interface RouterObserver {
@@ -15,7 +16,9 @@ export interface RouterComponents {
   readonly tunnels: Tunnels
   readonly observer: RouterObserver
   /** absent: this replica is alone */
-  readonly replicas?: Pick<Replicas, 'ways' | 'holds' | 'onChange'>
+  readonly replicas?: Pick<Replicas, 'ways' | 'holds' | 'onChange'> | undefined
+  /** default `monotonicClock` */
+  readonly clock?: Clock
 }
 
 /** No other replicas. */
@@ -29,12 +32,16 @@ const alone: Pick<Replicas, 'ways' | 'holds' | 'onChange'> = {
  * Finds the way of a call: an own idle tunnel, else one of another holder, else the first that comes (doc/routing.md).
  */
 export class Router {
-  readonly #components: RouterComponents & { replicas: Pick<Replicas, 'ways' | 'holds' | 'onChange'> }
+  readonly #tunnels: Tunnels
+  readonly #observer: RouterObserver
+  readonly #search: SearchComponents
   readonly #options: SearchOptions
-  readonly #hedges = new HedgeBudget()
 
   constructor(components: RouterComponents, options: SearchOptions = defaultSearch) {
-    this.#components = { replicas: alone, ...components }
+    const { tunnels, observer, replicas = alone, clock = monotonicClock } = components
+    this.#tunnels = tunnels
+    this.#observer = observer
+    this.#search = { tunnels, replicas, hedges: new HedgeBudget(), clock }
     this.#options = options
   }
 
@@ -43,21 +50,20 @@ export class Router {
    *   `call.signal`
    */
   forward = async (call: Call): Promise<Reply> => {
-    const began = performance.now()
-    const { tunnels, observer } = this.#components
-    this.#hedges.earn()
-    const way = tunnels.take(call.agentId, call.method) ?? (await this.#search(call, began))
-    observer.routed('success', (performance.now() - began) / 1000)
-    return way.forward(call)
+    const { clock, hedges } = this.#search
+    const began = clock.now()
+    hedges.earn()
+    const offer = this.#tunnels.take(call.agentId, call.method) ?? (await this.#find(call, began))
+    this.#observer.routed('success', (clock.now() - began) / 1000)
+    return offer.forward(call)
   }
 
-  async #search(call: Call, began: number): Promise<Offer> {
-    const { observer } = this.#components
+  async #find(call: Call, began: number): Promise<Offer> {
     try {
-      return await new Search({ ...this.#components, hedges: this.#hedges }, call, this.#options).run()
+      return await new Search(this.#search, call, this.#options).run()
     } catch (error) {
-      observer.routed('aborted', (performance.now() - began) / 1000)
-      if (!call.signal.aborted) observer.timedOut()
+      this.#observer.routed('aborted', (this.#search.clock.now() - began) / 1000)
+      if (!call.signal.aborted) this.#observer.timedOut()
       throw error
     }
   }

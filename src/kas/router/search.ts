@@ -1,6 +1,7 @@
 import type { Call } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import type { Offer } from '../../call/offer.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type AskOptions, isUsable } from '../replicas/link.ts'
 import type { Replicas, Way } from '../replicas/links.ts'
@@ -25,6 +26,8 @@ export interface SearchComponents {
   readonly tunnels: Pick<Tunnels, 'wait' | 'giveBack' | 'holds'>
   readonly replicas: Pick<Replicas, 'ways' | 'holds' | 'onChange'>
   readonly hedges: HedgeBudget
+  /** a monotonic one */
+  readonly clock: Clock
 }
 
 /** the own tunnels, among the ways of a race */
@@ -35,12 +38,13 @@ export class Search {
   readonly #components: SearchComponents
   readonly #options: SearchOptions
   readonly #call: Call
-  readonly #began = performance.now()
+  readonly #began: number
 
   constructor(components: SearchComponents, call: Call, options: SearchOptions = defaultSearch) {
     this.#components = components
     this.#call = call
     this.#options = options
+    this.#began = components.clock.now()
   }
 
   /**
@@ -82,7 +86,7 @@ export class Search {
       return way !== undefined
     }
     next()
-    const patience = this.#onPatienceOver(race, asked, next)
+    const stopHedging = this.#hedge(race, asked, next)
     const stopWatching = this.#components.replicas.onChange(call.agentId, () => {
       for (const way of asked.values()) {
         if (!race.has(way) || isUsable(way.link.reach)) continue
@@ -91,7 +95,7 @@ export class Search {
       }
     })
     return () => {
-      patience.end()
+      stopHedging()
       stopWatching()
     }
   }
@@ -100,31 +104,31 @@ export class Search {
    * No answer for `hedgeMs`: suspects are passed by, and a safe call may be tried a second way beside, once. If there
    * is no further way, what is asked so far is asked again to wait, with all others.
    */
-  #onPatienceOver(race: Race, asked: ReadonlyMap<unknown, Way>, next: () => boolean): { end(): void } {
-    const { hedges } = this.#components
+  #hedge(race: Race, asked: ReadonlyMap<unknown, Way>, next: () => boolean): () => void {
+    const { hedges, clock } = this.#components
     const { hedgeMs } = this.#options
     let mayHedge = this.#call.safety === 'safe'
-    const look = () => {
+    const check = () => {
       const areSuspect = [...asked.values()].every((way) => !race.has(way) || way.link.reach !== 'reachable')
       const isHedge = !areSuspect && mayHedge && hedges.spend()
       if (isHedge) mayHedge = false
       if ((areSuspect || isHedge) && !next()) race.close()
-      timer = setTimeout(look, hedgeMs / 2)
+      cancel = clock.after(hedgeMs / 2, check)
     }
-    let timer = setTimeout(look, hedgeMs)
-    return { end: () => clearTimeout(timer) }
+    let cancel = clock.after(hedgeMs, check)
+    return () => cancel()
   }
 
   /** All holders, this replica included, give the next tunnel that they have; what changes is seen at once. */
   #wait = (race: Race): (() => void) => {
-    const { replicas } = this.#components
+    const { replicas, tunnels, clock } = this.#components
     const { agentId } = this.#call
     const { findTimeoutMs, unreachableMs } = this.#options
     const asked = new Map<Way['instance'], Way>()
-    const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - performance.now())
-    let unreachable: NodeJS.Timeout | undefined
+    const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - clock.now())
+    let stopGivingUp: (() => void) | undefined
     race.enter(here, (signal) => this.#waitHere(signal), ignore)
-    const look = () => {
+    const update = () => {
       const ways = this.#ways()
       for (const way of ways) {
         const before = asked.get(way.instance)
@@ -136,21 +140,21 @@ export class Search {
         race.enter(way, ask, () => this.#lostWay(asked, way))
       }
       const isOutOfReach = ways.length > 0 && !ways.some(({ link }) => isUsable(link.reach))
-      if (!isOutOfReach || this.#components.tunnels.holds(agentId)) {
-        clearTimeout(unreachable)
-        unreachable = undefined
+      if (!isOutOfReach || tunnels.holds(agentId)) {
+        stopGivingUp?.()
+        stopGivingUp = undefined
       } else {
-        const waitedMs = performance.now() - this.#began
+        const waitedMs = clock.now() - this.#began
         const fail = () => race.fail(new KasError({ code: 'HOLDER_UNREACHABLE' }))
-        unreachable ??= setTimeout(fail, Math.max(unreachableMs - waitedMs, unreachableMs / 3))
+        stopGivingUp ??= clock.after(Math.max(unreachableMs - waitedMs, unreachableMs / 3), fail)
       }
     }
-    look()
-    const stopWatching = replicas.onChange(agentId, look)
-    const late = setTimeout(() => race.fail(this.#notFound()), remainingMs())
+    update()
+    const stopWatching = replicas.onChange(agentId, update)
+    const stopWaiting = clock.after(remainingMs(), () => race.fail(this.#notFound()))
     return () => {
-      clearTimeout(unreachable)
-      clearTimeout(late)
+      stopGivingUp?.()
+      stopWaiting()
       stopWatching()
     }
   }

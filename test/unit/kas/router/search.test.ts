@@ -1,4 +1,3 @@
-import { mock } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
@@ -11,6 +10,7 @@ import { Search } from '../../../../src/kas/router/search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import { callOf } from '../../../support/agents-server.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
 
 const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90 }
 const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
@@ -56,6 +56,7 @@ function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
   const listeners = new Set<() => void>()
   const own = Promise.withResolvers<Tunnel>()
   const hedges = new HedgeBudget()
+  const clock = new ManualClock()
   const reachable = (way: FakeWay) => (way.reach === 'reachable' ? 0 : 1)
   const search = new Search(
     {
@@ -76,6 +77,7 @@ function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
         },
       },
       hedges,
+      clock,
     },
     callOf([], call),
     options,
@@ -83,14 +85,15 @@ function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
   const changed = () => {
     for (const listener of [...listeners]) listener()
   }
-  return { running: search.run(), changed, own, hedges }
+  return { running: search.run(), changed, own, hedges, clock }
 }
 
 t.test('a suspect is passed by, whatever the call does, and its late offer goes back', async (t) => {
   const [slow, other] = [new FakeWay('a'), new FakeWay('b')]
-  const { running } = searchAmong([slow, other])
+  const { running, clock } = searchAmong([slow, other])
   const asked = await slow.isAsked()
   slow.reach = 'suspect'
+  clock.advance(options.hedgeMs)
   const second = await other.isAsked()
   t.notOk(asked.signal.aborted, 'it may still answer first')
   const offer = other.offer()
@@ -101,14 +104,12 @@ t.test('a suspect is passed by, whatever the call does, and its late offer goes 
 })
 
 t.test('beside a replica that is reachable and slow a safe call tries one more way, an unsafe one none', async (t) => {
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
   const [slow, other, third] = [new FakeWay('a'), new FakeWay('b'), new FakeWay('c')]
-  const { running } = searchAmong([slow, other, third], safe)
+  const { running, clock } = searchAmong([slow, other, third], safe)
   await slow.isAsked()
-  mock.timers.tick(options.hedgeMs)
+  clock.advance(options.hedgeMs)
   const second = await other.isAsked()
-  mock.timers.tick(3 * options.hedgeMs)
+  clock.advance(3 * options.hedgeMs)
   await nextTurn()
   t.same(third.asked, [], 'once is enough')
   const offer = other.offer()
@@ -118,7 +119,7 @@ t.test('beside a replica that is reachable and slow a safe call tries one more w
   const [patient, unasked] = [new FakeWay('a'), new FakeWay('b')]
   const unsafe = searchAmong([patient, unasked])
   const first = await patient.isAsked()
-  mock.timers.tick(3 * options.hedgeMs)
+  unsafe.clock.advance(3 * options.hedgeMs)
   await nextTurn()
   t.same(unasked.asked, [])
   first.answer(patient.offer())
@@ -127,11 +128,14 @@ t.test('beside a replica that is reachable and slow a safe call tries one more w
 
 t.test('with no further way all are asked to wait, the suspect too', async (t) => {
   const [slow, busy] = [new FakeWay('a'), new FakeWay('b')]
-  const { running } = searchAmong([slow, busy])
+  const { running, clock } = searchAmong([slow, busy])
   const asked = await slow.isAsked()
   slow.reach = 'suspect'
+  clock.advance(options.hedgeMs)
   const second = await busy.isAsked()
   second.answer(undefined)
+  await nextTurn()
+  clock.advance(options.hedgeMs / 2)
   const [again, waiting] = await Promise.all([slow.isAsked(2), busy.isAsked(2)])
   t.ok(asked.signal.aborted)
   t.ok(again.waitMs > 0)
@@ -156,12 +160,34 @@ t.test('a call that waits for its reply may go elsewhere if there is another way
 
 t.test('an agent whose holders are all out of reach: an error that says so, soon', async (t) => {
   const holder = new FakeWay('a')
-  const { running, changed } = searchAmong([holder])
+  const { running, changed, clock } = searchAmong([holder])
   await holder.isAsked()
   holder.reach = 'unreachable'
   changed()
-  await t.rejects(running, { code: 'HOLDER_UNREACHABLE' })
+  await nextTurn() // it is asked no more: now it is waited for
+  clock.advance(options.unreachableMs - 1)
+  t.equal(clock.pending, 2, 'it may be reached again')
+  const failed = t.rejects(running, { code: 'HOLDER_UNREACHABLE' })
+  clock.advance(1)
+  await failed
+  t.equal(clock.pending, 0)
 })
+
+t.test(
+  'an agent that nobody holds, or has no tunnel to spare: an error once the call has waited its time',
+  async (t) => {
+    const busy = new FakeWay('a')
+    const { running, clock } = searchAmong([busy])
+    const { answer } = await busy.isAsked()
+    answer(undefined)
+    const { waitMs } = await busy.isAsked(2)
+    t.equal(waitMs, options.findTimeoutMs)
+    const failed = t.rejects(running, { code: 'AGENT_SATURATED' })
+    clock.advance(options.findTimeoutMs)
+    await failed
+    t.equal(clock.pending, 0)
+  },
+)
 
 async function useOwn(state: Tunnel['state']) {
   const { running, own } = searchAmong([])
