@@ -71,6 +71,13 @@ export function wholeNumberSchema(defaultValue: number, options: { min: number; 
     .prefault(defaultValue)
 }
 
+/** A URL of one of `protocols`, such as `https`. */
+export function urlSchema(...protocols: string[]) {
+  const error = `a URL that begins with ${protocols.map((one) => `${one}://`).join(' or ')}`
+  const isUrl = (value: string) => protocols.some((one) => value.startsWith(`${one}://`)) && URL.canParse(value)
+  return z.string({ error }).refine(isUrl, { error })
+}
+
 /** A block of keys that is filled with their defaults when it is absent. */
 export function blockSchema<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.object(shape, { error: 'a block of keys' }).prefault({} as never)

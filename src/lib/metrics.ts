@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import { goCodeName } from './go-code-name.ts'
+import { goCodeName } from './errors.ts'
 import type { Version } from './version.ts'
 
 /**

@@ -15,3 +15,19 @@ export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<vo
     signal.addEventListener('abort', done, { once: true })
   })
 }
+
+/** Resolves after `ms` of `clock`, or rejects with the signal's reason; leaves neither timer nor listener behind. */
+export function clockDelay(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason)
+    const onAbort = () => {
+      cancel()
+      reject(signal.reason)
+    }
+    const cancel = clock.after(ms, () => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+}

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { urlSchema } from './url-schema.ts'
+import { urlSchema } from '../../lib/config.ts'
 
 /**
  * Keys of the block `cluster` that hold one text; `KAS_CLUSTER_<KEY>` sets each of them too

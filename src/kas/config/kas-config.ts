@@ -7,6 +7,7 @@ import {
   loadConfig,
   parseConfig,
   unknownKeyHints,
+  urlSchema,
   wholeNumberSchema,
 } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -17,7 +18,6 @@ import { type GossipListen, gossipListen, gossipListenSchema } from './gossip-li
 import { addressForms, isSocketPath, networks, parseListenAddress, socketPathForm } from './listen-address.ts'
 import type { OwnPrivateApi } from './own-private-api.ts'
 import { unusedKeys } from './unused-keys.ts'
-import { urlSchema } from './url-schema.ts'
 import { isDiscovering, withoutEffect } from './without-effect.ts'
 
 /**

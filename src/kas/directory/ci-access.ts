@@ -1,7 +1,6 @@
 import type { Agent } from '../agent.ts'
 import type { AgentConfigurationFile, CiAccessAs, CiAccessEntry } from '../agent-config/agent-config-file.ts'
 import type { Job } from './directory-contents.ts'
-import { matchesWildcard } from './wildcard.ts'
 
 export type CiAccessDecision =
   | { readonly allowed: true; readonly accessAs: CiAccessAs }
@@ -47,4 +46,29 @@ function passesEnvironments({ environments }: CiAccessEntry, { environment }: Jo
   if (environments.length === 0) return true
   const name = environment?.name ?? environment?.slug
   return name !== undefined && environments.some((pattern) => matchesWildcard(pattern, name))
+}
+
+/**
+ * Whether `text` is what `pattern` describes; `*` stands for any characters, also none. Linear in their lengths'
+ * product.
+ */
+function matchesWildcard(pattern: string, text: string): boolean {
+  let p = 0
+  let t = 0
+  let star = -1
+  let resume = 0
+  while (t < text.length) {
+    if (pattern[p] === '*') {
+      star = p++
+      resume = t
+    } else if (pattern[p] === text[t]) {
+      p++
+      t++
+    } else if (star >= 0) {
+      p = star + 1
+      t = ++resume
+    } else return false
+  }
+  while (pattern[p] === '*') p++
+  return p === pattern.length
 }

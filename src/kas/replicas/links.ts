@@ -1,14 +1,16 @@
+import { Gauge } from 'prom-client'
 import type { AgentId } from '../../call/call.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
 import type { Logger } from '../../lib/log.ts'
+import type { Registry } from '../../lib/metrics.ts'
 import type { Service } from '../../lib/service.ts'
 import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import { HeldByAgent } from '../tunnels/held-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
-import { defaultReplicaLink, isUsable, type Reach, ReplicaLink, type ReplicaLinkOptions } from './link.ts'
+import { defaultReplicaLink, isUsable, type Reach, ReplicaLink, type ReplicaLinkOptions, reaches } from './link.ts'
 import { LinkWarnings } from './link-warnings.ts'
 import type { ReplicaIdentity } from './replica-identity.ts'
 
@@ -208,4 +210,18 @@ export class Replicas implements Service {
 function compare(left: readonly number[], right: readonly number[]): number {
   const at = left.findIndex((value, i) => value !== right[i])
   return at < 0 ? 0 : (left[at] as number) - (right[at] as number)
+}
+
+/** How many links to other replicas there are, by whether calls can be handed over on them; asked at each scrape. */
+export function createLinkMetrics(register: Registry, replicas: { reaches(): Iterable<Reach> }): void {
+  new Gauge({
+    name: 'kas_replica_links',
+    help: 'Links to other replicas, by whether they answer',
+    labelNames: ['reach'],
+    registers: [register],
+    collect() {
+      for (const reach of reaches) this.set({ reach }, 0)
+      for (const reach of replicas.reaches()) this.inc({ reach })
+    },
+  })
 }

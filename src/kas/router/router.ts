@@ -3,8 +3,7 @@ import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import type { Replicas } from '../replicas/links.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
-import { HedgeBudget } from './hedge-budget.ts'
-import { defaultSearch, Search, type SearchComponents, type SearchOptions } from './search.ts'
+import { defaultSearch, HedgeBudget, Search, type SearchComponents, type SearchOptions } from './search.ts'
 
 /** What the router tells: metrics.ts has one. */
 export interface RouterObserver {

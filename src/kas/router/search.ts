@@ -1,4 +1,4 @@
-import type { Call } from '../../call/call.ts'
+import { type Call, noMetadata, type Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import type { Offer } from '../../call/offer.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -7,8 +7,6 @@ import { type AskOptions, isUsable } from '../replicas/link.ts'
 import type { Replicas, Way } from '../replicas/links.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
-import type { HedgeBudget } from './hedge-budget.ts'
-import { lostReply } from './lost-reply.ts'
 import { Race } from './race.ts'
 
 export interface SearchOptions {
@@ -28,6 +26,27 @@ export interface SearchComponents {
   readonly hedges: HedgeBudget
   /** a monotonic one */
   readonly clock: Clock
+}
+
+/** Hedges a call earns: so that they never feed an overload (doc/routing.md "Another replica holds the agent"). */
+const sharePerCall = 0.05
+const burst = 50
+
+/** How many calls may be tried a second way while the first has not answered. */
+export class HedgeBudget {
+  #tokens = burst
+
+  /** A call began. */
+  earn(): void {
+    this.#tokens = Math.min(burst, this.#tokens + sharePerCall)
+  }
+
+  /** @returns false: there is no hedge to spend */
+  spend(): boolean {
+    if (this.#tokens < 1) return false
+    this.#tokens--
+    return true
+  }
 }
 
 /** the own tunnels, among the ways of a race */
@@ -199,3 +218,13 @@ function offerOf(tunnel: Tunnel, giveBack: () => void): Offer {
 }
 
 function ignore(): void {}
+
+const noReplyMetadata = Promise.resolve(undefined)
+
+/** Of a call whose tunnel was lost before anything was sent on it. */
+export function lostReply(): Reply {
+  const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+  return { metadata: noReplyMetadata, messages: nothing(), done: Promise.resolve({ error, trailers: noMetadata }) }
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array, void, void> {}

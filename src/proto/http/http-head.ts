@@ -1,6 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
-import { ValueBudget } from '../wire/value-budget.ts'
-import { readEntry } from '../wire/values.ts'
+import { readEntry, ValueBudget } from '../wire/values.ts'
 import type { Reader } from '../wire/wire.ts'
 import type {
   Headers,

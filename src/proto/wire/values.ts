@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import type { ValueBudget } from './value-budget.ts'
+import { KasError } from '../../lib/errors.ts'
 import type { BackwardWriter, Reader } from './wire.ts'
 
 const nothing = new Uint8Array(0)
@@ -92,4 +92,24 @@ export function readPayload(reader: Reader): Uint8Array {
   let payload: Uint8Array = nothing
   while (reader.next()) if (reader.field === 1) payload = reader.bytes
   return payload
+}
+
+/** Counts what is read of one part of an HTTP head, so that nothing is built beyond its limit. */
+export class ValueBudget {
+  readonly #limit: number
+  readonly #unit: string
+  #left: number
+
+  /** @param options.unit - what is counted, in the plural */
+  constructor({ limit, unit }: { limit: number; unit: string }) {
+    this.#limit = limit
+    this.#unit = unit
+    this.#left = limit
+  }
+
+  /** One more is about to be built. @throws KasError HTTP_HEAD_TOO_LARGE */
+  take(): void {
+    if (this.#left === 0) throw new KasError({ code: 'HTTP_HEAD_TOO_LARGE', limit: this.#limit, unit: this.#unit })
+    this.#left -= 1
+  }
 }

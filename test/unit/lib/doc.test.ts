@@ -5,7 +5,7 @@ import { createConfigurationMetrics } from '../../../src/kas/agent-config/config
 import { createDirectoryMetrics } from '../../../src/kas/directory/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts'
-import { createLinkMetrics } from '../../../src/kas/replicas/link-metrics.ts'
+import { createLinkMetrics } from '../../../src/kas/replicas/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
-import { clockDelay } from './clock-delay.ts'
 import { roughBytes } from './rough-bytes.ts'
 
 export interface AnswerCacheOptions<Answer> {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { clockDelay } from '../../../lib/pause.ts'
 import { detached } from '../../../lib/tracing/tracer.ts'
-import { clockDelay } from './clock-delay.ts'
 
 export interface TokenWatchesComponents {
   readonly clock: Clock

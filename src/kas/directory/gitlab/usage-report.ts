@@ -1,8 +1,8 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { clockDelay } from '../../../lib/pause.ts'
 import type { Service } from '../../../lib/service.ts'
-import { clockDelay } from './clock-delay.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import type { UsageCounters, UsagePart } from './usage-counters.ts'
 

@@ -8,7 +8,7 @@ import {
   UnregisterResponseSchema,
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { decodeMessage, methodPath, readOne, readOneMessage } from '../../../proto/unary.ts'
-import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
+import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall, AgentMethod } from '../../module.ts'
 import type { ConnectedAgents } from './own-registrations.ts'

@@ -12,7 +12,7 @@ import {
 import { AgentConfigurationSchema } from '../../../proto/gen/agentcfg_pb.ts'
 import { writeHints } from '../../../proto/placement.ts'
 import { methodPath } from '../../../proto/unary.ts'
-import { fieldBytes } from '../../../proto/wire/field-bytes.ts'
+import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfiguration } from '../../agent-config/agent-configs.ts'
 import type { AgentCall, KasHost } from '../../module.ts'

@@ -1,6 +1,5 @@
 import { Histogram } from 'prom-client'
-import type { KasError } from '../../../lib/errors.ts'
-import { goCodeName } from '../../../lib/go-code-name.ts'
+import { goCodeName, type KasError } from '../../../lib/errors.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
 

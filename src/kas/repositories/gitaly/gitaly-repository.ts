@@ -6,8 +6,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
-import { Code, KasError } from '../../../lib/errors.ts'
-import { goCodeName } from '../../../lib/go-code-name.ts'
+import { Code, goCodeName, KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import {
   CommitService,

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Delivery, KasError } from '../../../../lib/errors.ts'
-import { goCodeName } from '../../../../lib/go-code-name.ts'
+import { type Delivery, goCodeName, KasError } from '../../../../lib/errors.ts'
 import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
 
 /**

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Reach } from '../../../../src/kas/replicas/link.ts'
-import { createLinkMetrics } from '../../../../src/kas/replicas/link-metrics.ts'
+import { createLinkMetrics } from '../../../../src/kas/replicas/links.ts'
 import { createRegistry } from '../../../../src/lib/metrics.ts'
 
 t.test('links are counted by whether they answer, anew at each scrape', async (t) => {
