@@ -1,27 +1,13 @@
 import { type Clock, systemClock } from '../../lib/clock.ts'
-import type { ConfigWarning } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
 import { detached } from '../../lib/tracing/tracer.ts'
 import type { Agent } from '../agent.ts'
-import type { CommitId, Repositories } from '../repositories/repositories.ts'
-import type { AgentConfigurationFile } from './agent-config-file.ts'
+import type { Repositories } from '../repositories/repositories.ts'
+import { AgentConfigReader, type AgentConfiguration } from './agent-config-reader.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
-import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
-import { ParsingThread } from './parsing-thread.ts'
-import { ProjectTurns } from './project-turns.ts'
-
-/** A configuration and the commit that it stands at. */
-export interface AgentConfiguration {
-  readonly commit: CommitId
-  readonly configuration: AgentConfigurationFile
-  /** there is no such file at that commit */
-  readonly isAbsent?: boolean
-  /** when it was seen to be the head of the branch, by the clock */
-  readonly seenAt: number
-}
 
 export interface AgentConfigurationsComponents {
   readonly repositories: Repositories
@@ -53,21 +39,6 @@ const defaults = {
 /** So many failures in a row, and the file counts as one that cannot be read. */
 const failuresUntilUnreadable = 3
 
-/** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
-const maxBytesHere = 4096
-
-/** Keys that are told of one by one, for each commit: the file's author may not be the operator. */
-const maxToldWarnings = 50
-
-/** A file as it stands at the head of the branch. */
-interface FileAtHead {
-  readonly commit: CommitId
-  readonly seenAt: number
-  readonly path: string
-  /** undefined: there is none */
-  readonly bytes: Uint8Array | undefined
-}
-
 interface Entry {
   readonly agent: Agent
   readonly listeners: Set<() => void>
@@ -93,24 +64,21 @@ export class AgentConfigurations implements Service {
   readonly #components: AgentConfigurationsComponents
   readonly #options: Required<AgentConfigurationsOptions>
   readonly #clock: Clock
-  readonly #metrics: ConfigurationMetrics
   readonly #log: Logger
   /** by id and identity, longest unused first */
   readonly #entries = new Map<string, Entry>()
   readonly #stopped = new AbortController()
-  readonly #turns: ProjectTurns
-  readonly #thread: ParsingThread
+  readonly #reader: AgentConfigReader
   #cancelSweep: (() => void) | undefined
 
   constructor(components: AgentConfigurationsComponents, options: AgentConfigurationsOptions = {}) {
+    const { repositories, clock = systemClock, metrics = noConfigurationMetrics } = components
+    const log = components.log.child({ mod_name: 'configurations' })
     this.#components = components
     this.#options = { ...defaults, ...options }
-    this.#clock = components.clock ?? systemClock
-    this.#log = components.log.child({ mod_name: 'configurations' })
-    this.#turns = new ProjectTurns(this.#clock)
-    const metrics = components.metrics ?? noConfigurationMetrics
-    this.#metrics = metrics
-    this.#thread = new ParsingThread({ clock: this.#clock, metrics }, { maxFileBytes: this.#options.maxFileBytes })
+    this.#clock = clock
+    this.#log = log
+    this.#reader = new AgentConfigReader({ repositories, clock, metrics, log }, this.#options)
   }
 
   async start(): Promise<void> {
@@ -122,8 +90,7 @@ export class AgentConfigurations implements Service {
     this.#cancelSweep?.()
     const loading = [...this.#entries.values()].map((entry) => entry.loading)
     for (const [key, entry] of this.#entries) this.#drop(key, entry)
-    await Promise.all([...loading, this.#thread.stop()])
-    this.#turns.stop()
+    await Promise.all([...loading, this.#reader.stop()])
   }
 
   /**
@@ -226,7 +193,7 @@ export class AgentConfigurations implements Service {
     const before = entry.newest
     entry.cancelRetry()
     try {
-      const value = await this.#read(entry.agent)
+      const value = await this.#reader.read(entry.agent, this.#stopped.signal)
       entry.newest = { value }
       entry.good = value ?? entry.good
       entry.failures = 0
@@ -249,58 +216,6 @@ export class AgentConfigurations implements Service {
     const ms = Math.min(first * 2 ** Math.min(entry.failures++, 16), last)
     entry.cancelRetry = this.#clock.after(ms, () => void this.#load(entry))
     if (entry.failures >= failuresUntilUnreadable) this.#components.onUnreadable?.(entry.agent)
-  }
-
-  async #read(agent: Agent): Promise<AgentConfiguration | undefined> {
-    const first = await this.#fileAtHead(agent)
-    if (!first) return undefined
-    const turn = await this.#turns.take(agent.project, this.#stopped.signal)
-    if (turn.hadToWait) this.#metrics.limited('turn')
-    let costMs = 0
-    try {
-      const found = turn.hadToWait ? await this.#fileAtHead(agent) : first
-      if (!found) return undefined
-      const began = this.#clock.now()
-      const answer = await this.#parse(found).catch((error) => {
-        costMs = Math.max(0, this.#clock.now() - began)
-        throw error
-      })
-      costMs = answer.costMs
-      if ('refusal' in answer) throw new KasError(answer.refusal)
-      const { commit, seenAt, bytes } = found
-      const { configuration } = answer
-      this.#tellWarnings(agent, commit, configuration.warnings)
-      return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
-    } finally {
-      turn.end(costMs)
-    }
-  }
-
-  async #fileAtHead(agent: Agent): Promise<FileAtHead | undefined> {
-    const { repositories } = this.#components
-    const { signal } = this.#stopped
-    const commit = await repositories.head(agent, signal)
-    if (!commit) return undefined
-    const seenAt = repositories.seenAt(agent) ?? this.#clock.now()
-    const path = configurationPath(agent)
-    const bytes = await repositories.file(agent, commit, path, this.#options.maxFileBytes, signal)
-    return { commit, seenAt, path, bytes }
-  }
-
-  async #parse({ path: file, bytes = new Uint8Array() }: FileAtHead): Promise<ParsingAnswer> {
-    return bytes.length > maxBytesHere ? this.#thread.parse({ file, bytes }) : parsingAnswer({ file, bytes })
-  }
-
-  #tellWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
-    const fields = { agent_id: String(agent.id), commit_id: commit }
-    for (const { kind, key, hint } of warnings.slice(0, maxToldWarnings)) {
-      const message =
-        kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
-      const level = /^(ci|user)_access\b/.test(key) ? 'error' : 'warn' // what is overlooked there may widen access
-      this.#log[level]({ ...fields, key, hint }, message)
-    }
-    const count = warnings.length - maxToldWarnings
-    if (count > 0) this.#log.error({ ...fields, count }, 'And more keys like these')
   }
 
   #makeRoom(newest: Entry): void {
@@ -328,11 +243,6 @@ export class AgentConfigurations implements Service {
     entry.cancelRetry()
     this.#entries.delete(key)
   }
-}
-
-/** Where the configuration of an agent stands in its project. */
-export function configurationPath({ name }: Pick<Agent, 'name'>): string {
-  return `.gitlab/agents/${name}/config.yaml`
 }
 
 function resultOf({ newest }: Entry): AgentConfiguration | undefined {

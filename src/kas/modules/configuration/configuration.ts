@@ -14,7 +14,7 @@ import { writeHints } from '../../../proto/placement.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Agent } from '../../agent.ts'
-import type { AgentConfiguration } from '../../agent-config/agent-configs.ts'
+import type { AgentConfiguration } from '../../agent-config/agent-config-reader.ts'
 import type { AgentCall, KasHost } from '../../module.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */

@@ -1,0 +1,128 @@
+import type { Clock } from '../../lib/clock.ts'
+import type { ConfigWarning } from '../../lib/config.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Agent } from '../agent.ts'
+import type { CommitId, Repositories } from '../repositories/repositories.ts'
+import type { AgentConfigurationFile } from './agent-config-file.ts'
+import type { ConfigurationMetrics } from './configuration-metrics.ts'
+import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
+import { ParsingThread } from './parsing-thread.ts'
+import { ProjectTurns } from './project-turns.ts'
+
+/** A configuration and the commit that it stands at. */
+export interface AgentConfiguration {
+  readonly commit: CommitId
+  readonly configuration: AgentConfigurationFile
+  /** there is no such file at that commit */
+  readonly isAbsent?: boolean
+  /** when it was seen to be the head of the branch, by the clock */
+  readonly seenAt: number
+}
+
+export interface AgentConfigReaderComponents {
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'file'>
+  readonly clock: Clock
+  readonly metrics: ConfigurationMetrics
+  readonly log: Logger
+}
+
+/** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
+const maxBytesHere = 4096
+
+/** Keys that are logged one by one, for each commit: the file's author may not be the operator. */
+const maxLoggedWarnings = 50
+
+/** A file as it stands at the head of the branch. */
+interface FileAtHead {
+  readonly commit: CommitId
+  readonly seenAt: number
+  readonly path: string
+  /** undefined: there is none */
+  readonly bytes: Uint8Array | undefined
+}
+
+/** Reads agents' configuration files; those of one project wait for one another as they cost. */
+export class AgentConfigReader {
+  readonly #components: AgentConfigReaderComponents
+  readonly #maxFileBytes: number
+  readonly #turns: ProjectTurns
+  readonly #thread: ParsingThread
+
+  constructor(components: AgentConfigReaderComponents, { maxFileBytes }: { maxFileBytes: number }) {
+    const { clock, metrics } = components
+    this.#components = components
+    this.#maxFileBytes = maxFileBytes
+    this.#turns = new ProjectTurns(clock)
+    this.#thread = new ParsingThread({ clock, metrics }, { maxFileBytes })
+  }
+
+  /** To be called once all reads are aborted; resolves when nothing runs. */
+  async stop(): Promise<void> {
+    await this.#thread.stop()
+    this.#turns.stop()
+  }
+
+  /**
+   * The agent's file at the head of the default branch; `undefined`: the repository is empty.
+   *
+   * @throws KasError CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED; the signal's reason
+   */
+  async read(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+    const { clock, metrics } = this.#components
+    const first = await this.#fileAtHead(agent, signal)
+    if (!first) return undefined
+    const turn = await this.#turns.take(agent.project, signal)
+    if (turn.hadToWait) metrics.limited('turn')
+    let costMs = 0
+    try {
+      const found = turn.hadToWait ? await this.#fileAtHead(agent, signal) : first
+      if (!found) return undefined
+      const began = clock.now()
+      const answer = await this.#parse(found).catch((error) => {
+        costMs = Math.max(0, clock.now() - began)
+        throw error
+      })
+      costMs = answer.costMs
+      if ('refusal' in answer) throw new KasError(answer.refusal)
+      const { commit, seenAt, bytes } = found
+      const { configuration } = answer
+      this.#logWarnings(agent, commit, configuration.warnings)
+      return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
+    } finally {
+      turn.end(costMs)
+    }
+  }
+
+  async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {
+    const { repositories, clock } = this.#components
+    const commit = await repositories.head(agent, signal)
+    if (!commit) return undefined
+    const seenAt = repositories.seenAt(agent) ?? clock.now()
+    const path = configurationPath(agent)
+    const bytes = await repositories.file(agent, commit, path, this.#maxFileBytes, signal)
+    return { commit, seenAt, path, bytes }
+  }
+
+  async #parse({ path: file, bytes = new Uint8Array() }: FileAtHead): Promise<ParsingAnswer> {
+    return bytes.length > maxBytesHere ? this.#thread.parse({ file, bytes }) : parsingAnswer({ file, bytes })
+  }
+
+  #logWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
+    const { log } = this.#components
+    const fields = { agent_id: String(agent.id), commit_id: commit }
+    for (const { kind, key, hint } of warnings.slice(0, maxLoggedWarnings)) {
+      const message =
+        kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
+      const level = /^(ci|user)_access\b/.test(key) ? 'error' : 'warn' // what is overlooked there may widen access
+      log[level]({ ...fields, key, hint }, message)
+    }
+    const count = warnings.length - maxLoggedWarnings
+    if (count > 0) log.error({ ...fields, count }, 'And more keys like these')
+  }
+}
+
+/** Where the configuration of an agent stands in its project. */
+export function configurationPath({ name }: Pick<Agent, 'name'>): string {
+  return `.gitlab/agents/${name}/config.yaml`
+}
