@@ -114,13 +114,45 @@ export function parseConfig<S extends z.ZodType>(
 ): LoadedConfig<z.output<S>> {
   const { document, lines, raw, tree } = parseTree(file, text, limits)
   const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
-  const result = schema.safeParse(tree)
-  if (result.success) return { value: result.data, raw, warnings }
-  const problems = firstOf(result.error.issues, (issue) => {
-    const path = issue.path as Path
+  const where = (path: Path) => {
     const offset = offsetOf(document, path)
-    const where = offset === undefined ? '' : `${lineAt(lines, offset)}: `
-    return `${where}${keyOf(path)}: found ${show(valueAt(tree, path), path)}, allowed: ${allowedBy(issue)}`
+    return offset === undefined ? '' : `${lineAt(lines, offset)}: `
+  }
+  return { value: checked(tree, schema, { file, at: [], where, warnings }), raw, warnings }
+}
+
+/**
+ * Checks a block that has been read already, and stands in `file` at `key`, as `loadConfig` does; `tree` loses the keys
+ * that `schema` does not know.
+ *
+ * @throws KasError SETTINGS_INVALID with every problem, without lines
+ */
+export function checkTree<S extends z.ZodType>(
+  file: string,
+  key: string,
+  tree: unknown,
+  schema: S,
+): Pick<LoadedConfig<z.output<S>>, 'value' | 'warnings'> {
+  const warnings = unknownKeys(tree, schema, [key], { hints: maxHints })
+  return { value: checked(tree, schema, { file, at: [key], where: () => '', warnings }), warnings }
+}
+
+interface Place {
+  readonly file: string
+  /** of the tree in the file */
+  readonly at: Path
+  /** what an error begins with that concerns a value */
+  readonly where: (path: Path) => string
+  readonly warnings: readonly ConfigWarning[]
+}
+
+function checked<S extends z.ZodType>(tree: unknown, schema: S, { file, at, where, warnings }: Place): z.output<S> {
+  const result = schema.safeParse(tree)
+  if (result.success) return result.data
+  const problems = firstOf(result.error.issues, (issue) => {
+    const below = issue.path as Path
+    const path = [...at, ...below]
+    return `${where(path)}${keyOf(path)}: found ${show(valueAt(tree, below), path)}, allowed: ${allowedBy(issue)}`
   })
   throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(warnings) })
 }

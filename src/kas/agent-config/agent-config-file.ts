@@ -3,7 +3,7 @@ import { type ConfigWarning, parseConfig } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
-import { type AgentConfigurationTree, agentConfigurationSchema, type CiAccessTree } from './agent-config-schema.ts'
+import { type AgentConfigurationTree, type CiAccessTree, withBlocks } from './agent-config-schema.ts'
 
 export type CiAccessAs =
   | { readonly as: 'agent' }
@@ -40,6 +40,8 @@ export interface AgentConfigurationFile {
   readonly userAccess: UserAccess
   /** the whole file, its keys and values as they stand there: what GitLab is told */
   readonly raw: Readonly<Record<string, unknown>>
+  /** blocks that modules own, as JSON, by key; their schemas have not seen them yet */
+  readonly blocks: ReadonlyMap<string, string>
   /** the keys without effect; those that could widen access if they were overlooked are also a `refusal` */
   readonly warnings: readonly ConfigWarning[]
 }
@@ -53,15 +55,23 @@ const maxNodes = 40_000
 /** `access_as: {}` more often than this is told as a number. */
 const maxProblems = 20
 
+/** Of a module's block, as JSON: each replica keeps it, and agentk is sent it. */
+const maxBlockBytes = 16 * 1024
+
 /**
  * Reads an agent's configuration file; nothing (an absent file) is an empty configuration.
  *
  * @param file - names it in errors
+ * @param blockKeys - of the blocks that modules own
  * @throws KasError CONFIGURATION_INVALID with every problem
  * @see doc/reference/tunnel-protocol.md 7.2, doc/reference/gitlab-contract.md 9.3 no. 23
  */
-export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentConfigurationFile {
-  const { value: tree, raw, warnings } = parseTree(file, bytes)
+export function parseAgentConfiguration(
+  file: string,
+  bytes: Uint8Array,
+  blockKeys: readonly string[] = [],
+): AgentConfigurationFile {
+  const { value: tree, raw, warnings } = parseTree(file, bytes, blockKeys)
   const unknown = unknownBelow(warnings)
   refuseEmptyAccessAs(file, tree, unknown)
   const gitops: ConfigWarning[] = tree.gitops
@@ -75,23 +85,45 @@ export function parseAgentConfiguration(file: string, bytes: Uint8Array): AgentC
     },
     userAccess: userAccess(tree, unknown),
     raw,
+    blocks: blocksOf(file, tree, blockKeys),
     warnings: [...warnings, ...gitops, ...tooMany(tree), ...listedTwice(tree)],
   }
 }
 
-function parseTree(file: string, bytes: Uint8Array) {
-  const invalid = (detail: string, cause: unknown) => new KasError({ code: 'CONFIGURATION_INVALID', detail }, { cause })
+function parseTree(file: string, bytes: Uint8Array, blockKeys: readonly string[]) {
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw invalid(`${file}: not UTF-8`, error)
+    throw new KasError({ code: 'CONFIGURATION_INVALID', detail: `${file}: not UTF-8` }, { cause: error })
   }
   try {
-    return parseConfig(file, text, agentConfigurationSchema, { limits: { maxNodes } })
+    return parseConfig(file, text, withBlocks(blockKeys), { limits: { maxNodes } })
   } catch (error) {
-    throw invalid(KasError.from(error).message.replaceAll('\n', '; '), error)
+    throw configurationInvalid(error)
   }
+}
+
+/** Of what `lib/config.ts` says about a file. */
+export function configurationInvalid(cause: unknown): KasError {
+  const detail = KasError.from(cause).message.replaceAll('\n', '; ')
+  return new KasError({ code: 'CONFIGURATION_INVALID', detail }, { cause })
+}
+
+/** @throws KasError CONFIGURATION_INVALID */
+function blocksOf(file: string, tree: AgentConfigurationTree, keys: readonly string[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  for (const key of keys) {
+    const block = (tree as Readonly<Record<string, unknown>>)[key]
+    if (block === undefined) continue
+    const json = JSON.stringify(block)
+    if (Buffer.byteLength(json) > maxBlockBytes) {
+      const detail = `${file}: ${key}: more than ${maxBlockBytes} bytes as JSON`
+      throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
+    }
+    found.set(key, json)
+  }
+  return found
 }
 
 /** `access_as: {}` is a mistake; one with an unknown key only is told apart, for that is refused at each use. */

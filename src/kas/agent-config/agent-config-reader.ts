@@ -6,6 +6,7 @@ import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { AgentConfigurationFile } from './agent-config-file.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
+import type { ModuleBlock, ModuleBlocks } from './module-blocks.ts'
 import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
 import { ParsingThread } from './parsing-thread.ts'
 import { ProjectTurns } from './project-turns.ts'
@@ -16,6 +17,8 @@ export interface AgentConfiguration {
   readonly configuration: AgentConfigurationFile
   /** there is no such file at that commit */
   readonly isAbsent?: boolean
+  /** of modules, by key: those that stand in the file; absent: none */
+  readonly blocks?: ReadonlyMap<string, ModuleBlock>
   /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
 }
@@ -25,6 +28,7 @@ export interface AgentConfigReaderComponents {
   readonly clock: Clock
   readonly metrics: ConfigurationMetrics
   readonly log: Logger
+  readonly blocks: ModuleBlocks
 }
 
 /** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
@@ -85,13 +89,22 @@ export class AgentConfigReader {
       })
       costMs = answer.costMs
       if ('refusal' in answer) throw new KasError(answer.refusal)
-      const { commit, seenAt, bytes } = found
-      const { configuration } = answer
-      this.#logWarnings(agent, commit, configuration.warnings)
-      return { commit, configuration, seenAt, ...(bytes ? {} : { isAbsent: true }) }
+      return this.#checked(agent, found, answer.configuration)
     } finally {
       turn.end(costMs)
     }
+  }
+
+  #checked(
+    agent: Agent,
+    { commit, seenAt, path, bytes }: FileAtHead,
+    file: AgentConfigurationFile,
+  ): AgentConfiguration {
+    const { blocks, warnings } = this.#components.blocks.check(path, file.blocks)
+    const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
+    this.#logWarnings(agent, commit, configuration.warnings)
+    const absence = bytes ? {} : { isAbsent: true }
+    return { commit, configuration, seenAt, ...absence, ...(blocks.size > 0 ? { blocks } : {}) }
   }
 
   async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {
@@ -105,7 +118,8 @@ export class AgentConfigReader {
   }
 
   async #parse({ path: file, bytes = new Uint8Array() }: FileAtHead): Promise<ParsingAnswer> {
-    return bytes.length > maxBytesHere ? this.#thread.parse({ file, bytes }) : parsingAnswer({ file, bytes })
+    const job = { file, bytes, blockKeys: this.#components.blocks.keys }
+    return bytes.length > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job)
   }
 
   #logWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {

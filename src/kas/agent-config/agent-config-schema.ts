@@ -128,5 +128,11 @@ export const agentConfigurationSchema = block({
   gitops: block({ manifest_projects: list(manifestProject) }).optional(),
 })
 
+/** `agentConfigurationSchema` with blocks that modules own: they are checked elsewhere, for a schema stays in its thread. */
+export function withBlocks(keys: readonly string[]): typeof agentConfigurationSchema {
+  const blocks = Object.fromEntries(keys.map((key) => [key, anything]))
+  return agentConfigurationSchema.extend(blocks as Record<never, typeof anything>)
+}
+
 export type AgentConfigurationTree = z.output<typeof agentConfigurationSchema>
 export type CiAccessTree = z.output<typeof ciAccessEntry>

@@ -1,3 +1,4 @@
+import type { z } from 'zod'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -8,6 +9,7 @@ import type { Agent } from '../agent.ts'
 import type { Repositories } from '../repositories/repositories.ts'
 import { AgentConfigReader, type AgentConfiguration } from './agent-config-reader.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
+import { ModuleBlocks } from './module-blocks.ts'
 
 export interface AgentConfigurationsComponents {
   readonly repositories: Repositories
@@ -68,7 +70,9 @@ export class AgentConfigurations implements Service {
   /** by id and identity, longest unused first */
   readonly #entries = new Map<string, Entry>()
   readonly #stopped = new AbortController()
+  readonly #blocks = new ModuleBlocks()
   readonly #reader: AgentConfigReader
+  #hasStarted = false
   #cancelSweep: (() => void) | undefined
 
   constructor(components: AgentConfigurationsComponents, options: AgentConfigurationsOptions = {}) {
@@ -78,10 +82,24 @@ export class AgentConfigurations implements Service {
     this.#options = { ...defaults, ...options }
     this.#clock = clock
     this.#log = log
-    this.#reader = new AgentConfigReader({ repositories, clock, metrics, log }, this.#options)
+    this.#reader = new AgentConfigReader({ repositories, clock, metrics, log, blocks: this.#blocks }, this.#options)
+  }
+
+  /**
+   * A module's own block of the agent's file, under a key that no other part knows. Before `start` alone: what was read
+   * without it would have to be read again.
+   *
+   * @param schema - what is wrong by it makes the file invalid; what it does not know is a warning
+   * @returns reads the block; `undefined`: the file has none
+   */
+  block<S extends z.ZodType>(key: string, schema: S): (read: AgentConfiguration) => z.output<S> | undefined {
+    if (this.#hasStarted) throw new Error(`the block ${key} is registered after the start`)
+    this.#blocks.add(key, schema)
+    return ({ blocks }) => blocks?.get(key)?.value as z.output<S> | undefined
   }
 
   async start(): Promise<void> {
+    this.#hasStarted = true
     this.#scheduleSweep()
   }
 

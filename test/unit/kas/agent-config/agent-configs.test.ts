@@ -1,9 +1,12 @@
 import t, { type Test } from 'tap'
+import { z } from 'zod'
 import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
+import type { AgentConfiguration } from '../../../../src/kas/agent-config/agent-config-reader.ts'
 import { AgentConfigurations } from '../../../../src/kas/agent-config/agent-configs.ts'
 import type { CommitId, Repositories } from '../../../../src/kas/repositories/repositories.ts'
+import { durationSchema } from '../../../../src/lib/config.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -59,7 +62,7 @@ class FakeRepositories implements Repositories {
   }
 }
 
-async function start(t: Test, options = {}) {
+async function start(t: Test, options = {}, prepare: (configurations: AgentConfigurations) => void = () => undefined) {
   const repositories = new FakeRepositories()
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
@@ -69,6 +72,7 @@ async function start(t: Test, options = {}) {
   const metrics = { limited: (by: string) => void limits.push(by) }
   const configurations = new AgentConfigurations({ repositories, log, clock, metrics, onUnreadable }, options)
   t.teardown(() => configurations.stop())
+  prepare(configurations)
   await configurations.start()
   return { repositories, clock, configurations, lines, unreadable, limits }
 }
@@ -246,4 +250,66 @@ t.test('stop while a long file is read', async (t) => {
   await configurations.stop()
   await refused
   t.equal(clock.pending, 0)
+})
+
+const echoSchema = z.object({ words: z.array(z.string()), every: durationSchema('5m') })
+
+async function withEcho(t: Test) {
+  let read: ReturnType<typeof AgentConfigurations.prototype.block<typeof echoSchema>> | undefined
+  const started = await start(t, {}, (configurations) => {
+    read = configurations.block('echo', echoSchema)
+  })
+  const echo = async () => {
+    const newest = await started.configurations.refreshed(agent, signal) // once it is read, by whichever thread
+    return newest && read?.(newest)
+  }
+  return { ...started, echo }
+}
+
+t.test("a module's block is read by its schema, and kept as it stands for agentk", async (t) => {
+  const { configurations, repositories, lines, echo } = await withEcho(t)
+  t.equal(await echo(), undefined, 'the file has none')
+  t.equal((await configurations.newest(agent, signal))?.blocks, undefined)
+  const long = `# ${'x'.repeat(5000)}` // read in the other thread
+  for (const [i, comment] of ['', long].entries()) {
+    await repositories.move(`read ${i}`, `echo: { words: [a], every: 90s, evry: 1, none: }\n${comment}`)
+    t.same(await echo(), { words: ['a'], every: 90_000 })
+    const { blocks, configuration } = (await configurations.newest(agent, signal)) as AgentConfiguration
+    t.strictSame(
+      Array.from(blocks ?? [], ([key, { json }]) => [key, JSON.parse(json)]),
+      [['echo', { words: ['a'], every: '90s' }]],
+    )
+    t.strictSame(configuration.warnings, [{ kind: 'unknown', key: 'echo.evry', hint: 'echo.every' }])
+    t.match(configuration.raw, { echo: { evry: 1, none: null } }, 'GitLab is told all')
+  }
+  t.equal(lines.filter(({ key }) => key === 'echo.evry').length, 2)
+})
+
+t.test("a module's block that is wrong, or too long, makes the file invalid", async (t) => {
+  const { configurations, repositories, echo } = await withEcho(t)
+  const file = '.gitlab/agents/prod/config.yaml'
+  await configurations.current(agent, signal)
+  const wrong = [
+    ['echo: { words: [1] }', `${file}: echo.words[0]: found 1, allowed: a text`],
+    ['echo: 5', `${file}: echo: found 5, allowed: a block of keys`],
+    [`echo: { words: [${'a'.repeat(16 * 1024)}] }`, `${file}: echo: more than 16384 bytes as JSON`],
+  ] as const
+  for (const [i, [text, detail]] of wrong.entries()) {
+    await repositories.move(`wrong ${i}`, `ci_access: { projects: [{ id: z }] }\n${text}`)
+    await t.rejects(
+      echo(),
+      { code: 'CONFIGURATION_INVALID', message: new RegExp(RegExp.escape(detail)) },
+      text.slice(0, 30),
+    )
+  }
+  t.same(isIn(await configurations.current(agent, signal)), ['x'], 'the last good one decides on access')
+})
+
+t.test('a block has one owner, who comes before the start', async (t) => {
+  const { configurations } = await start(t, {}, (configurations) => {
+    configurations.block('echo', echoSchema)
+    t.throws(() => configurations.block('echo', echoSchema), /the block echo has an owner/)
+    t.throws(() => configurations.block('flux', echoSchema), /the block flux has an owner/)
+  })
+  t.throws(() => configurations.block('late', echoSchema), /after the start/)
 })

@@ -6,7 +6,7 @@ import { ParsingThread } from '../../../../src/kas/agent-config/parsing-thread.t
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const maxFileBytes = 131_072
-const job = (text: string, file = 'c.yaml') => ({ file, bytes: Buffer.from(text) })
+const job = (text: string, file = 'c.yaml') => ({ file, bytes: Buffer.from(text), blockKeys: ['echo'] })
 const dense = `ci_access: {projects: [{id: a, environments: [${'a,'.repeat(39_000)}]}]}`
 const outcome = ({ costMs: _, ...told }: ParsingAnswer) => told
 
@@ -35,6 +35,8 @@ t.test('the answer is what this thread would have found, and so is the error', a
     'user_access: { access_as: { user: {} }, projects: [{ id: x }] }\nflux: { webhook_receiver_url: u }\nfluks: 2020-01-01',
     'remote_development: { partial_sync_interval: 1.5s, network_policy: { egress: [{ allow: 0.0.0.0/0 }] } }\na: 1e400',
     'gitops: { manifest_projects: [{ id: x, reconcile_timeout: 30s, ref: { tag: v1 } }] }',
+    'echo: { words: [1, "a"], since: 2020-01-01, none: }\nfluks: 1',
+    `echo: ${'x'.repeat(20_000)}`,
     'ci_access: [',
     'ci_access: { projects: [{ id: 5 }] }',
     'ci_access: { projects: [{ id: a, access_as: {} }] }',
@@ -43,7 +45,7 @@ t.test('the answer is what this thread would have found, and so is the error', a
   for (const text of texts) {
     t.strictSame(outcome(await thread.parse(job(text))), outcome(parsingAnswer(job(text))), text.slice(0, 40))
   }
-  t.strictSame(outcome(await thread.parse({ file: 'c.yaml', bytes: Uint8Array.of(0x61, 0xff) })), {
+  t.strictSame(outcome(await thread.parse({ ...job(''), bytes: Uint8Array.of(0x61, 0xff) })), {
     refusal: { code: 'CONFIGURATION_INVALID', detail: 'c.yaml: not UTF-8' },
   })
   t.equal(alive(), 1, 'one thread for all')
