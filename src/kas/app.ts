@@ -86,11 +86,7 @@ export class App implements Service {
     const peering = await this.#peering(shared)
     const { membership, peers = noPeers, replicas } = peering ?? {}
     const leads = new Leads({ clock, membership, peers })
-    const router = new Router({
-      tunnels,
-      observer: createRouterMetrics(this.#register),
-      ...(replicas ? { replicas } : {}),
-    })
+    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links: replicas })
     const forward = deliver(router.forward)
     const { host, services } = createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward },

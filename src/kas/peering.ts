@@ -11,7 +11,7 @@ import { unreachableGossip } from './config/gossip-listen.ts'
 import type { KasConfig } from './config/kas-config.ts'
 import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
 import { readPrivateApiSecret } from './config/secret-file.ts'
-import { createLinkMetrics, Replicas } from './replicas/links.ts'
+import { createLinkMetrics, Links } from './replicas/links.ts'
 import { LinkPeers } from './replicas/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './replicas/replica-identity.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
@@ -44,7 +44,7 @@ interface Secrets {
 /** This replica among the others: who they are, and the links to them. */
 export class Peering {
   readonly membership: Membership
-  readonly replicas: Replicas
+  readonly replicas: Links
   readonly peers: LinkPeers
   readonly #components: PeeringComponents
   readonly #options: PeeringOptions & Secrets
@@ -69,7 +69,7 @@ export class Peering {
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)
     this.membership = createMembership({ register, clock, log }, { ...options, place: this.#place })
-    this.replicas = new Replicas({ membership: this.membership, identity: options.identity, log, tracer })
+    this.replicas = new Links({ membership: this.membership, identity: options.identity, log, tracer })
     createLinkMetrics(register, this.replicas)
     this.peers = new LinkPeers({ membership: this.membership, links: this.replicas, clock, log })
   }

@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import type { AgentId, Forward } from '../../src/call/call.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
 import { isUsable } from '../../src/kas/replicas/link.ts'
-import { Replicas } from '../../src/kas/replicas/links.ts'
+import { Links } from '../../src/kas/replicas/links.ts'
 import { defaultReachability, type ReachabilityOptions } from '../../src/kas/replicas/reachability.ts'
 import { createReplicaIdentity } from '../../src/kas/replicas/replica-identity.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
@@ -25,7 +25,7 @@ export interface WholeReplica {
   readonly name: string
   readonly replica: Awaited<ReturnType<typeof startReplica>>
   readonly tunnels: Tunnels
-  readonly links: Replicas
+  readonly links: Links
   readonly agentsPort: number
   readonly forward: Forward
   readonly strangers: { count: number }
@@ -71,11 +71,11 @@ export async function startWholeReplica(
   t.teardown(() => replicasServer.stop())
   membership.setReplicaPort(replicasServer.address.port)
   const reachability = { ...defaultReachability, ...options.reachability }
-  const links = new Replicas({ membership, identity, log, tracer: noTracer }, { reachability, redialMs: [5, 50] })
+  const links = new Links({ membership, identity, log, tracer: noTracer }, { reachability, redialMs: [5, 50] })
   await links.start()
   t.teardown(() => links.stop())
   const observer = { routed: () => undefined, timedOut: () => undefined }
-  const router = new Router({ tunnels, observer, replicas: links }, { ...defaultSearch, ...options.search })
+  const router = new Router({ tunnels, observer, links }, { ...defaultSearch, ...options.search })
   const agents = new AgentsServer(
     {
       directory: options.directory ?? oneAgent(),

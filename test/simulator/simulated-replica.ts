@@ -2,7 +2,7 @@ import { Registry } from 'prom-client'
 import { type AgentId, type Call, type Forward, noMetadata } from '../../src/call/call.ts'
 import type { dialReplica } from '../../src/kas/replicas/dial-replica.ts'
 import { tunnelKey, withoutOwnKeys } from '../../src/kas/replicas/hand-over.ts'
-import { Replicas } from '../../src/kas/replicas/links.ts'
+import { Links } from '../../src/kas/replicas/links.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { HandOvers } from '../../src/kas/servers/replicas/hand-overs.ts'
@@ -83,7 +83,7 @@ export class SimulatedReplica {
   readonly #components: SimulatedReplicaComponents
   readonly #options: SimulatedReplicaOptions
   readonly #publicKeyHash: string
-  readonly #links: Replicas
+  readonly #links: Links
   readonly #router: Router
   readonly #handOvers: HandOvers
   readonly #descriptions = new Descriptions()
@@ -101,8 +101,8 @@ export class SimulatedReplica {
     this.#publicKeyHash = serial.toString(16).padStart(64, '0')
     this.membership = this.#createMembership()
     const identity = { certificatePem: '', keyPem: '', publicKeyHash: this.#publicKeyHash }
-    this.#links = new Replicas({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer })
-    this.#router = new Router({ tunnels: this.tunnels, observer, replicas: this.#links })
+    this.#links = new Links({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer })
+    this.#router = new Router({ tunnels: this.tunnels, observer, links: this.#links })
     this.#handOvers = new HandOvers({ tunnels: this.tunnels, tracer: noTracer })
     this.#held = new HeldConnections({ row: this.membership, log })
     const { forward } = this.#router

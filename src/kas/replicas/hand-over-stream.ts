@@ -5,10 +5,10 @@ import type { ClientSession, ClientStream } from '../../proto/grpc/client-sessio
 import type { HeldBytes } from '../../proto/grpc/held-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
 
-/** What a replica says to a call that it is asked to take. `gone`: nothing, and it will not. */
+/** What a peer answers to a call that it is offered. `gone`: nothing, and it will not. */
 export type Answer = 'ready' | 'none' | 'unknown' | 'gone'
 
-/** One call on its way to the replica that holds its agent, seen from the entry. */
+/** One call that is handed to the peer that holds its agent, seen from the entry. */
 export class HandOverStream {
   readonly answer: Promise<Answer>
   /** the agent's; undefined: the call ended before they came */
@@ -46,7 +46,7 @@ export class HandOverStream {
       this.#isDone = true
       this.#unbind?.()
       answer.resolve(refusalOf(outcome))
-      return this.#told(readOutcome(outcome))
+      return this.#withDelivery(readOutcome(outcome))
     })
   }
 
@@ -55,7 +55,7 @@ export class HandOverStream {
     this.#stream.onClosed(listener)
   }
 
-  /** Sends the call's messages; how that went is told by `done`. */
+  /** Sends the call's messages; `done` says how that went. */
   async send({ messages }: Call): Promise<void> {
     const stream = this.#stream
     if (this.#isDone) return
@@ -89,8 +89,8 @@ export class HandOverStream {
     this.#stream.cancel(reason)
   }
 
-  /** A connection that was lost knows not what had been sent on it. */
-  #told(outcome: Outcome): Outcome {
+  /** A connection that was lost does not know what had been sent on it. */
+  #withDelivery(outcome: Outcome): Outcome {
     if (this.#isSent || outcome.error?.code !== 'TUNNEL_LOST') return outcome
     return { ...outcome, error: new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause: outcome.error }) }
   }

@@ -2,7 +2,7 @@ import { type AgentId, type Metadata, type Outcome, parseAgentId } from '../../c
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
- * What replicas tell one another about a call that one hands to the other, in metadata
+ * What replicas say to one another about a call that one hands to the other, in metadata
  * (doc/routing.md "Another replica holds the agent").
  *
  * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
@@ -26,9 +26,6 @@ const errorKey = 'kas-error-bin'
 export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey]
 /** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
 const maxErrorBytes = 2048
-
-/** `none`: no tunnel, try elsewhere. `unknown`: the holder has not heard of the caller yet. */
-export type Refusal = 'none' | 'unknown'
 
 export interface HandOver {
   readonly agentId: AgentId

@@ -12,7 +12,7 @@ export interface LinkSessionComponents {
   readonly onChange: () => void
 }
 
-/** One connection to a replica, watched by PINGs to its end: also while it drains, for calls run on it. */
+/** One connection to a peer, watched by PINGs to its end: also while it drains, for calls run on it. */
 export class LinkSession {
   readonly session: ClientSession
   /** resolves once nothing can be opened on it: it drains, or has ended */
@@ -21,10 +21,10 @@ export class LinkSession {
   readonly #options: ReachabilityOptions
   readonly #reachability: Reachability
   readonly #drained = Promise.withResolvers<void>()
-  /** safe calls, handed over, of whose replies nothing has come; may each go another way? */
+  /** safe calls, handed over, of whose replies nothing has come; may each be tried elsewhere? */
   readonly #unanswered = new Map<HandOverStream, () => boolean>()
   #bytesRead = 0
-  #look: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined
+  #check: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined
 
   constructor(components: LinkSessionComponents, options: ReachabilityOptions) {
     const { session } = components
@@ -34,8 +34,8 @@ export class LinkSession {
     this.#reachability = new Reachability(options)
     this.drained = this.#drained.promise
     session.onDraining(() => this.#drained.resolve())
-    this.#lookIn(options.roundMs)
-    void session.closed.then(() => this.#stopLooking())
+    this.#checkIn(options.roundMs)
+    void session.closed.then(() => this.#stopChecking())
   }
 
   get isUnreachable(): boolean {
@@ -48,48 +48,48 @@ export class LinkSession {
 
   /** Ends it and the calls on it. */
   destroy(): void {
-    this.#stopLooking()
+    this.#stopChecking()
     this.session.destroy()
   }
 
   /**
-   * Cancels a safe call whose reply does not come because the replica is silent.
+   * Cancels a safe call whose reply does not come because the peer is silent.
    *
-   * @param tryElsewhere - whether it can, and may, go another way, which it does soon then
+   * @param tryElsewhere - whether it can, and may, be tried elsewhere, which then happens soon
    */
   untilAnswered(stream: HandOverStream, tryElsewhere: () => boolean): void {
     this.#unanswered.set(stream, tryElsewhere)
     void stream.metadata.then(() => this.#unanswered.delete(stream))
     const { hurryMs } = this.#options
-    if (this.#look && this.#look.dueAt > this.#components.now() + hurryMs) this.#lookIn(hurryMs)
+    if (this.#check && this.#check.dueAt > this.#components.now() + hurryMs) this.#checkIn(hurryMs)
   }
 
-  #lookIn(ms: number): void {
-    clearTimeout(this.#look?.timer)
+  #checkIn(ms: number): void {
+    clearTimeout(this.#check?.timer)
     const dueAt = this.#components.now() + ms
     const timer = setTimeout(() => {
-      this.#lookNow(dueAt)
+      this.#checkNow(dueAt)
       const { hurryMs, roundMs } = this.#options
-      if (this.#look?.timer === timer) this.#lookIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
+      if (this.#check?.timer === timer) this.#checkIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
     }, ms)
-    this.#look = { timer, dueAt }
+    this.#check = { timer, dueAt }
   }
 
-  #stopLooking(): void {
-    clearTimeout(this.#look?.timer)
-    this.#look = undefined
+  #stopChecking(): void {
+    clearTimeout(this.#check?.timer)
+    this.#check = undefined
   }
 
-  #lookNow(dueAt: number): void {
+  #checkNow(dueAt: number): void {
     const { session, log, now, onChange } = this.#components
-    if (session.draining) this.#drained.resolve() // node closes one whose frames it cannot send, and tells nobody
-    if (session.bytesRead !== this.#bytesRead) this.#heard()
+    if (session.draining) this.#drained.resolve() // node closes one whose frames it cannot send, without an event
+    if (session.bytesRead !== this.#bytesRead) this.#received()
     this.#bytesRead = session.bytesRead
     const reachability = this.#reachability
     const was = reachability.isUnreachable
-    if (reachability.look(now(), dueAt)) {
+    if (reachability.check(now(), dueAt)) {
       session.ping().then(
-        () => this.#heard(),
+        () => this.#received(),
         () => undefined, // the connection ended, which its owner sees
       )
     }
@@ -102,16 +102,16 @@ export class LinkSession {
     } else if (reachability.isSuspect(now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
   }
 
-  /** Safe calls need not wait until a silent replica speaks again, or its connection ends: they go another way. */
+  /** Safe calls need not wait until a silent peer answers again, or its connection ends: they are tried elsewhere. */
   #loseUnanswered(isLost: (tryElsewhere: () => boolean) => boolean): void {
     for (const [stream, tryElsewhere] of this.#unanswered) {
       if (isLost(tryElsewhere)) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
     }
   }
 
-  #heard(): void {
+  #received(): void {
     const was = this.#reachability.isUnreachable
-    this.#reachability.heard()
+    this.#reachability.received()
     if (was) this.#components.onChange()
   }
 }

@@ -1,28 +1,28 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { InstanceId } from '../../membership/membership.ts'
-import { isUsable, type ReplicaLink } from './link.ts'
+import { isUsable, type Link } from './link.ts'
 
-/** A replica that restarts or is killed has no row any more by then. ms */
+/** A peer that restarts or is killed has no row any more by then. ms */
 const patienceMs = 5000
 
-/** The link to a replica that serves. */
+/** The link to a peer that serves. */
 export interface WatchedLink {
   readonly instance: InstanceId
   readonly name: string
   readonly address: string
-  readonly link: Pick<ReplicaLink, 'reach' | 'failure'>
+  readonly link: Pick<Link, 'reach' | 'failure'>
 }
 
-/** Since a link cannot be used: what is told is told once. */
+/** Since a link cannot be used. */
 interface Outage {
-  told: boolean
+  isLogged: boolean
   readonly cancel: () => void
 }
 
 /**
- * Says that calls cannot be handed to a replica though the gossip knows it: once for each outage, and once that it is
- * over.
+ * Logs that calls cannot be handed to a peer though gossip knows it, once for each outage, and once that they can
+ * again.
  */
 export class LinkWarnings {
   readonly #clock: Clock
@@ -35,14 +35,14 @@ export class LinkWarnings {
   }
 
   /** To be called after each change, with all links that should work. */
-  look(links: readonly WatchedLink[]): void {
+  check(links: readonly WatchedLink[]): void {
     for (const instance of [...this.#outages.keys()]) {
       if (!links.some((one) => one.instance === instance)) this.#end(instance)
     }
     for (const watched of links) {
       const { instance, name, address, link } = watched
       if (!isUsable(link.reach)) this.#begin(watched)
-      else if (this.#end(instance)?.told) {
+      else if (this.#end(instance)?.isLogged) {
         this.#log.info({ name, net_address: address }, 'Calls can be handed to the replica again')
       }
     }
@@ -55,14 +55,14 @@ export class LinkWarnings {
   #begin({ instance, name, address, link }: WatchedLink): void {
     if (this.#outages.has(instance)) return
     const cancel = this.#clock.after(patienceMs, () => {
-      outage.told = true
+      outage.isLogged = true
       const { reach, failure: error } = link
       this.#log.warn(
         { name, net_address: address, reach, ...(error === undefined ? {} : { error }) },
         'Calls cannot be handed to a replica: its private API does not answer',
       )
     })
-    const outage: Outage = { told: false, cancel }
+    const outage: Outage = { isLogged: false, cancel }
     this.#outages.set(instance, outage)
   }
 

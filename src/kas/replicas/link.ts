@@ -12,8 +12,8 @@ import { HandOverStream } from './hand-over-stream.ts'
 import { LinkSession } from './link-session.ts'
 import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
 
-export interface ReplicaLinkComponents {
-  /** a connection to the replica, which has proven that it is the one; throws a KasError */
+export interface LinkComponents {
+  /** a connection to the peer, which has proven that it is the one; throws a KasError */
   readonly dial: (signal: AbortSignal) => Promise<ClientSession>
   readonly now: () => number
   readonly random: () => number
@@ -22,20 +22,20 @@ export interface ReplicaLinkComponents {
   readonly onChange: () => void
   /** what waits of each agent at this replica */
   readonly heldByAgent?: HeldByAgent
-  /** the replica says that it does not know us */
+  /** the peer says that it does not know us */
   readonly onUnknown: () => void
   readonly tracer: Tracer
-  /** of the replica, for the span of each call that is handed over */
+  /** of the peer, for the span of each call that is handed over */
   readonly attributes: SpanAttributes
 }
 
-export interface ReplicaLinkOptions {
+export interface LinkOptions {
   readonly reachability: ReachabilityOptions
   /** between tries to connect, doubled from the first to the last, with jitter. ms */
   readonly redialMs: readonly [first: number, last: number]
 }
 
-export const defaultReplicaLink: ReplicaLinkOptions = { reachability: defaultReachability, redialMs: [50, 1000] }
+export const defaultLink: LinkOptions = { reachability: defaultReachability, redialMs: [50, 1000] }
 
 /**
  * `suspect`: a PING is unanswered for a moment; `unreachable`: for longer; `down`: there is no connection. The first
@@ -49,24 +49,24 @@ export function isUsable(reach: Reach): boolean {
   return reach === 'reachable' || reach === 'suspect'
 }
 
-export interface AskOptions {
+export interface OfferRequest {
   /** how long the holder may wait for a tunnel; 0: it says at once. ms */
   readonly waitMs: number
   /** the messages follow at once: for safe calls alone, which two replicas may get */
   readonly eager: boolean
-  /** asked of a safe call that waits for its reply when the replica falls silent: it can, and may, go another way */
+  /** called when the peer falls silent while a safe call waits for its reply: can it, and may it, be tried elsewhere? */
   readonly tryElsewhere: () => boolean
   /** the answer is not wanted any more */
   readonly signal: AbortSignal
 }
 
 /**
- * The way from this replica to another: one HTTP/2 connection, on which calls are handed over. One that drains is
- * replaced at once, and lives on until its calls have ended.
+ * From this replica to a peer: one HTTP/2 connection, on which calls are handed over. One that drains is replaced at
+ * once, and lives on until its calls have ended.
  */
-export class ReplicaLink {
-  readonly #components: ReplicaLinkComponents
-  readonly #options: ReplicaLinkOptions
+export class Link {
+  readonly #components: LinkComponents
+  readonly #options: LinkOptions
   readonly #closing = new AbortController()
   #current: LinkSession | undefined
   /** all that live, `#current` too */
@@ -74,7 +74,7 @@ export class ReplicaLink {
   #calls = 0
   #failure: unknown
 
-  constructor(components: ReplicaLinkComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
+  constructor(components: LinkComponents, options: LinkOptions = defaultLink) {
     this.#components = components
     this.#options = options
   }
@@ -126,11 +126,11 @@ export class ReplicaLink {
   }
 
   /**
-   * Asks for a tunnel that serves the call.
+   * Offers the call to the peer.
    *
-   * @returns undefined: it has none, or cannot be asked; never rejects
+   * @returns its tunnel for the call; undefined: it has none, or cannot be asked; never rejects
    */
-  async ask(call: Call, { waitMs, eager, tryElsewhere, signal }: AskOptions): Promise<Offer | undefined> {
+  async offer(call: Call, { waitMs, eager, tryElsewhere, signal }: OfferRequest): Promise<Offer | undefined> {
     const usable = this.#usable
     if (!usable || signal.aborted) return undefined
     const opened = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager })
@@ -160,7 +160,7 @@ export class ReplicaLink {
   }
 
   /**
-   * Where calls are traced each time that the replica is asked has a span, also those that are in vain.
+   * Where calls are traced each offer has a span, also one that is not taken.
    *
    * @returns undefined: the connection takes no call, or not this one
    */

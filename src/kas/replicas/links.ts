@@ -10,19 +10,19 @@ import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import { HeldByAgent } from '../tunnels/held-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
-import { defaultReplicaLink, isUsable, type Reach, ReplicaLink, type ReplicaLinkOptions, reaches } from './link.ts'
+import { defaultLink, isUsable, Link, type LinkOptions, type Reach, reaches } from './link.ts'
 import { LinkWarnings } from './link-warnings.ts'
 import type { ReplicaIdentity } from './replica-identity.ts'
 
-/** One replica that holds an agent, and the link to it. */
-export interface Way {
+/** A peer that holds an agent, and the link to it. */
+export interface Candidate {
   readonly instance: InstanceId
-  readonly link: ReplicaLink
+  readonly link: Link
   /** of its row: an answer of before does not count for a newer one */
   readonly version: number
 }
 
-export interface ReplicasComponents {
+export interface LinksComponents {
   readonly membership: Pick<
     Membership,
     'instance' | 'holders' | 'rows' | 'rank' | 'onChange' | 'announce' | 'addressOf'
@@ -31,19 +31,18 @@ export interface ReplicasComponents {
   readonly log: Logger
   /** default `dialReplica` */
   readonly dial?: typeof dialReplica
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
 
-/** Links to all other replicas, and which of them hold an agent. */
-export class Replicas implements Service {
-  readonly #components: ReplicasComponents
-  readonly #options: ReplicaLinkOptions
-  readonly #links = new Map<InstanceId, { readonly link: ReplicaLink; readonly address: string }>()
-  /** of replicas that are no members any more, while calls are on their way there */
-  readonly #retired = new Set<ReplicaLink>()
+/** Links to all peers, and which of them hold an agent. */
+export class Links implements Service {
+  readonly #components: LinksComponents
+  readonly #options: LinkOptions
+  readonly #links = new Map<InstanceId, { readonly link: Link; readonly address: string }>()
+  /** of peers that are no members any more, while calls to them run */
+  readonly #retired = new Set<Link>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
   readonly #onReached: ((instance: InstanceId) => void)[] = []
   readonly #reached = new Set<InstanceId>()
@@ -51,7 +50,7 @@ export class Replicas implements Service {
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
-  constructor(components: ReplicasComponents, options: ReplicaLinkOptions = defaultReplicaLink) {
+  constructor(components: LinksComponents, options: LinkOptions = defaultLink) {
     this.#components = components
     this.#options = options
     this.#warnings = new LinkWarnings({ clock: systemClock, log: components.log })
@@ -62,7 +61,7 @@ export class Replicas implements Service {
       if (change.kind === 'members') {
         this.#update()
         this.#changed()
-      } else if (change.kind === 'connections') for (const agentId of change.agentIds) this.#tell(agentId)
+      } else if (change.kind === 'connections') for (const agentId of change.agentIds) this.#notify(agentId)
     })
     this.#update()
   }
@@ -76,8 +75,7 @@ export class Replicas implements Service {
   }
 
   /**
-   * Calls `listener` when another replica may hold the agent, or be reached, that was not; until the function is
-   * called.
+   * Calls `listener` when a peer may hold the agent, or be reached, that did not; until the function is called.
    */
   onChange(agentId: AgentId, listener: () => void): () => void {
     const listeners = this.#listeners.get(agentId) ?? new Set()
@@ -88,13 +86,13 @@ export class Replicas implements Service {
     }
   }
 
-  /** Calls `listener` with each replica that can be called from now on, or can be again. */
+  /** Calls `listener` with each peer that can be called from now on, or can be again. */
   onReached(listener: (instance: InstanceId) => void): void {
     this.#onReached.push(listener)
   }
 
-  /** The link to a replica, whatever it holds. */
-  link(instance: InstanceId): ReplicaLink | undefined {
+  /** The link to a peer, whatever it holds. */
+  link(instance: InstanceId): Link | undefined {
     return this.#links.get(instance)?.link
   }
 
@@ -110,10 +108,10 @@ export class Replicas implements Service {
   }
 
   /**
-   * Other replicas that serve the method for the agent, best first: reachable ones, then those with the fewest calls of
-   * ours, then in the order of the ring; those that leave come after those that stay.
+   * Peers that serve the method for the agent, best first: reachable ones, then those that stay, then those with the
+   * fewest calls of ours, then in the order of the ring.
    */
-  ways(agentId: AgentId, method: string): Way[] {
+  candidates(agentId: AgentId, method: string): Candidate[] {
     const { membership } = this.#components
     const holders = membership.holders(agentId).filter(({ methods }) => methods.has(method))
     if (holders.length === 0) return []
@@ -124,10 +122,10 @@ export class Replicas implements Service {
         const link = this.link(row.instance)
         if (!link) return []
         const order = [reachOrder[link.reach], row.head.state === 'leaving' ? 1 : 0, link.calls, rank(row.head.name)]
-        return [{ way: { instance: row.instance, link, version: row.version }, order }]
+        return [{ candidate: { instance: row.instance, link, version: row.version }, order }]
       })
       .sort((a, b) => compare(a.order, b.order))
-      .map(({ way }) => way)
+      .map(({ candidate }) => candidate)
   }
 
   #update(): void {
@@ -148,16 +146,16 @@ export class Replicas implements Service {
     }
   }
 
-  /** Who is not heard of by gossip may well be there: what it has begun it may end. */
-  #retire(link: ReplicaLink): void {
+  /** A peer that gossip has lost may well be there: the calls that it runs may end. */
+  #retire(link: Link): void {
     this.#retired.add(link)
     void link.retire().then(() => this.#retired.delete(link))
   }
 
-  #connect(address: string, publicKeyHash: string): ReplicaLink {
+  #connect(address: string, publicKeyHash: string): Link {
     const { identity, membership, log, tracer, dial = dialReplica } = this.#components
     const { host = address, port = 0 } = parseHostPort(address) ?? {}
-    const link = new ReplicaLink(
+    const link = new Link(
       {
         dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
         now: () => performance.now(),
@@ -175,18 +173,18 @@ export class Replicas implements Service {
     return link
   }
 
-  /** A link is another one, or reaches its replica again: that may concern every agent. */
+  /** A link is another one, or reaches its peer again: that may concern every agent. */
   #changed(): void {
     this.#warn()
-    this.#tellReached()
-    for (const agentId of [...this.#listeners.keys()]) this.#tell(agentId)
+    this.#notifyReached()
+    for (const agentId of [...this.#listeners.keys()]) this.#notify(agentId)
   }
 
-  #tellReached(): void {
-    const isDown = (instance: InstanceId) => !isUsable(this.link(instance)?.reach ?? 'down')
-    for (const instance of this.#reached) if (isDown(instance)) this.#reached.delete(instance)
+  #notifyReached(): void {
+    const isReached = (instance: InstanceId) => isUsable(this.link(instance)?.reach ?? 'down')
+    for (const instance of this.#reached) if (!isReached(instance)) this.#reached.delete(instance)
     for (const instance of this.#links.keys()) {
-      if (isDown(instance) || this.#reached.has(instance)) continue
+      if (!isReached(instance) || this.#reached.has(instance)) continue
       this.#reached.add(instance)
       for (const listener of this.#onReached) listener(instance)
     }
@@ -199,10 +197,10 @@ export class Replicas implements Service {
       const known = this.#links.get(instance)
       return known ? [{ instance, name, ...known }] : []
     })
-    this.#warnings.look(watched)
+    this.#warnings.check(watched)
   }
 
-  #tell(agentId: AgentId): void {
+  #notify(agentId: AgentId): void {
     for (const listener of [...(this.#listeners.get(agentId) ?? [])]) listener()
   }
 }
@@ -212,7 +210,7 @@ function compare(left: readonly number[], right: readonly number[]): number {
   return at < 0 ? 0 : (left[at] as number) - (right[at] as number)
 }
 
-/** How many links to other replicas there are, by whether calls can be handed over on them; asked at each scrape. */
+/** How many links to peers there are, by whether calls can be handed over on them; asked at each scrape. */
 export function createLinkMetrics(register: Registry, replicas: { reaches(): Iterable<Reach> }): void {
   new Gauge({
     name: 'kas_replica_links',

@@ -5,7 +5,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import { callUnary, methodPath } from '../../proto/unary.ts'
 import { isUsable } from './link.ts'
-import type { Replicas } from './links.ts'
+import type { Links } from './links.ts'
 
 export interface Peer {
   readonly instance: InstanceId
@@ -51,7 +51,7 @@ export const noPeers: Peers = {
 
 export interface LinkPeersComponents {
   readonly membership: Pick<Membership, 'name' | 'instance' | 'rows' | 'rank'>
-  readonly links: Pick<Replicas, 'link' | 'onReached'>
+  readonly links: Pick<Links, 'link' | 'onReached'>
   readonly clock: Clock
   readonly log: Logger
 }

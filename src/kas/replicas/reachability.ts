@@ -1,13 +1,13 @@
 export interface ReachabilityOptions {
-  /** between looks while nothing is urgent. ms */
+  /** between checks while nothing is urgent. ms */
   readonly roundMs: number
-  /** between looks while a safe call waits for its reply, which is then to go another way soon. ms */
+  /** between checks while a safe call waits for its reply, which is then to be tried elsewhere soon. ms */
   readonly hurryMs: number
-  /** an unanswered PING makes the replica suspect: other ways are tried first. ms */
+  /** an unanswered PING makes the peer suspect: other candidates are asked first. ms */
   readonly suspectMs: number
-  /** and then unreachable: other ways are tried alone. ms */
+  /** and then unreachable: other candidates alone are asked. ms */
   readonly unreachableMs: number
-  /** and then its connection is given up, and with it what has no other way. ms */
+  /** and then its connection is given up, and with it the calls that wait for it. ms */
   readonly lostMs: number
 }
 
@@ -30,9 +30,9 @@ export class Reachability {
   #isPinged = false
   /** of silence since the PING, without what this process itself was late */
   #silentMs = 0
-  /** of silence before a late look: counted at the next one, for only then all that had come has been read */
+  /** of silence before a late check: counted at the next one, for only then all that had come has been read */
   #unreadMs = 0
-  #lookedAt: number | undefined
+  #checkedAt: number | undefined
 
   constructor(options: ReachabilityOptions = defaultReachability) {
     this.#options = options
@@ -47,33 +47,33 @@ export class Reachability {
   }
 
   isSuspect(now: number): boolean {
-    if (!this.#isPinged || this.#lookedAt === undefined) return false
-    return this.#silentMs + now - this.#lookedAt >= this.#options.suspectMs
+    if (!this.#isPinged || this.#checkedAt === undefined) return false
+    return this.#silentMs + now - this.#checkedAt >= this.#options.suspectMs
   }
 
   /** Anything came from the other end. */
-  heard(): void {
+  received(): void {
     this.#isPinged = false
     this.#silentMs = 0
     this.#unreadMs = 0
   }
 
   /**
-   * To be called again and again. A look for which this process itself was late says nothing about the other one by
-   * itself: it counts as one round, if nothing has come by the next. So calls end also where every look is late.
+   * To be called again and again. A check for which this process itself was late says nothing about the other one by
+   * itself: it counts as one round, if nothing has come by the next. So calls end also where every check is late.
    *
    * @param dueAt - when it should have been called
    * @returns whether a PING is to be sent now; one is outstanding at the most
    */
-  look(now: number, dueAt: number): boolean {
+  check(now: number, dueAt: number): boolean {
     const { roundMs } = this.#options
     const isLate = now - dueAt > roundMs / 2
     if (this.#isPinged) {
-      const passedMs = now - (this.#lookedAt ?? now)
+      const passedMs = now - (this.#checkedAt ?? now)
       this.#silentMs += this.#unreadMs + (isLate ? 0 : passedMs)
       this.#unreadMs = isLate ? Math.min(passedMs, roundMs) : 0
     }
-    this.#lookedAt = now
+    this.#checkedAt = now
     if (this.#isPinged) return false
     this.#isPinged = true
     return true

@@ -6,9 +6,9 @@ import { ReplayablePrefix } from './replayable-prefix.ts'
 /**
  * What may be tried again, and the only place that says so (doc/routing.md "What is tried again").
  *
- * A call that was lost before anything of it had been sent goes another way, whatever it does. One that may have
- * arrived goes another way if it is safe, and no byte of its reply has come, up to `maxRepeats` times. Messages are
- * kept until then, `maxKeptBytes` at the most: a call that outgrows it loses the right to be repeated.
+ * A call that was lost before anything of it had been sent is tried again, whatever it does. One that may have arrived
+ * is tried again if it is safe, and no byte of its reply has come, up to `maxRepeats` times. Messages are kept until
+ * then, `maxKeptBytes` at the most: a call that outgrows it is not repeated.
  */
 
 export const maxRepeats = 2

@@ -1,55 +1,55 @@
 import type { Offer } from '../../call/offer.ts'
 
-/** Asks for a tunnel; undefined: there is none this way. Must end soon after `signal` aborts. */
-export type Ask = (signal: AbortSignal) => Promise<Offer | undefined>
+/** Asks one candidate for a tunnel; undefined: it has none. Must end soon after `signal` aborts. */
+export type RequestOffer = (signal: AbortSignal) => Promise<Offer | undefined>
 
-/** Several ways are asked for a tunnel: the first offer wins, the others are given back. */
+/** Several candidates are asked for a tunnel: the first offer wins, the others are given back. */
 export class Race {
   readonly #winner = Promise.withResolvers<Offer | undefined>()
   readonly #running = new Map<object, AbortController>()
-  #over = false
+  #ended = false
 
   /** The first offer; undefined after `close`; rejects after `fail`. */
   get winner(): Promise<Offer | undefined> {
     return this.#winner.promise
   }
 
-  /** Ways that have not answered yet. */
+  /** Candidates that have not answered yet. */
   get size(): number {
     return this.#running.size
   }
 
-  has(way: object): boolean {
-    return this.#running.has(way)
+  has(candidate: object): boolean {
+    return this.#running.has(candidate)
   }
 
-  /** Lets `way` run; `onNone` is called if it comes back with nothing while the race goes on. */
-  enter(way: object, ask: Ask, onNone: () => void): void {
-    if (this.#over) return
+  /** Asks `candidate` too; `onNone` is called if it has none while the race goes on. */
+  enter(candidate: object, request: RequestOffer, onNone: () => void): void {
+    if (this.#ended) return
     const controller = new AbortController()
-    this.#running.set(way, controller)
+    this.#running.set(candidate, controller)
     const leave = () => {
-      if (this.#running.get(way) === controller) this.#running.delete(way)
+      if (this.#running.get(candidate) === controller) this.#running.delete(candidate)
     }
-    ask(controller.signal).then(
+    request(controller.signal).then(
       (offer) => {
         leave()
         if (!offer) {
-          if (!this.#over) onNone()
-        } else if (this.#over || controller.signal.aborted) offer.giveBack()
+          if (!this.#ended) onNone()
+        } else if (this.#ended || controller.signal.aborted) offer.giveBack()
         else this.#end(() => this.#winner.resolve(offer))
       },
       (error: unknown) => {
         leave()
-        if (!this.#over && !controller.signal.aborted) this.fail(error)
+        if (!this.#ended && !controller.signal.aborted) this.fail(error)
       },
     )
   }
 
-  /** Nothing is hoped for this way any more. */
-  drop(way: object): void {
-    this.#running.get(way)?.abort()
-    this.#running.delete(way)
+  /** An answer of the candidate is not waited for any more. */
+  drop(candidate: object): void {
+    this.#running.get(candidate)?.abort()
+    this.#running.delete(candidate)
   }
 
   close(): void {
@@ -61,8 +61,8 @@ export class Race {
   }
 
   #end(settle: () => void): void {
-    if (this.#over) return
-    this.#over = true
+    if (this.#ended) return
+    this.#ended = true
     settle()
     for (const controller of this.#running.values()) controller.abort()
     this.#running.clear()

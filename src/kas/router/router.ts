@@ -1,11 +1,11 @@
 import type { Call, Reply } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
-import type { Replicas } from '../replicas/links.ts'
+import type { Links } from '../replicas/links.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { defaultSearch, HedgeBudget, Search, type SearchComponents, type SearchOptions } from './search.ts'
 
-/** What the router tells: metrics.ts has one. */
+/** What the router reports: lib/metrics.ts has one. */
 export interface RouterObserver {
   routed(status: 'success' | 'aborted', seconds: number): void
   timedOut(): void
@@ -15,20 +15,20 @@ export interface RouterComponents {
   readonly tunnels: Tunnels
   readonly observer: RouterObserver
   /** absent: this replica is alone */
-  readonly replicas?: Pick<Replicas, 'ways' | 'holds' | 'onChange'> | undefined
+  readonly links?: Pick<Links, 'candidates' | 'holds' | 'onChange'> | undefined
   /** default `monotonicClock` */
   readonly clock?: Clock
 }
 
-/** No other replicas. */
-const alone: Pick<Replicas, 'ways' | 'holds' | 'onChange'> = {
-  ways: () => [],
+/** No peers. */
+const alone: Pick<Links, 'candidates' | 'holds' | 'onChange'> = {
+  candidates: () => [],
   holds: () => false,
   onChange: () => () => undefined,
 }
 
 /**
- * Finds the way of a call: an own idle tunnel, else one of another holder, else the first that comes (doc/routing.md).
+ * Finds a tunnel for a call: an own idle one, else one of another holder, else the first that comes (doc/routing.md).
  */
 export class Router {
   readonly #tunnels: Tunnels
@@ -37,10 +37,10 @@ export class Router {
   readonly #options: SearchOptions
 
   constructor(components: RouterComponents, options: SearchOptions = defaultSearch) {
-    const { tunnels, observer, replicas = alone, clock = monotonicClock } = components
+    const { tunnels, observer, links = alone, clock = monotonicClock } = components
     this.#tunnels = tunnels
     this.#observer = observer
-    this.#search = { tunnels, replicas, hedges: new HedgeBudget(), clock }
+    this.#search = { tunnels, links, hedges: new HedgeBudget(), clock }
     this.#options = options
   }
 

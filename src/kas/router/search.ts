@@ -3,8 +3,8 @@ import { KnownMessages } from '../../call/known-messages.ts'
 import type { Offer } from '../../call/offer.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import { type AskOptions, isUsable } from '../replicas/link.ts'
-import type { Replicas, Way } from '../replicas/links.ts'
+import { isUsable, type OfferRequest } from '../replicas/link.ts'
+import type { Candidate, Links } from '../replicas/links.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { Tunnels } from '../tunnels/tunnels.ts'
 import { Race } from './race.ts'
@@ -12,7 +12,7 @@ import { Race } from './race.ts'
 export interface SearchOptions {
   /** how long a call waits for its agent. ms; upstream's, which agentk and UI users know */
   readonly findTimeoutMs: number
-  /** a safe call without an answer for so long is tried a second way beside. ms */
+  /** a safe call without an answer for so long is also offered to a second candidate. ms */
   readonly hedgeMs: number
   /** how long a call waits for an agent whose holders are all out of reach. ms */
   readonly unreachableMs: number
@@ -22,7 +22,7 @@ export const defaultSearch: SearchOptions = { findTimeoutMs: 20_000, hedgeMs: 30
 
 export interface SearchComponents {
   readonly tunnels: Pick<Tunnels, 'wait' | 'giveBack' | 'holds'>
-  readonly replicas: Pick<Replicas, 'ways' | 'holds' | 'onChange'>
+  readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
   readonly hedges: HedgeBudget
   /** a monotonic one */
   readonly clock: Clock
@@ -32,7 +32,7 @@ export interface SearchComponents {
 const sharePerCall = 0.05
 const burst = 50
 
-/** How many calls may be tried a second way while the first has not answered. */
+/** How many calls may be offered to a second candidate while the first has not answered. */
 export class HedgeBudget {
   #tokens = burst
 
@@ -49,7 +49,7 @@ export class HedgeBudget {
   }
 }
 
-/** the own tunnels, among the ways of a race */
+/** the own tunnels, among the candidates of a race */
 const here = {}
 
 /** Finds a tunnel for one call that no own idle tunnel serves (doc/routing.md "Another replica holds the agent"). */
@@ -95,21 +95,21 @@ export class Search {
   #take = (race: Race): (() => void) => {
     const call = this.#call
     const eager = call.safety === 'safe' && call.messages instanceof KnownMessages
-    const asked = new Map<Way['instance'], Way>()
+    const asked = new Map<Candidate['instance'], Candidate>()
     const next = () => {
-      const way = this.#ways().find(({ instance, link }) => !asked.has(instance) && isUsable(link.reach))
-      if (way) {
-        asked.set(way.instance, way)
-        race.enter(way, (signal) => this.#ask(way, { waitMs: 0, eager, signal }), next)
+      const candidate = this.#candidates().find(({ instance, link }) => !asked.has(instance) && isUsable(link.reach))
+      if (candidate) {
+        asked.set(candidate.instance, candidate)
+        race.enter(candidate, (signal) => this.#offer(candidate, { waitMs: 0, eager, signal }), next)
       } else if (race.size === 0) race.close()
-      return way !== undefined
+      return candidate !== undefined
     }
     next()
     const stopHedging = this.#hedge(race, asked, next)
-    const stopWatching = this.#components.replicas.onChange(call.agentId, () => {
-      for (const way of asked.values()) {
-        if (!race.has(way) || isUsable(way.link.reach)) continue
-        race.drop(way)
+    const stopWatching = this.#components.links.onChange(call.agentId, () => {
+      for (const candidate of asked.values()) {
+        if (!race.has(candidate) || isUsable(candidate.link.reach)) continue
+        race.drop(candidate)
         next()
       }
     })
@@ -120,15 +120,16 @@ export class Search {
   }
 
   /**
-   * No answer for `hedgeMs`: suspects are passed by, and a safe call may be tried a second way beside, once. If there
-   * is no further way, what is asked so far is asked again to wait, with all others.
+   * No answer for `hedgeMs`: suspects are passed by, and a safe call asks one more candidate beside the first. If there
+   * is none, those that were asked are asked again to wait, with all others.
    */
-  #hedge(race: Race, asked: ReadonlyMap<unknown, Way>, next: () => boolean): () => void {
+  #hedge(race: Race, asked: ReadonlyMap<unknown, Candidate>, next: () => boolean): () => void {
     const { hedges, clock } = this.#components
     const { hedgeMs } = this.#options
     let mayHedge = this.#call.safety === 'safe'
     const check = () => {
-      const areSuspect = [...asked.values()].every((way) => !race.has(way) || way.link.reach !== 'reachable')
+      const waitsFor = (candidate: Candidate) => race.has(candidate) && candidate.link.reach === 'reachable'
+      const areSuspect = ![...asked.values()].some(waitsFor)
       const isHedge = !areSuspect && mayHedge && hedges.spend()
       if (isHedge) mayHedge = false
       if ((areSuspect || isHedge) && !next()) race.close()
@@ -138,27 +139,28 @@ export class Search {
     return () => cancel()
   }
 
-  /** All holders, this replica included, give the next tunnel that they have; what changes is seen at once. */
+  /** All holders, this replica included, give the next tunnel that they have; what changes counts at once. */
   #wait = (race: Race): (() => void) => {
-    const { replicas, tunnels, clock } = this.#components
+    const { links, tunnels, clock } = this.#components
     const { agentId } = this.#call
     const { findTimeoutMs, unreachableMs } = this.#options
-    const asked = new Map<Way['instance'], Way>()
+    const asked = new Map<Candidate['instance'], Candidate>()
     const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - clock.now())
     let stopGivingUp: (() => void) | undefined
     race.enter(here, (signal) => this.#waitHere(signal), ignore)
     const update = () => {
-      const ways = this.#ways()
-      for (const way of ways) {
-        const before = asked.get(way.instance)
-        if (before && (race.has(before) || before.version === way.version) && before.link === way.link) continue
+      const candidates = this.#candidates()
+      for (const candidate of candidates) {
+        const { instance, link, version } = candidate
+        const before = asked.get(instance)
+        if (before && (race.has(before) || before.version === version) && before.link === link) continue
         if (before) race.drop(before)
-        if (way.link.reach === 'down') continue
-        asked.set(way.instance, way)
-        const ask = (signal: AbortSignal) => this.#ask(way, { waitMs: remainingMs(), eager: false, signal })
-        race.enter(way, ask, () => this.#lostWay(asked, way))
+        if (link.reach === 'down') continue
+        asked.set(instance, candidate)
+        const request = (signal: AbortSignal) => this.#offer(candidate, { waitMs: remainingMs(), eager: false, signal })
+        race.enter(candidate, request, () => this.#onNone(asked, candidate))
       }
-      const isOutOfReach = ways.length > 0 && !ways.some(({ link }) => isUsable(link.reach))
+      const isOutOfReach = candidates.length > 0 && !candidates.some(({ link }) => isUsable(link.reach))
       if (!isOutOfReach || tunnels.holds(agentId)) {
         stopGivingUp?.()
         stopGivingUp = undefined
@@ -169,7 +171,7 @@ export class Search {
       }
     }
     update()
-    const stopWatching = replicas.onChange(agentId, update)
+    const stopWatching = links.onChange(agentId, update)
     const stopWaiting = clock.after(remainingMs(), () => race.fail(this.#notFound()))
     return () => {
       stopGivingUp?.()
@@ -178,9 +180,9 @@ export class Search {
     }
   }
 
-  /** A way that answered `none`: it may be asked again once its row, or its connection, is another one. */
-  #lostWay(asked: Map<Way['instance'], Way>, way: Way): void {
-    if (way.link.reach === 'down' && asked.get(way.instance) === way) asked.delete(way.instance)
+  /** A candidate that answered `none`: it may be asked again once its row, or its connection, is another one. */
+  #onNone(asked: Map<Candidate['instance'], Candidate>, candidate: Candidate): void {
+    if (candidate.link.reach === 'down' && asked.get(candidate.instance) === candidate) asked.delete(candidate.instance)
   }
 
   async #waitHere(signal: AbortSignal): Promise<Offer> {
@@ -188,26 +190,27 @@ export class Search {
     const { agentId, method } = this.#call
     for (;;) {
       const tunnel = await tunnels.wait(agentId, method, signal)
-      // one that was lost on its way from the queue to here was not used: wait on
+      // one that was lost between the queue and here was not used: wait on
       if (tunnel.state === 'taken') return offerOf(tunnel, () => tunnels.giveBack(agentId, tunnel))
     }
   }
 
-  #ask({ link }: Way, options: Omit<AskOptions, 'tryElsewhere'>): Promise<Offer | undefined> {
+  #offer({ link }: Candidate, options: Omit<OfferRequest, 'tryElsewhere'>): Promise<Offer | undefined> {
     const { tunnels, hedges } = this.#components
-    const isElsewhere = (way: Way) => way.link !== link && way.link.reach === 'reachable'
-    const tryElsewhere = () => (tunnels.holds(this.#call.agentId) || this.#ways().some(isElsewhere)) && hedges.spend()
-    return link.ask(this.#call, { ...options, tryElsewhere })
+    const isElsewhere = (other: Candidate) => other.link !== link && other.link.reach === 'reachable'
+    const mayBeElsewhere = () => tunnels.holds(this.#call.agentId) || this.#candidates().some(isElsewhere)
+    const tryElsewhere = () => mayBeElsewhere() && hedges.spend()
+    return link.offer(this.#call, { ...options, tryElsewhere })
   }
 
-  #ways(): Way[] {
-    return this.#components.replicas.ways(this.#call.agentId, this.#call.method)
+  #candidates(): Candidate[] {
+    return this.#components.links.candidates(this.#call.agentId, this.#call.method)
   }
 
   #notFound(): KasError {
-    const { tunnels, replicas } = this.#components
+    const { tunnels, links } = this.#components
     const { agentId } = this.#call
-    const code = tunnels.holds(agentId) || replicas.holds(agentId) ? 'AGENT_SATURATED' : 'AGENT_NOT_CONNECTED'
+    const code = tunnels.holds(agentId) || links.holds(agentId) ? 'AGENT_SATURATED' : 'AGENT_NOT_CONNECTED'
     return new KasError({ code, waitedMs: this.#options.findTimeoutMs })
   }
 }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { Leads } from '../../../src/kas/replicas/leads.ts'
-import { Replicas } from '../../../src/kas/replicas/links.ts'
+import { Links } from '../../../src/kas/replicas/links.ts'
 import { noPeers } from '../../../src/kas/replicas/peers.ts'
 import { MemberPlacement } from '../../../src/kas/tunnels/placement.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
@@ -48,7 +48,7 @@ t.test('a connection elsewhere wakes router, lead and placement; a registration 
   const agentId = 42n as AgentId
   const identity = { certificatePem: '', keyPem: '', publicKeyHash: '' }
   const dial = () => new Promise<never>(() => undefined)
-  const links = new Replicas({ membership, identity, log: capturedLog().log, dial, tracer: noTracer })
+  const links = new Links({ membership, identity, log: capturedLog().log, dial, tracer: noTracer })
   const leads = new Leads({ clock: new ManualClock(), membership, peers: noPeers })
   const placement = new MemberPlacement({ membership })
   await links.start()

@@ -4,13 +4,13 @@ import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { Membership } from '../../../membership/membership.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { readAccelRedirectSecret } from '../../config/secret-file.ts'
-import type { Replicas } from '../../replicas/links.ts'
+import type { Links } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 export interface FrontRedirectComponents {
   readonly tunnels: Pick<Tunnels, 'holds'>
   readonly membership: Pick<Membership, 'row'>
-  readonly replicas: Pick<Replicas, 'ways'>
+  readonly replicas: Pick<Links, 'candidates'>
 }
 
 export interface FrontRedirectOptions {
@@ -53,7 +53,7 @@ export class FrontRedirect {
     if (typeof secret !== 'string' || !sameHash(tokenHash(secret), this.#secretHash)) return undefined
     const { tunnels, membership, replicas } = this.#components
     if (tunnels.holds(agentId)) return undefined
-    const [best] = replicas.ways(agentId, kubernetesApiMethod)
+    const [best] = replicas.candidates(agentId, kubernetesApiMethod)
     if (best?.link.reach !== 'reachable') return undefined
     const { name, state } = membership.row(best.instance)?.head ?? {}
     if (name === undefined || name === this.#name || state !== 'serving' || !locationName.test(name)) return undefined

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Membership } from '../../../membership/membership.ts'
 import { isUsable, type Reach } from '../../replicas/link.ts'
-import type { Replicas } from '../../replicas/links.ts'
+import type { Links } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 /** One replica beside this one that holds the agent. */
@@ -44,7 +44,7 @@ export interface RouteComponents {
   /** absent: this replica is alone */
   readonly cluster?: {
     readonly membership: Pick<Membership, 'instance' | 'row' | 'holders' | 'rank'>
-    readonly replicas: Pick<Replicas, 'ways' | 'link'>
+    readonly replicas: Pick<Links, 'candidates' | 'link'>
   }
 }
 
@@ -101,7 +101,7 @@ function waysOf(
     const link = replicas.link(instance)
     return { name, state, reach: link?.reach ?? 'down', calls: link?.calls ?? 0, serves }
   }
-  const served = replicas.ways(agentId, method).map(({ instance }) => instance)
+  const served = replicas.candidates(agentId, method).map(({ instance }) => instance)
   const rest = membership.holders(agentId).filter(({ row }) => !served.includes(row.instance))
   return [
     ...served.map((instance) => report(instance, true)),

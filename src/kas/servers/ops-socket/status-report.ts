@@ -4,7 +4,7 @@ import type { Membership, Row, RowConnection, RowRegistration } from '../../../m
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { KasModule, StatusLine } from '../../module.ts'
 import type { Reach } from '../../replicas/link.ts'
-import type { Replicas } from '../../replicas/links.ts'
+import type { Links } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
 /** One replica, as this one sees it. */
@@ -74,7 +74,7 @@ export interface StatusComponents {
   /** absent: this replica is alone */
   readonly cluster?: {
     readonly membership: Pick<Membership, 'instance' | 'rows' | 'row' | 'members' | 'rank'>
-    readonly replicas: Pick<Replicas, 'link'>
+    readonly replicas: Pick<Links, 'link'>
   }
   readonly modules?: readonly Pick<KasModule, 'name' | 'status'>[]
 }

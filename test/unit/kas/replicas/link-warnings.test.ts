@@ -17,15 +17,15 @@ function warnings() {
 
 t.test('one warning for an outage that lasts, one line when it is over', (t) => {
   const { clock, lines, one } = warnings()
-  one.look([watched('kas-1', 'reachable'), watched('kas-2', 'reachable')])
+  one.check([watched('kas-1', 'reachable'), watched('kas-2', 'reachable')])
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
   const out = watched('kas-1', 'down', refused)
-  one.look([out, watched('kas-2', 'suspect')])
+  one.check([out, watched('kas-2', 'suspect')])
   clock.advance(4999)
   t.strictSame(lines, [])
   for (let second = 0; second < 60; second++) {
     clock.advance(1000)
-    one.look([out, watched('kas-2', 'reachable')])
+    one.check([out, watched('kas-2', 'reachable')])
   }
   const expected = {
     level: 'warn',
@@ -36,10 +36,10 @@ t.test('one warning for an outage that lasts, one line when it is over', (t) => 
   }
   t.match(lines, [expected])
   t.equal(lines.length, 1)
-  one.look([watched('kas-1', 'reachable'), watched('kas-2', 'reachable')])
+  one.check([watched('kas-1', 'reachable'), watched('kas-2', 'reachable')])
   clock.advance(60_000)
   t.match(lines.slice(1), [{ level: 'info', name: 'kas-1' }])
-  one.look([watched('kas-1', 'unreachable')])
+  one.check([watched('kas-1', 'unreachable')])
   clock.advance(5000)
   t.match(lines.slice(2), [{ level: 'warn', name: 'kas-1', reach: 'unreachable' }], 'the next outage is told again')
   t.end()
@@ -47,11 +47,11 @@ t.test('one warning for an outage that lasts, one line when it is over', (t) => 
 
 t.test('what is short, and who leaves or goes, is not told', (t) => {
   const { clock, lines, one } = warnings()
-  one.look([watched('kas-1', 'down'), watched('kas-2', 'down')])
+  one.check([watched('kas-1', 'down'), watched('kas-2', 'down')])
   clock.advance(4000)
-  one.look([watched('kas-1', 'reachable')])
+  one.check([watched('kas-1', 'reachable')])
   clock.advance(60_000)
-  one.look([watched('kas-1', 'unreachable')])
+  one.check([watched('kas-1', 'unreachable')])
   one.stop()
   clock.advance(60_000)
   t.strictSame(lines, [])

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/call/call.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
-import { ReplicaLink, type ReplicaLinkComponents } from '../../../../src/kas/replicas/link.ts'
+import { Link, type LinkComponents } from '../../../../src/kas/replicas/link.ts'
 import { HeldByAgent } from '../../../../src/kas/tunnels/held-by-agent.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
@@ -67,12 +67,12 @@ async function linkTo(
   sessions: ClientSession | ClientSession[],
   timers: Partial<typeof reachability> = {},
   redialMs: readonly [number, number] = [5, 50],
-  more: Partial<ReplicaLinkComponents> = {},
+  more: Partial<LinkComponents> = {},
 ) {
   const rest = [sessions].flat()
   const changed = new EventTarget()
   const { log, lines } = capturedLog()
-  const link = new ReplicaLink(
+  const link = new Link(
     {
       dial: async () => {
         const session = rest.shift()
@@ -91,7 +91,7 @@ async function linkTo(
     { reachability: { ...reachability, ...timers }, redialMs },
   )
   t.teardown(() => link.close())
-  const until = (reach: ReplicaLink['reach']) =>
+  const until = (reach: Link['reach']) =>
     new Promise<void>((resolve) => {
       changed.addEventListener('change', () => link.reach === reach && resolve())
     })
@@ -101,12 +101,12 @@ async function linkTo(
   return { link, until, lines }
 }
 
-async function handOver(link: ReplicaLink, safety: Safety, tryElsewhere = () => false) {
+async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) {
   const { signal } = new AbortController()
   const method = '/a.B/C'
   const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, signal }
-  const offer = await link.ask(call, { waitMs: 0, eager: false, tryElsewhere, signal })
+  const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, signal })
   if (!offer) throw new Error('there was an offer')
   return { offer, call }
 }
@@ -268,7 +268,7 @@ t.test('a call that cannot be handed over is none that the replica was asked for
   const { signal } = new AbortController()
   const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
-  t.equal(await link.ask(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), undefined)
+  t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), undefined)
   t.equal(held.length, 1)
   t.not(heldNow(heldByAgent), held[0])
   t.equal(link.calls, 0)

@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { Outcome } from '../../../../src/call/call.ts'
-import type { ReplicaLink } from '../../../../src/kas/replicas/link.ts'
+import type { Link } from '../../../../src/kas/replicas/link.ts'
 import { LinkPeers, noPeers, type Peer } from '../../../../src/kas/replicas/peers.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId, Row } from '../../../../src/membership/membership.ts'
@@ -38,7 +38,7 @@ function answering(error?: KasError) {
 function start(t: Test) {
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
-  const links = new Map<InstanceId, Pick<ReplicaLink, 'reach' | 'session'>>()
+  const links = new Map<InstanceId, Pick<Link, 'reach' | 'session'>>()
   const rows = new Map<string, Row>()
   const world = { rank: ['kas-0'] }
   let reached: (instance: InstanceId) => void = () => undefined
@@ -60,7 +60,7 @@ function start(t: Test) {
       rank: () => world.rank,
     },
     links: {
-      link: (to) => links.get(to) as ReplicaLink | undefined,
+      link: (to) => links.get(to) as Link | undefined,
       onReached: (listener) => {
         reached = listener
       },
@@ -69,7 +69,7 @@ function start(t: Test) {
     log,
   })
   t.teardown(() => peers.stop())
-  const link = (name: string, reach: ReplicaLink['reach'], session?: ClientSession) => {
+  const link = (name: string, reach: Link['reach'], session?: ClientSession) => {
     join(name)
     links.set(instance(`${name}-1`), { reach, session })
   }

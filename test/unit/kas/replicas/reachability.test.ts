@@ -6,7 +6,7 @@ const { roundMs, suspectMs, unreachableMs, lostMs } = defaultReachability
 /** Looks in time, round by round; ends after `count`. */
 function silentRounds(reachability: Reachability, from: number, count: number): number {
   const to = from + count * roundMs
-  for (let now = from + roundMs; now <= to; now += roundMs) reachability.look(now, now)
+  for (let now = from + roundMs; now <= to; now += roundMs) reachability.check(now, now)
   return to
 }
 
@@ -14,17 +14,17 @@ t.test('an answer in time keeps it reachable; one PING is outstanding at the mos
   const reachability = new Reachability()
   let now = 0
   for (let round = 0; round < 10; round++, now += roundMs) {
-    t.ok(reachability.look(now, now), 'the last one was answered')
-    reachability.heard()
+    t.ok(reachability.check(now, now), 'the last one was answered')
+    reachability.received()
     t.notOk(reachability.isSuspect(now + roundMs))
   }
-  t.ok(reachability.look(now, now))
-  t.notOk(reachability.look(now + roundMs, now + roundMs), 'the last one was not')
+  t.ok(reachability.check(now, now))
+  t.notOk(reachability.check(now + roundMs, now + roundMs), 'the last one was not')
 })
 
 t.test('silence makes it suspect, unreachable, lost, and a sign of life makes it reachable', async (t) => {
   const reachability = new Reachability()
-  reachability.look(0, 0)
+  reachability.check(0, 0)
   t.notOk(reachability.isSuspect(suspectMs - 1))
   t.ok(reachability.isSuspect(suspectMs))
   let now = silentRounds(reachability, 0, 2)
@@ -35,7 +35,7 @@ t.test('silence makes it suspect, unreachable, lost, and a sign of life makes it
   t.notOk(reachability.isLost)
   now = silentRounds(reachability, now, 1)
   t.ok(reachability.isLost)
-  reachability.heard()
+  reachability.received()
   t.notOk(reachability.isUnreachable)
   t.notOk(reachability.isLost)
   t.notOk(reachability.isSuspect(1e6))
@@ -43,27 +43,27 @@ t.test('silence makes it suspect, unreachable, lost, and a sign of life makes it
 
 t.test('looks may come at any distance: what counts is time', async (t) => {
   const reachability = new Reachability()
-  reachability.look(0, 0)
+  reachability.check(0, 0)
   let now = 0
   while (!reachability.isUnreachable) {
     now += 50
-    reachability.look(now, now)
+    reachability.check(now, now)
   }
   t.equal(now, defaultReachability.unreachableMs)
 })
 
 t.test('a stall of our own is not held against it', async (t) => {
   const reachability = new Reachability()
-  reachability.look(0, 0)
+  reachability.check(0, 0)
   const stallMs = 5000
   let now = roundMs + stallMs
-  reachability.look(now, roundMs)
+  reachability.check(now, roundMs)
   t.notOk(reachability.isSuspect(now), 'what it was late is not counted')
   t.ok(reachability.isSuspect(now + suspectMs), 'what follows is')
   for (let round = 0; round < 10; round++) {
-    reachability.heard() // what came in the stall is read after it
-    reachability.look(now + roundMs, now + roundMs)
-    reachability.look(now + 2 * roundMs + stallMs, now + 2 * roundMs)
+    reachability.received() // what came in the stall is read after it
+    reachability.check(now + roundMs, now + roundMs)
+    reachability.check(now + 2 * roundMs + stallMs, now + 2 * roundMs)
     now += 2 * roundMs + stallMs
     t.notOk(reachability.isUnreachable)
   }
@@ -77,9 +77,9 @@ t.test('who is always late sees silence too: what had come was read after each l
   const lookLate = () => {
     now += roundMs + lateMs
     looks++
-    reachability.look(now, now - lateMs)
+    reachability.check(now, now - lateMs)
   }
-  reachability.look(0, 0)
+  reachability.check(0, 0)
   while (!reachability.isUnreachable && looks < 1000) lookLate()
   t.equal(looks, 1 + Math.ceil(unreachableMs / roundMs), 'a round for each look, told by the next one')
   while (!reachability.isLost && looks < 1000) lookLate()

@@ -2,8 +2,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import type { Offer } from '../../../../src/call/offer.ts'
-import type { AskOptions, ReplicaLink } from '../../../../src/kas/replicas/link.ts'
-import type { Way } from '../../../../src/kas/replicas/links.ts'
+import type { Link, OfferRequest } from '../../../../src/kas/replicas/link.ts'
+import type { Candidate } from '../../../../src/kas/replicas/links.ts'
 import { HedgeBudget, lostReply, Search } from '../../../../src/kas/router/search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
@@ -14,11 +14,11 @@ const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90 }
 const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
 
 /** A replica that answers what the test says, when it says so. */
-class FakeWay implements Way {
+class FakeCandidate implements Candidate {
   readonly instance: InstanceId
   readonly version = 1
-  reach: ReplicaLink['reach'] = 'reachable'
-  readonly asked: (AskOptions & { answer(offer: Offer | undefined): void })[] = []
+  reach: Link['reach'] = 'reachable'
+  readonly asked: (OfferRequest & { answer(offer: Offer | undefined): void })[] = []
   givenBack = 0
   readonly #onAsked: (() => void)[] = []
 
@@ -26,36 +26,36 @@ class FakeWay implements Way {
     this.instance = name as InstanceId
   }
 
-  get link(): ReplicaLink {
-    return this as unknown as ReplicaLink
+  get link(): Link {
+    return this as unknown as Link
   }
 
   /** Resolves with how it was asked for the `count`th time. */
-  async isAsked(count = 1): Promise<FakeWay['asked'][number]> {
+  async isAsked(count = 1): Promise<FakeCandidate['asked'][number]> {
     while (this.asked.length < count) await new Promise<void>((resolve) => this.#onAsked.push(resolve))
-    return this.asked[count - 1] as FakeWay['asked'][number]
+    return this.asked[count - 1] as FakeCandidate['asked'][number]
   }
 
-  offer(): Offer {
+  tunnel(): Offer {
     return { forward: () => lostReply(), giveBack: () => void this.givenBack++ }
   }
 
-  ask(_: unknown, asked: AskOptions): Promise<Offer | undefined> {
+  offer(_: unknown, asked: OfferRequest): Promise<Offer | undefined> {
     const { promise, resolve } = Promise.withResolvers<Offer | undefined>()
     asked.signal.addEventListener('abort', () => resolve(undefined))
     this.asked.push({ ...asked, answer: resolve })
-    for (const tell of this.#onAsked.splice(0)) tell()
+    for (const resolveAsked of this.#onAsked.splice(0)) resolveAsked()
     return promise
   }
 }
 
-/** A search among `ways`, best first, and own tunnels. */
-function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
+/** A search among `candidates`, best first, and own tunnels. */
+function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf>[1] = {}) {
   const listeners = new Set<() => void>()
   const own = Promise.withResolvers<Tunnel>()
   const hedges = new HedgeBudget()
   const clock = new ManualClock()
-  const reachable = (way: FakeWay) => (way.reach === 'reachable' ? 0 : 1)
+  const reachable = (one: FakeCandidate) => (one.reach === 'reachable' ? 0 : 1)
   const search = new Search(
     {
       tunnels: {
@@ -66,8 +66,8 @@ function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
         giveBack: () => undefined,
         holds: () => false,
       },
-      replicas: {
-        ways: () => ways.toSorted((a, b) => reachable(a) - reachable(b)),
+      links: {
+        candidates: () => candidates.toSorted((a, b) => reachable(a) - reachable(b)),
         holds: () => true,
         onChange: (_, listener) => {
           listeners.add(listener)
@@ -87,22 +87,22 @@ function searchAmong(ways: FakeWay[], call: Parameters<typeof callOf>[1] = {}) {
 }
 
 t.test('a suspect is passed by, whatever the call does, and its late offer goes back', async (t) => {
-  const [slow, other] = [new FakeWay('a'), new FakeWay('b')]
+  const [slow, other] = [new FakeCandidate('a'), new FakeCandidate('b')]
   const { running, clock } = searchAmong([slow, other])
   const asked = await slow.isAsked()
   slow.reach = 'suspect'
   clock.advance(options.hedgeMs)
   const second = await other.isAsked()
   t.notOk(asked.signal.aborted, 'it may still answer first')
-  const offer = other.offer()
+  const offer = other.tunnel()
   second.answer(offer)
-  asked.answer(slow.offer())
+  asked.answer(slow.tunnel())
   t.equal(await running, offer)
   t.equal(slow.givenBack, 1)
 })
 
-t.test('beside a replica that is reachable and slow a safe call tries one more way, an unsafe one none', async (t) => {
-  const [slow, other, third] = [new FakeWay('a'), new FakeWay('b'), new FakeWay('c')]
+t.test('beside a replica that is reachable and slow a safe call asks one more, an unsafe one does not', async (t) => {
+  const [slow, other, third] = [new FakeCandidate('a'), new FakeCandidate('b'), new FakeCandidate('c')]
   const { running, clock } = searchAmong([slow, other, third], safe)
   await slow.isAsked()
   clock.advance(options.hedgeMs)
@@ -110,22 +110,22 @@ t.test('beside a replica that is reachable and slow a safe call tries one more w
   clock.advance(3 * options.hedgeMs)
   await nextTurn()
   t.same(third.asked, [], 'once is enough')
-  const offer = other.offer()
+  const offer = other.tunnel()
   second.answer(offer)
   t.equal(await running, offer)
 
-  const [patient, unasked] = [new FakeWay('a'), new FakeWay('b')]
+  const [patient, unasked] = [new FakeCandidate('a'), new FakeCandidate('b')]
   const unsafe = searchAmong([patient, unasked])
   const first = await patient.isAsked()
   unsafe.clock.advance(3 * options.hedgeMs)
   await nextTurn()
   t.same(unasked.asked, [])
-  first.answer(patient.offer())
+  first.answer(patient.tunnel())
   await unsafe.running
 })
 
-t.test('with no further way all are asked to wait, the suspect too', async (t) => {
-  const [slow, busy] = [new FakeWay('a'), new FakeWay('b')]
+t.test('with no further candidate all are asked to wait, the suspect too', async (t) => {
+  const [slow, busy] = [new FakeCandidate('a'), new FakeCandidate('b')]
   const { running, clock } = searchAmong([slow, busy])
   const asked = await slow.isAsked()
   slow.reach = 'suspect'
@@ -137,27 +137,30 @@ t.test('with no further way all are asked to wait, the suspect too', async (t) =
   const [again, waiting] = await Promise.all([slow.isAsked(2), busy.isAsked(2)])
   t.ok(asked.signal.aborted)
   t.ok(again.waitMs > 0)
-  const offer = busy.offer()
+  const offer = busy.tunnel()
   waiting.answer(offer)
   t.equal(await running, offer)
 })
 
-t.test('a call that waits for its reply may go elsewhere if there is another way, and a hedge', async (t) => {
-  const [one, other] = [new FakeWay('a'), new FakeWay('b')]
-  const { running, hedges } = searchAmong([one, other], safe)
-  const { tryElsewhere, answer } = await one.isAsked()
-  answer(one.offer())
-  await running
-  t.ok(tryElsewhere())
-  other.reach = 'suspect'
-  t.notOk(tryElsewhere(), 'the other is no better')
-  other.reach = 'reachable'
-  while (hedges.spend());
-  t.notOk(tryElsewhere(), 'all hedges are spent')
-})
+t.test(
+  'a call that waits for its reply may be tried elsewhere if there is another candidate, and a hedge',
+  async (t) => {
+    const [one, other] = [new FakeCandidate('a'), new FakeCandidate('b')]
+    const { running, hedges } = searchAmong([one, other], safe)
+    const { tryElsewhere, answer } = await one.isAsked()
+    answer(one.tunnel())
+    await running
+    t.ok(tryElsewhere())
+    other.reach = 'suspect'
+    t.notOk(tryElsewhere(), 'the other is no better')
+    other.reach = 'reachable'
+    while (hedges.spend());
+    t.notOk(tryElsewhere(), 'all hedges are spent')
+  },
+)
 
 t.test('an agent whose holders are all out of reach: an error that says so, soon', async (t) => {
-  const holder = new FakeWay('a')
+  const holder = new FakeCandidate('a')
   const { running, changed, clock } = searchAmong([holder])
   await holder.isAsked()
   holder.reach = 'unreachable'
@@ -174,7 +177,7 @@ t.test('an agent whose holders are all out of reach: an error that says so, soon
 t.test(
   'an agent that nobody holds, or has no tunnel to spare: an error once the call has waited its time',
   async (t) => {
-    const busy = new FakeWay('a')
+    const busy = new FakeCandidate('a')
     const { running, clock } = searchAmong([busy])
     const { answer } = await busy.isAsked()
     answer(undefined)

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Reach } from '../../../../../src/kas/replicas/link.ts'
-import type { Way } from '../../../../../src/kas/replicas/links.ts'
+import type { Candidate } from '../../../../../src/kas/replicas/links.ts'
 import { FrontRedirect, frontRedirect } from '../../../../../src/kas/servers/kubernetes/front-redirect.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import type { InstanceId, Row } from '../../../../../src/membership/membership.ts'
@@ -20,8 +20,8 @@ function redirectOf({ living = 0, ways = [] }: Known) {
     {
       tunnels: { holds: () => living > 0 },
       replicas: {
-        ways: () =>
-          ways.map(({ name, reach = 'reachable' }) => ({ instance: name, link: { reach } }) as unknown as Way),
+        candidates: () =>
+          ways.map(({ name, reach = 'reachable' }) => ({ instance: name, link: { reach } }) as unknown as Candidate),
       },
       membership: {
         row: (instance: InstanceId) => {
@@ -73,7 +73,7 @@ t.test('not where this replica is as good, or no other is sure to be there', asy
 
 t.test('the secret is read from its file', async (t) => {
   const file = (content: string) => `${t.testdir({ secret: content })}/secret`
-  const cluster = { membership: { name: 'kas-0', row: () => undefined }, replicas: { ways: () => [] } }
+  const cluster = { membership: { name: 'kas-0', row: () => undefined }, replicas: { candidates: () => [] } }
   const tunnels = { holds: () => false }
   t.same(await frontRedirect(cluster, { tunnels, file: undefined }), {}, 'off')
   t.same(await frontRedirect(undefined, { tunnels, file: file(secret) }), {}, 'alone')
