@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { GitlabClient } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
-import { createGitlabMetrics, noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
-import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
+import { noGitlabMetrics, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 
 /** The way to GitLab: TLS, proxies, connections, and what of it can be wrong in the configuration. */
 

@@ -7,7 +7,7 @@ import type { AgentId } from '../../../src/call/call.ts'
 import type { Agent } from '../../../src/kas/agent.ts'
 import { GitalyCoordinatesByProject } from '../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
 import type { GitalyCoordinates } from '../../../src/kas/repositories/gitaly/gitaly-coordinates.ts'
-import { noGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
+import type { GitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import {
   type GitalyRepositoriesOptions,
   gitalyRepositories,
@@ -27,6 +27,13 @@ export interface GitalySideOptions {
   readonly clock?: Clock
   /** PEM of whom `tls://` trusts */
   readonly authority?: string
+}
+
+const noGitalyMetrics: GitalyMetrics = {
+  limited: () => undefined,
+  forgotten: () => undefined,
+  waited: () => undefined,
+  answered: () => undefined,
 }
 
 /** A repository, a Gitaly that serves it, and kas' view of it by what GitLab said. */

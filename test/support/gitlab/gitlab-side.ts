@@ -8,7 +8,7 @@ import {
   type GitlabDirectoryComponents,
   type GitlabDirectoryOptions,
 } from '../../../src/kas/directory/gitlab/gitlab-directory.ts'
-import { noGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import type { GitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import { noTracer, type Tracer } from '../../../src/lib/tracing/tracer.ts'
 import { capturedLog } from '../captured-log.ts'
@@ -28,6 +28,12 @@ export const upstreamTtls = {
   infoErrorTtlMs: 60_000,
   accessTtlMs: 60_000,
   accessErrorTtlMs: 10_000,
+}
+
+export const noGitlabMetrics: GitlabMetrics = {
+  answered: () => undefined,
+  waited: () => undefined,
+  unchecked: () => undefined,
 }
 
 /** kas' side of GitLab: the directory and its client, started, against a double. */

@@ -10,12 +10,6 @@ export interface GitlabMetrics extends CallGateEvents {
   unchecked(kind: 'agents' | 'users'): void
 }
 
-export const noGitlabMetrics: GitlabMetrics = {
-  answered: () => undefined,
-  waited: () => undefined,
-  unchecked: () => undefined,
-}
-
 const limiterName = 'gitlab_client'
 
 /** Upstream's names of the limiter (doc/reference/tunnel-protocol.md 8.1), and ours of the calls. */

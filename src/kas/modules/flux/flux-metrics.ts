@@ -8,8 +8,6 @@ export interface FluxMetrics {
   dropped(): void
 }
 
-export const noFluxMetrics: FluxMetrics = { notified: () => undefined, dropped: () => undefined }
-
 /** Upstream's names (doc/reference/tunnel-protocol.md 8.1). */
 export function createFluxMetrics(register: Registry): FluxMetrics {
   const registers = [register]

@@ -14,13 +14,6 @@ export interface GitalyMetrics {
   answered(method: string, error: KasError | undefined, seconds: number): void
 }
 
-export const noGitalyMetrics: GitalyMetrics = {
-  limited: () => undefined,
-  forgotten: () => undefined,
-  waited: () => undefined,
-  answered: () => undefined,
-}
-
 /** Upstream's names of the limiters (doc/reference/tunnel-protocol.md 8.1), and ours of the calls. */
 export function createGitalyMetrics(register: Registry): GitalyMetrics {
   const limiters = createLimiterMetrics(register)
