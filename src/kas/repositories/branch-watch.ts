@@ -6,49 +6,49 @@ import { detached } from '../../lib/tracing/tracer.ts'
 import type { CommitId } from './repositories.ts'
 
 export interface BranchWatchComponents {
-  /** looks where the branch stands; never called twice at once. `isTold`: of a push, so that somebody waits for it */
-  readonly look: (isTold: boolean) => Promise<CommitId | undefined>
-  /** makes a look that runs wait less: a push was told meanwhile */
+  /** asks where the branch stands; never called twice at once. `isNotified`: of a push, so that somebody waits for it */
+  readonly poll: (isNotified: boolean) => Promise<CommitId | undefined>
+  /** makes a poll that runs wait less: a notice of a push came meanwhile */
   readonly hurry?: () => void
   readonly clock: Clock
   readonly log: Logger
   /** 0 up to 1 */
   readonly random: () => number
-  /** whether this replica polls; else another one does, and tells it by `poke`. Absent: always */
+  /** whether this replica polls; else a peer does, whose finds come by `poke`. Absent: always */
   readonly polls?: () => boolean
-  /** called after a look that nobody had told to make found that the branch moved: nobody else may know */
+  /** called after a poll without a notice found that the branch moved: nobody else may know */
   readonly onFound?: () => void
 }
 
 export interface BranchWatchOptions {
-  /** from the end of one look to the next while somebody listens, in ms; a quarter of it is jitter */
+  /** from the end of one poll to the next while somebody listens, in ms; a quarter of it is jitter */
   readonly pollMs: number
-  /** from the first failure in a row to the next look, in ms, then doubled; default: twice `pollMs` */
+  /** from the first failure in a row to the next poll, in ms, then doubled; default: twice `pollMs` */
   readonly minBackoffMs?: number
   /** the longest pause after failures in a row, in ms */
   readonly maxBackoffMs: number
 }
 
-/** Who is told of moves looks by itself this much less often: who polls may fail to. */
+/** A replica that is notified of moves polls this much less often, since the one that polls may fail to. */
 const unledPolls = 4
 
-interface Sight {
-  /** when the look began, and when it ended */
+interface Polled {
+  /** when the poll began, and when it ended */
   readonly begunAt: number
   readonly at: number
   readonly result: { readonly commit: CommitId | undefined } | { readonly error: KasError }
 }
 
-/** Knows where a branch stands: looks again and again while somebody listens, on demand otherwise. */
+/** Knows where a branch stands: polls while somebody listens, on demand otherwise. */
 export class BranchWatch {
   readonly #components: BranchWatchComponents
   readonly #options: BranchWatchOptions
   readonly #listeners = new Set<() => void>()
-  #looking: Promise<Sight> | undefined
-  /** a look after the running one */
-  #lookingAgain: Promise<void> | undefined
-  #isAgainTold = false
-  #last: Sight | undefined
+  #polling: Promise<Polled> | undefined
+  /** a poll after the running one */
+  #pollingAgain: Promise<void> | undefined
+  #isAgainNotified = false
+  #last: Polled | undefined
   #failures = 0
   /** polls left out, since another replica polls */
   #skipped = 0
@@ -64,24 +64,24 @@ export class BranchWatch {
 
   /** Whether somebody listens or waits. */
   get inUse(): boolean {
-    return this.#listeners.size > 0 || this.#looking !== undefined
+    return this.#listeners.size > 0 || this.#polling !== undefined
   }
 
-  /** When the look began that told what `head` gives, by the clock; undefined: there was none. */
+  /** When the poll began that found what `head` gives, by the clock; undefined: there was none. */
   get seenAt(): number | undefined {
     return this.#last?.begunAt
   }
 
   /**
-   * Where the branch stands as last seen, if that is recent; else looks. Failures count as seen.
+   * Where the branch stood at the last poll, if that is recent; else polls. A failed poll counts.
    *
-   * @throws KasError as the look did, SHUTTING_DOWN
+   * @throws KasError as the poll did, SHUTTING_DOWN
    */
   async head(signal: AbortSignal): Promise<CommitId | undefined> {
     if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
-    const sight = this.#isRecent(this.#last) ? this.#last : await abortable(this.#look(), signal)
-    if ('error' in sight.result) throw sight.result.error
-    return sight.result.commit
+    const polled = this.#isRecent(this.#last) ? this.#last : await abortable(this.#poll(), signal)
+    if ('error' in polled.result) throw polled.result.error
+    return polled.result.commit
   }
 
   /**
@@ -93,7 +93,7 @@ export class BranchWatch {
     if (this.#listeners.size === 1) {
       this.#followedSince = this.#components.clock.now()
       if (this.#isRecent(this.#last)) this.#schedule(this.#pause())
-      else if (!this.#looking) this.#schedule(0, () => void this.#look())
+      else if (!this.#polling) this.#schedule(0, () => void this.#poll())
     }
     return () => {
       this.#listeners.delete(own)
@@ -102,76 +102,76 @@ export class BranchWatch {
   }
 
   /**
-   * Looks now; once more if a look runs, which may have seen what was before the push.
+   * Polls now; once more if a poll runs, which may have found what was before the push.
    *
-   * @param isTold - by a notice of a push, which all replicas hear, or by another one that found it
+   * @param isNotified - by a notice of a push, which all replicas get, or by a peer that found it
    */
-  async poke(isTold = true): Promise<void> {
+  async poke(isNotified = true): Promise<void> {
     if (this.#stopped) return
-    if (!this.#looking) return void (await this.#look(isTold))
-    if (isTold) this.#components.hurry?.()
-    this.#isAgainTold ||= isTold
-    this.#lookingAgain ??= this.#looking.then(async () => {
-      this.#lookingAgain = undefined
-      const isOneTold = this.#isAgainTold
-      this.#isAgainTold = false
-      if (!this.#stopped) await this.#look(isOneTold)
+    if (!this.#polling) return void (await this.#poll(isNotified))
+    if (isNotified) this.#components.hurry?.()
+    this.#isAgainNotified ||= isNotified
+    this.#pollingAgain ??= this.#polling.then(async () => {
+      this.#pollingAgain = undefined
+      const isNotified = this.#isAgainNotified
+      this.#isAgainNotified = false
+      if (!this.#stopped) await this.#poll(isNotified)
     })
-    await this.#lookingAgain
+    await this.#pollingAgain
   }
 
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelPoll?.()
     this.#listeners.clear()
-    await this.#looking
-    await this.#lookingAgain
+    await this.#polling
+    await this.#pollingAgain
   }
 
-  #isRecent(sight: Sight | undefined): sight is Sight {
-    if (!sight) return false
-    const isPolled = this.#listeners.size > 0 && sight.at >= this.#followedSince // then it is as good as it gets
-    return isPolled || this.#components.clock.now() - sight.at < this.#options.pollMs
+  #isRecent(polled: Polled | undefined): polled is Polled {
+    if (!polled) return false
+    const isPolled = this.#listeners.size > 0 && polled.at >= this.#followedSince // then it is as good as it gets
+    return isPolled || this.#components.clock.now() - polled.at < this.#options.pollMs
   }
 
-  #poll(): void {
+  #pollInTurn(): void {
     const { polls } = this.#components
-    if (!polls || polls() || this.#failures > 0 || ++this.#skipped >= unledPolls) void this.#look()
+    if (!polls || polls() || this.#failures > 0 || ++this.#skipped >= unledPolls) void this.#poll()
     else this.#schedule(this.#pause())
   }
 
-  #look(isTold = false): Promise<Sight> {
+  #poll(isNotified = false): Promise<Polled> {
     this.#cancelPoll?.()
     this.#skipped = 0
-    this.#looking ??= detached(() => this.#lookOnce(isTold)).finally(() => {
-      this.#looking = undefined
+    this.#polling ??= detached(() => this.#pollOnce(isNotified)).finally(() => {
+      this.#polling = undefined
       if (this.#listeners.size > 0) this.#schedule(this.#pause())
     })
-    return this.#looking
+    return this.#polling
   }
 
-  async #lookOnce(isTold: boolean): Promise<Sight> {
-    let result: Sight['result']
+  async #pollOnce(isNotified: boolean): Promise<Polled> {
+    let result: Polled['result']
     const begunAt = this.#components.clock.now()
     try {
-      result = { commit: await this.#components.look(isTold) }
+      result = { commit: await this.#components.poll(isNotified) }
     } catch (error) {
       result = { error: KasError.from(error) }
     }
-    const sight = { begunAt, at: this.#components.clock.now(), result }
+    const polled = { begunAt, at: this.#components.clock.now(), result }
     const before = this.#last
-    this.#last = sight
+    this.#last = polled
     this.#failures = isFailure(result) ? this.#failures + 1 : 0
-    if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(sight)) {
-      this.#tell(sight)
-      if (!isTold && 'commit' in result) this.#components.onFound?.()
+    if (!this.#stopped && before !== undefined && nameOf(before) !== nameOf(polled)) {
+      this.#notify(polled)
+      if (!isNotified && 'commit' in result) this.#components.onFound?.()
     }
-    return sight
+    return polled
   }
 
-  #tell(sight: Sight): void {
-    if ('error' in sight.result) this.#components.log.warn({ error: sight.result.error }, 'Repository cannot be read')
-    else this.#components.log.debug({ commit_id: sight.result.commit }, 'Branch moved')
+  #notify(polled: Polled): void {
+    if ('error' in polled.result) this.#components.log.warn({ error: polled.result.error }, 'Repository cannot be read')
+    else this.#components.log.debug({ commit_id: polled.result.commit }, 'Branch moved')
     for (const listener of this.#listeners) listener()
   }
 
@@ -183,19 +183,19 @@ export class BranchWatch {
     return Math.min(minBackoffMs * 2 ** Math.min(this.#failures - 1, 16), longest) * jitter
   }
 
-  #schedule(ms: number, look = () => this.#poll()): void {
+  #schedule(ms: number, action = () => this.#pollInTurn()): void {
     if (this.#stopped) return
     this.#cancelPoll?.()
-    this.#cancelPoll = this.#components.clock.after(ms, look)
+    this.#cancelPoll = this.#components.clock.after(ms, action)
   }
 }
 
-/** That the branch is not there is an answer: it may stay so for ever, and is looked at like any other. */
-function isFailure(result: Sight['result']): boolean {
+/** That the branch is not there is an answer: it may stay so for ever, and is polled like any other. */
+function isFailure(result: Polled['result']): boolean {
   return 'error' in result && result.error.code !== 'REF_NOT_FOUND'
 }
 
-/** Two sights of one name are the same news. */
-function nameOf({ result }: Sight): string {
+/** Two of one name have found the same. */
+function nameOf({ result }: Polled): string {
   return 'error' in result ? result.error.code : (result.commit ?? 'empty')
 }

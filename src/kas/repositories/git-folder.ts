@@ -46,13 +46,13 @@ export class GitFolder {
   async remoteHead(signal: AbortSignal): Promise<Branch | undefined> {
     const { url, defaultBranch } = this.#components.address
     const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
-    const look = async () =>
+    const readHead = async () =>
       parseHead(await this.#run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal), wanted)
-    const found = await look()
+    const found = await readHead()
     if (found) return found
     const branches = parseBranches(await this.#run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal))
     if (branches.isEmpty) return undefined
-    const pushed = await look() // between the two looks
+    const pushed = await readHead() // between the two
     if (pushed) return pushed
     if (defaultBranch !== undefined) throw branches.notFound(wanted)
     if (branches.only) return branches.only

@@ -20,9 +20,9 @@ export interface GitMirrorOptions extends GitProcessOptions {
   readonly maxRepositoryBytes: number
   /** a mirror that took so many fetches is made anew: shallow fetches leave old objects behind */
   readonly renewAfterFetches: number
-  /** the longest that one look at the other side may take, in ms */
+  /** the longest that one poll of the other side may take, in ms */
   readonly updateTimeoutMs: number
-  /** between two looks at the growing folder during a fetch, in ms */
+  /** between two checks of the growing folder during a fetch, in ms */
   readonly sizeCheckMs: number
   /** how long a replaced generation stays for those that still read it, in ms */
   readonly keepReplacedMs: number
@@ -144,7 +144,7 @@ export class GitMirror {
     }
   }
 
-  /** Fetches, and looks at the folder's size before, meanwhile and after; `undefined`: it would be too large. */
+  /** Fetches, and checks the folder's size before, meanwhile and after; `undefined`: it would be too large. */
   async #bounded(folder: GitFolder, remote: Branch, signal: AbortSignal): Promise<CommitId | undefined> {
     const { maxRepositoryBytes } = this.#options
     const tooLarge = async () => (await folder.size()) > maxRepositoryBytes
@@ -166,12 +166,12 @@ export class GitMirror {
     }
   }
 
-  #whileRunning(look: () => Promise<void>): { end(): void } {
+  #whileRunning(check: () => Promise<void>): { end(): void } {
     const { clock } = this.#components
     let ended = false
     let cancel: () => void = () => undefined
     const next = () => {
-      cancel = clock.after(this.#options.sizeCheckMs, () => void look().finally(() => ended || next()))
+      cancel = clock.after(this.#options.sizeCheckMs, () => void check().finally(() => ended || next()))
     }
     next()
     return {

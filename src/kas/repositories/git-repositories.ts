@@ -23,7 +23,7 @@ export interface GitRepositoriesOptions {
   readonly stateDir: string
   /** environment of kas, of which git gets PATH, HOME, proxies and certificates */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** from one look at a repository to the next while an agent follows it, in ms */
+  /** from one poll of a repository to the next while an agent follows it, in ms */
   readonly pollMs?: number
   /** a newest commit that takes more is refused, in bytes; the disk may hold twice as much for a moment */
   readonly maxRepositoryBytes?: number
@@ -35,7 +35,7 @@ export interface GitRepositoriesOptions {
   readonly maxRepositories?: number
   /** a git process that says nothing for so long is ended, in ms */
   readonly silenceTimeoutMs?: number
-  /** the longest that one look, fetch included, may take, in ms */
+  /** the longest that one poll, fetch included, may take, in ms */
   readonly updateTimeoutMs?: number
   readonly renewAfterFetches?: number
   readonly maxBackoffMs?: number
@@ -69,10 +69,10 @@ export function gitRepositories(
   const open = (key: string, address: RepositoryAddress): WatchedRepository => {
     const own = { address, limit, log: log.child({ mirror: key }), clock }
     const mirror = new GitMirror(own, { ...options, folder: join(options.stateDir, key) })
-    const watch = new BranchWatch({ look: () => mirror.update(), clock, log: own.log, random }, options)
+    const watch = new BranchWatch({ poll: () => mirror.update(), clock, log: own.log, random }, options)
     const stop = async () => {
       await Promise.all([mirror.stop(), watch.stop()])
-      await mirror.stop() // for what the last look left
+      await mirror.stop() // for what the last poll left
     }
     return { watch, file: (...args) => mirror.file(...args), stop }
   }

@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 /** What marks the processes of one run: a variable of their environment, which their children inherit. */
 export const runVariable = 'KAS_GIT_RUN'
 
-/** A process may be born while the others are looked for. */
+/** A process may be born while the others are searched for. */
 const maxRounds = 3
 
 /**

@@ -5,7 +5,7 @@ export interface PushEvent {
   readonly projectId: bigint
   /** full path: `group/project` */
   readonly projectPath: string
-  /** random, the same at all replicas; absent: one of an older version told */
+  /** random, the same at all replicas; absent: it comes from an older version */
   readonly id?: bigint
 }
 
@@ -22,7 +22,7 @@ export interface PokedRepositories {
   poke(projectId: bigint): Promise<void>
 }
 
-/** Tells who listens; and the repository is looked at, which nobody waits for. */
+/** Within this replica alone: listeners are called, and the repository is polled, which nobody waits for. */
 export class LocalPushes implements Pushes {
   readonly #repositories: PokedRepositories
   readonly #log: Logger

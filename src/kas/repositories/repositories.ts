@@ -3,7 +3,7 @@ import type { Agent } from '../agent.ts'
 /** A commit id, 40 or 64 hex digits. */
 export type CommitId = string & { readonly brand: 'CommitId' }
 
-/** Reads the repository of an agent's project, and tells when its default branch moves. */
+/** Reads the repository of an agent's project, and notifies of moves of its default branch. */
 export interface Repositories {
   /**
    * Head of the default branch, as last seen; `undefined` while the repository is empty.
@@ -11,7 +11,7 @@ export interface Repositories {
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
    */
   head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined>
-  /** When that was looked at, by the clock, in milliseconds since 1970; undefined: never. */
+  /** When that was found, by the clock, in milliseconds since 1970; undefined: never. */
   seenAt(agent: Agent): number | undefined
   /**
    * A file at a commit; `undefined` if it is absent there.
@@ -27,7 +27,7 @@ export interface Repositories {
   ): Promise<Uint8Array | undefined>
   /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   poke(projectId: bigint): Promise<void>
-  /** As `poke`, where nobody has told of a push: what is found the others may not know. */
+  /** As `poke`, without a notice of a push: peers may not know what is found. */
   refresh(projectId: bigint): Promise<void>
   /** Calls `listener` after the default branch moved, until the returned function is called. */
   onMove(agent: Agent, listener: () => void): () => void

@@ -6,7 +6,7 @@ import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'
 import type { CommitId, Repositories } from './repositories.ts'
 
-/** Tells where the repositories of projects lie. */
+/** Where the repositories of projects lie. */
 export interface ProjectAddresses<Address> {
   /** `undefined`: the project has none */
   repository(projectId: bigint): Address | undefined
@@ -142,8 +142,8 @@ export class WatchedRepositories<Address> implements Repositories, Service {
   }
 
   /**
-   * Calls `listener` after a look of its own found that the branch of a project moved, until the returned function is called:
-   * replicas that do not poll are to be told.
+   * Calls `listener` after a poll without a notice found that the branch of a project moved, until the returned function
+   * is called: replicas that do not poll are to be notified.
    */
   onFound(listener: (projectId: bigint) => void): () => void {
     const own = (projectId: bigint) => listener(projectId)
@@ -151,7 +151,7 @@ export class WatchedRepositories<Address> implements Repositories, Service {
     return () => this.#foundListeners.delete(own)
   }
 
-  /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
+  /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
     await this.#watch(projectId)?.poke()
   }

@@ -38,11 +38,11 @@ function start() {
 
 t.test('looks at a branch, and polls after the stream that began them', async (t) => {
   const { stream, parents, within, note, noted } = start()
-  const look = async () => {
+  const poll = async () => {
     note()
     return 'one' as CommitId
   }
-  const branch = new BranchWatch({ look, clock, log, random }, { pollMs: 1, maxBackoffMs: 1 })
+  const branch = new BranchWatch({ poll, clock, log, random }, { pollMs: 1, maxBackoffMs: 1 })
   t.teardown(() => branch.stop())
   await within(async () => {
     note()

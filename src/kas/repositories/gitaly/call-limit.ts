@@ -3,12 +3,12 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 
 /** Why Gitaly is called: by the clock, or since somebody waits for it, as after a push. */
-export const callLanes = ['polls', 'pushes'] as const
-export type CallLane = (typeof callLanes)[number]
+export const callQueues = ['polls', 'pushes'] as const
+export type CallQueue = (typeof callQueues)[number]
 
-/** One call's place in the lanes of all limits that it meets; it may change while the call waits. */
+/** One call's place in the queues of all limits that it meets; it may change while the call waits. */
 export interface CallTurn {
-  lane: CallLane
+  queue: CallQueue
 }
 
 export interface CallLimitComponents {
@@ -21,20 +21,20 @@ export interface CallLimitOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitaly.*_api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
-  /** calls of one lane that wait for their turn; more are refused */
+  /** calls of one queue that wait for their turn; more are refused */
   readonly maxWaiting: number
 }
 
 /**
- * Lets calls begin at a bounded rate, first in, first out in each lane. The lanes take turns, so that a crowd of polls
+ * Lets calls begin at a bounded rate, first in, first out in each queue. The queues take turns, so that a crowd of polls
  * delays no push, nor one of pushes the polls.
  */
 export class CallLimit {
   readonly #components: CallLimitComponents
   readonly #options: CallLimitOptions
-  readonly #waiting: Readonly<Record<CallLane, Map<CallTurn, () => void>>> = { polls: new Map(), pushes: new Map() }
+  readonly #waiting: Readonly<Record<CallQueue, Map<CallTurn, () => void>>> = { polls: new Map(), pushes: new Map() }
   /** whose turn is next, if it has somebody who waits */
-  #turn: CallLane = 'polls'
+  #turn: CallQueue = 'polls'
   #tokens: number
   #filledAt: number
   #cancelPump: (() => void) | undefined
@@ -47,7 +47,7 @@ export class CallLimit {
   }
 
   get inUse(): boolean {
-    return callLanes.some((lane) => this.#waiting[lane].size > 0)
+    return callQueues.some((queue) => this.#waiting[queue].size > 0)
   }
 
   /** @throws KasError REPOSITORY_FAILED if too many wait; the signal's reason */
@@ -55,13 +55,13 @@ export class CallLimit {
     signal.throwIfAborted()
     const { clock, waited } = this.#components
     const begin = clock.now()
-    if (this.#waiting[turn.lane].size >= this.#options.maxWaiting) {
+    if (this.#waiting[turn.queue].size >= this.#options.maxWaiting) {
       waited(false, 0)
       const detail = `more than ${this.#options.maxWaiting} calls wait for Gitaly`
       throw new KasError({ code: 'REPOSITORY_FAILED', detail })
     }
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiting[turn.lane].set(turn, resolve)
+    this.#waiting[turn.queue].set(turn, resolve)
     this.#pump()
     try {
       await abortable(promise, signal)
@@ -84,7 +84,7 @@ export class CallLimit {
 
   /** @returns whether it was still waiting */
   #leave(turn: CallTurn): boolean {
-    return callLanes.some((lane) => this.#waiting[lane].delete(turn))
+    return callQueues.some((queue) => this.#waiting[queue].delete(turn))
   }
 
   /** Its turn had come when it left. */
@@ -95,24 +95,24 @@ export class CallLimit {
 
   #pump(): void {
     this.#refill()
-    for (let lane = this.#next(); lane; lane = this.#next()) {
+    for (let queue = this.#next(); queue; queue = this.#next()) {
       if (this.#tokens < 1) {
         this.#pumpLater()
         return
       }
       this.#tokens -= 1
-      this.#turn = lane === 'polls' ? 'pushes' : 'polls'
-      const [turn, admit] = this.#waiting[lane].entries().next().value as [CallTurn, () => void]
-      this.#waiting[lane].delete(turn)
+      this.#turn = queue === 'polls' ? 'pushes' : 'polls'
+      const [turn, admit] = this.#waiting[queue].entries().next().value as [CallTurn, () => void]
+      this.#waiting[queue].delete(turn)
       admit()
     }
     this.#cancelPump?.()
     this.#cancelPump = undefined
   }
 
-  #next(): CallLane | undefined {
+  #next(): CallQueue | undefined {
     if (this.#waiting[this.#turn].size > 0) return this.#turn
-    return callLanes.find((lane) => this.#waiting[lane].size > 0)
+    return callQueues.find((queue) => this.#waiting[queue].size > 0)
   }
 
   #pumpLater(): void {

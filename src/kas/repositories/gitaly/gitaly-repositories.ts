@@ -25,9 +25,9 @@ export interface GitalyRepositoriesComponents {
 }
 
 export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
-  /** from one look at a repository to the next while followed: upstream's agent.configuration.poll_period, in ms */
+  /** from one poll of a repository to the next while followed: upstream's agent.configuration.poll_period, in ms */
   readonly pollMs: number
-  /** between looks that fail, in ms */
+  /** between polls that fail, in ms */
   readonly minBackoffMs?: number
   readonly maxBackoffMs?: number
   /** repositories at once; the longest unused one makes room */
@@ -55,7 +55,12 @@ export function gitalyRepositories(
     const gitaly = new GitalyRepository(coordinates, { server, features, clock }, options)
     const own = { clock, log: log.child({ storage: storageName, relative_path: relativePath }), random }
     const watch = new BranchWatch(
-      { ...own, ...watched, look: (isTold) => gitaly.head(isTold ? 'pushes' : 'polls'), hurry: () => gitaly.hurry() },
+      {
+        ...own,
+        ...watched,
+        poll: (isNotified) => gitaly.head(isNotified ? 'pushes' : 'polls'),
+        hurry: () => gitaly.hurry(),
+      },
       options,
     )
     const stop = async () => {

@@ -22,7 +22,7 @@ import {
 } from '../../../proto/gen/gitaly_pb.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import type { CommitId } from '../repositories.ts'
-import type { CallLane, CallTurn } from './call-limit.ts'
+import type { CallQueue, CallTurn } from './call-limit.ts'
 import { gitalyMetadata } from './gitaly-authorization.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitalyServer } from './gitaly-server.ts'
@@ -61,8 +61,8 @@ export class GitalyRepository {
   readonly #components: GitalyRepositoryComponents
   readonly #options: Required<GitalyRepositoryOptions>
   readonly #stopped = new AbortController()
-  /** of the newest look: what it found is read in the same */
-  #lane: CallLane = 'pushes'
+  /** of the newest poll: what it found is read in the same */
+  #queue: CallQueue = 'pushes'
   /** of calls that run */
   readonly #turns = new Set<CallTurn>()
 
@@ -84,8 +84,8 @@ export class GitalyRepository {
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED, SHUTTING_DOWN
    */
-  async head(lane: CallLane, signal?: AbortSignal): Promise<CommitId | undefined> {
-    this.#lane = lane
+  async head(queue: CallQueue, signal?: AbortSignal): Promise<CommitId | undefined> {
+    this.#queue = queue
     const discovery = new ReferenceDiscovery(this.#coordinates.defaultBranch)
     const request = create(InfoRefsRequestSchema, { repository: this.#repository })
     let bytes = 0
@@ -172,7 +172,7 @@ export class GitalyRepository {
 
   /** Somebody waits for what is asked now. */
   hurry(): void {
-    this.#lane = 'pushes'
+    this.#queue = 'pushes'
     for (const turn of this.#turns) this.#components.server().hurry(turn)
   }
 
@@ -189,7 +189,7 @@ export class GitalyRepository {
   async #assurePresent(commit: CommitId, signal: AbortSignal): Promise<void> {
     if (await this.#hasEntries(commit, signal)) return
     // the tree may be empty
-    if ((await this.head(this.#lane, signal)) === commit) return
+    if ((await this.head(this.#queue, signal)) === commit) return
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly does not have commit ${commit}` })
   }
 
@@ -221,7 +221,7 @@ export class GitalyRepository {
     const call = {
       method: methodPath(method),
       request: toBinary(method.input, request),
-      turn: { lane: this.#lane },
+      turn: { queue: this.#queue },
       metadata: () => gitalyMetadata({ token, features: features() }, clock.now()),
     }
     const ended = linkedController(this.#stopped.signal, signal)

@@ -79,7 +79,7 @@ export class GitalyServer {
 
   /** Lets a call that waits go with the pushes. */
   hurry(turn: CallTurn): void {
-    turn.lane = 'pushes'
+    turn.queue = 'pushes'
     this.#components.limit.hurry(turn)
     this.#components.globalLimit.hurry(turn)
   }
@@ -106,7 +106,7 @@ export class GitalyServer {
       } catch (error) {
         signal.throwIfAborted()
         const isLost = error instanceof KasError && error.code === 'TUNNEL_LOST'
-        if (begun || left === 0 || !isLost) throw this.#told(KasError.from(error))
+        if (begun || left === 0 || !isLost) throw this.#withAddress(KasError.from(error))
       }
     }
   }
@@ -154,7 +154,7 @@ export class GitalyServer {
   }
 
   /** What Gitaly said stays as it is; the rest says which Gitaly. */
-  #told(error: KasError): KasError {
+  #withAddress(error: KasError): KasError {
     const { code } = error
     if (code === 'STATUS' || code === 'REPOSITORY_FAILED' || code === 'SHUTTING_DOWN') return error
     const why = {

@@ -17,7 +17,7 @@ export interface GitalyServersOptions extends Partial<GitalyServerOptions> {
   readonly userAgent: string
   readonly globalLimit: GitalyRateLimit
   readonly serverLimit: GitalyRateLimit
-  /** calls of one lane that wait for their turn at each limit; more are refused */
+  /** calls of one queue that wait for their turn at each limit; more are refused */
   readonly maxWaitingCalls?: number
   /** Gitalys, each with a connection; the longest unused one makes room */
   readonly maxServers?: number

@@ -12,21 +12,21 @@ const settled = async () => {
 
 function watch() {
   const clock = new ManualClock()
-  const state = { answer: 'a' as string | undefined | KasError, looks: 0 }
-  const look = async () => {
-    state.looks++
+  const state = { answer: 'a' as string | undefined | KasError, polled: 0 }
+  const poll = async () => {
+    state.polled++
     if (state.answer instanceof KasError) throw state.answer
     return state.answer as CommitId | undefined
   }
-  const components = { look, clock, log: capturedLog().log, random: () => 0.5 }
+  const components = { poll, clock, log: capturedLog().log, random: () => 0.5 }
   return { clock, state, components, branch: new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 }) }
 }
 
-t.test('questions at once share a look, and a recent one answers for a poll period', async (t) => {
+t.test('questions at once share a poll, and a recent one answers for a poll period', async (t) => {
   const { branch, clock, state } = watch()
   t.teardown(() => branch.stop())
   t.same(await Promise.all([branch.head(signal), branch.head(signal)]), ['a', 'a'])
-  t.equal(state.looks, 1)
+  t.equal(state.polled, 1)
   state.answer = 'b'
   clock.advance(999)
   t.equal(await branch.head(signal), 'a')
@@ -46,7 +46,7 @@ t.test('listeners are told of moves, of failures and of recovery, once each', as
   const detach = branch.onMove(() => told++)
   clock.advance(0)
   await settled()
-  t.equal(state.looks, 1)
+  t.equal(state.polled, 1)
   t.equal(told, 0, 'the first sight is no move')
   const steps: [string | undefined | KasError, number][] = [
     ['a', 0],
@@ -90,7 +90,7 @@ t.test('failures in a row are asked less and less often', async (t) => {
     await new Promise(setImmediate)
     await new Promise(setImmediate)
   }
-  t.ok(state.looks >= 14 && state.looks <= 17, `${state.looks} looks in 10 minutes`)
+  t.ok(state.polled >= 14 && state.polled <= 17, `${state.polled} looks in 10 minutes`)
   await t.rejects(branch.head(signal), { code: 'REPOSITORY_FAILED' }, 'a failure counts as seen')
 })
 
@@ -106,12 +106,12 @@ t.test('stop ends the polls and waits for a running look', async (t) => {
 t.test('after a first failure it looks again sooner than after a success, if told so', async (t) => {
   const clock = new ManualClock()
   let looks = 0
-  const look = async () => {
+  const poll = async () => {
     looks++
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
   }
   const options = { pollMs: 300_000, minBackoffMs: 10_000, maxBackoffMs: 60_000 }
-  const branch = new BranchWatch({ look, clock, log: capturedLog().log, random: () => 0.5 }, options)
+  const branch = new BranchWatch({ poll, clock, log: capturedLog().log, random: () => 0.5 }, options)
   t.teardown(() => branch.stop())
   t.teardown(branch.onMove(() => undefined))
   clock.advance(0)
@@ -132,8 +132,8 @@ t.test('after a first failure it looks again sooner than after a success, if tol
 t.test('who tells of a push while a look runs gets one that began later', async (t) => {
   const clock = new ManualClock()
   const answers: ((commit: CommitId) => void)[] = []
-  const look = () => new Promise<CommitId>((resolve) => answers.push(resolve))
-  const components = { look, clock, log: capturedLog().log, random: () => 0.5 }
+  const poll = () => new Promise<CommitId>((resolve) => answers.push(resolve))
+  const components = { poll, clock, log: capturedLog().log, random: () => 0.5 }
   const branch = new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 })
   const running = branch.head(signal)
   const pokes = [branch.poke(), branch.poke()]
@@ -158,7 +158,7 @@ t.test('a branch that is not there is looked at like any other', async (t) => {
   for (let looks = 0; looks < 4; looks++) {
     clock.advance(looks === 0 ? 0 : 1000)
     await settled()
-    t.equal(state.looks, looks + 1)
+    t.equal(state.polled, looks + 1)
   }
 })
 
@@ -178,24 +178,24 @@ t.test('who does not poll is told of moves, and looks by itself once in four pol
     await settled()
   }
   await advance(0)
-  t.equal(state.looks, 1, 'once at first')
+  t.equal(state.polled, 1, 'once at first')
   await advance(3000)
-  t.equal(state.looks, 1)
+  t.equal(state.polled, 1)
   state.answer = 'b'
   await branch.poke()
-  t.same([state.looks, told, found], [2, 1, []], 'a move that it was told of')
+  t.same([state.polled, told, found], [2, 1, []], 'a move that it was told of')
   await advance(3000)
-  t.equal(state.looks, 2)
+  t.equal(state.polled, 2)
   state.answer = 'c'
   await advance(1000)
-  t.same([state.looks, told, found], [3, 2, ['c']], 'one that nobody told')
+  t.same([state.polled, told, found], [3, 2, ['c']], 'one that nobody told')
   state.answer = 'c2'
   await branch.poke(false)
-  t.same([state.looks, told, found], [4, 3, ['c', 'c2']], 'nor this one, which was asked for here')
+  t.same([state.polled, told, found], [4, 3, ['c', 'c2']], 'nor this one, which was asked for here')
   leads = true
   state.answer = 'd'
   await advance(1000)
-  t.same([state.looks, told, found], [5, 4, ['c', 'c2', 'd']])
+  t.same([state.polled, told, found], [5, 4, ['c', 'c2', 'd']])
 })
 
 t.test('looks in an hour, at the poll period of upstream: a push that is told takes the place of a poll', async (t) => {
@@ -212,7 +212,7 @@ t.test('looks in an hour, at the poll period of upstream: a push that is told ta
       if ((minute * pushes) % minutes === 0 && pushes > 0) await branch.poke()
     }
     await branch.stop()
-    return state.looks - 1 // without the first sight
+    return state.polled - 1 // without the first sight
   }
   const [led, told] = [await looksWith(true, 0), await looksWith(false, 0)]
   const [few, many] = [await looksWith(true, 6), await looksWith(true, 60)]
@@ -224,12 +224,12 @@ t.test('looks in an hour, at the poll period of upstream: a push that is told ta
 t.test('a look is told whether somebody waits for it; a push makes one that runs wait less', async (t) => {
   const told: (boolean | 'hurry')[] = []
   const { promise, resolve } = Promise.withResolvers<void>()
-  const look = async (isTold: boolean) => {
-    told.push(isTold)
+  const poll = async (isNotified: boolean) => {
+    told.push(isNotified)
     await promise
     return 'a' as CommitId
   }
-  const components = { look, hurry: () => told.push('hurry'), clock: new ManualClock(), log: capturedLog().log }
+  const components = { poll, hurry: () => told.push('hurry'), clock: new ManualClock(), log: capturedLog().log }
   const branch = new BranchWatch({ ...components, random: () => 0.5 }, { pollMs: 1000, maxBackoffMs: 60_000 })
   t.teardown(() => branch.stop())
   const head = branch.head(signal)

@@ -16,7 +16,7 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
   const { clock, waits, limit: calls } = limit()
   const begun: number[] = []
   const { signal } = new AbortController()
-  for (let i = 0; i < 6; i++) void calls.enter({ lane: 'polls' }, signal).then(() => begun.push(i))
+  for (let i = 0; i < 6; i++) void calls.enter({ queue: 'polls' }, signal).then(() => begun.push(i))
   await settled()
   t.strictSame(begun, [0, 1, 2])
   for (const expected of [4, 5, 6]) {
@@ -28,7 +28,7 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
   t.strictSame(waits.at(-1), [true, 300])
   t.equal(clock.pending, 0, 'nobody waits, no timer runs')
   clock.advance(3_600_000)
-  for (let i = 0; i < 4; i++) void calls.enter({ lane: 'polls' }, signal).then(() => begun.push(i))
+  for (let i = 0; i < 4; i++) void calls.enter({ queue: 'polls' }, signal).then(() => begun.push(i))
   await settled()
   t.equal(begun.length, 9, 'no more than the bucket holds after a silence')
   clock.advance(100)
@@ -37,30 +37,30 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
 t.test('who leaves gives its turn to the next; too many are refused', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 2 })
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ lane: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
   const left = new AbortController()
-  const first = calls.enter({ lane: 'polls' }, left.signal)
+  const first = calls.enter({ queue: 'polls' }, left.signal)
   let second = false
-  void calls.enter({ lane: 'polls' }, signal).then(() => {
+  void calls.enter({ queue: 'polls' }, signal).then(() => {
     second = true
   })
-  await t.rejects(calls.enter({ lane: 'polls' }, signal), { code: 'REPOSITORY_FAILED' })
+  await t.rejects(calls.enter({ queue: 'polls' }, signal), { code: 'REPOSITORY_FAILED' })
   left.abort(new Error('left'))
   await t.rejects(first, { message: 'left' })
   clock.advance(100)
   await settled()
   t.ok(second)
-  await t.rejects(calls.enter({ lane: 'polls' }, AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+  await t.rejects(calls.enter({ queue: 'polls' }, AbortSignal.abort(new Error('gone'))), { message: 'gone' })
 })
 
 t.test('who leaves as its turn comes does not lose it for the others', async (t) => {
   const { clock, limit: calls } = limit()
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ lane: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
   const left = new AbortController()
-  const first = calls.enter({ lane: 'polls' }, left.signal)
+  const first = calls.enter({ queue: 'polls' }, left.signal)
   let second = false
-  void calls.enter({ lane: 'polls' }, signal).then(() => {
+  void calls.enter({ queue: 'polls' }, signal).then(() => {
     second = true
   })
   left.signal.addEventListener('abort', () => clock.advance(100)) // after its own listener
@@ -70,15 +70,15 @@ t.test('who leaves as its turn comes does not lose it for the others', async (t)
   t.ok(second)
 })
 
-t.test('polls and pushes take turns, and fill only their own lane', async (t) => {
+t.test('polls and pushes take turns, and fill only their own queue', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 20 })
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ lane: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
   const begun: string[] = []
-  const enter = (lane: 'polls' | 'pushes', name: string) =>
-    void calls.enter({ lane }, signal).then(() => begun.push(name))
+  const enter = (queue: 'polls' | 'pushes', name: string) =>
+    void calls.enter({ queue }, signal).then(() => begun.push(name))
   for (let i = 0; i < 20; i++) enter('polls', `poll ${i}`)
-  await t.rejects(calls.enter({ lane: 'polls' }, signal), { code: 'REPOSITORY_FAILED' })
+  await t.rejects(calls.enter({ queue: 'polls' }, signal), { code: 'REPOSITORY_FAILED' })
   for (let i = 0; i < 3; i++) enter('pushes', `push ${i}`)
   for (let i = 0; i < 8; i++) {
     clock.advance(100)
@@ -99,14 +99,14 @@ t.test('polls and pushes take turns, and fill only their own lane', async (t) =>
 t.test('a poll that waits may become a push', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 6 })
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ lane: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
   const begun: number[] = []
-  const turns = [0, 1, 2, 3, 4].map(() => ({ lane: 'polls' as const }))
+  const turns = [0, 1, 2, 3, 4].map(() => ({ queue: 'polls' as const }))
   for (const [i, turn] of turns.entries()) void calls.enter(turn, signal).then(() => begun.push(i))
-  for (const i of [4, 3]) calls.hurry(turns[i] as { lane: 'polls' })
-  calls.hurry({ lane: 'polls' }) // waits nowhere
+  for (const i of [4, 3]) calls.hurry(turns[i] as { queue: 'polls' })
+  calls.hurry({ queue: 'polls' }) // waits nowhere
   const left = new AbortController()
-  const leaving = { lane: 'polls' as const }
+  const leaving = { queue: 'polls' as const }
   const gone = calls.enter(leaving, left.signal)
   calls.hurry(leaving)
   left.abort(new Error('left'))
