@@ -38,11 +38,11 @@ const noMeaning = {
  */
 export function ownPrivateApi(
   get: (name: string) => string | undefined,
-  told: { problems: string[]; warnings: ConfigWarning[] },
+  into: { problems: string[]; warnings: ConfigWarning[] },
 ): OwnPrivateApi {
   const wrong = (name: string, found: string, allowed: string) =>
-    told.problems.push(`OWN_PRIVATE_API_${name}: found ${JSON.stringify(found)}, allowed: ${allowed}`)
-  const unused = (key: string, hint: string) => told.warnings.push({ kind: 'unused', key, hint })
+    into.problems.push(`OWN_PRIVATE_API_${name}: found ${JSON.stringify(found)}, allowed: ${allowed}`)
+  const unused = (key: string, hint: string) => into.warnings.push({ kind: 'unused', key, hint })
   for (const [name, why] of Object.entries(noMeaning)) if (get(name)) unused(name, why)
   const scheme = get('OWN_PRIVATE_API_SCHEME')
   if (scheme && scheme !== 'grpc' && scheme !== 'grpcs') wrong('SCHEME', scheme, 'one of grpc, grpcs')

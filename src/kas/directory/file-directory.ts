@@ -55,7 +55,7 @@ export class FileDirectory implements Directory {
     if (!decision.allowed) {
       const { id, path } = job.project
       const fields = { project_id: String(id), job_project: path, ...whyRefused(agent, found, decision) }
-      this.#refusals.tell(decision.loud ? 'warn' : 'info', fields, 'CI job refused by the agent configuration')
+      this.#refusals.log(decision.loud ? 'warn' : 'info', fields, 'CI job refused by the agent configuration')
       throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
     }
     const { accessAs } = decision
@@ -75,7 +75,7 @@ export class FileDirectory implements Directory {
     const decision = decideUserAccess(user, found?.configuration.userAccess, contents)
     if (!decision.allowed) {
       const fields = { username: user.username, ...whyRefused(agent, found, decision) }
-      this.#refusals.tell('info', fields, 'User refused by the agent configuration')
+      this.#refusals.log('info', fields, 'User refused by the agent configuration')
       throw unauthorized()
     }
     if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })

@@ -44,7 +44,7 @@ export function decideUserAccess(
 }
 
 /** Of the places that `user_access` names; and of each path, in characters. */
-const maxTold = { places: 5, characters: 100 }
+const maxNamed = { places: 5, characters: 100 }
 
 function missingRole({ projects, groups }: UserAccess, { projectsByPath, groupsByPath }: DirectoryContents): string {
   const places = [
@@ -52,13 +52,13 @@ function missingRole({ projects, groups }: UserAccess, { projectsByPath, groupsB
     ...groups.map((path) => placeText('group', path, groupsByPath.has(path))),
   ]
   if (places.length === 0) return 'its user_access names no project and no group'
-  const more = places.length > maxTold.places ? ` and ${places.length - maxTold.places} more` : ''
-  const told = places.slice(0, maxTold.places).join(', ')
-  return `the directory file gives the user no role of ${leastUserAccessRole} or above in any of its user_access: ${told}${more}`
+  const more = places.length > maxNamed.places ? ` and ${places.length - maxNamed.places} more` : ''
+  const named = places.slice(0, maxNamed.places).join(', ')
+  return `the directory file gives the user no role of ${leastUserAccessRole} or above in any of its user_access: ${named}${more}`
 }
 
 function placeText(kind: 'project' | 'group', path: string, isKnown: boolean): string {
-  return `${kind} ${path.slice(0, maxTold.characters)}${isKnown ? '' : ' (which the directory file does not have)'}`
+  return `${kind} ${path.slice(0, maxNamed.characters)}${isKnown ? '' : ' (which the directory file does not have)'}`
 }
 
 function held<Place extends { readonly id: bigint }>(
@@ -74,7 +74,7 @@ function roleInProject(user: User, { id, groups }: { id: bigint; groups: readonl
   return groups.reduce((role, group) => higherRole(role, user.groupRoles.get(group.id)), user.projectRoles.get(id))
 }
 
-/** Own role and those in the groups above, which are told by their paths. */
+/** Own role and those in the groups above, which are named by their paths. */
 function roleInGroup(user: User, { path }: Group, contents: DirectoryContents): RoleName | undefined {
   const segments = path.toLowerCase().split('/')
   let role: RoleName | undefined

@@ -131,7 +131,7 @@ t.test('repeats: only what does no harm, a few times, as GitLab asks', async (t)
   t.equal(await count(502, () => directory.takeConfiguration(agentId, {}, signal)), 5)
   t.equal(await count(500, () => directory.agentByToken('a', signal)), 1)
   t.equal(await count(500, () => directory.readsProject('a', 'b', signal)), 1)
-  const usage = { method: 'POST', path: '/internal/kubernetes/usage_metrics', body: {}, lane: 'reports' } as const
+  const usage = { method: 'POST', path: '/internal/kubernetes/usage_metrics', body: {}, queue: 'reports' } as const
   t.equal(await count(500, () => client.send({ ...usage, repeatable: false }, signal)), 1)
 })
 

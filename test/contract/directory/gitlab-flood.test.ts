@@ -23,7 +23,7 @@ interface FloodOptions {
   readonly token?: (i: number) => string
 }
 
-/** GitLab takes 5 calls a second, and 50 at once: a crowd in its lane takes minutes. */
+/** GitLab takes 5 calls a second, and 50 at once: a crowd in its queue takes minutes. */
 async function start(t: Test) {
   const gitlab = await GitlabDouble.start(t, { world: suiteWorld(configuration) })
   const unchecked: string[] = []

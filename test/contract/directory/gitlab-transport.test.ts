@@ -158,7 +158,7 @@ t.test('calls are measured, by path and status', async (t) => {
   )
   t.teardown(() => client.stop())
   await client.start()
-  const call = { method: 'GET', path: '/job/allowed_agents', lane: 'users', repeatable: false } as const
+  const call = { method: 'GET', path: '/job/allowed_agents', queue: 'users', repeatable: false } as const
   await t.rejects(client.send(call, signal))
   gitlab.fault = { kind: 'silent' }
   await t.rejects(client.send(call, signal))

@@ -52,7 +52,7 @@ interface Asking<T> {
 export class AnswerCache<T> {
   readonly #clock: Clock
   readonly #options: AnswerCacheOptions<T> & typeof defaults
-  /** also when their life is over: who was known once is no stranger */
+  /** also when they have expired: who was known once is no stranger */
   readonly #answers = new Map<string, Life & { readonly value: T; readonly bytes: number }>()
   #bytes = 0
   /** keys whose answers were too much to keep */
@@ -67,7 +67,7 @@ export class AnswerCache<T> {
   }
 
   /**
-   * What is kept for `key`, else what `ask` gives. `ask` is told to give up once nobody wants the answer any more.
+   * What is kept for `key`, else what `ask` gives. The signal of `ask` aborts once nobody wants the answer any more.
    *
    * @throws what is kept as a refusal, what `ask` threw, KasError GITLAB_BUSY, or the reason of `signal`
    */

@@ -4,22 +4,22 @@ import { FairQueue } from '../../../lib/fair-queue.ts'
 
 /**
  * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of
- * which nothing good is known have lanes of their own: anybody can make them up.
+ * which nothing good is known have queues of their own: anybody can make them up.
  */
-export const lanes = ['agents', 'users', 'reports', 'modules', 'new_agents', 'new_users'] as const
-export type Lane = (typeof lanes)[number]
+export const queues = ['agents', 'users', 'reports', 'modules', 'new_agents', 'new_users'] as const
+export type QueueName = (typeof queues)[number]
 
 /**
- * Calls at once, where that is fewer than in the other lanes: agents' own requests last as long as agents like. All of
+ * Calls at once, where that is fewer than in the other queues: agents' own requests last as long as agents like. All of
  * these together leave some of `maxRunning` to the others.
  */
-const laneLimits: Readonly<Partial<Record<Lane, number>>> = { modules: 15, new_agents: 15, new_users: 15 }
+const runningLimits: Readonly<Partial<Record<QueueName, number>>> = { modules: 15, new_agents: 15, new_users: 15 }
 
 /**
- * Calls that wait, where that is fewer than in the other lanes: each holds up to 20 KB. At the usual rate who stands
+ * Calls that wait, where that is fewer than in the other queues: each holds up to 20 KB. At the usual rate who stands
  * further behind would find no turn in `maxWaitMs`, also when all agents come at once after a restart.
  */
-const waitingLimits: Readonly<Partial<Record<Lane, number>>> = { new_agents: 2000, new_users: 1000 }
+const waitingLimits: Readonly<Partial<Record<QueueName, number>>> = { new_agents: 2000, new_users: 1000 }
 
 /** Calls that are refused in one turn of the event loop: each has to be answered. */
 const maxRefusedAtOnce = 50
@@ -34,13 +34,13 @@ const keptOfBurst = 0.75
 
 /** How a call waits for its turn. */
 export interface Turn {
-  readonly lane: Lane
+  readonly queue: QueueName
   /**
    * asked before the call waits, and again when its turn has come: one that may not wait begins at once where there is
    * plenty of room, or is refused; absent: it may
    */
   readonly mayWait?: () => boolean
-  /** sources of one lane take turns, and share its places; absent: all that name none are one */
+  /** sources of one queue take turns, and share its places; absent: all that name none are one */
   readonly source?: string
 }
 
@@ -50,15 +50,15 @@ export interface CallGateOptions {
   readonly bucketSize: number
   /** calls that run at once: upstream's connections to GitLab (doc/reference/tunnel-protocol.md 5.2) */
   readonly maxRunning?: number
-  /** of them in one lane, so that an endpoint that hangs holds up its own lane only */
-  readonly maxRunningInLane?: number
-  /** calls of one lane that wait for their turn; more are refused */
-  readonly maxWaitingInLane?: number
+  /** of them in one queue, so that an endpoint that hangs holds up its own queue only */
+  readonly maxRunningInQueue?: number
+  /** calls of one queue that wait for their turn; more are refused */
+  readonly maxWaitingInQueue?: number
   /** the longest that a call waits for its turn, in ms */
   readonly maxWaitMs?: number
 }
 
-const defaults = { maxRunning: 50, maxRunningInLane: 30, maxWaitingInLane: 10_000, maxWaitMs: 20_000 }
+const defaults = { maxRunning: 50, maxRunningInQueue: 30, maxWaitingInQueue: 10_000, maxWaitMs: 20_000 }
 
 export interface CallGateEvents {
   /** a call got its turn, or did not, after so long */
@@ -76,7 +76,7 @@ interface Waiting {
   mayWait(): boolean
 }
 
-interface LaneState {
+interface QueueState {
   readonly maxRunning: number
   readonly waiting: FairQueue<Waiting>
   running: number
@@ -87,14 +87,14 @@ export class CallGate {
   readonly #clock: Clock
   readonly #events: CallGateEvents
   readonly #options: CallGateOptions & typeof defaults
-  readonly #lanes: readonly LaneState[]
+  readonly #queues: readonly QueueState[]
   #tokens: number
   #filledAt: number
   #running = 0
-  /** index of the lane whose turn is next */
+  /** index of the queue whose turn is next */
   #turn = 0
   #cancelPump: (() => void) | undefined
-  /** in all lanes, the longest waiting first */
+  /** in all queues, the longest waiting first */
   readonly #waiting = new Set<Waiting>()
   #cancelExpiry: (() => void) | undefined
 
@@ -102,10 +102,10 @@ export class CallGate {
     this.#clock = components.clock
     this.#events = components.events
     this.#options = { ...defaults, ...options }
-    const { maxRunningInLane, maxWaitingInLane } = this.#options
-    this.#lanes = lanes.map((lane) => ({
-      maxRunning: Math.min(maxRunningInLane, laneLimits[lane] ?? maxRunningInLane),
-      waiting: new FairQueue(Math.min(maxWaitingInLane, waitingLimits[lane] ?? maxWaitingInLane)),
+    const { maxRunningInQueue, maxWaitingInQueue } = this.#options
+    this.#queues = queues.map((queue) => ({
+      maxRunning: Math.min(maxRunningInQueue, runningLimits[queue] ?? maxRunningInQueue),
+      waiting: new FairQueue(Math.min(maxWaitingInQueue, waitingLimits[queue] ?? maxWaitingInQueue)),
       running: 0,
     }))
     this.#tokens = options.bucketSize
@@ -115,9 +115,9 @@ export class CallGate {
   /** Whether there is room for what is not needed: calls that are tried again. */
   get isCalm(): boolean {
     this.#refill()
-    const { bucketSize, maxRunningInLane } = this.#options
-    const isFull = ({ running, maxRunning }: LaneState) => maxRunning < maxRunningInLane && running >= maxRunning
-    return this.#tokens >= bucketSize / 2 && this.#lanes.every((lane) => lane.waiting.size === 0 || isFull(lane))
+    const { bucketSize, maxRunningInQueue } = this.#options
+    const isFull = ({ running, maxRunning }: QueueState) => maxRunning < maxRunningInQueue && running >= maxRunning
+    return this.#tokens >= bucketSize / 2 && this.#queues.every((queue) => queue.waiting.size === 0 || isFull(queue))
   }
 
   /**
@@ -128,13 +128,13 @@ export class CallGate {
    */
   async enter(turn: Turn, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
-    const state = this.#lanes[lanes.indexOf(turn.lane)] as LaneState
+    const state = this.#queues[queues.indexOf(turn.queue)] as QueueState
     if (turn.mayWait && !turn.mayWait()) return this.#beginAtOnce(state)
     return await this.#wait(state, turn, signal)
   }
 
   /** @throws KasError CREDENTIAL_NOT_CHECKED unless there is plenty of room */
-  #beginAtOnce(state: LaneState): () => void {
+  #beginAtOnce(state: QueueState): () => void {
     this.#refill()
     const { bucketSize, maxRunning } = this.#options
     const isRoom = state.running < state.maxRunning && this.#running < maxRunning && state.waiting.size === 0
@@ -144,7 +144,7 @@ export class CallGate {
     return this.#begin(state)
   }
 
-  async #wait(state: LaneState, { mayWait, source = '' }: Turn, signal: AbortSignal): Promise<() => void> {
+  async #wait(state: QueueState, { mayWait, source = '' }: Turn, signal: AbortSignal): Promise<() => void> {
     const begin = this.#clock.now()
     const { promise, resolve, reject } = Promise.withResolvers<() => void>()
     const waited = (allowed: boolean) => this.#events.waited(allowed, this.#clock.now() - begin)
@@ -183,7 +183,7 @@ export class CallGate {
   }
 
   /** Takes a turn in the books; the function gives it back, once. */
-  #begin(state: LaneState): () => void {
+  #begin(state: QueueState): () => void {
     this.#tokens -= 1
     this.#running += 1
     state.running += 1
@@ -215,16 +215,16 @@ export class CallGate {
         waiting.refuse()
         continue
       }
-      this.#turn = (this.#lanes.indexOf(state) + 1) % lanes.length
+      this.#turn = (this.#queues.indexOf(state) + 1) % queues.length
       waiting.admit()
     }
   }
 
-  /** The next lane in turn that has somebody who could run. */
-  #next(): LaneState | undefined {
+  /** The next queue in turn that has somebody who could run. */
+  #next(): QueueState | undefined {
     if (this.#running >= this.#options.maxRunning) return undefined
-    for (let i = 0; i < lanes.length; i++) {
-      const state = this.#lanes[(this.#turn + i) % lanes.length] as LaneState
+    for (let i = 0; i < queues.length; i++) {
+      const state = this.#queues[(this.#turn + i) % queues.length] as QueueState
       if (state.waiting.size > 0 && state.running < state.maxRunning) return state
     }
     return undefined

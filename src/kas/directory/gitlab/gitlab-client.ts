@@ -286,9 +286,9 @@ export class GitlabClient implements Service {
 
   #backoffMs(repeats: number, { spec }: KasError): number {
     const [first, last] = this.#options.repeatMs
-    const told = spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0
+    const asked = spec.code === 'GITLAB_STATUS' ? (spec.retryAfterMs ?? 0) : 0
     const ms = Math.min(last, first * 2 ** repeats) * (0.8 + 0.4 * this.#random())
-    return Math.min(last, Math.max(told, ms))
+    return Math.min(last, Math.max(asked, ms))
   }
 }
 

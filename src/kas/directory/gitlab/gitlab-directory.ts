@@ -37,14 +37,14 @@ export interface GitlabDirectoryOptions {
   /** upstream's agent.kubernetes_api.allowed_agent_cache_ttl and _error_ttl, in ms */
   readonly accessTtlMs: number
   readonly accessErrorTtlMs: number
-  /** from one vain question about an agent's token to the next; GitLab may ask for more, up to `maxPauseMs` */
+  /** from one failed question about an agent's token to the next; GitLab may ask for more, up to `maxPauseMs` */
   readonly pauseMs?: number
   readonly maxPauseMs?: number
 }
 
 const defaults = { pauseMs: 1000, maxPauseMs: 10_000 }
 
-/** Tokens that are revoked together are told of together. ms */
+/** Tokens that are revoked together are reported together. ms */
 const settleMs = 2000
 
 /** Of a token or a cookie: GitLab's web server takes no longer ones. characters */
@@ -73,7 +73,7 @@ export class GitlabDirectory implements Directory, Service {
   readonly #unknown: UnknownCredentials
   readonly #onUnchecked: (kind: CredentialKind) => void
   readonly #listeners = new Set<DirectoryListener>()
-  /** agents whose tokens were refused, of which nobody has been told yet */
+  /** agents whose tokens were refused, which no listener knows yet */
   readonly #lost = new Set<AgentId>()
   #cancelTelling: (() => void) | undefined
 
@@ -193,7 +193,7 @@ export class GitlabDirectory implements Directory, Service {
     const ask = async (asking: AbortSignal) => {
       const headers = this.#infos.headers(agentToken)
       const query = { id: projectPath }
-      await this.#client.send({ method: 'GET', path, query, headers, lane: 'agents', repeatable: false }, asking)
+      await this.#client.send({ method: 'GET', path, query, headers, queue: 'agents', repeatable: false }, asking)
       return true
     }
     try {
@@ -214,7 +214,7 @@ export class GitlabDirectory implements Directory, Service {
     // as proto JSON writes it (doc/reference/captured.md 2)
     const body = { agent_id: String(agentId), agent_config: configuration }
     try {
-      await this.#client.send({ method: 'POST', path, body, lane: 'reports', repeatable: true }, signal)
+      await this.#client.send({ method: 'POST', path, body, queue: 'reports', repeatable: true }, signal)
       return 'taken'
     } catch (error) {
       signal.throwIfAborted()
@@ -224,15 +224,15 @@ export class GitlabDirectory implements Directory, Service {
     }
   }
 
-  /** Who was known goes first, in a lane that nobody can fill with what he made up. */
+  /** Who was known goes first, in a queue that nobody can fill with what he made up. */
   async #inTurn<T>(
     kind: CredentialKind,
     { isKnown, ...credential }: { secret: string; from: string | undefined; isKnown: boolean },
     ask: (turn: Turn) => Promise<T>,
   ): Promise<T> {
-    if (isKnown) return await ask({ lane: kind })
+    if (isKnown) return await ask({ queue: kind })
     try {
-      return await this.#unknown.check(credential, (how) => ask({ lane: `new_${kind}`, ...how }))
+      return await this.#unknown.check(credential, (how) => ask({ queue: `new_${kind}`, ...how }))
     } catch (error) {
       if (KasError.from(error).code === 'CREDENTIAL_NOT_CHECKED') this.#onUnchecked(kind)
       throw error

@@ -41,16 +41,16 @@ export class GitlabReach {
   failed(path: string, error: KasError): void {
     const { spec } = error
     if (refusesKas(error)) {
-      this.#tell(path, 'secret', error, secretMessage)
+      this.#report(path, 'secret', error, secretMessage)
     } else if (spec.code === 'GITLAB_STATUS' && spec.status < 500 && spec.status !== 429 && !isElsewhere(error)) {
       this.answered(path)
       if (!isRefusal(error)) this.#log.debug({ error, url_path: path }, 'GitLab did not take a call')
     } else if (spec.code !== 'GITLAB_BUSY' && spec.code !== 'CREDENTIAL_NOT_CHECKED') {
-      this.#tell(path, 'away', error, 'GitLab cannot be asked, what it said before stays in force for its time')
+      this.#report(path, 'away', error, 'GitLab cannot be asked, what it said before stays in force for its time')
     }
   }
 
-  #tell(path: string, why: 'away' | 'secret', error: KasError, message: string): void {
+  #report(path: string, why: 'away' | 'secret', error: KasError, message: string): void {
     const failing = this.#failing.get(path)
     this.#failing.set(path, { why, count: (failing?.count ?? 0) + 1 })
     if (failing?.why === why) {

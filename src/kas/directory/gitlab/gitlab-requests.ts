@@ -24,7 +24,7 @@ export function moduleRequests({
       target,
       headers: [...headers, ...Object.entries(agentHeaders(token)).flat(), ...length],
       ...(body ? { body } : {}),
-      lane: 'modules' as const,
+      queue: 'modules' as const,
     }
     await client.pass(passage, take, signal)
   }

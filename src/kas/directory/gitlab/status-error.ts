@@ -2,19 +2,19 @@ import { KasError } from '../../../lib/errors.ts'
 import { parseJson } from './answer-schema.ts'
 import type { HttpAnswer } from './exchange.ts'
 
-const maxToldCharacters = 200
+const maxQuotedCharacters = 200
 /** of a page, for its title */
 const maxSearchedBytes = 2048
 
 /** A status that is no success, with what GitLab says beside it. */
 export function statusError({ status, mediaType, retryAfterMs, body }: HttpAnswer, path: string): KasError {
-  const told = mediaType === 'application/json' ? messageOf(body) : wordsOf(mediaType, body)
+  const said = mediaType === 'application/json' ? messageOf(body) : wordsOf(mediaType, body)
   return new KasError({
     code: 'GITLAB_STATUS',
     status,
     path,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(told === undefined ? {} : { told: told.slice(0, maxToldCharacters) }),
+    ...(said === undefined ? {} : { told: said.slice(0, maxQuotedCharacters) }),
   })
 }
 

@@ -13,7 +13,7 @@ export interface TokenWatchesComponents {
 }
 
 export interface TokenWatchesOptions {
-  /** from one question in vain to the next, more or less by a fifth, in ms */
+  /** from one failed question to the next, more or less by a fifth, in ms */
   readonly retryMs?: number
 }
 
@@ -59,7 +59,7 @@ export class TokenWatches {
     this.#watches.clear()
   }
 
-  /** Until nobody watches, or the token is refused: who holds its tunnels hears of that otherwise. */
+  /** Until nobody watches, or the token is refused: who holds its tunnels learns of that otherwise. */
   async #run(token: string, signal: AbortSignal): Promise<void> {
     const { clock, random, ask, keptMs } = this.#components
     let waitMs = keptMs(token)

@@ -5,9 +5,9 @@ export interface UsageCountersOptions {
   readonly maxIncrement?: number
   /** ids of one unique counter, and events of one name, in one report */
   readonly maxListed?: number
-  /** the same, kept at once; what is over is dropped and counted */
+  /** the same, kept at once; what is more is dropped and counted */
   readonly maxKept?: number
-  /** of all events that are kept, as JSON; what is over is dropped and counted */
+  /** of all events that are kept, as JSON; what is more is dropped and counted */
   readonly maxEventCharacters?: number
   /** registrations of one agent that are not the same, as its pods tell different versions; more are dropped */
   readonly maxRegistrationsOfAgent?: number

@@ -102,7 +102,7 @@ export class UsageReport implements Service {
       if (!part) return
       try {
         const { body } = part
-        await this.#components.client.send({ method: 'POST', path, body, lane: 'reports', repeatable: false }, signal)
+        await this.#components.client.send({ method: 'POST', path, body, queue: 'reports', repeatable: false }, signal)
       } catch (error) {
         if (!this.#isPointless(path, KasError.from(error))) return
       }

@@ -7,7 +7,7 @@ t.test('each refusal is told once an hour, and only so many are remembered', asy
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
   const refusals = new RefusalLog({ clock, log })
-  const tell = (username: string) => refusals.tell('info', { username, reason: 'no role' }, 'User refused')
+  const tell = (username: string) => refusals.log('info', { username, reason: 'no role' }, 'User refused')
   for (let again = 0; again < 3; again++) tell('ada')
   tell('bob')
   t.match(lines, [{ level: 'info', msg: 'User refused', username: 'ada', reason: 'no role' }, { username: 'bob' }])

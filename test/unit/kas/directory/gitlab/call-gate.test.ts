@@ -2,7 +2,7 @@ import t from 'tap'
 import {
   CallGate,
   type CallGateOptions,
-  type Lane,
+  type QueueName,
   type Turn,
 } from '../../../../../src/kas/directory/gitlab/call-gate.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -25,8 +25,8 @@ function ground(options: Partial<CallGateOptions> = {}) {
     }
     gate.enter(turn, by).then(entered, (error: unknown) => failed.push(error))
   }
-  const enter = (name: string, lane: Lane = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) =>
-    enterFor({ lane, ...(mayWait ? { mayWait } : {}) }, name, by)
+  const enter = (name: string, queue: QueueName = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) =>
+    enterFor({ queue, ...(mayWait ? { mayWait } : {}) }, name, by)
   /** lets promises settle */
   const settle = () => new Promise((resolve) => setImmediate(resolve))
   return { clock, gate, waits, begun, leaves, failed, enter, enterFor, settle }
@@ -63,7 +63,7 @@ t.test('after a silence the burst is there again, and no more', async (t) => {
   t.equal(begun.length, 10)
 })
 
-t.test('lanes take turns', async (t) => {
+t.test('queues take turns', async (t) => {
   const { clock, begun, enter, settle } = ground({ bucketSize: 1 })
   enter('first')
   for (let i = 0; i < 100; i++) enter(`agent ${i}`)
@@ -74,8 +74,8 @@ t.test('lanes take turns', async (t) => {
   t.strictSame(begun.toSorted(), ['agent 0', 'first', 'report', 'user'])
 })
 
-t.test('only so many at once, in all and in a lane', async (t) => {
-  const { begun, leaves, enter, settle } = ground({ bucketSize: 100, maxRunning: 3, maxRunningInLane: 2 })
+t.test('only so many at once, in all and in a queue', async (t) => {
+  const { begun, leaves, enter, settle } = ground({ bucketSize: 100, maxRunning: 3, maxRunningInQueue: 2 })
   for (const name of ['a1', 'a2', 'a3']) enter(name)
   for (const name of ['u1', 'u2']) enter(name, 'users')
   await settle()
@@ -92,7 +92,7 @@ t.test('only so many at once, in all and in a lane', async (t) => {
 t.test('who waits too long, or finds too many before it, is refused', async (t) => {
   const { clock, begun, failed, waits, enter, settle } = ground({
     maxRunning: 1,
-    maxWaitingInLane: 2,
+    maxWaitingInQueue: 2,
     maxWaitMs: 1000,
   })
   for (let i = 0; i < 4; i++) enter(`call ${i}`)
@@ -124,7 +124,7 @@ t.test('who leaves takes no turn', async (t) => {
   await settle()
   t.equal(begun.at(-1), 'four', 'no turn was lost')
   t.equal(clock.pending, 0)
-  await t.rejects(ground().gate.enter({ lane: 'agents' }, leaving.signal), reason)
+  await t.rejects(ground().gate.enter({ queue: 'agents' }, leaving.signal), reason)
 })
 
 t.test('calm: half of the burst is left and nobody waits', async (t) => {
@@ -145,7 +145,7 @@ t.test("agents' own requests are fewer at once, and disturb nobody when they han
   t.equal(gate.isCalm, true, 'calls may be tried again')
   for (let i = 0; i < 35; i++) enter(`token ${i}`)
   await settle()
-  t.equal(begun.length, 45, 'the other lanes have theirs')
+  t.equal(begun.length, 45, 'the other queues have theirs')
   t.equal(gate.isCalm, false)
   leaves.get('module 0')?.()
   await settle()
@@ -183,10 +183,10 @@ t.test('what may not wait any more is refused when its turn comes, and takes non
   t.equal(clock.pending, 0)
 })
 
-t.test('a crowd of unknown ones is refused when it fills its lane, and leaves room for others', async (t) => {
+t.test('a crowd of unknown ones is refused when it fills its queue, and leaves room for others', async (t) => {
   const { begun, failed, enter, settle } = ground({ bucketSize: 10_000, refillPerSecond: 10_000 })
-  for (const lane of ['new_users', 'new_agents', 'modules'] as const) {
-    for (let i = 0; i < 2100; i++) enter(`${lane} ${i}`, lane, signal, () => true)
+  for (const queue of ['new_users', 'new_agents', 'modules'] as const) {
+    for (let i = 0; i < 2100; i++) enter(`${queue} ${i}`, queue, signal, () => true)
   }
   await settle()
   t.equal(begun.length, 45)
@@ -198,9 +198,9 @@ t.test('a crowd of unknown ones is refused when it fills its lane, and leaves ro
 })
 
 t.test('sources take turns: a crowd of one keeps nobody else waiting, nor out', async (t) => {
-  const { clock, begun, failed, enterFor, settle } = ground({ bucketSize: 1, maxWaitingInLane: 4 })
+  const { clock, begun, failed, enterFor, settle } = ground({ bucketSize: 1, maxWaitingInQueue: 4 })
   const mayWait = () => true
-  const ask = (source: string, name: string) => enterFor({ lane: 'new_users', mayWait, source }, name)
+  const ask = (source: string, name: string) => enterFor({ queue: 'new_users', mayWait, source }, name)
   for (let i = 0; i < 7; i++) ask('crowd', `crowd ${i}`)
   await settle()
   t.equal(failed.length, 2, 'alone it may have all places')
@@ -222,7 +222,7 @@ t.test('sources take turns: a crowd of one keeps nobody else waiting, nor out', 
 t.test('when many may not wait any more, they are refused a few at a time', async (t) => {
   const { clock, begun, failed, enterFor, settle } = ground({ bucketSize: 1 })
   let mayWait = true
-  for (let i = 0; i < 500; i++) enterFor({ lane: 'new_users', mayWait: () => mayWait, source: 'crowd' }, `${i}`)
+  for (let i = 0; i < 500; i++) enterFor({ queue: 'new_users', mayWait: () => mayWait, source: 'crowd' }, `${i}`)
   await settle()
   mayWait = false
   const counts: number[] = []
