@@ -27,7 +27,7 @@ export const certificatePollMs = 10_000
 
 /**
  * A certificate and its key, read again when their folders change (a mounted Secret swaps symlinks there).
- * Files that do not fit together are told in the log and the last good pair stays.
+ * Files that do not fit together are logged, and the last good pair stays.
  */
 export class CertificateFiles implements Service {
   readonly #log: Logger
@@ -37,7 +37,7 @@ export class CertificateFiles implements Service {
   readonly #listeners = new Set<(certificate: Certificate) => void>()
   #current: Certificate | undefined
   readonly #reading = new RepeatedRead(() => this.#read())
-  /** why what is on the disk cannot be used: told once */
+  /** why what is on the disk cannot be used: logged once */
   #problem: string | undefined
   #stopped = false
 

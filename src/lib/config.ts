@@ -162,7 +162,7 @@ export function unknownKeyHints(warnings: readonly ConfigWarning[]): string[] {
   return warningTexts(warnings.filter(({ kind }) => kind === 'unknown'))
 }
 
-/** A sentence each, as many as problems are told at most. */
+/** A sentence each, as many as problems are listed at most. */
 export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
   return firstOf(warnings, ({ kind, key, hint }) => {
     if (kind === 'unused') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
@@ -198,12 +198,12 @@ function lineAt(lines: LineCounter, offset: number): string {
 
 const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function firstOf<T>(all: readonly T[], tell: (one: T) => string): string[] {
-  const told = all.slice(0, maxProblems).map((one) => {
-    const text = tell(one)
+function firstOf<T>(all: readonly T[], describe: (one: T) => string): string[] {
+  const listed = all.slice(0, maxProblems).map((one) => {
+    const text = describe(one)
     return text.length > maxProblemCharacters ? `${text.slice(0, maxProblemCharacters)}...` : text
   })
-  return all.length > maxProblems ? [...told, `and ${all.length - maxProblems} more`] : told
+  return all.length > maxProblems ? [...listed, `and ${all.length - maxProblems} more`] : listed
 }
 
 function withoutNulls(value: unknown): unknown {
@@ -213,7 +213,7 @@ function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, child]) => [key, withoutNulls(child)]))
 }
 
-/** Removes the keys of `unused` (dotted paths) from `tree` and tells of those that were there. */
+/** Removes the keys of `unused` (dotted paths) from `tree`, with a warning for each that was there. */
 function takeOut(tree: Tree, unused: Readonly<Record<string, string>>): ConfigWarning[] {
   return Object.entries(unused).flatMap(([key, why]): ConfigWarning[] => {
     const path = key.split('.')

@@ -14,7 +14,7 @@ export interface FolderWatchComponents {
 export interface FolderWatchOptions {
   /** quiet time after an event before `onChange`, in ms: an editor makes several events of one change */
   readonly debounceMs: number
-  /** `onChange` is called this often whatever the watch says, in ms: not every file system tells of changes */
+  /** `onChange` is called this often whatever the watch says, in ms: not every file system reports changes */
   readonly safetyPollMs: number
 }
 

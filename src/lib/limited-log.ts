@@ -4,13 +4,13 @@ import type { Logger } from './log.ts'
 /** Between two lines. ms */
 const pauseMs = 60_000
 
-/** Says what goes wrong over and over once a minute at the most, and how often it did meanwhile. */
+/** Logs what goes wrong again and again once a minute at the most, and how often it did meanwhile. */
 export class LimitedLog {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #sentence: string
-  #toldAt = Number.NEGATIVE_INFINITY
-  #untold = 0
+  #loggedAt = Number.NEGATIVE_INFINITY
+  #left = 0
 
   constructor(components: { clock: Clock; log: Logger }, sentence: string) {
     this.#clock = components.clock
@@ -18,14 +18,14 @@ export class LimitedLog {
     this.#sentence = sentence
   }
 
-  tell(reason: string): void {
+  warn(reason: string): void {
     const now = this.#clock.now()
-    if (now - this.#toldAt < pauseMs) {
-      this.#untold += 1
+    if (now - this.#loggedAt < pauseMs) {
+      this.#left += 1
       return
     }
-    this.#log.warn({ reason, ...(this.#untold > 0 ? { count: this.#untold } : {}) }, this.#sentence)
-    this.#toldAt = now
-    this.#untold = 0
+    this.#log.warn({ reason, ...(this.#left > 0 ? { count: this.#left } : {}) }, this.#sentence)
+    this.#loggedAt = now
+    this.#left = 0
   }
 }

@@ -37,7 +37,7 @@ export interface ErrorFields {
   readonly cause?: ErrorFields
 }
 
-/** Causes of causes that are told. */
+/** Causes of causes that are logged. */
 const maxCauses = 5
 
 /** What the network, the other side or a file does to a program that is in order: `code` and message say it all. */
@@ -54,7 +54,7 @@ const operational: readonly RegExp[] = [
 /** DOMException's, of signals */
 const endings: ReadonlySet<string> = new Set(['AbortError', 'TimeoutError'])
 
-/** A KasError tells its code and data, an error that is expected in operation its code, all else its stack too. */
+/** Of a KasError its code and data, of an error that is expected in operation its code, of all else its stack too. */
 export function describeError(error: unknown, depth = 0): ErrorFields {
   if (!(error instanceof Error)) return { type: typeof error, message: textOf(error) }
   const { code, cause } = error as Error & { code?: unknown }

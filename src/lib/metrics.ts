@@ -3,7 +3,7 @@ import { goCodeName } from './errors.ts'
 import type { Version } from './version.ts'
 
 /**
- * Upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object a part. doc/metrics.md tells what each is
+ * Upstream's names (doc/reference/tunnel-protocol.md 8.1), one typed object a part. doc/metrics.md says what each is
  * good for.
  */
 

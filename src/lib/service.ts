@@ -31,7 +31,7 @@ export class Stages implements Service {
       try {
         await service.start()
       } catch (error) {
-        await this.stop(AbortSignal.abort()).catch(() => undefined) // the start's failure is the one to tell
+        await this.stop(AbortSignal.abort()).catch(() => undefined) // the start's failure is the one to throw
         throw error
       }
     }

@@ -1,4 +1,4 @@
-/** How a TLS connection was refused by this side: what an operator has to look at. */
+/** How a TLS connection was refused by this side: what an operator has to check. */
 export type TlsFault = 'untrusted' | 'name' | 'dates' | 'no TLS'
 
 const untrusted: ReadonlySet<string> = new Set([

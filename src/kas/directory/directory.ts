@@ -35,7 +35,7 @@ export type UserCredential =
   | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
 
 /** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
-export interface ModuleRequest {
+export interface GitlabRequest {
   readonly method: string
   /** `/<module>/<path>?<query>`, encoded */
   readonly target: string
@@ -48,7 +48,7 @@ export interface ModuleRequest {
   readonly body?: AsyncIterable<Uint8Array>
 }
 
-export interface ModuleAnswer {
+export interface GitlabAnswer {
   readonly statusCode: number
   readonly statusText: string
   /** name, value, name, value */
@@ -108,8 +108,8 @@ export interface Directory {
    * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the request's body threw, or the signal's reason
    */
   passToGitlab?(
-    request: ModuleRequest,
-    take: (answer: ModuleAnswer) => Promise<void>,
+    request: GitlabRequest,
+    take: (answer: GitlabAnswer) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void>
   /**

@@ -2,9 +2,9 @@ import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ServerSession } from '../../proto/grpc/server-session.ts'
 
-/** When a connection is asked after, and when it is given up. ms. */
+/** When a connection is sent a PING, and when it is given up. ms. */
 export interface LivenessOptions {
-  /** silence while a call runs, before a PING (design "A silent agent connection") */
+  /** silence while a call runs, before a PING (doc/routing.md "A silent agent") */
   readonly busySilenceMs: number
   /** an unanswered PING makes the connection suspect: others are preferred */
   readonly suspectMs: number
@@ -45,14 +45,14 @@ export class AgentConnection {
   #running = 0
   #replacements = 0
   #bytesRead = 0
-  #heardAt: number
+  #receivedAt: number
   #ping: { sentAt: number; timeoutMs: number } | undefined
 
   constructor(session: ServerSession, remoteAddress: string, now: number, options: LivenessOptions = defaultLiveness) {
     this.session = session
     this.remoteAddress = remoteAddress
     this.retired = this.#retire.signal
-    this.#heardAt = now
+    this.#receivedAt = now
     this.#options = options
   }
 
@@ -97,13 +97,13 @@ export class AgentConnection {
    * @param agentIds - of these agents; absent: of all that the connection carries
    */
   renew(agentIds?: ReadonlySet<AgentId>): void {
-    let isMeant = false
+    let hasIdle = false
     for (const [listener, agentId] of this.#idle) {
       if (agentIds && !agentIds.has(agentId)) continue
-      isMeant = true
+      hasIdle = true
       listener()
     }
-    if (isMeant || !agentIds) this.renewals++
+    if (hasIdle || !agentIds) this.renewals++
   }
 
   /** As `renew`, of one: the others stay usable meanwhile. */
@@ -130,15 +130,15 @@ export class AgentConnection {
   }
 
   /**
-   * Looks at the connection, a few times a second.
+   * Checks the connection; to be called a few times a second.
    *
-   * @param lateMs - how late this look is: our own stall, which is not held against the connection
+   * @param lateMs - how late this call is: our own stall, which is not held against the connection
    */
   check(now: number, lateMs: number): void {
     const { bytesRead } = this.session
     if (bytesRead !== this.#bytesRead) {
       this.#bytesRead = bytesRead
-      this.#heardAt = now
+      this.#receivedAt = now
       this.#ping = undefined // any byte proves life; the answer to the PING is then of no interest
       return
     }
@@ -150,7 +150,7 @@ export class AgentConnection {
       if (now - this.#ping.sentAt >= Math.min(this.#ping.timeoutMs, patienceMs)) this.session.destroy()
       return
     }
-    const silence = now - this.#heardAt
+    const silence = now - this.#receivedAt
     if (this.#running > 0 && silence >= busySilenceMs) this.#sendPing(now, busyPingTimeoutMs)
     else if (silence >= idleSilenceMs) this.#sendPing(now, idlePingTimeoutMs)
   }
@@ -162,7 +162,7 @@ export class AgentConnection {
       () => {
         if (this.#ping === ping) this.#ping = undefined
       },
-      () => undefined, // the connection ended, which its calls are told
+      () => undefined, // the connection ended, which ends its calls
     )
   }
 }

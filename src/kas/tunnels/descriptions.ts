@@ -20,7 +20,7 @@ export const maxFirstMessageBytes = descriptorBounds.bytes + 1024
 interface Description {
   /** `/package.Service/Method` */
   readonly methods: ReadonlySet<string>
-  /** those that have told it */
+  /** those that have sent it */
   readonly connections: Set<AgentConnection>
 }
 
@@ -42,7 +42,7 @@ export class Descriptions {
   }
 
   /**
-   * The methods that the first message of a tunnel names, kept until the last connection that told them has closed.
+   * The methods that the first message of a tunnel names, kept until the last connection that sent them has closed.
    *
    * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
    */

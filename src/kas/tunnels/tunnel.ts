@@ -29,7 +29,6 @@ export interface TunnelOptions {
   readonly onIdle?: () => void
   /** what the agent said of a reply was beyond its bounds, and is passed on in part */
   readonly onCut?: () => void
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 

@@ -20,7 +20,7 @@ interface Waiter {
 interface AgentTunnels {
   /** oldest first, so that calls spread over the agent's pods */
   readonly idle: Set<Tunnel>
-  /** by method, first in, first out: a tunnel that serves none of them looks at no more than their names */
+  /** by method, first in, first out: a tunnel that serves none of them costs no more than their names */
   readonly waiters: Map<string, Set<Waiter>>
   waiting: number
   lastPlace: number
@@ -70,12 +70,12 @@ export class Tunnels {
     const agent = this.#of(agentId)
     agent.count++
     this.#offer(agent, tunnel)
-    const gone = () => {
+    const leave = () => {
       agent.count--
       agent.idle.delete(tunnel)
       this.#forget(agentId, agent)
     }
-    tunnel.ended.then(gone, gone)
+    tunnel.ended.then(leave, leave)
   }
 
   /**

@@ -57,7 +57,7 @@ export interface OtlpTracingOptions {
   readonly flushMs?: number
 }
 
-/** Ended spans that wait for their export: some seconds of a busy replica. What is beyond is lost, and told. */
+/** Ended spans that wait for their export: some seconds of a busy replica. What is beyond is lost, and logged. */
 const maxQueuedSpans = 8192
 /** of one export */
 const maxExportedSpans = 512
@@ -99,7 +99,7 @@ export class OtlpTracing implements Tracer, Service {
         }),
       )
     const processor = new BatchSpanProcessor({
-      exporter: telling(createExporter(options, exportMs), this.#failures),
+      exporter: logging(createExporter(options, exportMs), this.#failures),
       maxQueueSize: maxQueuedSpans,
       maxExportBatchSize: maxExportedSpans,
       scheduledDelayMillis: exportEveryMs,
@@ -115,10 +115,10 @@ export class OtlpTracing implements Tracer, Service {
   }
 
   async start(): Promise<void> {
-    const tell = (message: string) => this.#failures.tell(message.slice(0, maxReasonLength))
+    const warn = (message: string) => this.#failures.warn(message.slice(0, maxReasonLength))
     const silent = () => undefined
-    const fail = () => this.#failures.tell('OpenTelemetry failed inside') // its text may hold what others said
-    const logger = { error: fail, warn: tell, info: silent, debug: silent, verbose: silent }
+    const fail = () => this.#failures.warn('OpenTelemetry failed inside') // its text may hold what others said
+    const logger = { error: fail, warn, info: silent, debug: silent, verbose: silent }
     diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   }
 
@@ -134,7 +134,7 @@ export class OtlpTracing implements Tracer, Service {
     try {
       await abortable(this.#provider.shutdown(), signal)
     } catch (error) {
-      this.#failures.tell(signal.aborted ? 'the program ended before all were taken' : reasonOf(error))
+      this.#failures.warn(signal.aborted ? 'the program ended before all were taken' : reasonOf(error))
     }
   }
 
@@ -213,12 +213,12 @@ function createExporter({ url, headers, secureContext, product }: OtlpTracingOpt
   })
 }
 
-/** Tells each export that failed, once: whom it answers would tell it again, in words of the collector. */
-function telling(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
+/** Logs each export that failed, once: its caller would log it again, in words of the collector. */
+function logging(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
   return {
     export: (spans, done) =>
       exporter.export(spans, ({ code, error }) => {
-        if (code !== taken) failures.tell(reasonOf(error ?? {}))
+        if (code !== taken) failures.warn(reasonOf(error ?? {}))
         done({ code: taken })
       }),
     shutdown: () => exporter.shutdown(),

@@ -5,7 +5,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 /** Names and values by OpenTelemetry's semantic conventions; never a token, cookie or query. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>
 
-/** Where a span stands, as callees are told it (W3C Trace Context), in the form of metadata; empty: nothing is traced. */
+/** Where a span stands, as callees get it (W3C Trace Context), in the form of metadata; empty: nothing is traced. */
 export interface TraceHeaders {
   readonly traceparent?: readonly [string]
   readonly tracestate?: readonly [string]
@@ -31,7 +31,7 @@ export interface Span {
   readonly headers: TraceHeaders
   set(attributes: SpanAttributes): void
   /**
-   * Ends it; what is said later is not heard.
+   * Ends it; what is said later is ignored.
    *
    * @param failure - a code of a closed list, or a status: the span failed
    */

@@ -23,7 +23,7 @@ export interface ClientSessionOptions {
   readonly limits?: Partial<SessionLimits>
   /** asks for trailers in the body: the other side is of ours, and may do it */
   readonly bodyTrailers?: boolean
-  /** the connection itself misbehaved; the calls on it are told on their own */
+  /** the connection itself misbehaved; the calls on it fail on their own */
   readonly onError?: (error: unknown) => void
 }
 
@@ -37,7 +37,7 @@ export interface OpenOptions {
   readonly onInterim?: (metadata: Metadata) => void
   /** what comes and is not read is counted there */
   readonly held?: HeldBytes
-  /** deadline, told to the server and kept here */
+  /** deadline, sent to the server and kept here */
   readonly timeoutMs?: number
 }
 

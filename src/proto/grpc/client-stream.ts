@@ -65,11 +65,11 @@ export class ClientStream {
       this.#trailers = { parsed, raw }
     })
     http2.on('end', () => this.#onEnd())
-    http2.on('error', () => undefined) // told by 'close', with its code
+    http2.on('error', () => undefined) // 'close' brings its code
     http2.on('close', () => this.#onClose())
   }
 
-  /** Ends with the reply, also with a failed one: how it ended is told by `done` alone. */
+  /** Ends with the reply, also with a failed one: `done` alone says how it ended. */
   get messages(): AsyncIterable<Uint8Array> {
     return { [Symbol.asyncIterator]: () => quiet(this.#inbox) }
   }
@@ -139,7 +139,7 @@ export class ClientStream {
   }
 
   #onEnd(): void {
-    if (!this.#trailers) return // a reset, told by 'close'
+    if (!this.#trailers) return // a reset, which 'close' brings
     this.#inbox.end()
     const error = this.#inbox.failed
       ? new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' })

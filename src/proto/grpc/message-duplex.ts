@@ -55,7 +55,7 @@ export interface MessageDuplexOptions {
  * made before the socket is open or in the same turn, or the first bytes are lost.
  *
  * It closes with the WebSocket, also while nobody reads: node:http2 stops reading a connection that it is about to
- * leave, and would never hear of an 'end'.
+ * leave, and would never get an 'end'.
  */
 export class MessageDuplex extends Duplex {
   /** payload bytes received: grows while the other side lives */
@@ -126,7 +126,7 @@ export class MessageDuplex extends Duplex {
   /** Waits only while much is unsent: a wait for each write would cost a turn of the event loop. */
   #send(bytes: Buffer, done: (error?: Error | null) => void): void {
     const socket = this.#socket
-    // its end is told by 'close': an error here would throw away what came before and is not read yet
+    // 'close' brings its end: an error here would throw away what came before and is not read yet
     if (socket.readyState !== open) {
       done()
       return

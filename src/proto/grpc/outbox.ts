@@ -41,7 +41,7 @@ export class Outbox {
    * @param head - the beginning of the message, when its payload should not be copied behind it
    * @param rest - what follows `payload` in the same message, where it lies
    * @returns undefined to go on, or a promise of room; it resolves also when the stream closes, after which
-   *   messages vanish: how the call ended is told by its end
+   *   messages vanish: its end says how
    * @throws KasError MESSAGE_TOO_LARGE
    */
   send(payload: Uint8Array, head?: Uint8Array, rest: readonly Uint8Array[] = []): Promise<void> | undefined {

@@ -25,7 +25,7 @@ export type { ServerStream } from './server-stream.ts'
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
 export type Handler = (stream: ServerStream) => Promise<Metadata | void>
 
-/** What a session tells its owner. All optional. */
+/** What a session reports to its owner. All optional. */
 export interface ServerSessionEvents {
   /** a call came in */
   started?(stream: ServerStream): void
@@ -192,7 +192,7 @@ export class ServerSession {
 
   #onStream(http2: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
     const contentType = headers['content-type'] ?? ''
-    http2.on('error', () => undefined) // told by 'close', with its code
+    http2.on('error', () => undefined) // 'close' brings its code
     if (http2.destroyed || http2.closed) return // reset by what came right behind its head
     if (headers[':method'] !== 'POST' || !/^application\/grpc(\+|;|$)/.test(contentType)) {
       http2.respond({ ':status': 415, 'grpc-status': String(Code.INVALID_ARGUMENT) }, { endStream: true })

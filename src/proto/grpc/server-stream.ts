@@ -60,7 +60,7 @@ export class ServerStream {
       // a lost connection ends its streams too
       if (!http2.aborted && !http2.destroyed) this.messages.end()
     })
-    http2.on('error', () => undefined) // told by 'close', with its code
+    http2.on('error', () => undefined) // 'close' brings its code
     http2.on('close', () => this.#onClose())
     const timeoutMs = readTimeout(headers['grpc-timeout'])
     if (timeoutMs !== undefined) this.#deadline = setTimeout(() => this.#onDeadline(), Math.min(timeoutMs, 2 ** 31 - 1))
@@ -176,7 +176,7 @@ export class ServerStream {
     http2.end()
   }
 
-  /** A caller that still sends is told to stop; what it sent is not wanted any more. */
+  /** A caller that still sends is stopped; what it sent is not wanted any more. */
   #hangUp(): void {
     if (this.#http2.readableEnded) return
     this.#http2.resume()

@@ -23,9 +23,9 @@ export class StreamQuota {
   readonly #now: () => number
   #streams: number
   /** in SETTINGS */
-  #told: number
+  #sent: number
   /** they are not acknowledged yet: node ends a connection with ten of them */
-  #isTelling = false
+  #isSending = false
   #wasRefused = false
   #loweredAt = -Infinity
 
@@ -38,7 +38,7 @@ export class StreamQuota {
     this.#maxStreams = limits.maxConcurrentStreams
     this.#now = now
     this.#streams = Math.min(limits.firstStreams, limits.maxConcurrentStreams)
-    this.#told = this.#streams
+    this.#sent = this.#streams
   }
 
   /** @param open - streams of the connection, the admitted one among them */
@@ -46,7 +46,7 @@ export class StreamQuota {
     const isNeeded = this.#wasRefused ? open >= this.#streams : 2 * open > this.#streams
     if (!isNeeded) return
     this.#streams = Math.min(this.#maxStreams, this.#wasRefused ? open + spareStreams : 4 * open)
-    this.#tell()
+    this.#send()
   }
 
   /** @param open - streams of the connection, the refused one among them */
@@ -57,18 +57,18 @@ export class StreamQuota {
     if (streams >= this.#streams || now - this.#loweredAt < lowerEveryMs) return
     this.#loweredAt = now
     this.#streams = streams
-    this.#tell()
+    this.#send()
   }
 
-  /** What changes meanwhile is told once this is acknowledged. */
-  #tell(): void {
+  /** What changes meanwhile is sent once this is acknowledged. */
+  #send(): void {
     const session = this.#session
-    if (this.#isTelling || this.#streams === this.#told || session.closed || session.destroyed) return
-    this.#told = this.#streams
-    this.#isTelling = true
-    session.settings({ maxConcurrentStreams: this.#told }, () => {
-      this.#isTelling = false
-      this.#tell()
+    if (this.#isSending || this.#streams === this.#sent || session.closed || session.destroyed) return
+    this.#sent = this.#streams
+    this.#isSending = true
+    session.settings({ maxConcurrentStreams: this.#sent }, () => {
+      this.#isSending = false
+      this.#send()
     })
   }
 }

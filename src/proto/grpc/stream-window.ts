@@ -49,7 +49,7 @@ export class StreamWindow {
     this.#own.add()
   }
 
-  /** It reads again, or its stream is gone. */
+  /** It reads again, or its stream has closed. */
   resumed(): void {
     this.#own.remove()
   }
@@ -62,7 +62,7 @@ export class StreamWindow {
     if (bytes === this.#bytes) return
     this.#bytes = bytes
     this.#changing = true
-    // not 'localSettings': that also tells of what others have set
+    // not 'localSettings': that also reports what others have set
     session.settings({ initialWindowSize: bytes }, () => {
       this.#changing = false
       this.#adapt()

@@ -9,14 +9,14 @@ import type { Duplex } from 'node:stream'
  */
 export function whenClosed(session: Http2Session, duplex: Duplex): Promise<void> {
   return new Promise((resolve) => {
-    const over = () => {
+    const ended = () => {
       session.removeAllListeners()
       session.on('error', () => undefined) // none comes after the end; but one would end the process
       resolve()
     }
-    session.once('close', over)
+    session.once('close', ended)
     if (!duplex.destroyed) return
     session.destroy()
-    queueMicrotask(over) // node's 'close' follows that of the duplex, which has been
+    queueMicrotask(ended) // node's 'close' follows that of the duplex, which has been
   })
 }

@@ -12,7 +12,7 @@ import type { Turn } from './call-gate.ts'
 import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
-import { moduleRequests } from './gitlab-requests.ts'
+import { gitlabRequests } from './gitlab-requests.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
@@ -83,7 +83,7 @@ export class GitlabDirectory implements Directory, Service {
     this.#clock = clock
     this.#client = components.client
     const agentHeaders = (token: string) => this.agentHeaders(token)
-    this.passToGitlab = moduleRequests({ client: components.client, agentHeaders })
+    this.passToGitlab = gitlabRequests({ client: components.client, agentHeaders })
     this.#infos = new AgentInfos({ ...components, log: components.log.child({ mod_name: 'directory' }), clock })
     this.#unknown = new UnknownCredentials({ clock })
     this.#onUnchecked = components.onUnchecked ?? (() => undefined)

@@ -1,7 +1,7 @@
 import type { Directory } from '../directory.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 
-export interface ModuleRequestsComponents {
+export interface GitlabRequestsComponents {
   readonly client: Pick<GitlabClient, 'pass'>
   /** headers by which GitLab knows an agent */
   readonly agentHeaders: (token: string) => Readonly<Record<string, string>>
@@ -12,10 +12,10 @@ const modulesPath = '/internal/kubernetes/modules'
 /**
  * Makes agents' requests to GitLab's own modules, of which kas knows nothing (doc/reference/tunnel-protocol.md 5.3).
  */
-export function moduleRequests({
+export function gitlabRequests({
   client,
   agentHeaders,
-}: ModuleRequestsComponents): NonNullable<Directory['passToGitlab']> {
+}: GitlabRequestsComponents): NonNullable<Directory['passToGitlab']> {
   return async ({ method, target, headers, token, contentLength, body }, take, signal) => {
     const length = contentLength === undefined ? [] : ['Content-Length', String(contentLength)]
     const passage = {

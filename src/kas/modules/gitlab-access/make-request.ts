@@ -5,7 +5,7 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { HttpMessage, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
 import { decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
-import type { Directory, ModuleAnswer, ModuleRequest } from '../../directory/directory.ts'
+import type { Directory, GitlabAnswer, GitlabRequest } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
 import { moduleAnswerHeader } from './gitlab-answer.ts'
@@ -53,7 +53,7 @@ export function makeRequest(
     }
     try {
       const body = await bodyOf(messages, header, readRest)
-      const take = (answer: ModuleAnswer) => sendAnswer(call, answer, patience)
+      const take = (answer: GitlabAnswer) => sendAnswer(call, answer, patience)
       await components.passToGitlab({ ...head, ...body, token }, take, ended.signal)
     } catch (error) {
       log.debug({ ...fields, error }, "An agent's request to GitLab failed")
@@ -77,7 +77,7 @@ async function bodyOf(
   messages: HttpRequestMessages<ModuleRequestHeader>,
   { contentLength = -1 }: ModuleRequestHeader,
   onEnd: () => void,
-): Promise<Pick<ModuleRequest, 'body' | 'contentLength'>> {
+): Promise<Pick<GitlabRequest, 'body' | 'contentLength'>> {
   if (contentLength === 0 || (contentLength < 0 && !(await messages.hasBody()))) {
     onEnd()
     return {}
@@ -102,7 +102,7 @@ async function* wholeBody(
   onEnd()
 }
 
-async function sendAnswer(call: AgentCall, answer: ModuleAnswer, patience: Patience): Promise<void> {
+async function sendAnswer(call: AgentCall, answer: GitlabAnswer, patience: Patience): Promise<void> {
   const { statusCode, statusText, rawHeaders, body } = answer
   const send = async (message: Uint8Array) => {
     const room = call.send(message)

@@ -233,7 +233,7 @@ export class RailsServer implements Service {
     if (!error) return outcome
     if (error.code !== 'INTERNAL') {
       const reason = error.cause instanceof Error ? error.cause.message : undefined
-      if (error.code === 'JWT_INVALID') this.#strangers.tell(reason ?? '')
+      if (error.code === 'JWT_INVALID') this.#strangers.warn(reason ?? '')
       const traced = tracedAs === undefined ? {} : { trace_id: tracedAs }
       log.debug({ grpc_method: call.method, error_code: error.code, reason, ...traced }, 'A call of GitLab failed')
       return outcome
