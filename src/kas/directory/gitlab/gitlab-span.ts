@@ -45,11 +45,12 @@ export class GitlabSpan {
     return traceparent ? { traceparent: traceparent[0], ...(tracestate ? { tracestate: tracestate[0] } : {}) } : {}
   }
 
-  /** @param headers - name, value, name, value: what they say of another's span gives way */
+  /** @param headers - name, value, name, value: where this one is traced, what they say of another's span gives way */
   lines(headers: readonly string[]): readonly string[] {
-    if (this.#span === noSpan) return headers
+    const own = Object.entries(this.fields).flat()
+    if (own.length === 0) return headers
     const others = headers.filter((_, i) => !/^trace(?:parent|state)$/i.test(headers[i - (i % 2)] as string))
-    return [...others, ...Object.entries(this.fields).flat()]
+    return [...others, ...own]
   }
 
   answered(statusCode: number): void {

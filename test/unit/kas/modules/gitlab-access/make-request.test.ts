@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { anyPack } from '@bufbuild/protobuf/wkt'
 import t, { type Test } from 'tap'
-import type { ModuleAnswer } from '../../../../../src/kas/directory/directory.ts'
+import type { GitlabAnswer } from '../../../../../src/kas/directory/directory.ts'
 import { type MakeRequestComponents, makeRequest } from '../../../../../src/kas/modules/gitlab-access/make-request.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
@@ -26,7 +26,7 @@ const chunk = toBinary(
   create(HttpRequestSchema, { message: { case: 'data', value: { data: Buffer.from('x') } } }),
 )
 const trailer = toBinary(HttpRequestSchema, create(HttpRequestSchema, { message: { case: 'trailer', value: {} } }))
-const answerOf = (...chunks: string[]): ModuleAnswer => ({
+const answerOf = (...chunks: string[]): GitlabAnswer => ({
   statusCode: 200,
   statusText: '',
   rawHeaders: [],
