@@ -22,7 +22,7 @@ export const noMetadata: Metadata = Object.freeze({})
 
 /** The end of a call: `error` is absent when the status is OK. */
 export interface Outcome {
-  readonly error?: KasError
+  readonly error?: KasError | undefined
   readonly trailers: Metadata
 }
 

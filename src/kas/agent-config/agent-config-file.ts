@@ -18,7 +18,7 @@ export interface CiAccessEntry {
   readonly environments: readonly string[]
   readonly defaultNamespace: string
   /** why the entry grants nothing although it names a job's project: kas cannot tell what else it demands */
-  readonly refusal?: string
+  readonly refusal?: string | undefined
 }
 
 export interface UserAccess {
@@ -193,7 +193,7 @@ function ciAccessEntry(entry: CiAccessTree, at: string, unknown: UnknownBelow): 
     accessAs: unknownAs === undefined ? ciAccessAs(entry) : { as: 'unknown', found: unknownAs },
     environments: entry.environments ?? [],
     defaultNamespace: entry.default_namespace ?? '',
-    ...(refusal ? { refusal } : {}),
+    refusal,
   }
 }
 

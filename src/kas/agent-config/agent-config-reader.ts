@@ -18,7 +18,7 @@ export interface AgentConfiguration {
   /** there is no such file at that commit */
   readonly isAbsent?: boolean
   /** of modules, by key: those that stand in the file; absent: none */
-  readonly blocks?: ReadonlyMap<string, ModuleBlock>
+  readonly blocks?: ReadonlyMap<string, ModuleBlock> | undefined
   /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
 }
@@ -103,8 +103,7 @@ export class AgentConfigReader {
     const { blocks, warnings } = this.#components.blocks.check(path, file.blocks)
     const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
     this.#logWarnings(agent, commit, configuration.warnings)
-    const absence = bytes ? {} : { isAbsent: true }
-    return { commit, configuration, seenAt, ...absence, ...(blocks.size > 0 ? { blocks } : {}) }
+    return { commit, configuration, seenAt, isAbsent: !bytes, blocks: blocks.size > 0 ? blocks : undefined }
   }
 
   async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {

@@ -16,7 +16,7 @@ export interface Project {
   readonly path: string
   /** its own group and all above it, nearest first */
   readonly groups: readonly Group[]
-  readonly git?: RepositoryAddress
+  readonly git?: RepositoryAddress | undefined
 }
 
 export interface User {
@@ -40,7 +40,7 @@ export interface TokenEntry<Owner> {
   readonly hash: string
   readonly owner: Owner
   /** milliseconds since 1970; from then on the token is void */
-  readonly expiresAt?: number
+  readonly expiresAt?: number | undefined
 }
 
 /** The directory file, read and indexed. */
@@ -116,7 +116,7 @@ class Indexing {
         this.#group(group, `projects[${i}].groups[${j}]`, { groupsByPath, groupsById }),
       )
       const nearestFirst = known.sort((a, b) => b.path.split('/').length - a.path.split('/').length)
-      const project = { id: BigInt(id), path, groups: nearestFirst, ...(git ? { git: addressOf(git) } : {}) }
+      const project = { id: BigInt(id), path, groups: nearestFirst, git: git && addressOf(git) }
       this.#add(projects, project.id, project, `projects[${i}].id: found ${id}`)
       this.#add(projectsByPath, path.toLowerCase(), project, `projects[${i}].path: found ${path}`)
     }
@@ -204,7 +204,7 @@ class Indexing {
   ): void {
     for (const [i, { sha256, expires }] of tokens.entries()) {
       const hash = String(sha256).toLowerCase()
-      const entry = { hash, owner, ...(expires === undefined ? {} : { expiresAt: Date.parse(expires) }) }
+      const entry = { hash, owner, expiresAt: expires === undefined ? undefined : Date.parse(expires) }
       this.#add(map, hash, entry, `${at}[${first + i}].sha256: found a hash`)
     }
   }
@@ -224,8 +224,8 @@ class Indexing {
 function addressOf(git: NonNullable<DirectoryTree['projects'][number]['git']>): RepositoryAddress {
   return {
     url: String(git.url),
-    ...(git.credentials_file === undefined ? {} : { credentialsFile: git.credentials_file }),
-    ...(git.default_branch === undefined ? {} : { defaultBranch: git.default_branch }),
+    credentialsFile: git.credentials_file,
+    defaultBranch: git.default_branch,
   }
 }
 

@@ -32,7 +32,7 @@ export interface DirectoryFileOptions extends Partial<FolderWatchOptions> {
 export interface DirectoryFileState {
   readonly inForce: 'none' | 'good' | 'stale'
   /** when what is in force was read, in ms since 1970 */
-  readonly readAt?: number
+  readonly readAt?: number | undefined
   /** why what is on the disk cannot be used */
   readonly problem?: string
 }
@@ -170,7 +170,7 @@ export class DirectoryFile implements Service {
     this.#lastSeen = seen
     this.#metrics.read('failed')
     const { readAt } = this.#state
-    this.#state = { inForce: this.#contents ? 'stale' : 'none', problem, ...(readAt === undefined ? {} : { readAt }) }
+    this.#state = { inForce: this.#contents ? 'stale' : 'none', problem, readAt }
     const consequence = this.#contents ? 'the last good one stays in force' : 'nobody has access'
     this.#log.error({ file: this.#file, error: problem }, `Directory file cannot be used, ${consequence}`)
   }

@@ -12,7 +12,7 @@ export interface JobGrant {
   readonly job: { readonly id: bigint }
   readonly pipeline: { readonly id: bigint }
   readonly project: { readonly id: bigint; readonly groups: readonly { readonly id: bigint }[] }
-  readonly environment?: { readonly slug: string; readonly tier: string }
+  readonly environment?: { readonly slug: string; readonly tier: string } | undefined
 }
 
 interface Roles {

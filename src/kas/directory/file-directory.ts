@@ -140,7 +140,7 @@ function jobGrant(
     job,
     pipeline,
     project: { id: project.id, groups: project.groups.map(({ id }) => ({ id })) },
-    ...(environment ? { environment: { slug: environment.slug, tier: environment.tier } } : {}),
+    environment: environment && { slug: environment.slug, tier: environment.tier },
   }
 }
 

@@ -32,7 +32,7 @@ export class HandOverStream {
     this.#stream = session.open({
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
-      ...(held ? { held } : {}),
+      held,
       onInterim: (metadata) => {
         if (metadata[tunnelKey]?.[0] === 'ready') answer.resolve('ready')
       },

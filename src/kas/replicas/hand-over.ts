@@ -70,7 +70,7 @@ export function writeError({ spec }: KasError): Metadata {
 /** How a call that was handed over ended. */
 export function readOutcome({ error, trailers }: Outcome): Outcome {
   const own = trailers[errorKey]?.[0]
-  return { ...(error ? { error: (own && readError(own)) || error } : {}), trailers: withoutOwnKeys(trailers) }
+  return { error: (error && own && readError(own)) || error, trailers: withoutOwnKeys(trailers) }
 }
 
 /** @returns undefined if it is of another version: the gRPC status has to do */

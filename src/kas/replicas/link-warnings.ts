@@ -58,7 +58,7 @@ export class LinkWarnings {
       outage.isLogged = true
       const { reach, failure: error } = link
       this.#log.warn(
-        { name, net_address: address, reach, ...(error === undefined ? {} : { error }) },
+        { name, net_address: address, reach, error },
         'Calls cannot be handed to a replica: its private API does not answer',
       )
     })

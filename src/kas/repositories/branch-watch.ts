@@ -15,7 +15,7 @@ export interface BranchWatchComponents {
   /** 0 up to 1 */
   readonly random: () => number
   /** whether this replica polls; else a peer does, whose finds come by `poke`. Absent: always */
-  readonly polls?: () => boolean
+  readonly polls?: (() => boolean) | undefined
   /** called after a poll without a notice found that the branch moved: nobody else may know */
   readonly onFound?: () => void
 }

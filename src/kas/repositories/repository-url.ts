@@ -3,9 +3,9 @@ export interface RepositoryAddress {
   /** checked by `problemOfRepositoryUrl` */
   readonly url: string
   /** a file that holds `user:password`, or a token alone; https only */
-  readonly credentialsFile?: string
+  readonly credentialsFile?: string | undefined
   /** default: what the repository says */
-  readonly defaultBranch?: string
+  readonly defaultBranch?: string | undefined
 }
 
 /** `git@host:path`, but no `ext::command` and no option as host. */

@@ -33,7 +33,7 @@ export interface WatchedRepositoriesComponents<Address> {
   /** @param watched - for its `BranchWatch` */
   open(key: string, address: Address, projectId: bigint, watched: Watched): WatchedRepository
   /** whether this replica polls for an agent; absent: each does */
-  readonly leads?: { leads(agentId: AgentId): boolean }
+  readonly leads?: { leads(agentId: AgentId): boolean } | undefined
 }
 
 type Watched = Pick<BranchWatchComponents, 'polls' | 'onFound'>
@@ -209,7 +209,7 @@ export class WatchedRepositories<Address> implements Repositories, Service {
     const onFound = () => {
       for (const listener of this.#foundListeners) listener(projectId)
     }
-    return { onFound, ...(leads ? { polls } : {}) }
+    return { onFound, polls: leads && polls }
   }
 
   #end(repository: WatchedRepository): void {

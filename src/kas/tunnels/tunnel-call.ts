@@ -184,7 +184,7 @@ export class TunnelCall {
   }
 
   #settle(how: 'EOF' | 'idle'): void {
-    this.#finish({ ...(this.#status ? { error: this.#status } : {}), trailers: this.#trailers }, how)
+    this.#finish({ error: this.#status, trailers: this.#trailers }, how)
   }
 
   /** The tunnel breaks, which stops the agent's work too; the caller gets the same error. */

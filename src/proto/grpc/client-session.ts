@@ -36,7 +36,7 @@ export interface OpenOptions {
   /** called for headers that come before the response's own */
   readonly onInterim?: (metadata: Metadata) => void
   /** what comes and is not read is counted there */
-  readonly held?: HeldBytes
+  readonly held?: HeldBytes | undefined
   /** deadline, sent to the server and kept here */
   readonly timeoutMs?: number
 }

@@ -144,7 +144,7 @@ export class ClientStream {
     const error = this.#inbox.failed
       ? new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' })
       : readStatus(this.#trailers.parsed)
-    this.#settle({ ...(error ? { error } : {}), trailers: readMetadata(this.#trailers.raw) })
+    this.#settle({ error, trailers: readMetadata(this.#trailers.raw) })
     // the server has said all: what we still send is not wanted
     if (!this.#http2.writableEnded) this.#reset()
   }

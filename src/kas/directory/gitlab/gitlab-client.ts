@@ -42,7 +42,7 @@ export interface GitlabPassage extends Turn {
   readonly target: string
   /** name, value, name, value; kas' own come with them */
   readonly headers: readonly string[]
-  readonly body?: AsyncIterable<Uint8Array>
+  readonly body?: AsyncIterable<Uint8Array> | undefined
 }
 
 export interface GitlabClientComponents {

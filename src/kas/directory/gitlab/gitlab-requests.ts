@@ -23,7 +23,7 @@ export function gitlabRequests({
       path: modulesPath,
       target,
       headers: [...headers, ...Object.entries(agentHeaders(token)).flat(), ...length],
-      ...(body ? { body } : {}),
+      body,
       queue: 'modules' as const,
     }
     await client.pass(passage, take, signal)

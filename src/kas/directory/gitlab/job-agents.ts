@@ -69,7 +69,7 @@ export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
     job,
     pipeline,
     project: { id: project.id, groups: project.groups ?? [] },
-    ...(environment ? { environment } : {}),
+    environment: environment ?? undefined,
   }
 }
 

@@ -71,7 +71,7 @@ export function gitalyRepositories(
   }
   const absence = ({ project }: Agent) => `GitLab has not said yet where the repository of ${project.path} lies`
   return new WatchedRepositories(
-    { addresses, keyOf, open, ...(leads ? { leads } : {}) },
+    { addresses, keyOf, open, leads },
     { maxRepositories: options.maxRepositories, absence },
   )
 }
