@@ -1,3 +1,4 @@
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
@@ -6,7 +7,7 @@ import { Reachability, type ReachabilityOptions } from './reachability.ts'
 
 export interface LinkSessionComponents {
   readonly session: ClientSession
-  readonly now: () => number
+  readonly clock: Clock
   readonly log: Logger
   /** it became unreachable, or reachable again */
   readonly onChange: () => void
@@ -24,7 +25,7 @@ export class LinkSession {
   /** safe calls, handed over, of whose replies nothing has come; may each be tried elsewhere? */
   readonly #unanswered = new Map<HandOverStream, () => boolean>()
   #bytesRead = 0
-  #check: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined
+  #next: { readonly dueAt: number; cancel(): void } | undefined
 
   constructor(components: LinkSessionComponents, options: ReachabilityOptions) {
     const { session } = components
@@ -43,7 +44,7 @@ export class LinkSession {
   }
 
   get isSuspect(): boolean {
-    return this.#reachability.isSuspect(this.#components.now())
+    return this.#reachability.isSuspect(this.#components.clock.now())
   }
 
   /** Ends it and the calls on it. */
@@ -61,33 +62,35 @@ export class LinkSession {
     this.#unanswered.set(stream, tryElsewhere)
     void stream.metadata.then(() => this.#unanswered.delete(stream))
     const { hurryMs } = this.#options
-    if (this.#check && this.#check.dueAt > this.#components.now() + hurryMs) this.#checkIn(hurryMs)
+    if (this.#next && this.#next.dueAt > this.#components.clock.now() + hurryMs) this.#checkIn(hurryMs)
   }
 
   #checkIn(ms: number): void {
-    clearTimeout(this.#check?.timer)
-    const dueAt = this.#components.now() + ms
-    const timer = setTimeout(() => {
+    this.#next?.cancel()
+    const { clock } = this.#components
+    const dueAt = clock.now() + ms
+    const cancel = clock.after(ms, () => {
       this.#checkNow(dueAt)
       const { hurryMs, roundMs } = this.#options
-      if (this.#check?.timer === timer) this.#checkIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
-    }, ms)
-    this.#check = { timer, dueAt }
+      if (this.#next === own) this.#checkIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
+    })
+    const own = { dueAt, cancel }
+    this.#next = own
   }
 
   #stopChecking(): void {
-    clearTimeout(this.#check?.timer)
-    this.#check = undefined
+    this.#next?.cancel()
+    this.#next = undefined
   }
 
   #checkNow(dueAt: number): void {
-    const { session, log, now, onChange } = this.#components
+    const { session, log, clock, onChange } = this.#components
     if (session.draining) this.#drained.resolve() // node closes one whose frames it cannot send, without an event
     if (session.bytesRead !== this.#bytesRead) this.#received()
     this.#bytesRead = session.bytesRead
     const reachability = this.#reachability
     const was = reachability.isUnreachable
-    if (reachability.check(now(), dueAt)) {
+    if (reachability.check(clock.now(), dueAt)) {
       session.ping().then(
         () => this.#received(),
         () => undefined, // the connection ended, which its owner sees
@@ -99,7 +102,7 @@ export class LinkSession {
     } else if (reachability.isUnreachable) {
       this.#loseUnanswered(() => true)
       if (!was) onChange()
-    } else if (reachability.isSuspect(now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
+    } else if (reachability.isSuspect(clock.now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
   }
 
   /** Safe calls need not wait until a silent peer answers again, or its connection ends: they are tried elsewhere. */

@@ -1,9 +1,10 @@
 import type { Call } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
 import { RpcSpan } from '../../call/rpc-span.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
-import { delay } from '../../lib/signals.ts'
+import { pause } from '../../lib/pause.ts'
 import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { HeldByAgent } from '../tunnels/held-by-agent.ts'
@@ -15,7 +16,8 @@ import { defaultReachability, type ReachabilityOptions } from './reachability.ts
 export interface LinkComponents {
   /** a connection to the peer, which has proven that it is the one; throws a KasError */
   readonly dial: (signal: AbortSignal) => Promise<ClientSession>
-  readonly now: () => number
+  /** a monotonic one */
+  readonly clock: Clock
   readonly random: () => number
   readonly log: Logger
   /** it became open, unreachable or reachable again */
@@ -190,7 +192,7 @@ export class Link {
   }
 
   async #run(): Promise<void> {
-    const { dial, log, now, random } = this.#components
+    const { dial, log, clock, random } = this.#components
     const { signal } = this.#closing
     const [firstMs, lastMs] = this.#options.redialMs
     let pauseMs = firstMs
@@ -200,23 +202,23 @@ export class Link {
         if (signal.aborted) return session.destroy()
         this.#failure = undefined
         pauseMs = firstMs
-        const begun = now()
+        const begun = clock.now()
         await this.#use(session)
         // calls wait for another one; but what ends at once, again and again, is no cure
-        if (!session.destroyed && now() - begun >= lastMs) continue
+        if (!session.destroyed && clock.now() - begun >= lastMs) continue
       } catch (error) {
         this.#failure = error
         if (!signal.aborted) log.debug({ error }, 'A replica could not be reached')
       }
-      await delay(pauseMs * (0.5 + random()), signal).catch(() => undefined) // closing ends the loop
+      await pause(pauseMs * (0.5 + random()), clock, signal)
       pauseMs = Math.min(lastMs, pauseMs * 2)
     }
   }
 
   /** Resolves when nothing can be handed over on it any more; what runs on it goes on. */
   async #use(session: ClientSession): Promise<void> {
-    const { log, now, onChange } = this.#components
-    const current = new LinkSession({ session, log, now, onChange }, this.#options.reachability)
+    const { log, clock, onChange } = this.#components
+    const current = new LinkSession({ session, log, clock, onChange }, this.#options.reachability)
     this.#sessions.add(current)
     void session.closed.then(() => this.#sessions.delete(current))
     this.#current = current

@@ -1,6 +1,6 @@
 import { Gauge } from 'prom-client'
 import type { AgentId } from '../../call/call.ts'
-import { systemClock } from '../../lib/clock.ts'
+import { monotonicClock } from '../../lib/clock.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
@@ -53,7 +53,7 @@ export class Links implements Service {
   constructor(components: LinksComponents, options: LinkOptions = defaultLink) {
     this.#components = components
     this.#options = options
-    this.#warnings = new LinkWarnings({ clock: systemClock, log: components.log })
+    this.#warnings = new LinkWarnings({ clock: monotonicClock, log: components.log })
   }
 
   async start(): Promise<void> {
@@ -158,7 +158,7 @@ export class Links implements Service {
     const link = new Link(
       {
         dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
-        now: () => performance.now(),
+        clock: monotonicClock,
         random: Math.random,
         log: log.child({ net_address: address }),
         heldByAgent: this.#heldByAgent,

@@ -3,6 +3,7 @@ import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/c
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/replicas/link.ts'
 import { HeldByAgent } from '../../../../src/kas/tunnels/held-by-agent.ts'
+import { monotonicClock } from '../../../../src/lib/clock.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
@@ -79,7 +80,7 @@ async function linkTo(
         if (!session) throw new Error('there is no other connection')
         return session
       },
-      now: () => performance.now(),
+      clock: monotonicClock,
       random: Math.random,
       log,
       onChange: () => void changed.dispatchEvent(new Event('change')),
