@@ -5,7 +5,7 @@ import {
   isHttpFailure,
   urlServerAttributes,
 } from '../../../lib/tracing/attributes.ts'
-import { noSpan, type Span, type Tracer } from '../../../lib/tracing/tracer.ts'
+import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
 
 /** One request to GitLab. */
 export interface TracedRequest {
