@@ -91,7 +91,7 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
     {
       clock,
       metrics: createGitalyMetrics(register),
-      secureContext: () => trustedContext(gitlab.ca_certificate_file),
+      secureContext: () => trustedContext(gitlab.ca_certificate_file, 'gitlab.ca_certificate_file'),
     },
     {
       globalLimit: rateOf(gitaly.global_api_rate_limit),

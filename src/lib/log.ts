@@ -55,7 +55,7 @@ const operational: readonly RegExp[] = [
 const endings: ReadonlySet<string> = new Set(['AbortError', 'TimeoutError'])
 
 /** Of a KasError its code and data, of an error that is expected in operation its code, of all else its stack too. */
-export function describeError(error: unknown, depth = 0): ErrorFields {
+function describeError(error: unknown, depth = 0): ErrorFields {
   if (!(error instanceof Error)) return { type: typeof error, message: textOf(error) }
   const { code, cause } = error as Error & { code?: unknown }
   return {

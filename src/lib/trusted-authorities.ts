@@ -8,14 +8,10 @@ import { fileProblem } from './file-problem.ts'
  * Trusts what Node and the system trust (packages name theirs by SSL_CERT_DIR), and the file's. It takes a while: to be
  * kept, and made only if something is to be reached by TLS.
  *
- * @param caCertificateFile - upstream's gitlab.ca_certificate_file, or another's
  * @param key - the configuration key that names the file, for errors
  * @throws KasError SETTINGS_INVALID if the file cannot be used
  */
-export async function trustedContext(
-  caCertificateFile: string | undefined,
-  key = 'gitlab.ca_certificate_file',
-): Promise<tls.SecureContext> {
+export async function trustedContext(caCertificateFile: string | undefined, key: string): Promise<tls.SecureContext> {
   const own = caCertificateFile === undefined ? [] : [await readAuthorities(caCertificateFile, key)]
   return tls.createSecureContext({ ca: [...authorities('default'), ...authorities('system'), ...own] })
 }

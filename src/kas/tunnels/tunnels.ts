@@ -8,7 +8,7 @@ export interface TunnelsOptions {
 }
 
 /** Each costs some 15 KB at the entry; a pod of agentk carries 500 at once. */
-export const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000 }
+const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000 }
 
 interface Waiter {
   /** of all that have waited for the agent: the lowest came first */

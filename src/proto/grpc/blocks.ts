@@ -1,5 +1,5 @@
 /** Smaller pieces are copied together: one by one, each would cost more than its bytes. */
-export const blockBytes = 1024
+const blockBytes = 1024
 
 /** A view keeps all that was read with it: one that is less than such a part is copied. */
 const ownPart = 1 / 8

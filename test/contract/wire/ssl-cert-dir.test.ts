@@ -14,7 +14,7 @@ const source = pathToFileURL(join(import.meta.dirname, '../../../src/lib/trusted
 const program = (port: number) => `
 import { connect } from 'node:tls'
 import { trustedContext } from '${source}'
-const secureContext = await trustedContext(undefined)
+const secureContext = await trustedContext(undefined, 'gitlab.ca_certificate_file')
 const socket = connect({ port: ${port}, host: '127.0.0.1', servername: 'gitlab.test', secureContext })
 socket.on('secureConnect', () => socket.end(() => console.log('trusted')))
 socket.on('error', ({ code }) => console.log(code))

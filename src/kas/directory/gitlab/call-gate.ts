@@ -6,7 +6,7 @@ import { FairQueue } from '../../../lib/fair-queue.ts'
  * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of
  * which nothing good is known have queues of their own: anybody can make them up.
  */
-export const queues = ['agents', 'users', 'reports', 'modules', 'new_agents', 'new_users'] as const
+const queues = ['agents', 'users', 'reports', 'modules', 'new_agents', 'new_users'] as const
 export type QueueName = (typeof queues)[number]
 
 /**

@@ -66,5 +66,5 @@ async function secureContext(
   file: string | undefined,
 ): Promise<{ secureContext?: SecureContext }> {
   if (file === undefined && !urls.some((url) => url?.startsWith('https:'))) return {}
-  return { secureContext: await trustedContext(file) }
+  return { secureContext: await trustedContext(file, 'gitlab.ca_certificate_file') }
 }

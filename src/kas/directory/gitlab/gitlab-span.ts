@@ -17,7 +17,7 @@ export interface TracedRequest {
 }
 
 /** The span of one request to GitLab. */
-export class GitlabSpan {
+class GitlabSpan {
   readonly #span: Span
 
   private constructor(span: Span) {

@@ -3,7 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 
 /** Why Gitaly is called: by the clock, or since somebody waits for it, as after a push. */
-export const callQueues = ['polls', 'pushes'] as const
+const callQueues = ['polls', 'pushes'] as const
 export type CallQueue = (typeof callQueues)[number]
 
 /** One call's place in the queues of all limits that it meets; it may change while the call waits. */
