@@ -1,9 +1,9 @@
 import t from 'tap'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
-import { burst } from '../../dev/soak/burst.ts'
-import { crowd } from '../../dev/soak/crowd.ts'
-import { Ground } from '../../dev/soak/ground.ts'
-import type { Findings } from '../../dev/soak/scene.ts'
+import { burst } from '../soak/burst.ts'
+import { crowd } from '../soak/crowd.ts'
+import { Ground } from '../soak/ground.ts'
+import type { Findings } from '../soak/scene.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 
 /**

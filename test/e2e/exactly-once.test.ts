@@ -1,5 +1,5 @@
 import t from 'tap'
-import { exactlyOnce } from '../../dev/soak/exactly-once/exactly-once.ts'
+import { exactlyOnce } from '../soak/exactly-once/exactly-once.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 
 /**

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { RollingGround, twoPods } from '../../dev/soak/rolling/rolling-ground.ts'
-import { rolling } from '../../dev/soak/rolling.ts'
+import { RollingGround, twoPods } from '../soak/rolling/rolling-ground.ts'
+import { rolling } from '../soak/rolling.ts'
 
 /** A rolling restart under load, cut short: `npm run soak -- rolling` is the long one. */
 

@@ -1,7 +1,7 @@
-import { Kube, type KubeOptions } from '../../dev/soak/kube.ts'
-import { PacedCalls } from '../../dev/soak/rolling/paced-calls.ts'
-import { ResumedWatch } from '../../dev/soak/rolling/resumed-watch.ts'
-import { TypedExec } from '../../dev/soak/rolling/typed-exec.ts'
+import { Kube, type KubeOptions } from '../soak/kube.ts'
+import { PacedCalls } from '../soak/rolling/paced-calls.ts'
+import { ResumedWatch } from '../soak/rolling/resumed-watch.ts'
+import { TypedExec } from '../soak/rolling/typed-exec.ts'
 import { eventually } from '../support/eventually.ts'
 
 export interface GoodLoadOptions {

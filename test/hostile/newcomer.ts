@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:tls'
-import { Kube } from '../../dev/soak/kube.ts'
 import { encodeHttpResponse, kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
+import { Kube } from '../soak/kube.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import type { HostileGround } from './hostile-ground.ts'
 

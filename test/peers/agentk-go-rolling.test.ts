@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { RollingGround, type StartAgents } from '../../dev/soak/rolling/rolling-ground.ts'
-import { rolling } from '../../dev/soak/rolling.ts'
 import { files } from '../../dev/start/settings.ts'
+import { RollingGround, type StartAgents } from '../soak/rolling/rolling-ground.ts'
+import { rolling } from '../soak/rolling.ts'
 import { AgentkGo, withoutGo } from '../support/agentk-go.ts'
 
 /**

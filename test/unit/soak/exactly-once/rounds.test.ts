@@ -1,5 +1,5 @@
 import t from 'tap'
-import { planRounds, type Round, textOf } from '../../../../../dev/soak/exactly-once/rounds.ts'
+import { planRounds, type Round, textOf } from '../../../soak/exactly-once/rounds.ts'
 
 const kindOf = ({ fault, victim, moment }: Round) => `${fault} ${victim} ${moment}`
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
+import type { LocalReplica } from '../../dev/start/local-replica.ts'
 import { abortable, delay } from '../../src/lib/signals.ts'
-import type { LocalReplica } from '../start/local-replica.ts'
 import { Kube } from './kube.ts'
 import type { Leave } from './rolling/ends.ts'
 import type { RollingGround } from './rolling/rolling-ground.ts'

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import type { Warden } from '../../control-plane/warden.ts'
+import type { Warden } from '../../../dev/control-plane/warden.ts'
 
 export const callKinds = ['create', 'exec-spdy', 'exec-websocket'] as const
 export type CallKind = (typeof callKinds)[number]

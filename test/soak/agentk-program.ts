@@ -1,8 +1,8 @@
 import { join, resolve } from 'node:path'
-import { Program } from '../control-plane/program.ts'
-import type { Warden } from '../control-plane/warden.ts'
-import { nodeFlags } from '../node-flags.ts'
-import { files } from '../start/settings.ts'
+import { Program } from '../../dev/control-plane/program.ts'
+import type { Warden } from '../../dev/control-plane/warden.ts'
+import { nodeFlags } from '../../dev/node-flags.ts'
+import { files } from '../../dev/start/settings.ts'
 import type { Scheme } from './soak-options.ts'
 
 const project = resolve(import.meta.dirname, '../..')

@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { Authority } from '../../../dev/certificates.ts'
 import type { Service } from '../../../src/lib/service.ts'
-import { Authority } from '../../certificates.ts'
 
 interface AdmissionReview {
   readonly request: {

@@ -1,8 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
-import { attackNames, soakOptions } from '../../../../dev/soak/soak-options.ts'
-import { attacks } from '../../../hostile/attacks.ts'
+import { attackNames, soakOptions } from '../../soak/soak-options.ts'
 
 const read = (line: string) => soakOptions(line.split(' ').filter((word) => word !== ''))
 
@@ -50,19 +49,12 @@ for (const [line, message] of [
   })
 }
 
-t.test('the names of attacks are those that there are', async (t) => {
-  t.same(
-    attackNames,
-    attacks.map(({ name }) => name),
-  )
-})
-
 t.test('an unknown option is refused, by name', async (t) => {
   t.throws(() => read('watch --hours 3'), /--hours/)
 })
 
 t.test('the program says so at once, with exit status 2', async (t) => {
-  const main = join(import.meta.dirname, '../../../../dev/soak/soak.ts')
+  const main = join(import.meta.dirname, '../../soak/soak.ts')
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'readers', '--readers', 'x'], {
     encoding: 'utf8',
     timeout: 20_000,

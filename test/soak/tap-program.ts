@@ -1,14 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { resolve } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Findings, Stage } from './scene.ts'
 
 const timeoutMs = 3_600_000
 
 /**
- * A scene that is a program in test/soak, where the tests' support is: it tells in TAP what holds, and figures as
- * comments.
+ * A scene that is a program of its own beside this one: it tells in TAP what holds, and figures as comments.
  *
  * @param options - of the scene, which finds them as JSON in `KAS_SOAK_OPTIONS`
  */
@@ -17,7 +16,7 @@ export async function tapProgram(
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
   options: object,
 ): Promise<Findings> {
-  const program = resolve(import.meta.dirname, `../../test/soak/${name}.ts`)
+  const program = join(import.meta.dirname, `${name}.ts`)
   const env = {
     ...process.env,
     TAP: '1',

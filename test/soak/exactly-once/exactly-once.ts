@@ -1,6 +1,6 @@
+import type { LocalReplica } from '../../../dev/start/local-replica.ts'
+import { holdersOf, statusOf } from '../../../dev/start/replica-table.ts'
 import { abortable, delay } from '../../../src/lib/signals.ts'
-import type { LocalReplica } from '../../start/local-replica.ts'
-import { holdersOf, statusOf } from '../../start/replica-table.ts'
 import type { Findings, Stage } from '../scene.ts'
 import { countRequests } from './audit-log.ts'
 import { FaultyGround } from './faulty-ground.ts'

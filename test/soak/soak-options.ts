@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { attacks } from '../hostile/attacks.ts'
 
 /** The options of each scene, with their defaults. */
 export const sceneDefaults = {
@@ -16,23 +17,8 @@ export const sceneDefaults = {
   hostile: { seconds: 60 },
 } as const
 
-/** What the scene `hostile` plays, in this order (test/hostile). */
-export const attackNames = [
-  'descriptors',
-  'long-errors',
-  'gzip',
-  'bad-metadata',
-  'fat-rows',
-  'many-headers',
-  'idle-connects',
-  'many-connections',
-  'waiting-calls',
-  'slow-readers',
-  'half-messages',
-  'half-websockets',
-  'made-up-tokens',
-] as const
-export type AttackName = (typeof attackNames)[number]
+/** What the scene `hostile` plays, in this order. */
+export const attackNames = attacks.map(({ name }) => name)
 
 export type SceneName = keyof typeof sceneDefaults
 type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
@@ -49,7 +35,7 @@ export type SoakOptions =
     }[SceneName]
 
 /** without `attack`: all of them */
-type Chosen<Name> = Name extends 'hostile' ? { readonly attack?: AttackName } : unknown
+type Chosen<Name> = Name extends 'hostile' ? { readonly attack?: string } : unknown
 
 /** one connection each, and ports are few */
 const maxCount = 10_000

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { countRequests } from '../../../../../dev/soak/exactly-once/audit-log.ts'
+import { countRequests } from '../../../soak/exactly-once/audit-log.ts'
 
 const configMaps = '/api/v1/namespaces/n/configmaps'
 const exec = (words: string) => `/api/v1/namespaces/n/pods/pod/exec?${words}&container=main&stdout=true`

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { CallEnd } from '../../../../../dev/soak/exactly-once/kubectl-call.ts'
-import { verdict } from '../../../../../dev/soak/exactly-once/verdict.ts'
+import type { CallEnd } from '../../../soak/exactly-once/kubectl-call.ts'
+import { verdict } from '../../../soak/exactly-once/verdict.ts'
 
 const round = { number: 1, fault: 'kill', victim: 'holder' } as const
 const succeeded: CallEnd = {

@@ -1,7 +1,7 @@
 /** `npm run soak -- SCENE [OPTIONS]`: the real kas and agentk under load that lasts, or that comes at once. */
 
-import { missingAssets, type Parts } from '../control-plane/assets.ts'
-import { ControlPlane } from '../control-plane/control-plane.ts'
+import { missingAssets, type Parts } from '../../dev/control-plane/assets.ts'
+import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { burst } from './burst.ts'
 import { crowd } from './crowd.ts'
 import { EndlessCluster } from './endless-cluster.ts'
@@ -61,7 +61,7 @@ const calmMs = 5000
 
 type Playable = Exclude<SoakOptions, { help: true }>
 
-/** those in test/soak */
+/** programs of their own */
 const tapPrograms = ['namespaces', 'placement', 'fronts', 'cutting-front', 'withdrawn', 'hostile'] as const
 type TapProgram = Extract<Playable, { scene: (typeof tapPrograms)[number] }>
 const isTapProgram = (options: Playable): options is TapProgram => tapPrograms.some((scene) => scene === options.scene)
