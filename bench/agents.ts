@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Balancer } from '../dev/balancer.ts'
 import { nodeFlags } from '../dev/node-flags.ts'
+import { eventually } from '../test/support/eventually.ts'
 import type {
   CpuAnswer,
   CrowdSettings,
@@ -18,7 +19,7 @@ import type {
   ReturnAnswer,
   Transport,
 } from './agents/questions.ts'
-import { connectedAgents, type Replica, startReplicas, until } from './agents/replicas.ts'
+import { connectedAgents, type Replica, readyTimeoutMs, startReplicas } from './agents/replicas.ts'
 import { askProgram, hear } from './support/ask-program.ts'
 import { addTo, type Row, report } from './support/figures.ts'
 import { machineTime } from './support/machine-time.ts'
@@ -62,7 +63,7 @@ async function oneRound(transport: Transport): Promise<Record<string, number>> {
     const live = await ask<MemoryAnswer>(first, 'live')
     for (const other of others) balancer.add(other.balanced)
     const ready = balancer
-    await until(async () => ready.ready.length === replicas.length)
+    await eventually(() => ready.ready.length === replicas.length, { timeoutMs: readyTimeoutMs })
     return { ...costs({ before, after, alone, live }), ...idle, ...(await kill(first, others, all)) }
   } finally {
     programs.stop()

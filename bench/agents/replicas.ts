@@ -3,17 +3,16 @@ import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { BalancedReplica } from '../../dev/balancer.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { nodeFlags } from '../../dev/node-flags.ts'
+import { eventually } from '../../test/support/eventually.ts'
 import type { Programs } from '../support/programs.ts'
 import { tokenOf } from './questions.ts'
 
 const probe = join(import.meta.dirname, 'replica-probe.ts')
 const program = join(import.meta.dirname, '../../src/kas/main.ts')
-const retryMs = 100
-const patienceMs = 180_000
+export const readyTimeoutMs = 180_000
 
 /** One kas as a whole, as it is run. */
 export interface Replica {
@@ -59,22 +58,16 @@ async function isReady({ child, balanced }: Replica): Promise<void> {
   const ended = once(child, 'exit').then((): never => {
     throw new Error(`${balanced.name} ended`)
   })
-  await Promise.race([until(async () => (await ops(balanced, '/readiness')).ok), ended])
+  await Promise.race([
+    eventually(async () => (await ops(balanced, '/readiness')).ok, { timeoutMs: readyTimeoutMs }),
+    ended,
+  ])
 }
 
 /** Agents that have a tunnel at this replica, as its metrics say. */
 export async function connectedAgents({ balanced }: Replica): Promise<number> {
   const text = await (await ops(balanced, '/metrics')).text()
   return Number(/^connected_agents_count (\d+)$/m.exec(text)?.[1] ?? Number.NaN)
-}
-
-/** Resolves once `holds` does. @throws Error after three minutes */
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + patienceMs
-  while (!(await holds().catch(() => false))) {
-    if (Date.now() > end) throw new Error(`not so after ${patienceMs} ms: ${holds}`)
-    await sleep(retryMs)
-  }
 }
 
 function ops({ opsPort }: BalancedReplica, path: string): Promise<Response> {

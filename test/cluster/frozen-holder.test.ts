@@ -3,8 +3,8 @@ import { KnownMessages } from '../../src/call/known-messages.ts'
 import { defaultSearch, type SearchOptions } from '../../src/kas/router/search.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { agentId, callOf, callThrough, readReply } from '../support/agents-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
-import { until } from './replicas.ts'
 import { startWholeProcess } from './whole-process.ts'
 import {
   knows,
@@ -30,7 +30,10 @@ async function entryAndHolder(t: Test, options: WholeReplicaOptions = {}) {
   const { membership } = entry.replica
   const link = () => entry.links.link(holder.instance)
   const tunnel = agent.open()
-  await until(entry.replica, () => membership.holders(agentId).some(({ row }) => row.instance === holder.instance))
+  await eventually(
+    () => membership.holders(agentId).some(({ row }) => row.instance === holder.instance),
+    entry.replica.membership,
+  )
   await reaches(entry, holder.instance)
   const freeze = () => holder.child.kill('SIGSTOP')
   return { entry, holder, agent, tunnel, freeze, link }

@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import { KnownMessages } from '../../src/call/known-messages.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { agentId, callOf, callThrough, readReply } from '../support/agents-server.ts'
+import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
-import { until } from './replicas.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
 const known = (...texts: string[]) => new KnownMessages(texts.map((text) => Buffer.from(text)))
@@ -76,7 +76,7 @@ t.test('a replica that gossip has lost ends the calls that it has', async (t) =>
   const echoes = reply.messages[Symbol.asyncIterator]()
   t.match(await echoes.next(), { value: Buffer.from('a') })
   await holder.replica.membership.stop()
-  await until(entry.replica, () => entry.replica.membership.row(instance) === undefined)
+  await eventually(() => entry.replica.membership.row(instance) === undefined, entry.replica.membership)
   t.equal(entry.links.link(instance), undefined, 'nothing new goes there')
   second.resolve()
   t.match(await echoes.next(), { value: Buffer.from('b') })

@@ -8,7 +8,7 @@ import { echoMethod, startConnections } from '../contract/agentk/connections-sid
 import { agentId, callThrough } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { type PlacedReplica, startPlacedReplica } from './placed-replica.ts'
-import { knowsAll, until } from './replicas.ts'
+import { knowsAll } from './replicas.ts'
 
 /** agentk and replicas: each pod is where the ring wants it (doc/agentk-placement.md). */
 
@@ -29,7 +29,7 @@ async function join(t: Test, others: readonly PlacedReplica[], name: string): Pr
   )
   const all = [...others, replica]
   for (const { source } of all) source.list(all.map(({ address }) => address))
-  for (const each of all) await until(each, () => knowsAll(each, all))
+  for (const each of all) await eventually(() => knowsAll(each, all), each.membership)
   return replica
 }
 

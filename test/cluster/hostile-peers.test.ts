@@ -24,7 +24,7 @@ import {
 } from '../../src/proto/gen/replica_pb.ts'
 import { eventually } from '../support/eventually.ts'
 import { connection, delta, head, instance, registration, snapshot } from '../unit/membership/rows.ts'
-import { createReplica, knowsAll, type Replica, secret, startReplica, startReplicas, until } from './replicas.ts'
+import { createReplica, knowsAll, type Replica, secret, startReplica, startReplicas } from './replicas.ts'
 import { startRogue } from './rogue.ts'
 
 const agent = 42n as AgentId
@@ -70,9 +70,9 @@ t.test('while the secret is changed, each that has one in common gets through', 
   const previous = await startReplica(t, 'kas-0')
   const both = await startReplica(t, 'kas-1', { secret: other, previousSecret: secret, listed: [previous.address] })
   const next = await startReplica(t, 'kas-2', { secret: other, listed: [previous.address, both.address] })
-  await until(previous, () => knowsAll(previous, [both]))
-  await until(both, () => knowsAll(both, [previous, next]))
-  await until(next, () => knowsAll(next, [both]))
+  await eventually(() => knowsAll(previous, [both]), previous.membership)
+  await eventually(() => knowsAll(both, [previous, next]), both.membership)
+  await eventually(() => knowsAll(next, [both]), next.membership)
   t.equal(previous.membership.row(next.membership.instance), undefined)
   t.equal(next.membership.row(previous.membership.instance), undefined)
 })
@@ -104,7 +104,7 @@ t.test('what is too large or no message is refused, and costs only its author', 
   await refusedAt(a, 'malformed', 1)
   await rogue.publish(new Uint8Array(5 * 1024 * 1024)) // ends its stream
   a.membership.addConnection(connection('1'))
-  await until(b, () => b.membership.holders(agent).length === 1)
+  await eventually(() => b.membership.holders(agent).length === 1, b.membership)
   t.ok(a.membership.row(b.membership.instance))
 })
 
@@ -143,7 +143,7 @@ t.test('a flood gets its author thrown out, and nobody else', async (t) => {
   t.ok((await a.metric('kas_gossip_refused_total', { reason: 'rate' })) > 1000)
   t.ok((await b.metric('kas_gossip_received_total')) < floodMessagesPerCheck / 2, 'nor is it passed on')
   a.membership.addConnection(connection('1'))
-  await until(b, () => b.membership.holders(agent).length === 1)
+  await eventually(() => b.membership.holders(agent).length === 1, b.membership)
 })
 
 t.test('a replica of a later version: fields, news, states and parts that this one does not know', async (t) => {
@@ -174,14 +174,14 @@ t.test('a replica of a later version: fields, news, states and parts that this o
     },
   })
   await rogue.join(a.address)
-  await until(a, () => a.membership.holders(agent).length === 1)
+  await eventually(() => a.membership.holders(agent).length === 1, a.membership)
   t.match(a.membership.row(rogue.instance), { head: { name: 'kas-9', state: 'joining', gossipPort: 0 }, version: 1 })
   const news = create(NewsSchema, {
     instance: rogue.instance,
     news: { case: 'delta', value: create(DeltaSchema, { from: 1n, to: 2n, head: { ...laterHead, state: 2 } }) },
   })
   await rogue.publish(Buffer.concat([toBinary(NewsSchema, news), unknownField]))
-  await until(a, () => a.membership.row(rogue.instance)?.head.state === 'serving')
+  await eventually(() => a.membership.row(rogue.instance)?.head.state === 'serving', a.membership)
   t.equal(await a.metric('kas_gossip_refused_total'), 0)
 })
 

@@ -7,6 +7,7 @@ import type { Discovered, DiscoverySource } from '../../src/membership/discovery
 import { Membership, type MembershipOptions } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import { capturedLog } from '../support/captured-log.ts'
+import { eventually } from '../support/eventually.ts'
 
 /** Replicas' memberships in one process, on loopback, with their timers shortened. */
 
@@ -114,43 +115,12 @@ export async function startReplicas(t: Test, count: number, options: ReplicaOpti
     replicas.push(await startReplica(t, `kas-${i}`, { listed: replicas.map(({ address }) => address), ...options }))
   }
   for (const { source } of replicas) source.list(replicas.map(({ address }) => address))
-  for (const replica of replicas) await until(replica, () => knowsAll(replica, replicas))
+  for (const replica of replicas) await eventually(() => knowsAll(replica, replicas), replica.membership)
   return replicas
 }
 
 export const knowsAll = (replica: Replica, all: readonly Replica[]) =>
   all.every(({ membership }) => replica.membership.row(membership.instance)?.head.state === 'serving')
-
-/**
- * Resolves as soon as `check` holds: it is asked at each change of the membership.
- *
- * @throws after 20 s
- */
-export function until({ membership }: Pick<Replica, 'membership'>, check: () => boolean): Promise<void> {
-  return untilTold((listener) => membership.onChange(listener), check, membership.name)
-}
-
-/**
- * Resolves as soon as `check` holds: it is asked each time that `subscribe` tells.
- *
- * @throws after 20 s
- */
-export async function untilTold(
-  subscribe: (listener: () => void) => () => void,
-  check: () => boolean,
-  name: string,
-): Promise<void> {
-  if (check()) return
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const undo = subscribe(() => check() && resolve())
-  const timer = setTimeout(() => reject(new Error(`${name} never saw: ${check}`)), 20_000)
-  try {
-    await promise
-  } finally {
-    undo()
-    clearTimeout(timer)
-  }
-}
 
 /** A TCP way to `port` that can be cut. */
 export class Way {

@@ -18,7 +18,8 @@ import type { InstanceId } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import type { Handler } from '../../src/proto/grpc/server-session.ts'
 import { agentId, oneAgent } from '../support/agents-server.ts'
-import { startReplica, until, untilTold } from './replicas.ts'
+import { eventually } from '../support/eventually.ts'
+import { startReplica } from './replicas.ts'
 
 /** All of a replica that calls pass: membership, tunnels, router and the servers for agents and for replicas. */
 export interface WholeReplica {
@@ -125,13 +126,14 @@ export function linked(one: WholeReplica, other: WholeReplica): Promise<void> {
 }
 
 /** As `linked`. A link that a busy machine makes suspect for a moment can be used, and tells nobody when that is over. */
-export function reaches({ links, name }: WholeReplica, instance: InstanceId): Promise<void> {
-  const check = () => isUsable(links.link(instance)?.reach ?? 'down')
-  return untilTold((listener) => links.onChange(agentId, listener), check, name)
+export async function reaches({ links }: WholeReplica, instance: InstanceId): Promise<void> {
+  const onChange = (listener: () => void) => links.onChange(agentId, listener)
+  await eventually(() => isUsable(links.link(instance)?.reach ?? 'down'), { onChange })
 }
 
 /** Resolves when `one` knows that `holder` holds the agent. */
-export function knows(one: WholeReplica, holder: WholeReplica, agent: AgentId = agentId): Promise<void> {
+export async function knows(one: WholeReplica, holder: WholeReplica, agent: AgentId = agentId): Promise<void> {
+  const { membership } = one.replica
   const { instance } = holder.replica.membership
-  return until(one.replica, () => one.replica.membership.holders(agent).some(({ row }) => row.instance === instance))
+  await eventually(() => membership.holders(agent).some(({ row }) => row.instance === instance), membership)
 }

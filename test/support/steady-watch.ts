@@ -1,5 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { delay } from '../../src/lib/signals.ts'
+import { eventually } from './eventually.ts'
 import type { TornDown } from './processes.ts'
 
 export interface SteadyWatchOptions {
@@ -12,6 +13,7 @@ export interface SteadyWatchOptions {
 
 /** between two tries of what must not fail at all */
 const retryMs = 100
+const timeoutMs = 30_000
 
 /** The part of an object that this needs. */
 interface Named {
@@ -44,13 +46,13 @@ export class SteadyWatch {
     const watch = new SteadyWatch(options)
     t.teardown(() => watch.#end())
     void watch.#run()
-    await watch.#until(() => watch.watches > 0, 'a watch', 30_000)
+    await watch.#until(() => watch.watches > 0, 'a watch')
     return watch
   }
 
   /** Until the object has been seen. @throws after 30 s */
   sees(name: string): Promise<void> {
-    return this.#until(() => this.seen.includes(name), name, 30_000)
+    return this.#until(() => this.seen.includes(name), name)
   }
 
   async #end(): Promise<void> {
@@ -126,19 +128,14 @@ export class SteadyWatch {
     for (const listener of this.#listeners) listener()
   }
 
-  async #until(condition: () => boolean, what: string, timeoutMs: number): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const look = () => void (condition() && resolve())
-    const fail = () =>
-      reject(new Error(`no ${what} in ${timeoutMs} ms; ${this.failures.length} failures, first ${this.failures[0]}`))
-    const timer = setTimeout(fail, timeoutMs)
-    this.#listeners.add(look)
-    look()
-    try {
-      await promise
-    } finally {
-      clearTimeout(timer)
-      this.#listeners.delete(look)
+  async #until(condition: () => boolean, what: string): Promise<void> {
+    const check = () => {
+      if (!condition()) throw new Error(`no ${what}; ${this.failures.length} failures, first ${this.failures[0]}`)
     }
+    const onChange = (listener: () => void) => {
+      this.#listeners.add(listener)
+      return () => void this.#listeners.delete(listener)
+    }
+    await eventually(check, { timeoutMs, onChange })
   }
 }

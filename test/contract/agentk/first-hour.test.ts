@@ -17,6 +17,7 @@ import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/tran
 import { type ErrorSpec, KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
+import { eventually } from '../../support/eventually.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
 import { kasOf, startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
@@ -69,19 +70,12 @@ interface Line {
   readonly next_step?: string
 }
 
-/** A log of which lines can be awaited. */
+/** What is logged, and the next steps that it tells. */
 function watchedLog() {
   const lines: Line[] = []
-  const waiting: (() => void)[] = []
-  const write = (text: string) => {
-    lines.push(JSON.parse(text))
-    for (const wake of waiting.splice(0)) wake()
-  }
-  const until = async (isThere: () => boolean) => {
-    while (!isThere()) await new Promise<void>((resolve) => waiting.push(resolve))
-  }
+  const write = (text: string) => void lines.push(JSON.parse(text))
   const steps = () => lines.flatMap(({ next_step: step }) => (step === undefined ? [] : [step]))
-  return { log: createLogger({ level: 'debug', destination: { write } }), lines, until, steps }
+  return { log: createLogger({ level: 'debug', destination: { write } }), lines, steps }
 }
 
 const caFile = (t: Test, pem: string) => `${t.testdir({ 'ca.pem': pem })}/ca.pem`
@@ -130,7 +124,7 @@ for (const [situation, form, make, step, more] of kasRows) {
       env: {},
       ...more?.(t),
     }
-    const { log, until, steps } = watchedLog()
+    const { log, steps } = watchedLog()
     const clock = new MovingClock()
     let dials = 0
     const dial = (signal: AbortSignal) => {
@@ -140,7 +134,7 @@ for (const [situation, form, make, step, more] of kasRows) {
     const sessions = new KasSessions({ dial, log, clock, random: () => 0.5 }, { address, userAgent: 'test' })
     await sessions.start()
     t.teardown(() => sessions.stop())
-    await until(() => steps().length > 0)
+    await eventually(() => steps().length > 0)
     t.match(steps()[0], step)
     while (dials < 3) await clock.advance(100)
     t.equal(steps().length, 1, 'not with each retry')
@@ -161,16 +155,16 @@ for (const [situation, refusal, step] of refusals) {
       throw new KasError(refusal)
     })
     const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
-    const { log, lines, until, steps } = watchedLog()
+    const { log, lines, steps } = watchedLog()
     const clock = new MovingClock()
     const components = { kas: kasOf(sessions), log, clock, random: () => 0 }
     const configuration = new Configuration(components, { meta: create(AgentMetaSchema) })
     await configuration.start()
     t.teardown(() => configuration.stop())
-    await until(() => lines.length === 1)
+    await eventually(() => lines.length === 1)
     t.match(lines, [{ msg: 'GetConfiguration failed', next_step: step }])
     while (asked < 3) await clock.advance(1000)
-    await until(() => lines.length === 3)
+    await eventually(() => lines.length === 3)
     t.equal(steps().length, 1, 'not with each retry')
   })
 }

@@ -19,9 +19,6 @@ const last = {
   spec: { type: 'generic', resources: [{ kind: 'OCIRepository', name: 'x' }], secretRef: { name: 'x' } },
 }
 
-const until = <T>(check: () => T | undefined | false) =>
-  eventually(() => check() || Promise.reject(new Error('not yet')))
-
 t.test('Flux comes later, goes, and comes back in other versions: one line each time', async (t) => {
   const { api, next, configure, says, isSaid, isCalled } = await startFlux(t, (api) => {
     api.served.set('source.toolkit.fluxcd.io', ['v1beta2'])
@@ -30,7 +27,7 @@ t.test('Flux comes later, goes, and comes back in other versions: one line each 
   configure()
   await isSaid(/^Flux is not installed/)
   const asked = api.requests.length
-  await until(() => api.requests.length > asked + 6)
+  await eventually(() => api.requests.length > asked + 6)
   t.equal(says(/^Flux is not installed/).length, 1)
   t.strictSame(
     [...new Set(api.requests)].filter((each) => !each.startsWith('other /apis/')),
@@ -49,7 +46,7 @@ t.test('Flux comes later, goes, and comes back in other versions: one line each 
   t.match(api.get('receivers', 'apps/gitlab-web'), { apiVersion: 'notification.toolkit.fluxcd.io/v1beta2' })
   api.served.set('source.toolkit.fluxcd.io', ['v1'])
   api.endWatches(200)
-  await until(() => stream.signal.aborted)
+  await eventually(() => stream.signal.aborted)
   await isSaid(/^Flux is followed$/, 2)
   api.ready('apps/gitlab-web')
   const { tell } = await next()
@@ -69,7 +66,7 @@ t.test('who may not watch is told so once, and looks again', async (t) => {
   api.repository('apps/web', url('web'))
   configure()
   await isSaid(/^agentk may not watch objects of Flux$/, 2)
-  await until(() => api.requests.filter((each) => each === 'list gitrepositories').length > 3)
+  await eventually(() => api.requests.filter((each) => each === 'list gitrepositories').length > 3)
   t.strictSame(
     says(/^agentk may not/)
       .map(({ level, resource, verbs }) => [level, resource, verbs])
@@ -184,18 +181,18 @@ for (const [title, end, warnings] of [
   t.test(`watches that ${title} go on, and nothing is missed`, async (t) => {
     const { api, configure, isSaid, streams, lines } = await startFlux(t)
     configure()
-    await until(() => api.watches === 2)
+    await eventually(() => api.watches === 2)
     for (const i of [1, 2, 3]) {
       api.isSilent = true
       api.repository(`apps/p${i}`, url(`p${i}`)) // this watch does not tell it
       api.isSilent = false
       api.endWatches(end)
       await isSaid(/^Made a Receiver$/, i)
-      await until(() => api.watches === 2)
+      await eventually(() => api.watches === 2)
       api.endWatches(200)
-      await until(() => api.watches === 2)
+      await eventually(() => api.watches === 2)
     }
-    await until(() => streams.at(-1)?.projects.join() === 'apps/p1,apps/p2,apps/p3')
+    await eventually(() => streams.at(-1)?.projects.join() === 'apps/p1,apps/p2,apps/p3')
     const said = lines.filter(({ level }) => level === 'warn').map(({ msg }) => msg)
     t.strictSame(said, Array(warnings).fill('Cannot watch objects of Flux'), 'one line for each failure of a watch')
   })

@@ -28,8 +28,7 @@ async function watchRepositories(t: Test, prepare: (api: FluxApi) => void) {
     return running
   })
   const lists = () => api.requests.filter((each) => each === 'list gitrepositories').length
-  const until = (check: () => boolean) => eventually(() => check() || Promise.reject(new Error('not yet')))
-  return { api, clock, watch, lists, lines, until }
+  return { api, clock, watch, lists, lines }
 }
 
 function putLarge(api: FluxApi, name: string, bytes: number): void {
@@ -37,25 +36,25 @@ function putLarge(api: FluxApi, name: string, bytes: number): void {
 }
 
 t.test('a page that is too large is asked for in smaller ones', async (t) => {
-  const { watch, lists, lines, until } = await watchRepositories(t, (api) => {
+  const { watch, lists, lines } = await watchRepositories(t, (api) => {
     for (let i = 0; i < 30; i++) putLarge(api, `small${i}`, 10)
     for (let i = 0; i < 30; i++) putLarge(api, `large${i}`, 0.3 * mib)
     putLarge(api, 'largest', 3.9 * mib)
   })
-  await until(() => watch.isSynced)
+  await eventually(() => watch.isSynced)
   t.equal(watch.objects.size, 61)
   t.ok(lists() < 20, 'and not one by one')
   t.strictSame(lines, [])
 })
 
 t.test('one object that is too large is told once, with its place, and read again once it is smaller', async (t) => {
-  const { api, clock, watch, lists, lines, until } = await watchRepositories(t, (api) => {
+  const { api, clock, watch, lists, lines } = await watchRepositories(t, (api) => {
     putLarge(api, 'first', 10)
     putLarge(api, 'huge', 4.5 * mib)
   })
   const halves = 6 // 50, 25, 12, 6, 3, 1
   for (const round of [1, 2]) {
-    await until(() => lists() === round * (halves + 1) && clock.pending.length === 1) // `first` is a page of its own
+    await eventually(() => lists() === round * (halves + 1) && clock.pending.length === 1) // `first` is a page of its own
     await clock.advance(1000)
   }
   t.match(lines, [{ level: 'warn', resource: 'gitrepositories', count: 2, error: { code: 'MESSAGE_TOO_LARGE' } }])
@@ -70,16 +69,16 @@ t.test('one object that is too large is told once, with its place, and read agai
 })
 
 t.test('all is listed again after a while, whatever the watches have told', async (t) => {
-  const { api, clock, watch, lists, until } = await watchRepositories(t, () => undefined)
-  await until(() => api.watches === 1)
+  const { api, clock, watch, lists } = await watchRepositories(t, () => undefined)
+  await eventually(() => api.watches === 1)
   api.isSilent = true
   api.put('gitrepositories', 'apps/untold', { spec: { url } })
   const nextWatch = async (ms: number) => {
     await clock.advance(ms)
     const watched = api.requests.filter((each) => each === 'watch gitrepositories').length
     api.endWatches(200)
-    await until(() => api.requests.filter((each) => each === 'watch gitrepositories').length > watched)
-    await until(() => api.watches === 1)
+    await eventually(() => api.requests.filter((each) => each === 'watch gitrepositories').length > watched)
+    await eventually(() => api.watches === 1)
   }
   await nextWatch(60_000)
   t.equal(lists(), 1, 'a watch goes on from the one before it')

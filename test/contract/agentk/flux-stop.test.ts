@@ -9,7 +9,6 @@ import { FluxApi } from './flux-api.ts'
 
 const apis = { repositories: 'source.toolkit.fluxcd.io/v1', receivers: 'notification.toolkit.fluxcd.io/v1' }
 const settleMs = 7
-const until = (check: () => boolean) => eventually(() => check() || Promise.reject(new Error('not yet')))
 
 for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
   t.test(`what was begun has ended when the work has, the ${last} last`, async (t) => {
@@ -17,7 +16,7 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     const gate = Promise.withResolvers<void>()
     t.teardown(() => gate.resolve())
     const clock = new MovingClock()
-    const isNoticed = () => until(() => clock.pending.includes(settleMs))
+    const isNoticed = () => eventually(() => clock.pending.includes(settleMs))
     let changes = 0
     const json: ApiClient['json'] = async (...request) => {
       if (request[0] !== 'POST') return await api.client.json(...request)
@@ -58,9 +57,9 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     })
     await isNoticed()
     await clock.advance(settleMs)
-    await until(() => streams.length === 1 && changes === 1)
+    await eventually(() => streams.length === 1 && changes === 1)
     streams[0]?.onPush('apps/a', 1n)
-    await until(() => calls.length === 1)
+    await eventually(() => calls.length === 1)
     api.repository('apps/c', 'https://gitlab.example.com/apps/c') // another stream, and another look to come
     await isNoticed()
     await clock.advance(settleMs)
@@ -76,7 +75,7 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     }
     const others = Object.entries(ends).filter(([name]) => name !== last)
     for (const end of [...others.map(([, end]) => end), ends[last]]) {
-      await until(() => api.watches === 0)
+      await eventually(() => api.watches === 0)
       await settle()
       t.notOk(isOver)
       end()

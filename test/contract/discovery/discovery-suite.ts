@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { DiscoverySource } from '../../../src/membership/discovery/source.ts'
-import { finds, until } from './until.ts'
+import { discovered, finds } from './discovered.ts'
 
 export type Fault = 'failure' | 'silence'
 
@@ -34,11 +34,11 @@ export function discoverySuite(t: Test, ground: (t: Test) => Promise<DiscoveryGr
     let told = 0
     const off = source.onChange(() => told++)
     await set(['10.1.0.2'])
-    await until(source, finds(two))
+    await discovered(source, finds(two))
     t.equal(told, 1, 'one change, told once')
     off()
     await set([])
-    await until(source, finds())
+    await discovered(source, finds())
     t.equal(told, 1, 'whoever left is told nothing')
   })
 
@@ -50,7 +50,7 @@ export function discoverySuite(t: Test, ground: (t: Test) => Promise<DiscoveryGr
       await begun.source.start()
       t.match(begun.source.current(), { addresses: [], stale: false, answered: false, error: /./ })
       begun.inject()
-      await until(begun.source, finds(one))
+      await discovered(begun.source, finds(one))
       t.equal(begun.source.current().answered, true)
     })
 
@@ -59,11 +59,11 @@ export function discoverySuite(t: Test, ground: (t: Test) => Promise<DiscoveryGr
       await begun.set(['10.1.0.1', '10.1.0.2'])
       await begun.source.start()
       begun.inject(fault)
-      const failing = await until(begun.source, ({ stale }) => stale)
+      const failing = await discovered(begun.source, ({ stale }) => stale)
       t.match(failing, { addresses: [one, two], answered: true, error: /./ })
       await begun.set(['10.1.0.1'])
       begun.inject()
-      await until(begun.source, finds(one))
+      await discovered(begun.source, finds(one))
     })
 
     t.test(`it stops during ${fault} and leaves nothing`, async (t) => {

@@ -4,9 +4,9 @@ import { systemClock } from '../../../src/lib/clock.ts'
 import { DnsDiscovery } from '../../../src/membership/discovery/dns.ts'
 import type { SearchList } from '../../../src/membership/discovery/search-list.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { discovered, finds } from './discovered.ts'
 import { discoverySuite, type Fault } from './discovery-suite.ts'
 import { type DnsAnswer, type DnsQuestion, DnsServer } from './dns-server.ts'
-import { finds, until } from './until.ts'
 
 const host = 'kas.gitlab.svc'
 const noSearch: SearchList = { domains: [], ndots: 1 }
@@ -66,7 +66,7 @@ t.test('a name that does not exist any more is an answer', async (t) => {
   server.answer = of({ A: ['10.0.0.7'] })
   await source.start()
   server.answer = () => 'nxdomain'
-  t.strictSame(await until(source, finds()), { addresses: [], stale: false, answered: true })
+  t.strictSame(await discovered(source, finds()), { addresses: [], stale: false, answered: true })
 })
 
 t.test('one family fails', async (t) => {
@@ -87,7 +87,7 @@ t.test('one family fails', async (t) => {
     server.answer = of({ A: ['10.0.0.7'], AAAA: ['fd00::1'] })
     await source.start()
     server.answer = of({ A: ['10.0.0.8'], AAAA: 'silence' })
-    const { addresses, error } = await until(source, ({ stale }) => stale)
+    const { addresses, error } = await discovered(source, ({ stale }) => stale)
     t.strictSame(addresses, ['10.0.0.8:8156', '[fd00::1]:8156'])
     t.match(error, /^AAAA: E?TIMEOUT/)
   })
@@ -121,7 +121,7 @@ t.test('the search list', async (t) => {
     t.match(source.current(), { answered: false, error: /A: ESERVFAIL; AAAA: ESERVFAIL/ })
     server.answer = ({ name, type }) =>
       name === `${host}.svc.cluster.local` ? 'servfail' : name === host && type === 'A' ? ['10.0.0.7'] : 'nxdomain'
-    await until(source, finds('10.0.0.7:8156'))
+    await discovered(source, finds('10.0.0.7:8156'))
   })
 })
 
@@ -131,7 +131,7 @@ t.test('failing is told once, and its end', async (t) => {
   await source.start()
   await server.asked(6)
   server.answer = of({ A: ['10.0.0.7'] })
-  await until(source, finds('10.0.0.7:8156'))
+  await discovered(source, finds('10.0.0.7:8156'))
   t.strictSame(
     lines.map(({ level, msg }) => [level, msg]),
     [

@@ -3,9 +3,9 @@ import { missingAssets } from '../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import type { KubernetesDiscoveryOptions } from '../../../src/membership/discovery/kubernetes/kubernetes-source.ts'
 import { eventually } from '../../support/eventually.ts'
+import { discovered, finds } from './discovered.ts'
 import type { FrontFault } from './faulting-front.ts'
 import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground.ts'
-import { finds, until } from './until.ts'
 
 /** An API server that refuses, is slow, or speaks nonsense: the last answer stays, and nobody is asked in a loop. */
 
@@ -36,14 +36,14 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
       const { ground, source } = await begin(t)
       ground.front.fault = () => ({ status })
       ground.front.cut()
-      const { addresses, error } = await until(source, ({ stale }) => stale)
+      const { addresses, error } = await discovered(source, ({ stale }) => stale)
       t.strictSame(addresses, [one, two])
       t.match(error, new RegExp(`^HTTP ${status}`))
       const before = ground.front.requests.length
       await eventually(() => enough(ground.front.requests.length - before, 3))
       await ground.changeSlice('one', ['10.3.0.1'])
       ground.front.fault = () => undefined
-      await until(source, finds(one))
+      await discovered(source, finds(one))
     })
 
     await t.test(`${status} to watches alone`, async (t) => {
@@ -51,22 +51,22 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
       ground.front.fault = ({ watch }) => (watch ? { status } : undefined)
       ground.front.cut()
       await ground.changeSlice('one', ['10.3.0.1'])
-      await until(source, ({ addresses }) => addresses.join() === one)
+      await discovered(source, ({ addresses }) => addresses.join() === one)
       ground.front.fault = () => undefined
-      await until(source, finds(one))
+      await discovered(source, finds(one))
       await ground.changeSlice('one', ['10.3.0.2'])
-      await until(source, finds(two))
+      await discovered(source, finds(two))
     })
   }
 
   await t.test('403 to all: neither kind', async (t) => {
     const { ground, source } = await begin(t)
     ground.front.fault = () => ({ status: 403 })
-    const { addresses } = await until(source, ({ stale }) => stale)
+    const { addresses } = await discovered(source, ({ stale }) => stale)
     t.strictSame(addresses, [one, two])
     ground.front.fault = () => undefined
     await ground.changeSlice('one', ['10.3.0.1'])
-    await until(source, finds(one))
+    await discovered(source, finds(one))
   })
 
   await t.test('403 to watches of slices alone: Endpoints', async (t) => {
@@ -74,19 +74,22 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
     await ground.addEndpoints([{ addresses: [{ ip: '10.3.0.3' }] }])
     ground.front.fault = ({ kind, watch }) => (kind === 'endpointslices' && watch ? { status: 403 } : undefined)
     ground.front.cut()
-    await until(source, finds('10.3.0.3:8156'))
+    await discovered(source, finds('10.3.0.3:8156'))
   })
 
   await t.test('403 to slices that had answered, and Endpoints that are empty', async (t) => {
     const { ground, source } = await begin(t, { slicesRetryMs: 60_000 })
     ground.front.fault = ({ kind }) => (kind === 'endpointslices' ? { status: 403 } : undefined)
     ground.front.cut()
-    const { addresses, error } = await until(source, (found) => found.error?.includes('Endpoints are empty') ?? false)
+    const { addresses, error } = await discovered(
+      source,
+      (found) => found.error?.includes('Endpoints are empty') ?? false,
+    )
     t.strictSame(addresses, [one, two], 'what was found is kept')
     t.equal(error, 'EndpointSlices are not allowed any more, and Endpoints are empty')
     ground.front.fault = () => undefined
     await ground.changeSlice('one', ['10.3.0.1'])
-    await until(source, finds(one))
+    await discovered(source, finds(one))
     t.strictSame(
       source.lines.filter(({ msg }) => String(msg).includes('uses Endpoints')),
       [],
@@ -96,35 +99,35 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
   await t.test('a server that asks to be left alone for a while', async (t) => {
     const { ground, source } = await begin(t, { firstRetryMs: 1, maxRetryMs: 300 })
     ground.front.fault = () => ({ status: 429, headers: { 'retry-after': '3600' } })
-    await until(source, ({ stale }) => stale)
+    await discovered(source, ({ stale }) => stale)
     const at = performance.now()
     const before = ground.front.requests.length
     await eventually(() => enough(ground.front.requests.length - before, 2))
     t.ok(performance.now() - at >= 300, 'it waits as long as it may, not as long as it is told')
     ground.front.fault = () => undefined
-    await until(source, finds(one, two))
+    await discovered(source, finds(one, two))
   })
 
   await t.test('slow, but in time', async (t) => {
     const { ground, source } = await begin(t)
     ground.front.fault = () => ({ delayMs: 300 })
     await ground.changeSlice('one', ['10.3.0.1'])
-    await until(source, finds(one))
+    await discovered(source, finds(one))
     t.strictSame(source.lines, [])
   })
 
   await t.test('too slow', async (t) => {
     const { ground, source } = await begin(t, { requestTimeoutMs: 200 })
     ground.front.fault = ({ watch }) => (watch ? undefined : { delayMs: 60_000 })
-    const { addresses, error } = await until(source, ({ stale }) => stale)
+    const { addresses, error } = await discovered(source, ({ stale }) => stale)
     t.strictSame(addresses, [one, two])
     t.equal(error, 'no answer within 200 ms')
     await t.test('its watch still tells', async () => {
       await ground.changeSlice('one', ['10.3.0.1'])
-      await until(source, ({ addresses }) => addresses.join() === one)
+      await discovered(source, ({ addresses }) => addresses.join() === one)
     })
     ground.front.fault = () => undefined
-    await until(source, finds(one))
+    await discovered(source, finds(one))
   })
 
   await t.test('watches that end at once', async (t) => {
@@ -137,7 +140,7 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
     t.ok(performance.now() - at >= 300, 'they are not opened in a loop')
     ground.front.fault = () => undefined
     await ground.changeSlice('one', ['10.3.0.1'])
-    await until(source, finds(one))
+    await discovered(source, finds(one))
   })
 
   const nonsense: Record<string, string> = {
@@ -158,19 +161,19 @@ t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async
       ground.front.cut()
       await eventually(() => enough(sent, 3))
       await ground.changeSlice('one', ['10.3.0.1'])
-      await until(source, finds(one))
+      await discovered(source, finds(one))
     })
   }
 
   await t.test('a list that is no list', async (t) => {
     const { ground, source } = await begin(t)
     ground.front.fault = ({ watch }) => (watch ? undefined : { lines: '{"kind":"Status"}' })
-    const { addresses } = await until(source, ({ stale }) => stale)
+    const { addresses } = await discovered(source, ({ stale }) => stale)
     t.strictSame(addresses, [one, two])
     ground.front.fault = () => ({ lines: '<html>' })
-    await until(source, ({ error }) => error?.includes('JSON') ?? false)
+    await discovered(source, ({ error }) => error?.includes('JSON') ?? false)
     ground.front.fault = () => undefined
-    await until(source, finds(one, two))
+    await discovered(source, finds(one, two))
   })
 
   await t.test('connections do not pile up', async (t) => {

@@ -3,9 +3,9 @@ import t, { type Test } from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { eventually } from '../../support/eventually.ts'
+import { discovered, finds } from './discovered.ts'
 import { discoverySuite } from './discovery-suite.ts'
 import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground.ts'
-import { finds, until } from './until.ts'
 
 /** The source against a real API server: what it reads there, with which rights. */
 
@@ -58,7 +58,7 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     const all = ['10.2.0.1:9000', '10.2.0.2:8156', '10.2.0.3:8156', '10.2.0.4:7777', '10.2.0.5:8156', '[fd00::7]:9000']
     t.strictSame(source.current(), { addresses: all, stale: false, answered: true })
     await ground.removeSlice('leaving')
-    await until(source, finds(...all.filter((address) => !address.startsWith('10.2.0.3'))))
+    await discovered(source, finds(...all.filter((address) => !address.startsWith('10.2.0.3'))))
     t.strictSame(source.lines, [])
   })
 
@@ -68,7 +68,7 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     await source.start()
     t.strictSame(source.current(), { addresses: [], stale: false, answered: true })
     await ground.addSlice({ name: 'one', hosts: ['10.2.0.1'] })
-    await until(source, finds('10.2.0.1:8156'))
+    await discovered(source, finds('10.2.0.1:8156'))
   })
 
   await t.test('Endpoints where slices are denied, and slices again once they are allowed', async (t) => {
@@ -81,11 +81,11 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     await source.start()
     t.strictSame(source.current(), { addresses: ['10.2.0.1:9000', '10.2.0.2:9000'], stale: false, answered: true })
     await ground.changeEndpoints([{ addresses: [{ ip: '10.2.0.3' }] }])
-    await until(source, finds('10.2.0.3:8156'))
+    await discovered(source, finds('10.2.0.3:8156'))
     await ground.setRules([slicesRule, endpointsRule('kas-private')])
-    await until(source, finds('10.2.0.9:8156'))
+    await discovered(source, finds('10.2.0.9:8156'))
     await ground.setRules([endpointsRule('kas-private')])
-    await until(source, finds('10.2.0.3:8156'))
+    await discovered(source, finds('10.2.0.3:8156'))
     t.strictSame(
       source.lines.map(({ msg }) => String(msg)).filter((msg) => msg.startsWith('Discovery uses')),
       [
@@ -103,7 +103,7 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     await source.start()
     t.match(source.current(), { answered: false, error: /^HTTP 403: endpointslices.*HTTP 403: endpoints / })
     await ground.setRules([slicesRule])
-    await until(source, finds('10.2.0.1:8156'))
+    await discovered(source, finds('10.2.0.1:8156'))
   })
 
   await t.test('a kubeconfig that comes late', async (t) => {
@@ -114,7 +114,7 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     await source.start()
     t.match(source.current(), { answered: false, error: /ENOENT/ })
     await copyFile(await ground.kubeconfig('direct'), kubeconfig)
-    await until(source, finds('10.2.0.1:8156'))
+    await discovered(source, finds('10.2.0.1:8156'))
   })
 
   await t.test('an API server that is killed and comes back', async (t) => {
@@ -123,11 +123,11 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     const source = await ground.source({}, 'direct')
     await source.start()
     const restarted = controlPlane.restartApiServer({ abruptly: true })
-    const { addresses } = await until(source, ({ stale }) => stale)
+    const { addresses } = await discovered(source, ({ stale }) => stale)
     t.strictSame(addresses, ['10.2.0.1:8156', '10.2.0.2:8156'])
     await restarted
     await ground.changeSlice('one', ['10.2.0.1'])
-    await until(source, finds('10.2.0.1:8156'))
+    await discovered(source, finds('10.2.0.1:8156'))
   })
 
   await t.test('an API server that freezes and thaws', async (t) => {
@@ -137,11 +137,11 @@ t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
     await source.start()
     controlPlane.signalApiServer('SIGSTOP')
     t.teardown(() => controlPlane.signalApiServer('SIGCONT'))
-    const { addresses, error } = await until(source, ({ stale }) => stale)
+    const { addresses, error } = await discovered(source, ({ stale }) => stale)
     t.strictSame(addresses, ['10.2.0.1:8156'])
     t.equal(error, 'no answer within 1000 ms')
     controlPlane.signalApiServer('SIGCONT')
     await ground.changeSlice('one', ['10.2.0.2'])
-    await until(source, finds('10.2.0.2:8156'))
+    await discovered(source, finds('10.2.0.2:8156'))
   })
 })

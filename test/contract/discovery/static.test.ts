@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { type Lookup, lookupBySystem, StaticDiscovery } from '../../../src/membership/discovery/static.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { discovered, finds } from './discovered.ts'
 import { discoverySuite, type Fault } from './discovery-suite.ts'
-import { finds, until } from './until.ts'
 
 function begin(t: Test, members: readonly string[], lookup: Lookup) {
   const source = new StaticDiscovery(
@@ -78,15 +78,15 @@ t.test('one name of several', async (t) => {
 
   await t.test('that fails keeps its address', async (t) => {
     failing.add('b')
-    const found = await until(source, ({ stale }) => stale)
+    const found = await discovered(source, ({ stale }) => stale)
     t.match(found, { addresses: ['10.0.0.1:8156', '10.0.0.2:8157', '10.0.0.9:8156'], error: 'b:8157: EAI_AGAIN' })
     failing.clear()
-    await until(source, ({ stale }) => !stale)
+    await discovered(source, ({ stale }) => !stale)
   })
 
   await t.test('that does not exist any more has none', async () => {
     delete known.b
-    await until(source, finds('10.0.0.1:8156', '10.0.0.9:8156'))
+    await discovered(source, finds('10.0.0.1:8156', '10.0.0.9:8156'))
   })
 })
 
@@ -105,7 +105,7 @@ t.test('a look-up that hangs is not begun again', async (t) => {
   await thirdRound.promise
   t.equal(asked.slow, 1)
   slow.reject(refused('EAI_AGAIN'))
-  t.match(await until(source, ({ answered }) => answered), { addresses: ['10.0.0.1:8156'], error: /EAI_AGAIN/ })
+  t.match(await discovered(source, ({ answered }) => answered), { addresses: ['10.0.0.1:8156'], error: /EAI_AGAIN/ })
 })
 
 t.test('what is no list is refused, all at once', async (t) => {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { rename, writeFile } from 'node:fs/promises'
@@ -107,20 +108,16 @@ t.test('a call finds its way, changes apply to a running replica, and leaving cu
   t.strictSame(await first.json(), { url: '/api/v1/pods?limit=5', authorization: 'Bearer service-account' })
   t.equal((await get('/api', 'unknown')).status, 401)
 
-  const until = async (status: number, token = 'one') => {
-    await eventually(async () => {
-      const { status: found } = await get('/api', token)
-      if (found !== status) throw new Error(`${token} is answered with ${found}, not ${status}`)
-    })
-  }
+  const answers = (status: number, token?: string) =>
+    eventually(async () => assert.equal((await get('/api', token)).status, status))
   await setDirectory(['one'])
-  await until(401, 'two')
+  await answers(401, 'two')
   t.equal((await get('/api')).status, 200, 'others stay good')
 
   await repository.push(configFile, 'user_access: { access_as: { agent: {} }, projects: [] }\n')
-  await until(401)
+  await answers(401)
   await repository.push(configFile, openToUsers)
-  await until(200)
+  await answers(200)
 
   const watch = await get('/slow')
   const reader = watch.body?.pipeThrough(new TextDecoderStream()).getReader()

@@ -92,14 +92,14 @@ async function linkTo(
     { reachability: { ...reachability, ...timers }, redialMs },
   )
   t.teardown(() => link.close())
-  const until = (reach: Link['reach']) =>
+  const becomes = (reach: Link['reach']) =>
     new Promise<void>((resolve) => {
       changed.addEventListener('change', () => link.reach === reach && resolve())
     })
-  const reachable = until('reachable')
+  const reachable = becomes('reachable')
   link.open()
   await reachable
-  return { link, until, lines }
+  return { link, becomes, lines }
 }
 
 async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) {
@@ -119,7 +119,7 @@ async function forward(...asked: Parameters<typeof handOver>) {
 
 t.test('a replica falls silent: safe calls without an answer are lost, others wait for it', async (t) => {
   const { session, opened } = silentSession()
-  const { link, until } = await linkTo(t, session, { lostMs: 60_000 })
+  const { link, becomes } = await linkTo(t, session, { lostMs: 60_000 })
   const [unanswered, answered, unsafe] = await Promise.all([
     forward(link, 'safe'),
     forward(link, 'safe'),
@@ -130,7 +130,7 @@ t.test('a replica falls silent: safe calls without an answer are lost, others wa
   const ended: string[] = []
   void answered.done.then(() => ended.push('answered'))
   void unsafe.done.then(() => ended.push('unsafe'))
-  await until('unreachable')
+  await becomes('unreachable')
   t.match((await unanswered.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
   t.same(ended, [])
 })
@@ -163,8 +163,8 @@ t.test('a safe call of a replica that answers PINGs may take its time', async (t
 
 t.test('a silent connection is given up at last, and dialled again', async (t) => {
   const { session, closed } = silentSession()
-  const { until, lines } = await linkTo(t, session)
-  const down = until('down')
+  const { becomes, lines } = await linkTo(t, session)
+  const down = becomes('down')
   await closed
   await down
   t.equal(lines.filter(({ msg }) => String(msg).startsWith('A replica is silent')).length, 1)
@@ -190,10 +190,10 @@ t.test('a call of which nothing was sent was not delivered, however its connecti
 t.test('a connection that drains is replaced at once, and its calls go on', async (t) => {
   const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
   // no pause would end within the test
-  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
   const reply = await forward(link, 'unsafe')
-  const down = until('down')
-  const again = until('reachable')
+  const down = becomes('down')
+  const again = becomes('reachable')
   first.drain()
   await down
   await again
@@ -209,9 +209,9 @@ t.test('a connection that drains is replaced at once, and its calls go on', asyn
 
 t.test('one that drains is watched to its end: calls on a silent one are lost', async (t) => {
   const [first, second] = [silentSession(), silentSession({ pongs: () => true })]
-  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
   const reply = await forward(link, 'safe')
-  const again = until('reachable')
+  const again = becomes('reachable')
   first.drain()
   await again
   t.match((await reply.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
@@ -221,8 +221,8 @@ t.test('one that drains is watched to its end: calls on a silent one are lost', 
 
 t.test('retired, it waits for all of its connections', async (t) => {
   const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
-  const { link, until } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
-  const again = until('reachable')
+  const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
+  const again = becomes('reachable')
   first.drain()
   await again
   const ended: string[] = []
