@@ -1,6 +1,6 @@
 import type { Parser, Result } from 'tap-parser'
 import { stringify } from 'yaml'
-import type { FileResult } from './file-result.ts'
+import { emptyResult, type FileResult } from './file-result.ts'
 
 /** What a file or a subtest holds of its own, beside its subtests. */
 interface Node {
@@ -43,6 +43,7 @@ function watch(parser: Parser, name: string[], result: FileResult): Node {
     const reason = point.skip || point.todo
     if (reason) {
       const name = [...node.name, point.name].join(' > ')
+      node.subtests += 1
       result.skips.push({ name, reason: reason === true ? 'no reason given' : reason })
     } else if (closed) settle(closed, point.ok ? undefined : describe(point), result)
     else if (!point.ok) node.failedPoints.push(describe(point))
@@ -59,12 +60,30 @@ export function tally(parser: Parser, result: FileResult): (complaints: string[]
   return (complaints) => {
     node.failedPoints.push(...complaints)
     const { results } = parser
-    const skipped = results?.plan.skipAll && results.plan.skipReason !== nothingFound
-    if (parser.count === 0 && !skipped && complaints.length === 0) node.failedPoints.push('no test ran in it')
-    if (skipped && node.failedPoints.length === 0) {
-      result.skips.push({ name: result.file, reason: results.plan.skipReason || 'no reason given' })
+    const reason = results?.plan.skipAll && results.plan.skipReason !== nothingFound ? results.plan.skipReason : ''
+    if (parser.count === 0 && !reason && complaints.length === 0) node.failedPoints.push('no test ran in it')
+    if (reason && node.failedPoints.length === 0) {
+      result.skips.push({ name: result.file, reason })
       return
     }
     settle(node, results?.ok ? undefined : `TAP is incomplete:\n${indent(stringify(results?.failures ?? []))}`, result)
   }
+}
+
+/** Counts the tests that `parser` reads, where each of its subtests is a file: a result as soon as one has ended. */
+export function tallyFiles(parser: Parser): FileResult[] {
+  const results: FileResult[] = []
+  let open: { parser: Parser; result: FileResult; settle: (complaints: string[]) => void } | undefined
+  parser.on('child', (child: Parser) => {
+    const result = emptyResult(child.name)
+    open = { parser: child, result, settle: tally(child, result) }
+  })
+  parser.on('assert', (point: Result) => {
+    if (!open) return
+    const { parser: child, result, settle } = open
+    open = undefined
+    settle(point.ok || !child.ok ? [] : [describe(point)])
+    results.push({ ...result, durationMs: point.time ?? 0 })
+  })
+  return results
 }

@@ -46,7 +46,7 @@ function starter(t: Test): { child: ChildProcess; start: () => Promise<unknown>;
 }
 
 t.test('of starts at the same time on one stale socket exactly one wins, and it is the one that answers', async (t) => {
-  process.chdir(t.testdir())
+  t.chdir(t.testdir())
   for (let round = 0; round < rounds; round++) {
     await leaveStale()
     const sockets = Array.from({ length: 2 + (round % 7) }, (_, i) => opsSocket(`number ${i}.`))
@@ -66,7 +66,7 @@ t.test('of starts at the same time on one stale socket exactly one wins, and it 
 })
 
 t.test('so too of several processes', async (t) => {
-  process.chdir(t.testdir())
+  t.chdir(t.testdir())
   const starters = Array.from({ length: 4 }, () => starter(t))
   await Promise.all(starters.map(({ child }) => once(child, 'message')))
   for (let round = 0; round < rounds; round++) {
@@ -92,7 +92,7 @@ t.test('so too of several processes', async (t) => {
 })
 
 t.test('a start that was killed while it took the place stops no later one', async (t) => {
-  process.chdir(t.testdir())
+  t.chdir(t.testdir())
   await leaveStale()
   const killed = starter(t)
   await once(killed.child, 'message')
@@ -108,7 +108,7 @@ t.test('a start that was killed while it took the place stops no later one', asy
 })
 
 t.test('the longest folder that the configuration takes has room', async (t) => {
-  process.chdir(t.testdir())
+  t.chdir(t.testdir())
   const folder = 'f'.repeat(maxSocketFolderBytes)
   await mkdir(folder)
   const release = await claimSocket(join(folder, 'ops'))
@@ -120,7 +120,7 @@ t.test('the longest folder that the configuration takes has room', async (t) => 
 })
 
 t.test('one that listens and does not answer is not removed, nor is a file', async (t) => {
-  process.chdir(t.testdir())
+  t.chdir(t.testdir())
   const silent = createServer(() => undefined)
   await once(silent.listen(path), 'listening')
   const { ino } = await stat(path)

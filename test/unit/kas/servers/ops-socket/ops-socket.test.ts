@@ -36,7 +36,7 @@ function ask(socketPath: string, path: string, method = 'GET'): Promise<[number 
 }
 
 t.test('answers in JSON, for its user alone', async (t) => {
-  process.chdir(t.testdir()) // a short path: that of a socket is bounded
+  t.chdir(t.testdir()) // a short path: that of a socket is bounded
   const before = process.umask()
   const { socket, lines } = create(t, 'ops')
   await socket.start()
@@ -57,7 +57,7 @@ t.test('answers in JSON, for its user alone', async (t) => {
 })
 
 t.test('takes the place of one that was killed, not of one that lives, nor of a file', async (t) => {
-  process.chdir(t.testdir())
+  t.chdir(t.testdir())
   const program = `require('node:net').createServer().listen('ops', () => process.kill(process.pid, 'SIGKILL'))`
   spawnSync(process.execPath, ['-e', program], { env: {} })
   t.ok((await stat('ops')).isSocket(), 'left behind')

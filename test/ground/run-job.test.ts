@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { FileResult } from '../runner/file-result.ts'
 import { processesMarked } from '../runner/marked-processes.ts'
-import { runFile } from '../runner/run-file.ts'
+import { runJob } from '../runner/run-job.ts'
 
 const options = { timeoutMs: 30_000, lingerMs: 30_000, grep: undefined, signal: new AbortController().signal }
 
@@ -13,7 +13,8 @@ async function run(
   more: { timeoutMs?: number; lingerMs?: number; grep?: string } = {},
 ): Promise<FileResult> {
   const root = t.testdir({ 'case.test.ts': `import t from 'tap'\n${source}` })
-  return runFile('case.test.ts', { ...options, root, ...more })
+  const { results } = await runJob({ name: 'case.test.ts', files: ['case.test.ts'] }, { ...options, root, ...more })
+  return results[0] as FileResult
 }
 const details = (result: FileResult) => result.failures.map((failure) => failure.details).join('\n')
 const counts = ({ passed, failures, skips }: FileResult) => [passed, failures.length, skips.length]
@@ -101,4 +102,67 @@ t.test('grep picks tests by name', async (t) => {
   const source = `t.test('one', async (t) => { t.ok(1) })\nt.test('two', async (t) => { t.ok(false) })`
   const result = await run(t, source, { grep: 'one' })
   t.strictSame([result.passed, result.failures.length], [1, 0])
+})
+
+/** Runs `sources` together, by name. */
+async function runTogether(t: Test, sources: Record<string, string>, more: { lingerMs?: number } = {}) {
+  const cases = Object.entries(sources).map(([name, source]) => [`${name}.test.ts`, `import t from 'tap'\n${source}`])
+  const root = t.testdir(Object.fromEntries(cases))
+  return runJob({ name: 'room', files: cases.map(([file]) => file as string) }, { ...options, root, ...more })
+}
+const summary = (results: readonly FileResult[]) => results.map((result) => [result.file, ...counts(result)])
+
+t.test('several files in one process are told one by one', async (t) => {
+  const { results } = await runTogether(t, {
+    a: `t.test('one', async (t) => { t.ok(1) })\nt.test('two', async (t) => { t.equal(1, 2, 'numbers differ') })`,
+    b: `await 0; t.ok(1)`,
+    c: `t.test('none', { skip: 'needs nginx' }, async (t) => { t.fail() }); t.comment('figure')`,
+    d: `t.plan(0, 'needs go')`,
+    e: '',
+    f: `throw new Error('at import')`,
+    g: `t.test('slow', async (t) => { await new Promise((resolve) => setTimeout(resolve, 50)); t.ok(1) })`,
+  })
+  t.strictSame(summary(results), [
+    ['a.test.ts', 1, 1, 0],
+    ['b.test.ts', 1, 0, 0],
+    ['c.test.ts', 0, 0, 1],
+    ['d.test.ts', 0, 0, 1],
+    ['e.test.ts', 0, 1, 0],
+    ['f.test.ts', 0, 1, 0],
+    ['g.test.ts', 1, 0, 0],
+    ['room', 0, 0, 0],
+  ])
+  const [a, , c, d, , f] = results as FileResult[]
+  t.match(a?.failures, [{ name: 'a.test.ts > two', details: /not ok: numbers differ[\s\S]*-2[\s\S]*\+1/ }])
+  t.match(c, { skips: [{ name: 'c.test.ts > none', reason: 'needs nginx' }], comments: ['# figure'] })
+  t.match(d?.skips, [{ name: 'd.test.ts', reason: 'needs go' }])
+  t.match(f?.failures[0]?.details, /at import/)
+})
+
+t.test('what goes wrong with the process of several is told beside them', async (t) => {
+  const fine = `t.test('a', async (t) => { t.ok(1) })`
+  const left = await runTogether(t, { a: fine, b: `${fine}\nsetInterval(() => {}, 1000)` }, { lingerMs: 500 })
+  t.strictSame(summary(left.results), [
+    ['a.test.ts', 1, 0, 0],
+    ['b.test.ts', 1, 0, 0],
+    ['room', 0, 1, 0],
+  ])
+  t.match(left.results[2]?.failures, [{ name: 'room', details: /something is left open/ }])
+  const early = await runTogether(t, { a: fine, b: 'process.exit(0)', c: fine })
+  t.strictSame(early.results[0]?.passed, 1)
+  t.match(
+    early.results.flatMap(({ failures }) => failures.map(({ name }) => name)),
+    ['b.test.ts', 'c.test.ts'],
+  )
+})
+
+t.test('what it took is measured, with what it started', { skip: leftoverSkip() }, async (t) => {
+  const busy = `const end = Date.now() + 400; while (Date.now() < end);`
+  const { cost } = await runTogether(t, {
+    a: `import { execFileSync } from 'node:child_process'
+      execFileSync(process.execPath, ['-e', '${busy}'])
+      t.ok(1)`,
+    b: `await new Promise((resolve) => setTimeout(resolve, 500)); t.ok(1)`,
+  })
+  t.ok(cost && cost.cpu >= 0.3 && cost.wall >= 0.8, JSON.stringify(cost))
 })

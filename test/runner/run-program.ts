@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Parser } from 'tap-parser'
-import { emptyResult, type FileResult } from './file-result.ts'
+import type { Parser } from 'tap-parser'
 import { endProcesses, processesMarked } from './marked-processes.ts'
-import { tally } from './tally.ts'
+import type { Cost } from './schedule.ts'
+import { waitedCpu } from './waited-cpu.ts'
 
-export interface RunFileOptions {
+export interface RunOptions {
   root: string
   timeoutMs: number
   /** from the end of a test to the start of the next one, or to the end of the process */
@@ -17,6 +17,23 @@ export interface RunFileOptions {
   signal: AbortSignal
 }
 
+export interface Program {
+  /** absolute */
+  readonly path: string
+  /** which it finds in `KAS_TEST_FILES` */
+  readonly files?: readonly string[]
+}
+
+/** What one process of tests came to. */
+export interface Ended {
+  /** of the process as a whole: it outlived its time, left something behind */
+  readonly complaints: string[]
+  /** what it wrote beside its results */
+  readonly output: string
+  /** undefined where it cannot be measured */
+  readonly cost: Cost | undefined
+}
+
 /** Given to a file for its own report on a time-out before it is killed. */
 const lastWordsMs = 2_000
 /** From the end of a file's process to the end of those that it started. */
@@ -24,7 +41,8 @@ const leftoverMs = 2_000
 /** Characters of a file's other output that are kept. */
 const outputLimit = 200_000
 
-function environment(mark: string, { root, timeoutMs, grep }: RunFileOptions): NodeJS.ProcessEnv {
+function environment(mark: string, files: readonly string[], options: RunOptions): NodeJS.ProcessEnv {
+  const { root, timeoutMs, grep } = options
   const own = Object.entries(process.env).filter(([name]) => !/^(_?TAP|npm_)/.test(name))
   return {
     ...Object.fromEntries(own),
@@ -32,6 +50,7 @@ function environment(mark: string, { root, timeoutMs, grep }: RunFileOptions): N
     TAP_TIMEOUT: String(timeoutMs / 1000),
     ...(grep === undefined ? {} : { TAP_GREP: grep }),
     KAS_TEST_MARK: mark,
+    KAS_TEST_FILES: files.join('\n'),
     // what one file and its programs have compiled the next ones need not
     NODE_COMPILE_CACHE: join(root, 'node_modules', '.cache', 'compiled'),
   }
@@ -41,22 +60,25 @@ function environment(mark: string, { root, timeoutMs, grep }: RunFileOptions): N
 const betweenTests = (text: string) => /(^|\n)((not )?ok \d[^\n]*| {2}\.\.\.)\s*$/.test(text)
 
 /**
- * Runs one test file to its end and counts its tests. It fails as a whole if it outlives its time, lingers after its
- * last test (something was left open), or leaves processes behind, which are ended here.
+ * Runs a program to its end, its TAP through `parser`. It is complained of if it outlives its time, lingers after
+ * its last test (something was left open), or leaves processes behind, which are ended here.
  */
-export async function runFile(file: string, options: RunFileOptions): Promise<FileResult> {
-  const result = emptyResult(file)
+export async function runProgram(
+  name: string,
+  { path, files = [] }: Program,
+  parser: Parser,
+  options: RunOptions,
+): Promise<Ended> {
   const started = performance.now()
-  const mark = `${process.pid}:${file}`
-  const child = spawn(process.execPath, [join(options.root, file)], {
+  const mark = `${process.pid}:${name}`
+  const child = spawn(process.execPath, [path], {
     cwd: options.root,
-    env: environment(mark, options),
+    env: environment(mark, files, options),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const parser = new Parser()
-  const settle = tally(parser, result)
+  let output = ''
   const keep = (text: string) => {
-    if (result.output.length < outputLimit) result.output += text
+    if (output.length < outputLimit) output += text
   }
   parser.on('extra', keep)
   child.stderr.setEncoding('utf8').on('data', keep)
@@ -82,6 +104,11 @@ export async function runFile(file: string, options: RunFileOptions): Promise<Fi
   options.signal.addEventListener('abort', abandon)
 
   const closed = once(child, 'close')
+  let cost: Cost | undefined
+  child.once('exit', () => {
+    const cpu = cpuSinceLast()
+    if (cpu !== undefined) cost = { wall: (performance.now() - started) / 1000, cpu }
+  })
   const [code, signal] = await once(child, 'exit')
   done.abort()
   clearTimeout(overdue)
@@ -94,7 +121,15 @@ export async function runFile(file: string, options: RunFileOptions): Promise<Fi
   child.stderr.destroy()
   if (!parser.results) parser.end()
   if (code !== 0 && parser.ok && complaints.length === 0) complaints.push(`ended with ${signal ?? code}`)
-  settle(complaints)
-  result.durationMs = performance.now() - started
-  return result
+  return { complaints, output, cost }
+}
+
+let counted = waitedCpu()
+
+/** What the child took whose end was just told: ended children come into the sum one by one. */
+function cpuSinceLast(): number | undefined {
+  const now = waitedCpu()
+  const cpu = now === undefined || counted === undefined ? undefined : now - counted
+  counted = now
+  return cpu
 }

@@ -1,0 +1,27 @@
+/**
+ * Runs the test files of `KAS_TEST_FILES` in this process, one after the other: each is a subtest by its name, which its
+ * `tap` is. What they leave open is told of all of them together.
+ */
+import { registerHooks } from 'node:module'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t from 'tap'
+import { begin } from './own-test.ts'
+
+const files = (process.env.KAS_TEST_FILES ?? '').split('\n') // arguments would become a part of tap's name for it
+const urls = new Map(files.map((file) => [pathToFileURL(join(process.cwd(), file)).href, file]))
+const own = new URL('./own-tap.ts', import.meta.url).href
+
+registerHooks({
+  resolve(specifier, context, next) {
+    const file = specifier === 'tap' ? urls.get(context.parentURL ?? '') : undefined
+    return file === undefined ? next(specifier, context) : next(`${own}?${file}`, context)
+  },
+})
+
+for (const [url, file] of urls) {
+  t.test(file, async (t) => {
+    begin(t)
+    await import(url)
+  })
+}
