@@ -3,7 +3,7 @@
  * starts first, and as many run beside one another as the cores are enough for, by the times of test/times.json.
  * Prints each failure in full, one list of what was skipped and why, and as its last line
  * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
- * `--jobs N` (at most, default 6), `--timeout SECONDS` (of one process), `--grep PATTERN` (of test names),
+ * `--jobs N` (at most, default 4), `--timeout SECONDS` (of one process), `--grep PATTERN` (of test names),
  * `--record` (writes the times of what was run).
  */
 import { globSync } from 'node:fs'
@@ -23,7 +23,7 @@ const timesFile = join(import.meta.dirname, 'times.json')
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '6' },
+    jobs: { type: 'string', default: '4' },
     timeout: { type: 'string', default: '240' },
     grep: { type: 'string' },
     record: { type: 'boolean', default: false },
@@ -39,6 +39,10 @@ const wanted = positionals.map((path) => relative(root, join(process.cwd(), path
 const all = globSync('test/**/*.test.ts', { cwd: root }).sort()
 const chosen = all.filter((file) => wanted.length === 0 || wanted.some((part) => file.includes(part)))
 
+const files = new Map(jobsOf(all).map(({ name, files }) => [name, files.length]))
+// a pattern picks at the first level of a process: there are the tests of a file, or files
+const jobs = values.grep === undefined ? jobsOf(chosen) : chosen.map((file) => ({ name: file, files: [file] }))
+
 const times = readTimes(timesFile)
 const measured = new Map<string, Cost>()
 const results: FileResult[] = []
@@ -47,11 +51,12 @@ async function run(job: Job): Promise<void> {
   const { results: ofJob, cost } = await runJob(job, { ...options, signal: stop.signal })
   results.push(...ofJob)
   for (const result of ofJob) printFile(result)
-  const isWhole = ofJob.every(({ failures, skips }) => failures.length === 0 && skips.length === 0)
-  if (cost && (isWhole || !times.has(job.name))) measured.set(job.name, cost)
+  const isGood = job.files.length === files.get(job.name) && ofJob.every(({ failures }) => failures.length === 0)
+  const isWhole = ofJob.every(({ skips }) => skips.length === 0)
+  if (cost && isGood && (isWhole || !times.has(job.name))) measured.set(job.name, cost)
 }
 
-const waiting = jobsOf(chosen).map((job) => ({ ...job, cost: times.get(job.name) ?? unmeasured }))
+const waiting = jobs.map((job) => ({ ...job, cost: times.get(job.name) ?? unmeasured }))
 const running = new Map<(typeof waiting)[number], Promise<void>>()
 while (waiting.length > 0 && !stop.signal.aborted) {
   const next = nextToStart(waiting, [...running.keys()], machine)
@@ -64,5 +69,5 @@ while (waiting.length > 0 && !stop.signal.aborted) {
   } else await Promise.race(running.values())
 }
 await Promise.all(running.values())
-if (values.record) writeTimes(timesFile, updated(times, measured, new Set(jobsOf(all).map(({ name }) => name))))
+if (values.record) writeTimes(timesFile, updated(times, measured, new Set(files.keys())))
 process.exitCode = printSummary(results, { interrupted: stop.signal.aborted }) ? 0 : 1
