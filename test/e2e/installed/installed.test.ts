@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process'
 import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
 import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
@@ -13,6 +12,7 @@ import {
   packProject,
 } from '../../../dev/installed/installation.ts'
 import { playCluster } from './cluster.ts'
+import { memoryFolder } from './memory-folder.ts'
 
 /** What is shipped runs: the package is packed once, and installed as people do. */
 
@@ -31,7 +31,7 @@ const withoutOld = /^v2[0-3]\./.test(oldVersion) ? false : 'needs a Node from 20
 
 t.jobs = 2 // either mostly waits: npm for files, the stack for its replicas
 
-const folder = realpathSync(await mkdtemp(join(tmpdir(), 'kas-installed-')))
+const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-installed-')))
 const warden = new Warden({ folders: [folder] })
 await warden.start()
 t.teardown(() => warden.stop())
