@@ -7,7 +7,7 @@ import type { Logger } from '../lib/log.ts'
 import { createBuildMetrics, createRegistry } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
-import type { Tracer } from '../lib/tracing/tracer.ts'
+import { noTracer, type Tracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { AgentMetaSchema } from '../proto/gen/entity_pb.ts'
 import { ApiClient } from './cluster/api-client.ts'
@@ -74,7 +74,7 @@ export class App implements Service {
     createBuildMetrics(register, version)
     createTunnelMetrics(register, kas)
     const parts = { api, kas, configuration, election, self, register, ...time }
-    this.#host = { ...parts, tracer: tracing, log: (part) => this.#loggers.of(part) }
+    this.#host = { ...parts, tracer: tracing ?? noTracer, log: (part) => this.#loggers.of(part) }
     this.#modules = [...modules, ...others].map((createModule) => createModule(this.#host))
     // the last listener: when the election begins, all others have applied the first configuration
     configuration.onChange(({ agentId }) => election.begin(`agent-${agentId}-lock`))
@@ -120,7 +120,7 @@ export class App implements Service {
   #methods(): ReadonlyMap<string, Serve> {
     const { tracer } = this.#host
     const all = this.#modules.flatMap(({ methods }) => [...(methods ?? [])])
-    return new Map(all.map(([name, serve]) => [name, tracer ? tracedServe(tracer, serve) : serve]))
+    return new Map(all.map(([name, serve]) => [name, tracedServe(tracer, serve)]))
   }
 
   /** The log follows each configuration before anything else does. */

@@ -33,8 +33,7 @@ export interface AgentkHost {
     /** `gitlab-agent/<version>/<commit>` */
     readonly product: string
   }
-  /** undefined: nothing is traced */
-  readonly tracer: Tracer | undefined
+  readonly tracer: Tracer
   readonly clock: Clock
   readonly random: () => number
   readonly register: Registry

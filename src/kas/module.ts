@@ -99,7 +99,7 @@ export type StatusLine = readonly [label: string, value: string | number]
 /** What a module is given. */
 export interface KasHost {
   readonly directory: Directory
-  readonly agentConfig: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange'>
+  readonly agentConfig: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange' | 'block'>
   readonly repositories: HostRepositories
   /** of this replica: what another hears it tells by itself */
   readonly pushes: Pushes

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
-import { App } from '../../src/kas/app.ts'
+import { App, type AppComponents } from '../../src/kas/app.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { secret } from '../contract/rails-server/start-server.ts'
@@ -26,25 +26,39 @@ export interface KasApp {
   port(endpoint: string): number
 }
 
+export interface KasAppsOptions {
+  /** beside those that kas has; by the replica's name */
+  readonly modules?: (name: string) => NonNullable<AppComponents['modules']>
+  /** YAML: more of project 1, in the directory file */
+  readonly project?: string
+  /** YAML: more keys of the directory file */
+  readonly directory?: string
+  /** YAML: more of `agent`, in the configuration */
+  readonly agent?: string
+}
+
 /**
  * They reach one another, and serve agent 42 of project 1, with `agentToken`, and agent 43 of project 2, with
  * `agentToken` and a 3.
  */
-export async function startKasApps(t: Test, count: number): Promise<KasApp[]> {
+export async function startKasApps(t: Test, count: number, options: KasAppsOptions = {}): Promise<KasApp[]> {
   const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')
   const folder = t.testdir({
     secret: secret.toString('base64'),
     'directory.yaml': `
-projects: [{ id: 1, path: platform/clusters }, { id: 2, path: platform/others }]
+projects: [{ id: 1, path: platform/clusters${options.project ?? ''} }, { id: 2, path: platform/others }]
 agents:
   - { id: 42, name: prod, project: 1, tokens: [{ sha256: "${sha256(agentToken)}" }] }
   - { id: 43, name: test, project: 2, tokens: [{ sha256: "${sha256(`${agentToken}3`)}" }] }
+${options.directory ?? ''}
 `,
   })
   const gossipPorts = await freePorts(count)
   const sockets = await mkdtemp(join(tmpdir(), 'kas-apps-')) // t.testdir's is too long for a socket
   t.teardown(() => rm(sockets, { recursive: true }))
-  const replicas = await Promise.all(gossipPorts.map((_, i) => startKasApp(t, { folder, sockets, gossipPorts, i })))
+  const replicas = await Promise.all(
+    gossipPorts.map((_, i) => startKasApp(t, { folder, sockets, gossipPorts, i, options })),
+  )
   await eventually(async () => {
     for (const { socket } of replicas) {
       const { members = [] } = (await askSocket(socket, '/status')) as StatusReport
@@ -60,6 +74,7 @@ interface Place {
   readonly sockets: string
   readonly gossipPorts: readonly number[]
   readonly i: number
+  readonly options: KasAppsOptions
 }
 
 async function startKasApp(t: Test, place: Place): Promise<KasApp> {
@@ -68,18 +83,27 @@ async function startKasApp(t: Test, place: Place): Promise<KasApp> {
   const socket = join(place.sockets, name)
   const { config } = parseKasConfig(`${name}.yaml`, configuration(place, { name, socket }))
   const version = { version: '0.1.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
+  const modules = place.options.modules?.(name)
+  const app = new App(
+    { log, ...(modules ? { modules } : {}) },
+    { config, configurationFile: `${name}.yaml`, version, env: process.env },
+  )
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
   const port = (endpoint: string) => endpointPort(lines, endpoint)
   return { name, app, lines, socket, port }
 }
 
-function configuration({ folder, gossipPorts, i }: Place, { name, socket }: { name: string; socket: string }): string {
+function configuration(
+  { folder, gossipPorts, i, options }: Place,
+  { name, socket }: { name: string; socket: string },
+): string {
   const secretFile = `authentication_secret_file: ${join(folder, 'secret')}, listen_grace_period: 0s`
   return `
 directory: { file: ${join(folder, 'directory.yaml')} }
-agent: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }
+agent:
+  listen: { address: "127.0.0.1:0", listen_grace_period: 0s }
+${options.agent ?? ''}
 api: { listen: { address: "127.0.0.1:0", ${secretFile} } }
 private_api: { listen: { address: "127.0.0.1:0", ${secretFile} } }
 observability: { listen: { address: "127.0.0.1:0" } }

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import t from 'tap'
 
 const root = join(import.meta.dirname, '..', '..')
-const source = join(root, 'src', 'proto')
 
 /** Path below `dir` to content, of all files. */
 function contents(dir: string): Record<string, string> {
@@ -14,26 +13,28 @@ function contents(dir: string): Record<string, string> {
   return Object.fromEntries(paths.sort().map((path) => [path, readFileSync(join(dir, path), 'utf8')]))
 }
 
-t.test('the generated code is what the .proto files give, offline', async (t) => {
-  const dir = t.testdir()
-  cpSync(source, dir, {
-    recursive: true,
-    filter: (path) => !path.endsWith(join('proto', 'gen')) && !path.endsWith('.ts'),
+for (const folder of ['src/proto', 'test/contract/modules/echo']) {
+  t.test(`${folder}: the generated code is what the .proto files give, offline`, async (t) => {
+    const dir = t.testdir()
+    const source = join(root, folder)
+    const isInput = (path: string) => path !== join(source, 'gen') && !path.endsWith('.ts')
+    cpSync(source, dir, { recursive: true, filter: isInput })
+    const { status, stderr } = spawnSync(join(root, 'node_modules', '.bin', 'buf'), ['generate'], {
+      cwd: dir,
+      encoding: 'utf8',
+      env: {
+        ...process.env,
+        PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}`,
+        HTTPS_PROXY: 'http://127.0.0.1:1',
+      },
+    })
+    t.equal(status, 0, stderr)
+    const fresh = contents(join(dir, 'gen'))
+    const present = contents(join(source, 'gen'))
+    t.ok(Object.keys(fresh).length > 0)
+    t.strictSame(Object.keys(fresh), Object.keys(present))
+    for (const [path, content] of Object.entries(present)) {
+      t.equal(fresh[path] === content, true, `${path} is current (else: npm run proto)`)
+    }
   })
-  const { status, stderr } = spawnSync(join(root, 'node_modules', '.bin', 'buf'), ['generate'], {
-    cwd: dir,
-    encoding: 'utf8',
-    env: {
-      ...process.env,
-      PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}`,
-      HTTPS_PROXY: 'http://127.0.0.1:1',
-    },
-  })
-  t.equal(status, 0, stderr)
-  const fresh = contents(join(dir, 'gen'))
-  t.ok(Object.keys(fresh).length > 0)
-  t.strictSame(Object.keys(fresh), Object.keys(contents(join(source, 'gen'))))
-  for (const [path, content] of Object.entries(contents(join(source, 'gen')))) {
-    t.equal(fresh[path] === content, true, `${path} is current (else: npm run proto)`)
-  }
-})
+}

@@ -1,7 +1,7 @@
 import type { Call, Reply } from '../../call/call.ts'
 import { RpcSpan } from '../../call/rpc-span.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Tracer } from '../../lib/tracing/tracer.ts'
+import { noTracer, type Tracer } from '../../lib/tracing/tracer.ts'
 
 /** A message in pieces: a large payload is sent from where it lies, not copied behind its head. */
 export class SplitMessage {
@@ -27,6 +27,7 @@ export type Serve = (call: Call) => Promise<ServeReply>
 
 /** Serves each call as a span of its own, part of what its metadata says. */
 export function tracedServe(tracer: Tracer, serve: Serve): Serve {
+  if (tracer === noTracer) return serve
   return async (call) => {
     const span = RpcSpan.begin(tracer, { kind: 'server', method: call.method, parent: call.metadata })
     try {

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { ApiClient, type ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
 import { KubernetesApi } from '../../../src/agentk/modules/kubernetes-api/kubernetes-api.ts'
+import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
 export interface Side {
   readonly server: Server
@@ -42,7 +43,7 @@ export function startModule(
   const access = new ClusterAccess({ server: `http://127.0.0.1:${port}`, ...settings })
   const client = new ApiClient(access, options)
   t.teardown(() => client.close())
-  return { client, api: new KubernetesApi({ api: client, tracer: undefined }, { product: 'gitlab-agent/v0.0.0/test' }) }
+  return { client, api: new KubernetesApi({ api: client, tracer: noTracer }, { product: 'gitlab-agent/v0.0.0/test' }) }
 }
 
 /** A server of raw bytes, for answers that node:http would not give. */

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import t, { type Test } from 'tap'
 import type { Directory, JobGrant } from '../../../src/kas/directory/directory.ts'
+import { noUsage } from '../../../src/kas/directory/usage.ts'
 import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
@@ -32,7 +33,7 @@ async function start(t: Test, cluster: Cluster) {
     },
     grantUser: () => Promise.reject(new Error('not asked here')),
   }
-  const usage = { count: () => void world.counted++, countUnique: () => undefined, event: () => undefined }
+  const usage = { ...noUsage, counter: () => () => void world.counted++ }
   const { log, lines } = capturedLog()
   const server = new KubernetesServer(
     { forward: clusterForward(cluster), directory, register: createRegistry(), log, usage, tracer: noTracer },

@@ -18,8 +18,8 @@ async function setUp(t: Test) {
       return '@kas-2'
     },
   }
-  const count = (name: string) => void counted.push(name)
-  const usage: Usage = { count, countUnique: count, event: count }
+  const count = (name: string) => () => void counted.push(name)
+  const usage: Usage = { counter: count, unique: count, event: count }
   const started = await startServer(clusterForward(echo), {}, undefined, { redirect, usage })
   t.teardown(() => started.server.stop(AbortSignal.abort()))
   const client = async () => {

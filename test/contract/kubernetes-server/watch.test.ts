@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Directory, UserGrant } from '../../../src/kas/directory/directory.ts'
+import { noUsage } from '../../../src/kas/directory/usage.ts'
 import type { KubernetesServerOptions } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { KasError } from '../../../src/lib/errors.ts'
@@ -25,9 +26,8 @@ async function start(t: Test, options: Partial<KubernetesServerOptions> = {}, cl
     grantUser: (...query) => world.grant(...query),
   }
   const usage = {
-    count: (name: string) => void world.counted.push(name),
-    countUnique: () => undefined,
-    event: () => undefined,
+    ...noUsage,
+    counter: (name: string) => () => void world.counted.push(name),
   }
   const { server, log } = createKubernetesServer(cluster.forward, { accessCheckMs, ...options }, undefined, {
     clock,

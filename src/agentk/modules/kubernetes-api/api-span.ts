@@ -7,7 +7,7 @@ import {
   isHttpFailure,
   urlServerAttributes,
 } from '../../../lib/tracing/attributes.ts'
-import type { Span, Tracer } from '../../../lib/tracing/tracer.ts'
+import { noSpan, noTracer, type Span, type Tracer } from '../../../lib/tracing/tracer.ts'
 import type { HttpRequestHeader } from '../../../proto/http/http-message.ts'
 import { requestUrl } from '../../../proto/http/request-url.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
@@ -20,16 +20,23 @@ const noQuery: HttpRequestHeader['query'] = []
  * which gets those of the caller, as with upstream's agent.
  */
 export class ApiSpan {
+  /** nothing is traced */
+  static readonly none = new ApiSpan(noSpan)
   readonly #span: Span
   #statusCode = 0
 
-  constructor(
+  private constructor(span: Span) {
+    this.#span = span
+  }
+
+  static begin(
     tracer: Tracer,
     { metadata: parent }: Call,
     { header, server }: { header: HttpRequestHeader; server: URL },
-  ) {
+  ): ApiSpan {
+    if (tracer === noTracer) return ApiSpan.none
     const { name, attributes } = httpMethodAttributes(header.method)
-    this.#span = tracer.begin(name, {
+    const span = tracer.begin(name, {
       kind: 'client',
       parent,
       attributes: {
@@ -38,15 +45,18 @@ export class ApiSpan {
         'url.full': server.origin + server.pathname.replace(/\/+$/, '') + requestUrl(header.urlPath, noQuery),
       },
     })
+    return new ApiSpan(span)
   }
 
   answered(statusCode: number): void {
+    if (this === ApiSpan.none) return
     this.#statusCode = statusCode
     this.#span.set(httpStatusAttributes(statusCode))
   }
 
   /** Ends with `reply`; a caller that left is no failure. */
   async follow(reply: Promise<ServeReply>): Promise<ServeReply> {
+    if (this === ApiSpan.none) return reply
     try {
       const { done } = await reply
       void done.then(({ error }) => this.#end(error))

@@ -23,7 +23,7 @@ interface AskedRequest {
   readonly messages: HttpRequestMessages<HttpRequestHeader>
   readonly header: HttpRequestHeader
   /** undefined: it is not traced */
-  readonly span: ApiSpan | undefined
+  readonly span: ApiSpan
 }
 
 /**
@@ -33,15 +33,14 @@ interface AskedRequest {
  */
 export class KubernetesApi {
   readonly #api: ApiClient
-  readonly #tracer: Tracer | undefined
+  readonly #tracer: Tracer
   readonly #requestVia: string
   readonly #responseVia: string
 
   /**
-   * @param components.tracer - undefined: nothing is traced
    * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
    */
-  constructor(components: { api: ApiClient; tracer: Tracer | undefined }, options: { product: string }) {
+  constructor(components: { api: ApiClient; tracer: Tracer }, options: { product: string }) {
     this.#api = components.api
     this.#tracer = components.tracer
     this.#requestVia = `gRPC/1.0 ${options.product}`
@@ -52,8 +51,7 @@ export class KubernetesApi {
   readonly forward: Serve = async (call) => {
     const messages = new HttpRequestMessages(call.messages, decodeHttpRequest)
     const header = await messages.header()
-    if (!this.#tracer) return this.#make({ call, messages, header, span: undefined })
-    const span = new ApiSpan(this.#tracer, call, { header, server: this.#api.access.server })
+    const span = ApiSpan.begin(this.#tracer, call, { header, server: this.#api.access.server })
     return span.follow(this.#make({ call, messages, header, span }))
   }
 
@@ -84,7 +82,7 @@ export class KubernetesApi {
     }
     const exchange: ApiExchange = this.#api.send(request, {
       onHead: (code, text, headers) => {
-        span?.answered(code)
+        span.answered(code)
         answer.header(responseHeader(code, text, headers, this.#responseVia))
       },
       onData: (chunk) => answer.data(chunk),

@@ -26,7 +26,7 @@ export async function forwardUpgrade(
   call: Call,
   messages: HttpRequestMessages<HttpRequestHeader>,
   request: ApiRequest,
-  { via, span }: { via: string; span: ApiSpan | undefined },
+  { via, span }: { via: string; span: ApiSpan },
 ): Promise<ServeReply> {
   const trailer = await messages.next()
   if (trailer?.kind !== 'trailer') {
@@ -36,7 +36,7 @@ export async function forwardUpgrade(
     throw apiError(error)
   })
   const { response } = answer
-  span?.answered(response.statusCode as number)
+  span.answered(response.statusCode as number)
   const stream: Duplex | IncomingMessage = answer.kind === 'upgraded' ? answer.socket : response
   const reply = new ResponseMessages({
     pause: () => stream.pause(),

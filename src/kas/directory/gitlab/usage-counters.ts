@@ -1,4 +1,4 @@
-import type { AgentEvents, CounterName, EventName, UniqueCounterName, Usage } from '../usage.ts'
+import type { Usage } from '../usage.ts'
 
 export interface UsageCountersOptions {
   /** of one counter in one report: GitLab counts each one by one (doc/reference/gitlab-contract.md 10.3 no. 22) */
@@ -30,10 +30,10 @@ export interface UsagePart {
 /** Counts what happens until GitLab has been told. */
 export class UsageCounters implements Usage {
   readonly #options: Required<UsageCountersOptions>
-  readonly #counters = new Map<CounterName, number>()
-  readonly #unique = new Map<UniqueCounterName, Set<bigint>>()
+  readonly #counters = new Map<string, number>()
+  readonly #unique = new Map<string, Set<bigint>>()
   /** by name, as JSON: the same event is one */
-  readonly #events = new Map<EventName, Set<string>>()
+  readonly #events = new Map<string, Set<string>>()
   #eventCharacters = 0
   /** by agent: how many of the events are its registrations */
   readonly #registrations = new Map<bigint, number>()
@@ -43,18 +43,22 @@ export class UsageCounters implements Usage {
     this.#options = { ...defaults, ...options }
   }
 
-  count(name: CounterName): void {
-    this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1)
+  counter(name: string): () => void {
+    return () => void this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1)
   }
 
-  countUnique(name: UniqueCounterName, id: bigint): void {
-    this.#keep(this.#unique, name, id)
+  unique(name: string): (id: bigint) => void {
+    return (id) => void this.#keep(this.#unique, name, id)
   }
 
-  event<Name extends EventName>(name: Name, event: AgentEvents[Name]): void {
+  event<E extends object>(name: string): (event: E) => void {
+    return (event) => this.#event(name, event)
+  }
+
+  #event(name: string, event: object): void {
     const json = toJson(event)
     if (this.#events.get(name)?.has(json)) return
-    const agent = 'agent_id' in event ? event.agent_id : undefined
+    const { agent_id: agent } = event as { readonly agent_id?: bigint }
     const { maxEventCharacters, maxRegistrationsOfAgent } = this.#options
     const registrations = agent === undefined ? 0 : (this.#registrations.get(agent) ?? 0)
     if (registrations >= maxRegistrationsOfAgent || this.#eventCharacters + json.length > maxEventCharacters) {
@@ -105,7 +109,7 @@ export class UsageCounters implements Usage {
   }
 
   /** @returns whether it is kept now */
-  #keep<Name, Value>(map: Map<Name, Set<Value>>, name: Name, value: Value): boolean {
+  #keep<Value>(map: Map<string, Set<Value>>, name: string, value: Value): boolean {
     const set = map.get(name) ?? new Set()
     map.set(name, set)
     if (set.has(value)) return true
@@ -123,7 +127,7 @@ export class UsageCounters implements Usage {
     else this.#registrations.delete(agent)
   }
 
-  #subtract(name: CounterName, count: number): void {
+  #subtract(name: string, count: number): void {
     const left = (this.#counters.get(name) ?? 0) - count
     if (left > 0) this.#counters.set(name, left)
     else this.#counters.delete(name)

@@ -12,7 +12,7 @@ import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall, AgentMethod } from '../../module.ts'
 import type { ConnectedAgents } from './own-registrations.ts'
-import { registerEvent } from './register-event.ts'
+import { type RegisterEvent, registerEvent } from './register-event.ts'
 
 export interface AgentTrackerComponents {
   readonly connectedAgents: ConnectedAgents
@@ -29,6 +29,7 @@ export function agentTrackerMethods({
   connectedAgents,
   usage,
 }: AgentTrackerComponents): Readonly<Record<string, AgentMethod>> {
+  const registered = usage.event<RegisterEvent>('register_agent_at_kas')
   return {
     [methodPath(AgentRegistrar.method.register)]: unary(RegisterResponseSchema, async ({ agent, messages }) => {
       const bytes = await readOneMessage(messages)
@@ -36,7 +37,7 @@ export function agentTrackerMethods({
       const meta = fieldBytes(bytes, 1)
       if (!meta || !agentMeta) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'agent_meta is required' })
       connectedAgents.register(agent, podId, meta)
-      usage.event('register_agent_at_kas', registerEvent(agent, agentMeta))
+      registered(registerEvent(agent, agentMeta))
     }),
     [methodPath(AgentRegistrar.method.unregister)]: unary(UnregisterResponseSchema, async ({ agent, messages }) => {
       const { podId } = await readOne(UnregisterRequestSchema, messages)

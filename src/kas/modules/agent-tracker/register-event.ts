@@ -1,6 +1,14 @@
 import type { AgentMeta } from '../../../proto/gen/entity_pb.ts'
 import type { Agent } from '../../agent.ts'
-import type { AgentEvents } from '../../directory/usage.ts'
+
+export interface RegisterEvent {
+  readonly project_id: bigint
+  readonly agent_id: bigint
+  readonly agent_version: string
+  readonly architecture: string
+  readonly kubernetes_version: string
+  readonly extra_telemetry_data: Readonly<Record<string, string>>
+}
 
 /** Of a text that the pod chose; versions have a third of it. */
 const maxTextLength = 64
@@ -9,7 +17,7 @@ const maxTextLength = 64
  * What GitLab hears of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
  * field (doc/reference/tunnel-protocol.md 1.19).
  */
-export function registerEvent(agent: Agent, meta: AgentMeta): AgentEvents['register_agent_at_kas'] {
+export function registerEvent(agent: Agent, meta: AgentMeta): RegisterEvent {
   const { gitVersion = '', platform = '' } = meta.kubernetesVersion ?? {}
   return {
     project_id: agent.project.id,

@@ -11,7 +11,7 @@ import type { KasHost } from '../../module.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
 
 export interface ConfigurationPostsComponents {
-  readonly agentConfig: KasHost['agentConfig']
+  readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'refreshed' | 'onChange'>
   readonly directory: Required<Pick<Directory, 'takeConfiguration'>>
   readonly leads: KasHost['leads']
   readonly clock: Clock

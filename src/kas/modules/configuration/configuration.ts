@@ -90,7 +90,7 @@ class Responses {
     return bytes
   }
 
-  #encode({ id, project }: Agent, { commit, configuration }: AgentConfiguration): Uint8Array {
+  #encode({ id, project }: Agent, { commit, configuration, blocks = new Map() }: AgentConfiguration): Uint8Array {
     const { $typeName: _, $unknown: __, userAccess: ___, ...file } = configuration.file
     const response = create(ConfigurationResponseSchema, {
       commitId: commit,
@@ -101,6 +101,7 @@ class Responses {
         projectId: project.id,
         projectPath: project.path,
         gitlabExternalUrl: this.#gitlabExternalUrl,
+        moduleBlock: Object.fromEntries(Array.from(blocks, ([key, { json }]) => [key, Buffer.from(json)])),
       }),
     })
     return toBinary(ConfigurationResponseSchema, response)

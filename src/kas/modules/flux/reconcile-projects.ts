@@ -23,7 +23,7 @@ export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcilePro
 export interface ReconcileProjectsComponents {
   readonly pushes: Pick<RecentPushes, 'follow' | 'recent' | 'isRecent' | 'takeBack'>
   readonly readsProject: NonNullable<Directory['readsProject']>
-  readonly usage: Pick<Usage, 'count' | 'countUnique'>
+  readonly usage: Pick<Usage, 'counter' | 'unique'>
   readonly metrics: FluxMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -54,10 +54,17 @@ export function reconcileProjects(
   options: ReconcileProjectsOptions = {},
 ): (call: AgentCall) => Promise<void> {
   const limits = { ...defaults, ...options }
+  const { usage } = components
+  const notification = usage.counter('flux_git_push_notifications_total')
+  const project = usage.unique('flux_git_push_notified_unique_projects')
+  const count = (projectId: bigint) => {
+    notification()
+    project(projectId)
+  }
   return async (call) => {
     const projects = await readProjects(call, limits.maxProjects)
     call.sendMetadata({})
-    await new Notices(components, limits, { call, projects }).run()
+    await new Notices({ ...components, count }, limits, { call, projects }).run()
   }
 }
 
@@ -75,9 +82,14 @@ function invalid(detail: string): KasError {
   return new KasError({ code: 'INVALID_MESSAGE', detail })
 }
 
+interface NoticesComponents extends Omit<ReconcileProjectsComponents, 'usage'> {
+  /** notices of a project, for GitLab */
+  readonly count: (projectId: bigint) => void
+}
+
 /** One running stream. */
 class Notices {
-  readonly #components: ReconcileProjectsComponents
+  readonly #components: NoticesComponents
   readonly #limits: typeof defaults
   readonly #clock: Clock
   readonly #call: AgentCall
@@ -94,7 +106,7 @@ class Notices {
   #cancelRetry: (() => void) | undefined
 
   constructor(
-    components: ReconcileProjectsComponents,
+    components: NoticesComponents,
     limits: typeof defaults,
     { call, projects }: { call: AgentCall; projects: ReadonlySet<string> },
   ) {
@@ -193,14 +205,13 @@ class Notices {
   }
 
   #send(push: RecentPush): Promise<void> | undefined {
-    const { usage, metrics, log } = this.#components
+    const { count, metrics, log } = this.#components
     const response = create(ReconcileProjectsResponseSchema, { project: { id: push.projectPath }, pushId: push.id })
     const room = this.#call.send(toBinary(ReconcileProjectsResponseSchema, response))
     push.told.add(this.#call.agent.id)
     this.#sent.set(push.projectPath, { push, at: this.#clock.now() })
     metrics.notified()
-    usage.count('flux_git_push_notifications_total')
-    usage.countUnique('flux_git_push_notified_unique_projects', push.projectId)
+    count(push.projectId)
     log.debug(this.#fields(push), 'An agent was told of a push')
     return room
   }

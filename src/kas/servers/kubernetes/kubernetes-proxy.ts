@@ -11,7 +11,7 @@ import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessCheckMs, checkAccess } from './access/access-check.ts'
-import { authorize, countAccess } from './access/authorize.ts'
+import { type Access, accessCounter, authorize } from './access/authorize.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -67,6 +67,7 @@ export class KubernetesProxy {
   readonly #options: KubernetesProxyOptions
   readonly #via: string
   readonly #relay: Relay
+  readonly #countAccess: (access: Access) => void
   readonly #own: OwnEndpoints
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
@@ -76,7 +77,9 @@ export class KubernetesProxy {
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
-    const watches = new WatchApi({ clock: systemClock, ...components }, { product, limits, via: this.#via })
+    this.#countAccess = accessCounter(components.usage ?? noUsage)
+    const parts = { clock: systemClock, ...components, countAccess: this.#countAccess }
+    const watches = new WatchApi(parts, { product, limits, via: this.#via })
     this.#own = new OwnEndpoints({ webSocketTokens, watches, endpoints }, { maxBodyBytes: limits.maxOwnBodyBytes })
   }
 
@@ -126,7 +129,7 @@ export class KubernetesProxy {
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
-    const { directory, usage } = this.#components
+    const { directory } = this.#components
     const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
@@ -147,7 +150,7 @@ export class KubernetesProxy {
     }
     const location = body ? undefined : this.#components.redirect?.locationFor(request, credentials.agentId)
     if (location !== undefined) return await redirectTo(location, exchange)
-    countAccess(usage ?? noUsage, access)
+    this.#countAccess(access)
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,

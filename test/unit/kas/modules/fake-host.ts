@@ -19,7 +19,12 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   const repositories = { poke: async () => undefined, onFound: () => () => undefined }
   return {
     directory: bareDirectory,
-    agentConfig: { newest: async () => undefined, refreshed: async () => undefined, onChange: () => () => undefined },
+    agentConfig: {
+      newest: async () => undefined,
+      refreshed: async () => undefined,
+      onChange: () => () => undefined,
+      block: () => () => undefined,
+    },
     repositories,
     pushes: new LocalPushes({ repositories, log }),
     registrations: undefined,

@@ -6,8 +6,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { Directory } from '../../../directory/directory.ts'
-import { noUsage, type Usage } from '../../../directory/usage.ts'
-import { authorize, countAccess } from '../access/authorize.ts'
+import { type Access, authorize } from '../access/authorize.ts'
 import type { Credentials } from '../access/credentials.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
@@ -24,7 +23,7 @@ export interface WatchApiComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
-  readonly usage?: Usage
+  readonly countAccess: (access: Access) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -85,7 +84,7 @@ export class WatchApi {
    */
   accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
     const socket = this.#upgrade(exchange, header)
-    const { directory, metrics, usage, clock, log } = this.#components
+    const { directory, metrics, countAccess, clock, log } = this.#components
     const { limits } = this.#options
     const userAgent = header.find(([name]) => name === 'User-Agent')
     return new WatchConversation(
@@ -95,7 +94,7 @@ export class WatchApi {
         keptOfAgent: this.#keptOfAgent(credentials.agentId, socket),
         authorize: async (signal) => {
           const { impersonation, access } = await authorize(directory, credentials, signal)
-          countAccess(usage ?? noUsage, access)
+          countAccess(access)
           return impersonation
         },
         open: (request, impersonation, signal) =>

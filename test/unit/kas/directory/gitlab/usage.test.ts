@@ -39,13 +39,13 @@ t.test('everything is told each period, and nothing when there is nothing', asyn
   clock.advance(60_000)
   await settle()
   t.strictSame(sent, [])
-  counters.count('k8s_api_proxy_request')
-  counters.count('k8s_api_proxy_request')
-  counters.countUnique('k8s_api_proxy_requests_unique_users_via_ci_access', 5n)
-  counters.countUnique('k8s_api_proxy_requests_unique_users_via_ci_access', 5n)
-  counters.countUnique('k8s_api_proxy_requests_unique_users_via_ci_access', 6n)
-  counters.event('k8s_api_proxy_requests_unique_users_via_ci_access', event(5n))
-  counters.event('k8s_api_proxy_requests_unique_users_via_ci_access', event(5n))
+  counters.counter('k8s_api_proxy_request')()
+  counters.counter('k8s_api_proxy_request')()
+  counters.unique('k8s_api_proxy_requests_unique_users_via_ci_access')(5n)
+  counters.unique('k8s_api_proxy_requests_unique_users_via_ci_access')(5n)
+  counters.unique('k8s_api_proxy_requests_unique_users_via_ci_access')(6n)
+  counters.event('k8s_api_proxy_requests_unique_users_via_ci_access')(event(5n))
+  counters.event('k8s_api_proxy_requests_unique_users_via_ci_access')(event(5n))
   clock.advance(60_000)
   await settle()
   t.strictSame(sent, [
@@ -68,14 +68,14 @@ t.test('what GitLab did not take is told again, with what came meanwhile', async
   const { clock, counters, report, sent, world, settle } = ground()
   await report.start()
   t.teardown(() => report.stop())
-  counters.count('k8s_api_proxy_request')
-  counters.event('k8s_api_proxy_requests_unique_users_via_pat_access', event(5n))
+  counters.counter('k8s_api_proxy_request')()
+  counters.event('k8s_api_proxy_requests_unique_users_via_pat_access')(event(5n))
   world.failure = status(503)
   clock.advance(60_000)
   await settle()
   t.strictSame(sent, [])
   world.failure = undefined
-  counters.count('k8s_api_proxy_request')
+  counters.counter('k8s_api_proxy_request')()
   clock.advance(60_000)
   await settle()
   t.match(sent, [
@@ -87,10 +87,10 @@ t.test('what GitLab did not take is told again, with what came meanwhile', async
 t.test('what happens during a report is told by the next', async (t) => {
   const { clock, counters, report, sent, world, settle } = ground()
   await report.start()
-  counters.count('k8s_api_proxy_request')
+  counters.counter('k8s_api_proxy_request')()
   let during = 0
   world.whileSending = () => {
-    if (during++ < 3) counters.count('k8s_api_proxy_request')
+    if (during++ < 3) counters.counter('k8s_api_proxy_request')()
   }
   clock.advance(60_000)
   await settle()
@@ -106,10 +106,10 @@ t.test('what happens during a report is told by the next', async (t) => {
 t.test('the last report tells all, in parts that GitLab bears', async (t) => {
   const { counters, report, sent } = ground({ maxIncrement: 10, maxListed: 2 })
   await report.start()
-  for (let i = 0; i < 25; i++) counters.count('k8s_api_proxy_request')
+  for (let i = 0; i < 25; i++) counters.counter('k8s_api_proxy_request')()
   for (let i = 1n; i <= 5n; i++) {
-    counters.countUnique('k8s_api_proxy_requests_unique_agents_via_pat_access', i)
-    counters.event('k8s_api_proxy_requests_unique_users_via_user_access', event(i))
+    counters.unique('k8s_api_proxy_requests_unique_agents_via_pat_access')(i)
+    counters.event('k8s_api_proxy_requests_unique_users_via_user_access')(event(i))
   }
   await Promise.all([report.stop(), report.stop()])
   const bodies = (path: string) => sent.filter(([one]) => one === path).map(([, body]) => body)
@@ -135,7 +135,7 @@ t.test('the last report tells all, in parts that GitLab bears', async (t) => {
 t.test('the last report is tried again for a moment', async (t) => {
   const { clock, counters, report, sent, world, lines, settle } = ground()
   await report.start()
-  counters.count('k8s_api_proxy_request')
+  counters.counter('k8s_api_proxy_request')()
   world.failure = status(502)
   const stopped = report.stop()
   await settle()
@@ -151,7 +151,7 @@ t.test('the last report is tried again for a moment', async (t) => {
 t.test('the last report ends in time, whatever GitLab does', async (t) => {
   const { clock, counters, report, world, lines, settle } = ground()
   await report.start()
-  counters.count('k8s_api_proxy_request')
+  counters.counter('k8s_api_proxy_request')()
   world.whileSending = (signal) =>
     new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
   let isStopped = false
@@ -173,9 +173,9 @@ t.test('what GitLab would never take is dropped, and said', async (t) => {
   const { clock, counters, report, world, lines, settle } = ground()
   await report.start()
   t.teardown(() => report.stop())
-  counters.event('k8s_api_proxy_requests_unique_users_via_ci_access', event(1n))
+  counters.event('k8s_api_proxy_requests_unique_users_via_ci_access')(event(1n))
   world.failure = status(404)
-  counters.count('k8s_api_proxy_request')
+  counters.counter('k8s_api_proxy_request')()
   clock.advance(60_000)
   await settle()
   t.equal(counters.events(), undefined, 'a GitLab before 16.8 takes no events')
@@ -189,8 +189,8 @@ t.test('what GitLab would never take is dropped, and said', async (t) => {
 
 t.test('ids and events without end are bounded', async (t) => {
   const { counters } = ground({ maxKept: 3 })
-  for (let i = 1n; i <= 5n; i++) counters.countUnique('flux_git_push_notified_unique_projects', i)
-  counters.countUnique('flux_git_push_notified_unique_projects', 1n)
+  for (let i = 1n; i <= 5n; i++) counters.unique('flux_git_push_notified_unique_projects')(i)
+  counters.unique('flux_git_push_notified_unique_projects')(1n)
   t.equal(counters.takeDropped(), 2)
   t.equal(counters.takeDropped(), 0)
 })
@@ -202,7 +202,7 @@ t.test('a period of 0 switches it off', async (t) => {
   const counters = new UsageCounters()
   const client = { send: () => Promise.reject(new Error('nothing should be sent')) }
   const report = new UsageReport({ client, counters, log, clock }, { periodMs: 0 })
-  counters.count('k8s_api_proxy_request')
+  counters.counter('k8s_api_proxy_request')()
   await report.start()
   t.equal(clock.pending, 0)
   await report.stop()
@@ -219,7 +219,7 @@ t.test('one agent fills neither the list of events nor the memory; what it is ov
   })
   const counters = new UsageCounters()
   const register = (agent: bigint, version: string) =>
-    counters.event('register_agent_at_kas', registration(agent, version))
+    counters.event('register_agent_at_kas')(registration(agent, version))
   for (let i = 0; i < 1000; i++) register(666n, `version ${i}`)
   for (let i = 0; i < 1000; i++) register(666n, 'version 0')
   for (let agent = 1n; agent <= 20n; agent++) register(agent, 'v18.9.0')
@@ -241,7 +241,7 @@ t.test('events have a budget of characters, which is free again once they are to
   const counters = new UsageCounters({ maxEventCharacters: 1000, maxListed: 5 })
   const name = 'k8s_api_proxy_requests_unique_users_via_ci_access'
   const keep = () => {
-    for (let i = 0n; i < 100n; i++) counters.event(name, event(i))
+    for (let i = 0n; i < 100n; i++) counters.event(name)(event(i))
     return 100 - counters.takeDropped()
   }
   const kept = keep()

@@ -107,6 +107,16 @@ t.test('the configuration is sent at once, filled in, without user_access', asyn
   t.equal(response.configuration?.$unknown, undefined, 'no field beyond those of AgentConfiguration')
 })
 
+t.test('blocks that modules own are sent as JSON; without one the field is absent', async (t) => {
+  const plain = at('one')
+  const json = '{"word":"ahoy"}'
+  const { sent, move } = start(t, { answer: plain })
+  await settled()
+  await move({ ...at('two'), blocks: new Map([['echo', { json, value: { word: 'ahoy' } }]]) })
+  const blocks = sent.map((message) => fromBinary(ConfigurationResponseSchema, message).configuration?.moduleBlock)
+  t.strictSame(blocks, [{}, { echo: new Uint8Array(Buffer.from(json)) }])
+})
+
 // wire: file.unknown
 t.test('what has no effect in the file is told to the agent, bounded', async (t) => {
   const { sent, move } = start(t, { answer: at('one', 'ci_acces: {}\ngitops: { manifest_projects: [] }') })

@@ -41,6 +41,7 @@ function start(directory: Directory = bareDirectory) {
         listeners.add(own)
         return () => listeners.delete(own)
       },
+      block: () => () => undefined,
     },
   })
   const tracker: AgentRegistry = {

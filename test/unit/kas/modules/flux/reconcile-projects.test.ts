@@ -64,8 +64,8 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
         return verdict
       },
       usage: {
-        count: (name) => counted.usage.push(name),
-        countUnique: (name, id) => counted.usage.push([name, id]),
+        counter: (name) => () => void counted.usage.push(name),
+        unique: (name) => (id) => void counted.usage.push([name, id]),
       },
       metrics: { notified: () => counted.notified++, dropped: () => counted.dropped++ },
       clock,

@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createProjectRepository } from '../../../dev/start/project-repository.ts'
+import { App as AgentkApp } from '../../../src/agentk/app.ts'
+import { loadCluster } from '../../../src/agentk/cluster/load-cluster.ts'
+import { readConfig } from '../../../src/agentk/config/config.ts'
+import { parseFlags } from '../../../src/agentk/config/flags.ts'
+import { status } from '../../../src/kas/cli/status.ts'
+import { agentToken, type KasApp, startKasApps } from '../../cluster/kas-apps.ts'
+import { askSocket } from '../../support/ask-socket.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
+import { createEcho as createAgentkEcho } from './echo/agentk-module.ts'
+import { createEcho } from './echo/kas-module.ts'
+
+/**
+ * A throw-away module, with a part of each kind that a feature may have: it is handed to the two programs, and nothing
+ * of them is changed for it (doc/decisions/0017).
+ */
+
+const jobToken = 'job-token'
+const file = `
+ci_access: { projects: [{ id: platform/clusters }] }
+echo: { word: ahoy }
+`
+
+/** Two replicas with the module; the configuration of agent 42 stands in a repository. */
+async function startReplicas(t: Test) {
+  const folder = await mkdtemp(join(tmpdir(), 'echo-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const repository = join(folder, 'clusters.git')
+  await createProjectRepository(repository, { '.gitlab/agents/prod/config.yaml': file })
+  const replicas = (await startKasApps(t, 2, {
+    modules: (name) => (host) => [createEcho(host, name)],
+    project: `, git: { url: ${repository} }`,
+    directory: `
+users: [{ id: 5, username: ada }]
+ci_tokens:
+  - { sha256: "${createHash('sha256').update(jobToken).digest('hex')}", user: 5, project: 1, job: 900, pipeline: 90 }`,
+    agent: '  kubernetes_api: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }',
+  })) as [KasApp, KasApp]
+  return { folder, replicas }
+}
+
+async function get({ port }: KasApp, path: string, token = jobToken) {
+  const url = `http://127.0.0.1:${port('Kubernetes API')}${path}`
+  const answer = await fetch(url, { headers: { authorization: `Bearer ci:42:${token}` } })
+  return { status: answer.status, body: (await answer.json()) as unknown }
+}
+
+t.test('of kas: to all replicas, an endpoint, a counter, lines of kas status', async (t) => {
+  const { replicas } = await startReplicas(t)
+  const [first, second] = replicas
+  const told = await eventually(async () => {
+    const answer = await get(first, '/echo?word=hello') // until the agent's configuration has been read
+    return answer.status === 200 && answer
+  })
+  t.strictSame(told.body, { agentId: 42, names: ['kas-1'] })
+  t.match(await get(first, '/echo?word=x', 'wrong'), { status: 401 }, 'a stranger is not let in')
+  t.match(await get(first, '/echo'), { status: 400, body: { message: /the query has no word/ } })
+  t.match(status.print(await askSocket(second.socket, '/status')), /\necho\nlast word +hello\nheard +1\n/)
+  t.match(status.print(await askSocket(first.socket, '/status')), /\necho\nlast word +nothing\nheard +0\n/)
+  const metrics = await fetch(`http://127.0.0.1:${second.port('Observability')}/metrics`)
+  t.match(await metrics.text(), /^echo_heard_total 1$/m)
+})
+
+t.test('of agentk: a block of the agent’s file', async (t) => {
+  const { folder, replicas } = await startReplicas(t)
+  const kubeconfig = join(folder, 'kubeconfig')
+  await writeFile(
+    kubeconfig,
+    `
+clusters: [{ name: c, cluster: { server: "http://127.0.0.1:9" } }]
+contexts: [{ name: c, context: { cluster: c, user: u } }]
+current-context: c
+users: [{ name: u, user: {} }]
+`,
+  )
+  const flags = parseFlags([
+    `--kas-address=grpc://127.0.0.1:${replicas[0].port('Agentk API')}`,
+    `--kubeconfig=${kubeconfig}`,
+    '--observability-listen-address=127.0.0.1:0',
+  ])
+  const env = { AGENTK_TOKEN: agentToken, POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' }
+  const config = readConfig(flags, env)
+  const access = await loadCluster(config.cluster, env)
+  const heard = Promise.withResolvers<string | undefined>()
+  const app = new AgentkApp(
+    { log: capturedLog().log, access, modules: [(host) => createAgentkEcho(host, heard.resolve)] },
+    { config, version: { version: '18.5.0', commit: 'test' } },
+  )
+  t.teardown(() => app.stop(AbortSignal.abort()))
+  await app.start()
+  t.equal(await heard.promise, 'ahoy')
+})

@@ -1,0 +1,44 @@
+import { create } from '@bufbuild/protobuf'
+import { Counter } from 'prom-client'
+import { z } from 'zod'
+import type { KasHost, KasModule } from '../../../../src/kas/module.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import { unaryService } from '../../../../src/proto/unary.ts'
+import { Echo, SayResponseSchema } from './gen/echo_pb.ts'
+
+/** A feature of kas that says a word to all replicas: it has a part of each kind that a module may have. */
+export function createEcho({ peers, agentConfig, register }: KasHost, name: string): KasModule {
+  const heard = new Counter({ name: 'echo_heard_total', help: 'Words of other replicas', registers: [register] })
+  let last = 'nothing'
+  let count = 0
+  agentConfig.block('echo', z.strictObject({ word: z.string().max(20) }))
+  return {
+    name: 'echo',
+    replicaMethods: unaryService(Echo, {
+      say: async ({ word }) => {
+        heard.inc()
+        count += 1
+        last = word
+        return create(SayResponseSchema, { name })
+      },
+    }),
+    endpoints: [
+      {
+        path: '/echo',
+        methods: ['GET'],
+        serve: async ({ agentId, query }) => {
+          const [word] = query.get('word') ?? []
+          if (word === undefined) throw new KasError({ code: 'BAD_REQUEST', detail: 'the query has no word' })
+          const answers = await peers.broadcast(Echo.method.say, { word })
+          const names = Array.from(answers.values(), (answer) => answer.name).toSorted()
+          const body = Buffer.from(JSON.stringify({ agentId: Number(agentId), names }))
+          return { status: 200, mediaType: 'application/json', body }
+        },
+      },
+    ],
+    status: () => [
+      ['last word', last],
+      ['heard', count],
+    ],
+  }
+}
