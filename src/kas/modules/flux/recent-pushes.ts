@@ -18,7 +18,7 @@ export interface RecentPush extends PushEvent {
   /** milliseconds since 1970 */
   readonly heardAt: number
   /** agents that this replica has told */
-  readonly told: Set<AgentId>
+  readonly notified: Set<AgentId>
 }
 
 export interface RecentPushesComponents {
@@ -49,7 +49,7 @@ export class RecentPushes {
   constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
     this.#clock = components.clock
     this.#options = options
-    components.pushes.onPush((push) => this.#hear(push))
+    components.pushes.onPush((push) => this.#onPush(push))
   }
 
   /** Calls `listener` for each push, until the returned function is called. */
@@ -81,7 +81,7 @@ export class RecentPushes {
       const heardAt = now - ageMs
       const own = this.#pushes.get(push.projectPath)
       if (own && (own.id === push.id || own.heardAt >= heardAt)) continue
-      learnt.push({ ...push, heardAt, told: new Set() })
+      learnt.push({ ...push, heardAt, notified: new Set() })
     }
     if (learnt.length === 0) return
     for (const push of learnt) {
@@ -99,7 +99,7 @@ export class RecentPushes {
 
   /** What an agent was told may not have arrived. */
   takeBack(push: RecentPush, agentId: AgentId): void {
-    push.told.delete(agentId)
+    push.notified.delete(agentId)
     this.#forget()
     if (this.#pushes.get(push.projectPath) !== push) return // a newer one has been told since, or will be
     for (const listener of this.#listeners) listener(push, agentId)
@@ -110,13 +110,13 @@ export class RecentPushes {
     return age >= 0 && age < this.#options.rememberMs
   }
 
-  #hear({ projectId, projectPath, id }: PushEvent): void {
+  #onPush({ projectId, projectPath, id }: PushEvent): void {
     const push = {
       projectId,
       projectPath,
       id: id ?? randomBytes(8).readBigUInt64BE(),
       heardAt: this.#clock.now(),
-      told: new Set<AgentId>(),
+      notified: new Set<AgentId>(),
     }
     this.#pushes.delete(projectPath) // to the end: the newest
     this.#pushes.set(projectPath, push)

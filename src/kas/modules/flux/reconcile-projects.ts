@@ -101,7 +101,7 @@ class Notices {
   readonly #sent = new Map<string, { readonly push: RecentPush; readonly at: number }>()
   #news = Promise.withResolvers<void>()
   /** what the directory could not be asked about, by path: tried again later */
-  readonly #vain = new Map<string, RecentPush>()
+  readonly #deferred = new Map<string, RecentPush>()
   #tries = 0
   #cancelRetry: (() => void) | undefined
 
@@ -120,11 +120,11 @@ class Notices {
   async run(): Promise<void> {
     const { pushes } = this.#components
     const { agent, metadata, signal, retired } = this.#call
-    const unfollow = pushes.follow((push, again) => this.#heard(push, again))
+    const unfollow = pushes.follow((push, again) => this.#onPush(push, again))
     const detachDirectory = this.#call.onDirectoryChange(() => this.#news.resolve())
     const ended = linkedController(signal, retired)
     const knowsIds = hasFeature(metadata, 'push-id') // it takes each once, and another pod may have had it
-    for (const push of pushes.recent()) if (knowsIds || !push.told.has(agent.id)) this.#heard(push)
+    for (const push of pushes.recent()) if (knowsIds || !push.notified.has(agent.id)) this.#onPush(push)
     try {
       for (;;) await this.#round(ended.signal)
     } catch (error) {
@@ -138,7 +138,7 @@ class Notices {
     }
   }
 
-  #heard(push: RecentPush, again?: AgentId): void {
+  #onPush(push: RecentPush, again?: AgentId): void {
     if (!this.#projects.has(push.projectPath)) return
     if (again !== undefined && !this.#isAgain(push, again)) return
     const isFull = this.#pending.length >= this.#limits.maxPending
@@ -154,8 +154,8 @@ class Notices {
   #isAgain(push: RecentPush, agentId: AgentId): boolean {
     if (agentId !== this.#call.agent.id) return false
     const isSent = this.#sent.get(push.projectPath)?.push === push
-    if (isSent) push.told.add(agentId)
-    return !isSent && this.#vain.get(push.projectPath) !== push && !this.#pending.includes(push)
+    if (isSent) push.notified.add(agentId)
+    return !isSent && this.#deferred.get(push.projectPath) !== push && !this.#pending.includes(push)
   }
 
   /** Tells of one push, or waits until there is one. */
@@ -166,7 +166,7 @@ class Notices {
     if (!push) return await abortable(this.#news.promise, signal)
     const verdict = await abortable(this.#mayHear(push, signal), signal)
     this.#take(push)
-    if (verdict === 'unknown') return this.#later(push)
+    if (verdict === 'unknown') return this.#defer(push)
     this.#tries = 0
     if (verdict === 'no') return this.#components.log.debug(this.#fields(push), 'An agent may not hear of a push')
     await abortable(Promise.resolve(this.#send(push)), signal)
@@ -188,18 +188,18 @@ class Notices {
   }
 
   /** The directory is out of reach. */
-  #later(push: RecentPush): void {
-    const isWaiting = this.#vain.has(push.projectPath)
+  #defer(push: RecentPush): void {
+    const isWaiting = this.#deferred.has(push.projectPath)
     const isRecent = this.#components.pushes.isRecent(push)
-    if (isRecent) this.#vain.set(push.projectPath, push)
+    if (isRecent) this.#deferred.set(push.projectPath, push)
     if (isWaiting || !isRecent) this.#components.metrics.dropped()
-    if (this.#vain.size === 0) return
+    if (this.#deferred.size === 0) return
     const [first, last] = this.#limits.retryMs
     this.#cancelRetry ??= this.#clock.after(Math.min(last, first * 2 ** this.#tries), () => {
       this.#cancelRetry = undefined
       this.#tries += 1
-      this.#pending.push(...this.#vain.values())
-      this.#vain.clear()
+      this.#pending.push(...this.#deferred.values())
+      this.#deferred.clear()
       this.#news.resolve()
     })
   }
@@ -208,7 +208,7 @@ class Notices {
     const { count, metrics, log } = this.#components
     const response = create(ReconcileProjectsResponseSchema, { project: { id: push.projectPath }, pushId: push.id })
     const room = this.#call.send(toBinary(ReconcileProjectsResponseSchema, response))
-    push.told.add(this.#call.agent.id)
+    push.notified.add(this.#call.agent.id)
     this.#sent.set(push.projectPath, { push, at: this.#clock.now() })
     metrics.notified()
     count(push.projectId)
