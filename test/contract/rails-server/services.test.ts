@@ -11,7 +11,7 @@ import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { agentTrackerService } from '../../../src/kas/modules/agent-tracker/agent-tracker-service.ts'
-import { ConnectedAgents } from '../../../src/kas/modules/agent-tracker/own-registrations.ts'
+import { OwnRegistrations } from '../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { notificationsService } from '../../../src/kas/modules/notifications/notifications.ts'
 import { createServerInfo } from '../../../src/kas/modules/server-info/module.ts'
 import type { PushEvent } from '../../../src/kas/repositories/pushes.ts'
@@ -40,11 +40,11 @@ const meta = (version: string) => toBinary(AgentMetaSchema, create(AgentMetaSche
 
 async function start(t: Test, publish: (event: PushEvent) => Promise<void> = async () => undefined) {
   const clock = new ManualClock()
-  const connectedAgents = new ConnectedAgents({ clock })
+  const own = new OwnRegistrations({ clock })
   const { port, log } = await startRailsServer(t, {
     components: {
       methods: new Map([
-        ...agentTrackerService({ connectedAgents }),
+        ...agentTrackerService(own),
         ...(createServerInfo({ advertisedVersion: 'v18.5.0' }).railsMethods ?? []),
         ...notificationsService({ publish, clock }),
       ]),
@@ -61,7 +61,7 @@ async function start(t: Test, publish: (event: PushEvent) => Promise<void> = asy
     t.equal(code, grpc.status.OK, `${method} ${details}`)
     return fromBinary(output, response ?? Buffer.alloc(0))
   }
-  return { clock, connectedAgents, call, ask, log }
+  return { clock, own, call, ask, log }
 }
 
 // wire: 8153.GetConnectedAgents, 8153.GetConnectedAgentsByProjectIds, 8153.GetConnectedAgentsByAgentIds
@@ -69,14 +69,14 @@ async function start(t: Test, publish: (event: PushEvent) => Promise<void> = asy
 // wire: 8153.GetConnectedAgentksByAgentIDs, 8153.CountAgentsByAgentVersions, 8153.tracker.case, 8153.tracker.ids
 // wire: 8150.register.meta
 t.test('AgentTracker answers under every name it ever had', async (t) => {
-  const { clock, connectedAgents, ask, call } = await start(t)
+  const { clock, own, ask, call } = await start(t)
   // fields that this version does not know, in an order of the agent's own
   const newer = Buffer.concat([Buffer.from([0x32, 3, 0x61, 0x62, 0x63]), meta('v19.0.0')])
-  connectedAgents.register(agent(42n, 1n), 8n, meta('v18.5.0'))
-  connectedAgents.register(agent(42n, 1n), 7n, newer)
+  own.register(agent(42n, 1n), 8n, meta('v18.5.0'))
+  own.register(agent(42n, 1n), 7n, newer)
   clock.advance(1500)
-  connectedAgents.register(agent(43n, 2n), 2n ** 63n - 1n, meta('v18.5.0'))
-  connectedAgents.register(agent(9n, 2n), 3n, Buffer.from([0xff]))
+  own.register(agent(43n, 2n), 2n ** 63n - 1n, meta('v18.5.0'))
+  own.register(agent(9n, 2n), 3n, Buffer.from([0xff]))
 
   const ids = ({ agents }: MessageShape<typeof GetConnectedAgentsResponseSchema>) =>
     agents.map(({ agentId, connectionId }) => [agentId, connectionId])
@@ -142,8 +142,8 @@ t.test('AgentTracker answers under every name it ever had', async (t) => {
 
 // wire: message.agent_tracker.ConnectedAgentInfo, 8153.GetConnectedAgents
 t.test('the fields of AgentTracker have the numbers of the wire', async (t) => {
-  const { connectedAgents, call } = await start(t)
-  connectedAgents.register(agent(42n, 1n), 7n, Buffer.from([0x0a, 1, 0x78]))
+  const { own, call } = await start(t)
+  own.register(agent(42n, 1n), 7n, Buffer.from([0x0a, 1, 0x78]))
   const { response } = await call(`${tracker}GetConnectedAgents`, Buffer.from([0x10, 42]))
   const [, , ...fields] = response ?? []
   t.strictSame(fields.slice(0, 5), [0x0a, 3, 0x0a, 1, 0x78], 'agent_meta = 1')

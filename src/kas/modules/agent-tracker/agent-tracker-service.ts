@@ -2,6 +2,7 @@ import { create, fromBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
+import type { Registration } from '../../../membership/membership.ts'
 import {
   AgentTracker,
   CountAgentsByAgentVersionsResponseSchema,
@@ -13,24 +14,19 @@ import {
 } from '../../../proto/gen/agent_tracker_rpc_pb.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
-import type { ConnectedAgent } from './own-registrations.ts'
 
-/** Knows the pods that are connected, to any replica. */
-export interface ConnectedAgentsSource {
-  ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[]
-  ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[]
-  all(): readonly ConnectedAgent[]
+/** Registered pods, with any replica or with this one. */
+export interface RegistrationSource {
+  ofAgents(ids: ReadonlySet<AgentId>): readonly Registration[]
+  ofProjects(ids: ReadonlySet<bigint>): readonly Registration[]
+  all(): readonly Registration[]
 }
 
 /**
  * Service AgentTracker under every name that GitLab has called it by (doc/reference/tunnel-protocol.md 1.7). Answers
  * are in one order, so that those of two replicas can be compared.
  */
-export function agentTrackerService({
-  connectedAgents: source,
-}: {
-  connectedAgents: ConnectedAgentsSource
-}): UnaryMethods {
+export function agentTrackerService(source: RegistrationSource): UnaryMethods {
   const byAgents = async ({ agentIds }: GetConnectedAgentsByAgentIDsRequest) =>
     answer(source.ofAgents(new Set(agentIds as AgentId[])))
   const byProjects = async ({ projectIds }: GetConnectedAgentsByProjectIDsRequest) =>
@@ -52,20 +48,20 @@ export function agentTrackerService({
   })
 }
 
-function answer(agents: readonly ConnectedAgent[]): GetConnectedAgentsResponse {
+function answer(registrations: readonly Registration[]): GetConnectedAgentsResponse {
   return create(GetConnectedAgentsResponseSchema, {
-    agents: agents.toSorted(byIds).map(({ meta, connectedAt, connectionId, agentId, projectId }) => ({
+    agents: registrations.toSorted(byIds).map(({ meta, registeredAt, podId, agentId, projectId }) => ({
       agentMeta: meta,
-      connectedAt: timestampFromMs(connectedAt),
-      connectionId,
+      connectedAt: timestampFromMs(registeredAt),
+      connectionId: podId,
       agentId,
       projectId,
     })),
   })
 }
 
-function byIds(one: ConnectedAgent, other: ConnectedAgent): number {
-  return compare(one.agentId, other.agentId) || compare(one.connectionId, other.connectionId)
+function byIds(one: Registration, other: Registration): number {
+  return compare(one.agentId, other.agentId) || compare(one.podId, other.podId)
 }
 
 function compare(one: bigint, other: bigint): number {
@@ -73,10 +69,10 @@ function compare(one: bigint, other: bigint): number {
   return one < other ? -1 : 1
 }
 
-/** Pods by version; a pod that told none, or nonsense, counts under the empty one. */
-function countVersions(agents: readonly ConnectedAgent[]): Record<string, bigint> {
+/** Pods by version; one that states none, or nonsense, counts under the empty one. */
+function countVersions(registrations: readonly Registration[]): Record<string, bigint> {
   const counts: Record<string, bigint> = Object.create(null) // an agent may call its version `constructor`
-  for (const { meta } of agents) {
+  for (const { meta } of registrations) {
     const version = versionOf(meta)
     counts[version] = (counts[version] ?? 0n) + 1n
   }

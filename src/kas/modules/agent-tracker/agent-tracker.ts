@@ -11,24 +11,21 @@ import { decodeMessage, methodPath, readOne, readOneMessage } from '../../../pro
 import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall, AgentMethod } from '../../module.ts'
-import type { ConnectedAgents } from './own-registrations.ts'
+import type { OwnRegistrations } from './own-registrations.ts'
 import { type RegisterEvent, registerEvent } from './register-event.ts'
 
 export interface AgentTrackerComponents {
-  readonly connectedAgents: ConnectedAgents
-  /** hears of each registration */
+  readonly own: OwnRegistrations
+  /** counts each registration */
   readonly usage: Pick<Usage, 'event'>
 }
 
 /**
- * AgentRegistrar: pods tell that they are there, every five minutes, and that they go.
+ * AgentRegistrar: pods register, again every five minutes, and unregister when they leave.
  *
  * @see doc/reference/tunnel-protocol.md 1.6
  */
-export function agentTrackerMethods({
-  connectedAgents,
-  usage,
-}: AgentTrackerComponents): Readonly<Record<string, AgentMethod>> {
+export function agentTrackerMethods({ own, usage }: AgentTrackerComponents): Readonly<Record<string, AgentMethod>> {
   const registered = usage.event<RegisterEvent>('register_agent_at_kas')
   return {
     [methodPath(AgentRegistrar.method.register)]: unary(RegisterResponseSchema, async ({ agent, messages }) => {
@@ -36,12 +33,12 @@ export function agentTrackerMethods({
       const { podId, agentMeta } = decodeMessage(RegisterRequestSchema, bytes)
       const meta = fieldBytes(bytes, 1)
       if (!meta || !agentMeta) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'agent_meta is required' })
-      connectedAgents.register(agent, podId, meta)
+      own.register(agent, podId, meta)
       registered(registerEvent(agent, agentMeta))
     }),
     [methodPath(AgentRegistrar.method.unregister)]: unary(UnregisterResponseSchema, async ({ agent, messages }) => {
       const { podId } = await readOne(UnregisterRequestSchema, messages)
-      connectedAgents.unregister(agent, podId)
+      own.unregister(agent, podId)
     }),
   }
 }

@@ -3,55 +3,56 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { InstanceId, Registration, RowRegistrations } from '../../../membership/membership.ts'
-import type { ConnectedAgentsSource } from './agent-tracker-service.ts'
-import type { ConnectedAgent, ConnectedAgents, RegistrationListener } from './own-registrations.ts'
+import type { RegistrationSource } from './agent-tracker-service.ts'
+import type { OwnRegistrations, RegistrationListener } from './own-registrations.ts'
 
-export interface ClusterAgentsComponents {
+export interface AllRegistrationsComponents {
   /** this replica's */
-  readonly own: ConnectedAgents
+  readonly own: OwnRegistrations
+  /** of the rows */
   readonly registrations: RowRegistrations
-  readonly others: {
+  readonly peers: {
     /** whether this replica is the first in rank of those that can be reached */
     isFirst(key: string): boolean
-    /** a pod that is in the row of `instance` is not there any more; never rejects */
+    /** a pod in the row of `instance` is registered elsewhere now, or has left; never rejects */
     forgetPod(instance: InstanceId, agentId: AgentId, podId: bigint): Promise<void>
   }
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** until the others have the own row, so that a pod that moved is always in one. ms */
+/** until all peers have the own row, so that a pod that moves is always in one. ms */
 const moveMs = 1000
 /** Calls are brought elsewhere first, and pods that notice register elsewhere themselves. ms */
 const adoptMs = 500
-/** until one has taken over the pods of a replica that is gone, and has told so: nobody misses them meanwhile. ms */
+/** until a peer has adopted the pods of a row that is gone, and published them: they are listed meanwhile. ms */
 const orphanMs = 2000
-/** The others hear this late that a pod has been silent for too long. ms */
-const sweepMs = 5000
+/** Registrations that expire leave the own row this late. ms */
+const expiryCheckMs = 5000
 
 /**
  * The pods that registered with any replica: each publishes its own in its row, so all give the same answers. A pod
- * that registers elsewhere moves there; those of a replica that is gone are taken over by the first in rank, since a
- * stock agent tells again only every five minutes.
+ * that registers elsewhere moves there; those of a replica that is gone are adopted by the first in rank, since a stock
+ * agent registers again only every five minutes.
  */
-export class ClusterAgents implements ConnectedAgentsSource, RegistrationListener, Service {
-  readonly #components: ClusterAgentsComponents
+export class AllRegistrations implements RegistrationSource, RegistrationListener, Service {
+  readonly #components: AllRegistrationsComponents
   readonly #moves = new Map<string, () => void>()
-  /** pods whose row is gone */
-  readonly #orphans = new Map<string, ConnectedAgent>()
+  /** from rows that are gone */
+  readonly #orphans = new Map<string, Registration>()
   readonly #timers = new Set<() => void>()
   #unsubscribe: (() => void) | undefined
 
-  constructor(components: ClusterAgentsComponents) {
+  constructor(components: AllRegistrationsComponents) {
     this.#components = components
   }
 
   async start(): Promise<void> {
     const { own, registrations } = this.#components
     own.listen(this)
-    for (const pod of own.all()) this.registered(pod)
-    this.#unsubscribe = registrations.onRowGone((gone) => this.#noteOrphans(gone.map(podOf)))
-    this.#sweep()
+    for (const registration of own.all()) this.registered(registration)
+    this.#unsubscribe = registrations.onRowGone((orphans) => this.#keepOrphans(orphans))
+    this.#checkExpiry()
   }
 
   async stop(): Promise<void> {
@@ -63,98 +64,98 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
     this.#orphans.clear()
   }
 
-  ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
+  ofAgents(ids: ReadonlySet<AgentId>): readonly Registration[] {
     const elsewhere = [...ids].flatMap((id) => this.#components.registrations.of(id))
     const orphans = [...this.#orphans.values()].filter(({ agentId }) => ids.has(agentId))
-    const pods = elsewhere.map(({ registration }) => podOf(registration))
-    return merged([...this.#components.own.ofAgents(ids), ...pods, ...orphans])
+    const ofPeers = elsewhere.map(({ registration }) => registration)
+    return merged([...this.#components.own.ofAgents(ids), ...ofPeers, ...orphans])
   }
 
-  ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[] {
+  ofProjects(ids: ReadonlySet<bigint>): readonly Registration[] {
     return this.all().filter(({ projectId }) => ids.has(projectId))
   }
 
-  all(): readonly ConnectedAgent[] {
+  all(): readonly Registration[] {
     const { own, registrations } = this.#components
-    return merged([...own.all(), ...registrations.all().map(podOf), ...this.#orphans.values()])
+    return merged([...own.all(), ...registrations.all(), ...this.#orphans.values()])
   }
 
-  registered(pod: ConnectedAgent): void {
+  registered(registration: Registration): void {
     const { own, registrations, log } = this.#components
-    const elsewhere = this.#elsewhere(pod)
-    const since = Math.min(pod.connectedAt, ...elsewhere.map(({ registration }) => registration.registeredAt))
-    if (since < pod.connectedAt) {
-      own.put({ ...pod, connectedAt: since }) // and hear of it again
+    const elsewhere = this.#elsewhere(registration)
+    const since = Math.min(registration.registeredAt, ...elsewhere.map((known) => known.registration.registeredAt))
+    if (since < registration.registeredAt) {
+      own.put({ ...registration, registeredAt: since }) // which calls this again
       return
     }
     try {
-      registrations.add(registrationOf(pod))
+      registrations.add(registration)
     } catch (error) {
-      const agent_id = String(pod.agentId)
+      const agent_id = String(registration.agentId)
       log.debug({ error, agent_id }, 'A registration of an agent is known here, but not told to others')
     }
-    if (elsewhere.length > 0) this.#move(pod)
+    if (elsewhere.length > 0) this.#move(registration)
   }
 
-  gone(pod: ConnectedAgent): void {
-    this.#components.registrations.remove({ agentId: pod.agentId, podId: pod.connectionId })
-    this.#moves.get(idOf(pod))?.()
+  removed(registration: Registration): void {
+    this.#components.registrations.remove(registration)
+    this.#moves.get(keyOf(registration))?.()
   }
 
-  unregistered(agentId: AgentId, connectionId: bigint): void {
-    const pod = { agentId, connectionId }
+  unregistered(agentId: AgentId, podId: bigint): void {
+    const pod = { agentId, podId }
     this.#forgetElsewhere(pod)
-    if (this.#orphans.delete(idOf(pod))) this.#later(moveMs, () => this.#forgetElsewhere(pod)) // who took it over
+    if (this.#orphans.delete(keyOf(pod))) this.#later(moveMs, () => this.#forgetElsewhere(pod)) // who adopted it
   }
 
-  /** The other replica lets go of the pod once it is in the own row everywhere. */
-  #move(pod: ConnectedAgent): void {
-    const id = idOf(pod)
-    this.#moves.get(id)?.()
+  /** The peer forgets the pod once all have it in the own row. */
+  #move(pod: Pod): void {
+    const key = keyOf(pod)
+    this.#moves.get(key)?.()
     const cancel = this.#later(moveMs, () => {
-      this.#moves.delete(id)
+      this.#moves.delete(key)
       this.#forgetElsewhere(pod)
     })
-    this.#moves.set(id, () => {
-      this.#moves.delete(id)
+    this.#moves.set(key, () => {
+      this.#moves.delete(key)
       cancel()
     })
   }
 
-  #forgetElsewhere(pod: Pick<ConnectedAgent, 'agentId' | 'connectionId'>): void {
+  #forgetElsewhere(pod: Pod): void {
     for (const { instance } of this.#elsewhere(pod)) {
-      void this.#components.others.forgetPod(instance, pod.agentId, pod.connectionId)
+      void this.#components.peers.forgetPod(instance, pod.agentId, pod.podId)
     }
   }
 
-  /** The pod in the rows of others. */
-  #elsewhere({ agentId, connectionId }: Pick<ConnectedAgent, 'agentId' | 'connectionId'>) {
-    return this.#components.registrations.of(agentId).filter(({ registration }) => registration.podId === connectionId)
+  /** The pod in the rows of peers. */
+  #elsewhere({ agentId, podId }: Pod) {
+    return this.#components.registrations.of(agentId).filter(({ registration }) => registration.podId === podId)
   }
 
-  #noteOrphans(gone: readonly ConnectedAgent[]): void {
-    const pods = gone.filter(({ renewed }) => renewed)
-    if (pods.length === 0) return
-    for (const pod of pods) this.#orphans.set(idOf(pod), pod)
-    this.#later(adoptMs, () => this.#adopt(pods))
+  #keepOrphans(registrations: readonly Registration[]): void {
+    const orphans = registrations.filter(({ renewed }) => renewed)
+    if (orphans.length === 0) return
+    for (const orphan of orphans) this.#orphans.set(keyOf(orphan), orphan)
+    this.#later(adoptMs, () => this.#adopt(orphans))
     this.#later(orphanMs, () => {
-      for (const pod of pods) this.#orphans.delete(idOf(pod))
+      for (const orphan of orphans) this.#orphans.delete(keyOf(orphan))
     })
   }
 
   /** Two that do so for a moment are harmless: a pod counts once. */
-  #adopt(pods: readonly ConnectedAgent[]): void {
-    const { own, others } = this.#components
-    for (const pod of pods) {
-      const { agentId, connectionId } = pod
-      if (!this.#orphans.has(idOf(pod)) || own.has(agentId, connectionId)) continue
-      if (others.isFirst(String(agentId)) && this.#elsewhere(pod).length === 0) own.put(pod)
+  #adopt(orphans: readonly Registration[]): void {
+    const { own, peers } = this.#components
+    for (const orphan of orphans) {
+      const { agentId, podId } = orphan
+      if (!this.#orphans.has(keyOf(orphan)) || own.has(agentId, podId)) continue
+      if (peers.isFirst(String(agentId)) && this.#elsewhere(orphan).length === 0) own.put(orphan)
     }
   }
 
-  #sweep(): void {
-    this.#components.own.dropOld()
-    this.#later(sweepMs, () => this.#sweep())
+  #checkExpiry(): void {
+    this.#components.own.expire()
+    this.#later(expiryCheckMs, () => this.#checkExpiry())
   }
 
   /** @returns calls it off, as `stop` does */
@@ -171,29 +172,23 @@ export class ClusterAgents implements ConnectedAgentsSource, RegistrationListene
   }
 }
 
-function idOf({ agentId, connectionId }: Pick<ConnectedAgent, 'agentId' | 'connectionId'>): string {
-  return `pod ${agentId} ${connectionId}`
+type Pod = Pick<Registration, 'agentId' | 'podId'>
+
+function keyOf({ agentId, podId }: Pod): string {
+  return `${agentId} ${podId}`
 }
 
-function registrationOf({ connectionId: podId, connectedAt: registeredAt, ...pod }: ConnectedAgent): Registration {
-  return { ...pod, podId, registeredAt }
-}
-
-function podOf({ agentId, projectId, podId, registeredAt, meta, renewed }: Registration): ConnectedAgent {
-  return { agentId, projectId, connectionId: podId, connectedAt: registeredAt, meta, renewed }
-}
-
-/** Each pod once, and the same one at each replica: the one that has been there for the longest. */
-function merged(pods: readonly ConnectedAgent[]): readonly ConnectedAgent[] {
-  const byId = new Map<string, ConnectedAgent>()
-  for (const pod of pods) {
-    const other = byId.get(idOf(pod))
-    if (!other || precedes(pod, other)) byId.set(idOf(pod), pod)
+/** Each pod once, and the same one at each replica: the one that registered first. */
+function merged(registrations: readonly Registration[]): readonly Registration[] {
+  const byPod = new Map<string, Registration>()
+  for (const registration of registrations) {
+    const other = byPod.get(keyOf(registration))
+    if (!other || precedes(registration, other)) byPod.set(keyOf(registration), registration)
   }
-  return [...byId.values()]
+  return [...byPod.values()]
 }
 
-function precedes(one: ConnectedAgent, other: ConnectedAgent): boolean {
-  if (one.connectedAt !== other.connectedAt) return one.connectedAt < other.connectedAt
+function precedes(one: Registration, other: Registration): boolean {
+  if (one.registeredAt !== other.registeredAt) return one.registeredAt < other.registeredAt
   return Buffer.compare(one.meta, other.meta) < 0
 }

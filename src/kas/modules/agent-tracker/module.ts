@@ -8,8 +8,8 @@ import type { Agent } from '../../agent.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { agentTrackerMethods } from './agent-tracker.ts'
 import { agentTrackerService } from './agent-tracker-service.ts'
-import { ClusterAgents } from './all-registrations.ts'
-import { ConnectedAgents } from './own-registrations.ts'
+import { AllRegistrations } from './all-registrations.ts'
+import { OwnRegistrations } from './own-registrations.ts'
 
 /** Registrations that an agent before 16.5 makes by its configuration stream are renewed this often. ms */
 const registrationRenewalMs = 300_000
@@ -19,15 +19,15 @@ export interface AgentTracker extends KasModule {
   keepRegistered(agent: Agent, meta: Uint8Array): () => void
 }
 
-/** Which pods of agents are connected, to any replica: what GitLab shows. */
+/** Which pods of agents are registered, with any replica: GitLab shows them as connected. */
 export function createAgentTracker(host: KasHost): AgentTracker {
   const { usage, clock } = host
-  const own = new ConnectedAgents({ clock })
+  const own = new OwnRegistrations({ clock })
   const all = allRegistrations(host, own)
   return {
     name: 'agent tracker',
-    agentMethods: agentTrackerMethods({ connectedAgents: own, usage }),
-    railsMethods: agentTrackerService({ connectedAgents: all ?? own }),
+    agentMethods: agentTrackerMethods({ own, usage }),
+    railsMethods: agentTrackerService(all ?? own),
     replicaMethods: unaryService(Registrations, {
       forgetPod: async ({ agentId, podId }) => {
         own.forget(agentId as AgentId, podId)
@@ -41,8 +41,8 @@ export function createAgentTracker(host: KasHost): AgentTracker {
 
 function allRegistrations(
   { registrations, peers, clock, log }: KasHost,
-  own: ConnectedAgents,
-): ClusterAgents | undefined {
+  own: OwnRegistrations,
+): AllRegistrations | undefined {
   if (!registrations) return undefined
   const forgetPod = async (instance: InstanceId, agentId: AgentId, podId: bigint) => {
     try {
@@ -52,17 +52,17 @@ function allRegistrations(
       log.debug(fields, 'A replica could not be told that a pod is not there any more')
     }
   }
-  const others = { isFirst: (key: string) => peers.isFirst(key), forgetPod }
-  return new ClusterAgents({ own, registrations, others, clock, log })
+  const isFirst = (key: string) => peers.isFirst(key)
+  return new AllRegistrations({ own, registrations, peers: { isFirst, forgetPod }, clock, log })
 }
 
-function keepRegistered(connectedAgents: ConnectedAgents, agent: Agent, meta: Uint8Array): () => void {
-  const connectionId = positiveInt63()
-  const register = () => connectedAgents.register(agent, connectionId, meta, { renewed: false })
+function keepRegistered(own: OwnRegistrations, agent: Agent, meta: Uint8Array): () => void {
+  const podId = positiveInt63()
+  const register = () => own.register(agent, podId, meta, { renewed: false })
   register()
   const renewal = setInterval(register, registrationRenewalMs)
   return () => {
     clearInterval(renewal)
-    connectedAgents.unregister(agent, connectionId)
+    own.unregister(agent, podId)
   }
 }

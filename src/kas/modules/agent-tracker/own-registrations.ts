@@ -1,24 +1,11 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
 
-/** A pod of an agent that registered. */
-export interface ConnectedAgent {
-  readonly agentId: AgentId
-  readonly projectId: bigint
-  /** the pod's `pod_id` */
-  readonly connectionId: bigint
-  /** in ms since 1970; a renewed registration keeps it */
-  readonly connectedAt: number
-  /** AgentMeta as the pod sent it, unknown fields included */
-  readonly meta: Uint8Array
-  /** the pod renews it every five minutes; else it ends with the stream that made it */
-  readonly renewed: boolean
-}
-
-export interface ConnectedAgentsOptions {
-  /** a registration that is not renewed goes after this time, in ms: agentk renews every 5 minutes */
+export interface OwnRegistrationsOptions {
+  /** a registration that is not renewed expires after this time, in ms: agentk renews every 5 minutes */
   readonly lifeMs?: number
   readonly maxMetaBytes?: number
   /** of the metas of an agent's pods; the longest not renewed make room */
@@ -27,32 +14,32 @@ export interface ConnectedAgentsOptions {
   readonly maxPodsPerAgent?: number
 }
 
-/** Hears what becomes of the registrations. */
+/** Is called with what becomes of the registrations. */
 export interface RegistrationListener {
-  /** a pod is here that was not, or is another than it was */
-  registered(pod: ConnectedAgent): void
-  /** it went, was silent for too long, or made room */
-  gone(pod: ConnectedAgent): void
-  /** a pod told that it goes, whether it was here or not */
-  unregistered(agentId: AgentId, connectionId: bigint): void
+  /** it is new here, or has changed */
+  registered(registration: Registration): void
+  /** it was forgotten, has expired, or made room */
+  removed(registration: Registration): void
+  /** a pod says that it leaves, whether it is registered here or not */
+  unregistered(agentId: AgentId, podId: bigint): void
 }
 
 const defaults = { lifeMs: 330_000, maxMetaBytes: 4096, maxMetaBytesPerAgent: 128 << 10, maxPodsPerAgent: 500 }
 
-interface Row {
-  readonly pod: ConnectedAgent
+interface Renewed {
+  readonly registration: Registration
   readonly renewedAt: number
 }
 
 /** The pods that registered with this replica. */
-export class ConnectedAgents {
+export class OwnRegistrations {
   readonly #clock: Clock
-  readonly #options: Required<ConnectedAgentsOptions>
-  /** by agent, then by connection; the longest not renewed first */
-  readonly #rows = new Map<AgentId, Map<bigint, Row>>()
+  readonly #options: Required<OwnRegistrationsOptions>
+  /** by agent, then by pod; the longest not renewed first */
+  readonly #agents = new Map<AgentId, Map<bigint, Renewed>>()
   #listener: RegistrationListener | undefined
 
-  constructor(components: { clock: Clock }, options: ConnectedAgentsOptions = {}) {
+  constructor(components: { clock: Clock }, options: OwnRegistrationsOptions = {}) {
     this.#clock = components.clock
     this.#options = { ...defaults, ...options }
   }
@@ -63,10 +50,12 @@ export class ConnectedAgents {
   }
 
   /**
-   * @param how.renewed - false: it ends with a stream
+   * A registration that is renewed keeps the time of the first.
+   *
+   * @param how.renewed - the pod renews it every five minutes; false: it ends with a stream
    * @throws KasError INVALID_MESSAGE if the meta is larger than any agent's
    */
-  register(agent: Agent, connectionId: bigint, meta: Uint8Array, how: { renewed: boolean } = { renewed: true }): void {
+  register(agent: Agent, podId: bigint, meta: Uint8Array, how: { renewed: boolean } = { renewed: true }): void {
     const { maxMetaBytes } = this.#options
     if (meta.length > maxMetaBytes) {
       throw new KasError({
@@ -74,80 +63,85 @@ export class ConnectedAgents {
         detail: `agent_meta has ${meta.length} bytes, more than ${maxMetaBytes}`,
       })
     }
-    const connectedAt = this.#rows.get(agent.id)?.get(connectionId)?.pod.connectedAt ?? this.#clock.now()
-    this.put({ agentId: agent.id, projectId: agent.project.id, connectionId, connectedAt, meta, ...how })
+    const registeredAt = this.#agents.get(agent.id)?.get(podId)?.registration.registeredAt ?? this.#clock.now()
+    this.put({ agentId: agent.id, projectId: agent.project.id, podId, registeredAt, meta, ...how })
   }
 
   /** A registration that has just been renewed, as it is. */
-  put(pod: ConnectedAgent): void {
-    const { agentId, connectionId } = pod
-    const pods = this.#rows.get(agentId) ?? new Map<bigint, Row>()
-    const before = pods.get(connectionId)?.pod
-    pods.delete(connectionId)
-    let bytes = pod.meta.length
-    for (const { pod } of pods.values()) bytes += pod.meta.length
+  put(registration: Registration): void {
+    const { agentId, podId } = registration
+    const pods = this.#agents.get(agentId) ?? new Map<bigint, Renewed>()
+    const before = pods.get(podId)?.registration
+    pods.delete(podId)
+    let bytes = registration.meta.length
+    for (const other of pods.values()) bytes += other.registration.meta.length
     for (const oldest of pods.values()) {
       if (pods.size < this.#options.maxPodsPerAgent && bytes <= this.#options.maxMetaBytesPerAgent) break
-      bytes -= oldest.pod.meta.length
-      this.#remove(oldest.pod)
+      bytes -= oldest.registration.meta.length
+      this.#remove(oldest.registration)
     }
-    pods.set(connectionId, { pod, renewedAt: this.#clock.now() })
-    this.#rows.set(agentId, pods)
-    if (!before || !isSame(before, pod)) this.#listener?.registered(pod)
+    pods.set(podId, { registration, renewedAt: this.#clock.now() })
+    this.#agents.set(agentId, pods)
+    if (!before || !isSame(before, registration)) this.#listener?.registered(registration)
   }
 
-  unregister(agent: Agent, connectionId: bigint): void {
-    this.forget(agent.id, connectionId)
-    this.#listener?.unregistered(agent.id, connectionId)
+  unregister(agent: Agent, podId: bigint): void {
+    this.forget(agent.id, podId)
+    this.#listener?.unregistered(agent.id, podId)
   }
 
-  /** The pod is another replica's now, or gone. */
-  forget(agentId: AgentId, connectionId: bigint): void {
-    const row = this.#rows.get(agentId)?.get(connectionId)
-    if (row) this.#remove(row.pod)
+  /** The pod is registered with another replica now, or has left. */
+  forget(agentId: AgentId, podId: bigint): void {
+    const known = this.#agents.get(agentId)?.get(podId)
+    if (known) this.#remove(known.registration)
   }
 
-  has(agentId: AgentId, connectionId: bigint): boolean {
-    return this.#rows.get(agentId)?.has(connectionId) ?? false
+  has(agentId: AgentId, podId: bigint): boolean {
+    return this.#agents.get(agentId)?.has(podId) ?? false
   }
 
-  ofAgents(ids: ReadonlySet<AgentId>): readonly ConnectedAgent[] {
-    this.dropOld()
-    return [...ids].flatMap((id) => Array.from(this.#rows.get(id)?.values() ?? [], ({ pod }) => pod))
+  ofAgents(ids: ReadonlySet<AgentId>): readonly Registration[] {
+    this.expire()
+    return [...ids].flatMap((id) => registrationsOf(this.#agents.get(id)))
   }
 
-  ofProjects(ids: ReadonlySet<bigint>): readonly ConnectedAgent[] {
+  ofProjects(ids: ReadonlySet<bigint>): readonly Registration[] {
     return this.all().filter(({ projectId }) => ids.has(projectId))
   }
 
-  all(): readonly ConnectedAgent[] {
-    this.dropOld()
-    return [...this.#rows.values()].flatMap((pods) => Array.from(pods.values(), ({ pod }) => pod))
+  all(): readonly Registration[] {
+    this.expire()
+    return [...this.#agents.values()].flatMap(registrationsOf)
   }
 
-  /** Those that were not renewed in time go: each question does so too. */
-  dropOld(): void {
+  /** Removes those that were not renewed in time; each query does so too. */
+  expire(): void {
     const oldest = this.#clock.now() - this.#options.lifeMs
-    for (const pods of this.#rows.values()) {
-      for (const { pod, renewedAt } of pods.values()) {
+    for (const pods of this.#agents.values()) {
+      for (const { registration, renewedAt } of pods.values()) {
         if (renewedAt > oldest) break
-        this.#remove(pod)
+        this.#remove(registration)
       }
     }
   }
 
-  #remove(pod: ConnectedAgent): void {
-    const pods = this.#rows.get(pod.agentId)
-    if (!pods?.delete(pod.connectionId)) return
-    if (pods.size === 0) this.#rows.delete(pod.agentId)
-    this.#listener?.gone(pod)
+  #remove(registration: Registration): void {
+    const { agentId, podId } = registration
+    const pods = this.#agents.get(agentId)
+    if (!pods?.delete(podId)) return
+    if (pods.size === 0) this.#agents.delete(agentId)
+    this.#listener?.removed(registration)
   }
 }
 
-function isSame(one: ConnectedAgent, other: ConnectedAgent): boolean {
+function registrationsOf(pods: ReadonlyMap<bigint, Renewed> = new Map()): Registration[] {
+  return Array.from(pods.values(), ({ registration }) => registration)
+}
+
+function isSame(one: Registration, other: Registration): boolean {
   return (
     one.projectId === other.projectId &&
-    one.connectedAt === other.connectedAt &&
+    one.registeredAt === other.registeredAt &&
     one.renewed === other.renewed &&
     Buffer.compare(one.meta, other.meta) === 0
   )

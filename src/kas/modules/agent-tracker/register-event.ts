@@ -10,11 +10,11 @@ export interface RegisterEvent {
   readonly extra_telemetry_data: Readonly<Record<string, string>>
 }
 
-/** Of a text that the pod chose; versions have a third of it. */
+/** of a text that the pod chose; versions have a third of it */
 const maxTextLength = 64
 
 /**
- * What GitLab hears of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
+ * What GitLab is told of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
  * field (doc/reference/tunnel-protocol.md 1.19).
  */
 export function registerEvent(agent: Agent, meta: AgentMeta): RegisterEvent {

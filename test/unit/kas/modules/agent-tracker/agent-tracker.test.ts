@@ -4,7 +4,7 @@ import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { noUsage } from '../../../../../src/kas/directory/usage.ts'
 import { agentTrackerMethods } from '../../../../../src/kas/modules/agent-tracker/agent-tracker.ts'
-import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
+import { OwnRegistrations } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { registerEvent } from '../../../../../src/kas/modules/agent-tracker/register-event.ts'
 import { UnregisterRequestSchema } from '../../../../../src/proto/gen/agent_registrar_pb.ts'
 import { AgentMetaSchema } from '../../../../../src/proto/gen/entity_pb.ts'
@@ -28,50 +28,50 @@ async function call(methods: ReturnType<typeof agentTrackerMethods>, method: str
 // wire: 8150.Register, 8150.Unregister, 8150.register.meta, 8150.register.pod-id
 t.test('a pod is known from Register to Unregister, its meta byte for byte', async (t) => {
   const clock = new ManualClock()
-  const connectedAgents = new ConnectedAgents({ clock })
-  const methods = agentTrackerMethods({ connectedAgents, usage: noUsage })
+  const own = new OwnRegistrations({ clock })
+  const methods = agentTrackerMethods({ own, usage: noUsage })
   t.same(Object.keys(methods), [`${service}/Register`, `${service}/Unregister`])
   for (const method of Object.values(methods)) t.match(method, { type: 'unary', patient: false })
   t.same(await call(methods, 'Register', register(7)), [new Uint8Array()])
   clock.advance(300_000)
   await call(methods, 'Register', register(7))
   await call(methods, 'Register', register(8))
-  const [first, second] = connectedAgents.ofAgents(new Set([agent.id]))
-  t.match(first, { agentId: 42n, projectId: 1n, connectionId: 7n, connectedAt: clock.now() - 300_000 })
+  const [first, second] = own.ofAgents(new Set([agent.id]))
+  t.match(first, { agentId: 42n, projectId: 1n, podId: 7n, registeredAt: clock.now() - 300_000 })
   t.same(Buffer.from(first?.meta ?? []), meta)
-  t.equal(second?.connectionId, 8n)
+  t.equal(second?.podId, 8n)
   const unregister = toBinary(UnregisterRequestSchema, create(UnregisterRequestSchema, { podId: 7n }))
   t.same(await call(methods, 'Unregister', unregister), [new Uint8Array()])
   t.same(
-    connectedAgents.all().map((one) => one.connectionId),
+    own.all().map((one) => one.podId),
     [8n],
   )
 })
 
 t.test('a registration that is not renewed goes, and the oldest makes room', async (t) => {
   const clock = new ManualClock()
-  const connectedAgents = new ConnectedAgents({ clock }, { maxPodsPerAgent: 2 })
-  for (const id of [1n, 2n, 3n]) connectedAgents.register(agent, id, meta)
+  const own = new OwnRegistrations({ clock }, { maxPodsPerAgent: 2 })
+  for (const id of [1n, 2n, 3n]) own.register(agent, id, meta)
   t.same(
-    connectedAgents.all().map((one) => one.connectionId),
+    own.all().map((one) => one.podId),
     [2n, 3n],
   )
   clock.advance(300_000)
-  connectedAgents.register(agent, 2n, meta)
+  own.register(agent, 2n, meta)
   clock.advance(30_000)
   t.same(
-    connectedAgents.ofAgents(new Set([agent.id])).map((one) => one.connectionId),
+    own.ofAgents(new Set([agent.id])).map((one) => one.podId),
     [2n],
   )
   clock.advance(300_000)
-  t.same(connectedAgents.all(), [])
+  t.same(own.all(), [])
 })
 
 // wire: error.agent.invalid
 t.test('malformed and oversized requests are refused', async (t) => {
   const methods = agentTrackerMethods({
     usage: noUsage,
-    connectedAgents: new ConnectedAgents({ clock: new ManualClock() }, { maxMetaBytes: 20 }),
+    own: new OwnRegistrations({ clock: new ManualClock() }, { maxMetaBytes: 20 }),
   })
   const refused: [string, Uint8Array[]][] = [
     ['no request message', []],
@@ -86,27 +86,27 @@ t.test('malformed and oversized requests are refused', async (t) => {
 })
 
 t.test("an agent's pods have a budget of bytes, of which others see nothing", (t) => {
-  const connectedAgents = new ConnectedAgents({ clock: new ManualClock() }, { maxMetaBytesPerAgent: 30 })
+  const own = new OwnRegistrations({ clock: new ManualClock() }, { maxMetaBytesPerAgent: 30 })
   const other: Agent = { ...agent, id: 43n as AgentId }
-  connectedAgents.register(other, 1n, Buffer.alloc(10))
-  for (const id of [1n, 2n, 3n]) connectedAgents.register(agent, id, Buffer.alloc(10))
-  connectedAgents.register(agent, 1n, Buffer.alloc(10))
-  connectedAgents.register(agent, 4n, Buffer.alloc(15))
+  own.register(other, 1n, Buffer.alloc(10))
+  for (const id of [1n, 2n, 3n]) own.register(agent, id, Buffer.alloc(10))
+  own.register(agent, 1n, Buffer.alloc(10))
+  own.register(agent, 4n, Buffer.alloc(15))
   t.strictSame(
-    connectedAgents.ofAgents(new Set([agent.id])).map((one) => one.connectionId),
+    own.ofAgents(new Set([agent.id])).map((one) => one.podId),
     [1n, 4n],
   )
-  t.equal(connectedAgents.ofAgents(new Set([other.id])).length, 1)
-  connectedAgents.register(agent, 5n, Buffer.alloc(40))
+  t.equal(own.ofAgents(new Set([other.id])).length, 1)
+  own.register(agent, 5n, Buffer.alloc(40))
   t.strictSame(
-    connectedAgents.ofAgents(new Set([agent.id])).map((one) => one.connectionId),
+    own.ofAgents(new Set([agent.id])).map((one) => one.podId),
     [5n],
     'one that is larger than that stands alone',
   )
   t.end()
 })
 
-t.test('what GitLab hears of a pod is short, whatever the pod tells', (t) => {
+t.test('what GitLab is told of a pod is short, whatever the pod says', (t) => {
   const long = 'x'.repeat(4000)
   const event = registerEvent(
     agent,

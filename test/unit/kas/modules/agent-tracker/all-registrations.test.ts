@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
-import { ClusterAgents } from '../../../../../src/kas/modules/agent-tracker/all-registrations.ts'
-import { ConnectedAgents } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
+import { AllRegistrations } from '../../../../../src/kas/modules/agent-tracker/all-registrations.ts'
+import { OwnRegistrations } from '../../../../../src/kas/modules/agent-tracker/own-registrations.ts'
 import { createLogger } from '../../../../../src/lib/log.ts'
 import type { InstanceId, Registration, RowRegistrations } from '../../../../../src/membership/membership.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
@@ -25,17 +25,17 @@ class World {
 
   #create(name: string) {
     const id = instance(name)
-    const own = new ConnectedAgents({ clock: this.clock })
+    const own = new OwnRegistrations({ clock: this.clock })
     const row = new Map<string, Registration>()
     this.rows.set(id, row)
-    const others = {
+    const peers = {
       isFirst: () => this.rank.find((other) => other === name || this.#isReachable(other)) === name,
       forgetPod: async (other: InstanceId, agentId: AgentId, podId: bigint) =>
         void this.replicas.find((replica) => replica.id === other)?.own.forget(agentId, podId),
     }
     const log = createLogger({ level: 'silent' })
     const registrations = this.#registrationsOf(id)
-    const agents = new ClusterAgents({ own, registrations, others, clock: this.clock, log })
+    const agents = new AllRegistrations({ own, registrations, peers, clock: this.clock, log })
     return { id, own, agents, row }
   }
 
@@ -75,11 +75,11 @@ class World {
 }
 
 type Replica = World['replicas'][number]
-const podIds = ({ agents }: Replica) => agents.ofAgents(new Set([agent.id])).map((one) => one.connectionId)
+const podIds = ({ agents }: Replica) => agents.ofAgents(new Set([agent.id])).map((one) => one.podId)
 const inRow = ({ row }: Replica) => Array.from(row.values(), ({ podId }) => podId)
 
 t.test(
-  'a pod is in the row of the replica that heard it last, and keeps the time since when it is there',
+  'a pod is in the row of the replica with which it registered last, and keeps the time of its first registration',
   async (t) => {
     const world = new World()
     const [first, second, third] = await world.start()
@@ -90,15 +90,16 @@ t.test(
     second.own.register(agent, 7n, meta)
     for (const replica of [first, second, third]) {
       t.strictSame(podIds(replica), [7n], 'once')
-      t.match(replica.agents.all(), [{ connectedAt: since, projectId: 1n }])
+      t.match(replica.agents.all(), [{ registeredAt: since, projectId: 1n }])
       t.strictSame(replica.agents.all(), replica.agents.ofProjects(new Set([1n])))
     }
-    t.strictSame([inRow(first), inRow(second)], [[7n], [7n]], 'in both until all have heard')
+    t.strictSame([inRow(first), inRow(second)], [[7n], [7n]], 'in both until all peers have the newer row')
     world.clock.advance(1000)
     t.strictSame([inRow(first), inRow(second)], [[], [7n]])
-    t.match(third.agents.all(), [{ connectedAt: since }])
+    t.match(third.agents.all(), [{ registeredAt: since }])
     first.own.unregister(agent, 7n)
-    for (const replica of [first, second, third]) t.strictSame(podIds(replica), [], 'it told another replica')
+    for (const replica of [first, second, third])
+      t.strictSame(podIds(replica), [], 'it unregistered with another replica')
   },
 )
 
@@ -115,7 +116,7 @@ t.test('a pod that goes to and fro is not lost', async (t) => {
   t.strictSame([podIds(first), podIds(second)], [[7n], [7n]])
 })
 
-t.test('a silent pod goes from the row though nobody asks', async (t) => {
+t.test('a registration that is not renewed leaves the row though nobody asks', async (t) => {
   const world = new World()
   const [first, second] = await world.start()
   first.own.register(agent, 7n, meta)
@@ -127,7 +128,7 @@ t.test('a silent pod goes from the row though nobody asks', async (t) => {
   t.equal(world.clock.pending, 0)
 })
 
-t.test('pods of a replica that is gone are taken over by one, unless they end with their streams', async (t) => {
+t.test('pods of a replica that is gone are adopted by one, unless they end with their streams', async (t) => {
   const world = new World()
   const [first, second, third] = await world.start()
   third.own.register(agent, 7n, meta)
@@ -152,18 +153,18 @@ t.test('pods of a replica that is gone are taken over by one, unless they end wi
   t.strictSame(podIds(second), [], 'but not for ever')
 })
 
-t.test('what does not answer takes nothing over: the next in rank does', async (t) => {
+t.test('what does not answer adopts nothing: the next in rank does', async (t) => {
   const world = new World()
   const [first, second, third] = await world.start()
   third.own.register(agent, 7n, meta)
   world.unreachable.add(first.id)
-  world.listeners.delete(first.id) // frozen: it hears nothing
+  world.listeners.delete(first.id) // frozen
   world.kill(third)
   world.clock.advance(500)
   t.strictSame([inRow(first), inRow(second)], [[], [7n]])
 })
 
-t.test('while nobody has taken over a pod yet it is not missed, and not for long', async (t) => {
+t.test('until a pod is adopted it is still listed, but not for long', async (t) => {
   const world = new World()
   const [first, second, third] = await world.start()
   third.own.register(agent, 7n, meta)
@@ -176,7 +177,7 @@ t.test('while nobody has taken over a pod yet it is not missed, and not for long
   t.strictSame([podIds(first), podIds(second)], [[], []])
 })
 
-t.test('a pod that goes just after its replica is gone for good', async (t) => {
+t.test('a pod that unregisters just after its replica is gone is not adopted for good', async (t) => {
   const world = new World()
   const [first, second, third] = await world.start()
   third.own.register(agent, 7n, meta)
@@ -184,12 +185,12 @@ t.test('a pod that goes just after its replica is gone for good', async (t) => {
   second.own.unregister(agent, 7n)
   t.strictSame(podIds(second), [])
   world.clock.advance(500)
-  t.strictSame(inRow(first), [7n], 'the first did not hear of it')
+  t.strictSame(inRow(first), [7n], 'the first adopts it meanwhile')
   world.clock.advance(1500)
   t.strictSame([podIds(first), podIds(second)], [[], []])
 })
 
-t.test('what was registered before the start is told at the start; what does not fit stays here', async (t) => {
+t.test('what was registered before the start is published at the start; what does not fit stays here', async (t) => {
   const world = new World()
   const [first, second] = world.replicas as [Replica, Replica, Replica]
   first.own.register(agent, 7n, meta)
@@ -197,8 +198,8 @@ t.test('what was registered before the start is told at the start; what does not
   await second.agents.start()
   t.strictSame(podIds(second), [7n])
 
-  const own = new ConnectedAgents({ clock: world.clock })
-  const full = new ClusterAgents({
+  const own = new OwnRegistrations({ clock: world.clock })
+  const full = new AllRegistrations({
     own,
     registrations: {
       add: () => {
@@ -209,12 +210,12 @@ t.test('what was registered before the start is told at the start; what does not
       all: () => [],
       onRowGone: () => () => undefined,
     },
-    others: { isFirst: () => true, forgetPod: async () => undefined },
+    peers: { isFirst: () => true, forgetPod: async () => undefined },
     clock: world.clock,
     log: createLogger({ level: 'silent' }),
   })
   await full.start()
   t.teardown(() => full.stop())
   own.register(agent, 5n, meta)
-  t.match(full.all(), [{ connectionId: 5n }])
+  t.match(full.all(), [{ podId: 5n }])
 })
