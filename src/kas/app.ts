@@ -37,12 +37,12 @@ export interface AppComponents {
 
 export interface AppOptions {
   readonly config: KasConfig
-  /** where other replicas are told to call this one, if the environment says */
+  /** where peers call this replica, if the environment says */
   readonly ownPrivateApi?: OwnPrivateApi
   /** where `config` was read, for errors */
   readonly configurationFile: string
   readonly version: Version
-  /** of which git gets PATH, HOME, proxies and certificates */
+  /** git gets PATH, HOME, proxies and certificates of it */
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -73,7 +73,7 @@ export class App implements Service {
     await this.#stages?.stop(patience ?? AbortSignal.timeout(stopPatienceMs(this.#options.config)))
   }
 
-  /** In the order of their start; what is built sooner is given to what is built later, and nothing the other way. */
+  /** In the order of their start. What is built first is given to what is built later, never the other way. */
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
     const { config, configurationFile, env, version } = this.#options
@@ -84,9 +84,9 @@ export class App implements Service {
     const shared = { log, register: this.#register, clock, tracer: tracing ?? noTracer }
     const tunnels = new Tunnels({ now: () => performance.now() })
     const peering = await this.#peering(shared)
-    const { membership, peers = noPeers, replicas } = peering ?? {}
+    const { membership, peers = noPeers, links } = peering ?? {}
     const leads = new Leads({ clock, membership, peers })
-    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links: replicas })
+    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
     const forward = deliver(router.forward)
     const { host, services } = createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward },
@@ -95,7 +95,7 @@ export class App implements Service {
     const modules = this.#modules(host)
     const counts = new CallCounts(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
-    const methods = new Map([leads, reports, ...modules].flatMap((answering) => [...(answering?.replicaMethods ?? [])]))
+    const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
     const ports = new Ports(
       { host, tunnels, peering, counts, modules, readiness: this.#readiness },
       { config, configurationFile, version, product },
@@ -135,7 +135,7 @@ export class App implements Service {
     return modules.filter((module) => module !== undefined)
   }
 
-  /** Without a secret that replicas share, or an address that they can call, this one is alone. */
+  /** Without a secret that replicas share, or an address that peers can call, this replica is alone. */
   async #peering(components: PeeringComponents): Promise<Peering | undefined> {
     const { config, configurationFile, version, env, ownPrivateApi = {} } = this.#options
     const { authentication_secret_file: secretFile, network } = config.private_api.listen

@@ -41,10 +41,10 @@ interface Secrets {
   readonly identity: ReplicaIdentity
 }
 
-/** This replica among the others: who they are, and the links to them. */
+/** This replica and its peers: who they are, and the links to them. */
 export class Peering {
   readonly membership: Membership
-  readonly replicas: Links
+  readonly links: Links
   readonly peers: LinkPeers
   readonly #components: PeeringComponents
   readonly #options: PeeringOptions & Secrets
@@ -69,15 +69,15 @@ export class Peering {
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)
     this.membership = createMembership({ register, clock, log }, { ...options, place: this.#place })
-    this.replicas = new Links({ membership: this.membership, identity: options.identity, log, tracer })
-    createLinkMetrics(register, this.replicas)
-    this.peers = new LinkPeers({ membership: this.membership, links: this.replicas, clock, log })
+    this.links = new Links({ membership: this.membership, identity: options.identity, log, tracer })
+    createLinkMetrics(register, this.links)
+    this.peers = new LinkPeers({ membership: this.membership, links: this.links, clock, log })
   }
 
   /**
-   * The life of all this, with the server that the others call.
+   * The life of all this, with the server that peers call.
    *
-   * @param served.methods - what they may call beside handing calls over
+   * @param served.methods - what peers may call beside handing calls over
    */
   service(served: { readonly tunnels: Tunnels; readonly methods: UnaryMethods }): Service {
     const { identity, configurationFile: file, config } = this.#options
@@ -103,14 +103,14 @@ export class Peering {
       key: 'private_api.listen.address',
       listen,
     })
-    const { membership, replicas, peers } = this
+    const { membership, links, peers } = this
     const joining = explained(membership, { file, key: 'cluster.listen.address', listen: config.cluster.listen })
     const learnKeys = () => {
       knownKeys.clear()
       for (const { head } of membership.rows()) knownKeys.add(head.publicKeyHash)
     }
     return {
-      /** Resolves once this replica knows the others: the servers that need it can start. */
+      /** Resolves once this replica knows its peers: the servers that need them can start. */
       start: async () => {
         membership.onChange(({ kind }) => {
           if (kind === 'members') learnKeys()
@@ -119,9 +119,9 @@ export class Peering {
         membership.setReplicaPort(this.#place.port ?? server.address.port)
         await joining.start()
         learnKeys()
-        await replicas.start()
+        await links.start()
       },
-      /** The others choose this replica last for new calls; those that come all the same are served. */
+      /** Peers choose this replica last for new calls; those that come all the same are served. */
       leave: async (patience) => {
         membership.setState('leaving')
         await server.leave(patience)
@@ -129,13 +129,13 @@ export class Peering {
       stop: async (patience) => {
         await server.stop(patience)
         peers.stop()
-        await replicas.stop()
+        await links.stop()
         await membership.stop()
       },
     }
   }
 
-  /** Last of all to start: the others may choose this replica from now on. */
+  /** Last of all to start: peers may choose this replica from now on. */
   get serving(): Service {
     return { start: async () => this.membership.setState('serving'), stop: async () => undefined }
   }
@@ -177,7 +177,7 @@ function createMembership(
   )
 }
 
-/** What the environment says of it has no use without others, and stops nobody. */
+/** The environment alone is no reason to fail: what is wrong with it is logged. */
 function placeOf({ config, ownPrivateApi }: PeeringOptions, log: Logger): ReplicaPlace {
   const warn = (text: string) => log.warn(text)
   return replicaPlace(ownPrivateApi, tcpOptions(config.private_api.listen), { interfaces: networkInterfaces, warn })

@@ -44,7 +44,7 @@ export interface PortsOptions {
   readonly product: string
 }
 
-/** What kas listens on as its configuration wants it, but for the other replicas: services in the order of their start. */
+/** What kas listens on, but for its peers, as its configuration says: services in the order of their start. */
 export class Ports {
   readonly #components: PortsComponents
   readonly #options: PortsOptions
@@ -76,15 +76,14 @@ export class Ports {
     return [...Object.values(certificate), announced(host.log, server, { name: 'Observability', ...place })]
   }
 
-  /** Where `kas status` and `kas route` ask. */
+  /** What `kas status` and `kas route` query. */
   opsSocket(): Service[] {
     const { host, tunnels, peering, modules, readiness } = this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
-    const others = peering ? { cluster: peering } : {}
-    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, modules, ...others })
+    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, modules, peering })
     const server = new OpsSocket({ answers, log: host.log.child({ mod_name: 'observability' }) }, { path: socket })
     return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
   }

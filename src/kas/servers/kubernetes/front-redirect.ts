@@ -10,7 +10,7 @@ import type { Tunnels } from '../../tunnels/tunnels.ts'
 export interface FrontRedirectComponents {
   readonly tunnels: Pick<Tunnels, 'holds'>
   readonly membership: Pick<Membership, 'row'>
-  readonly replicas: Pick<Links, 'candidates'>
+  readonly links: Pick<Links, 'candidates'>
 }
 
 export interface FrontRedirectOptions {
@@ -51,9 +51,9 @@ export class FrontRedirect {
   locationFor({ headers }: Pick<IncomingMessage, 'headers'>, agentId: AgentId): string | undefined {
     const secret = headers[accelHeader]
     if (typeof secret !== 'string' || !sameHash(tokenHash(secret), this.#secretHash)) return undefined
-    const { tunnels, membership, replicas } = this.#components
+    const { tunnels, membership, links } = this.#components
     if (tunnels.holds(agentId)) return undefined
-    const [best] = replicas.candidates(agentId, kubernetesApiMethod)
+    const [best] = links.candidates(agentId, kubernetesApiMethod)
     if (best?.link.reach !== 'reachable') return undefined
     const { name, state } = membership.row(best.instance)?.head ?? {}
     if (name === undefined || name === this.#name || state !== 'serving' || !locationName.test(name)) return undefined
@@ -66,12 +66,12 @@ export class FrontRedirect {
  * @throws KasError SETTINGS_INVALID
  */
 export async function frontRedirect(
-  cluster: (Pick<FrontRedirectComponents, 'replicas'> & { membership: Pick<Membership, 'row' | 'name'> }) | undefined,
+  peering: (Pick<FrontRedirectComponents, 'links'> & { membership: Pick<Membership, 'row' | 'name'> }) | undefined,
   { tunnels, file }: Pick<FrontRedirectComponents, 'tunnels'> & { file: string | undefined },
 ): Promise<{ redirect?: FrontRedirect }> {
   if (file === undefined) return {}
   const secret = await readAccelRedirectSecret(file)
-  if (!cluster) return {} // alone: there is nobody to redirect to
-  const { membership, replicas } = cluster
-  return { redirect: new FrontRedirect({ tunnels, membership, replicas }, { name: membership.name, secret }) }
+  if (!peering) return {} // alone: there is nobody to redirect to
+  const { membership, links } = peering
+  return { redirect: new FrontRedirect({ tunnels, membership, links }, { name: membership.name, secret }) }
 }

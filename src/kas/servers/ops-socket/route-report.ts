@@ -4,12 +4,12 @@ import { isUsable, type Reach } from '../../replicas/link.ts'
 import type { Links } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
-/** One replica beside this one that holds the agent. */
-export interface WayReport {
+/** A peer that holds the agent. */
+export interface CandidateReport {
   readonly name: string
   readonly state: string
   readonly reach: Reach
-  /** of this replica's, in flight there */
+  /** of this replica, in flight there */
   readonly calls: number
   /** a pod there serves the method */
   readonly serves: boolean
@@ -18,7 +18,7 @@ export interface WayReport {
 export interface RouteReport {
   readonly agentId: string
   readonly method: string
-  /** where the call would come in: this replica */
+  /** where the call would come in: this replica's name */
   readonly entry: string
   /** names of replicas, best first */
   readonly rank: readonly string[]
@@ -29,7 +29,7 @@ export interface RouteReport {
     readonly waiting: number
   }
   /** in the order in which they would be tried; then those that do not serve the method */
-  readonly ways: readonly WayReport[]
+  readonly ways: readonly CandidateReport[]
   /** `wait`: no tunnel is known to be idle, the first that becomes so gets the call */
   readonly verdict: 'own' | 'hand-over' | 'wait' | 'unreachable' | 'not-served' | 'not-connected'
   /** name of the replica whose tunnel it would be, or that is tried first */
@@ -41,37 +41,43 @@ export interface RouteReport {
 export interface RouteComponents {
   readonly name: string
   readonly tunnels: Pick<Tunnels, 'look'>
-  /** absent: this replica is alone */
-  readonly cluster?: {
-    readonly membership: Pick<Membership, 'instance' | 'row' | 'holders' | 'rank'>
-    readonly replicas: Pick<Links, 'candidates' | 'link'>
-  }
+  /** undefined: this replica is alone */
+  readonly peering: RoutePeering | undefined
 }
 
-/** Which way a call of the method would go if it came in here now (doc/routing.md). */
+interface RoutePeering {
+  readonly membership: Pick<Membership, 'instance' | 'row' | 'holders' | 'rank'>
+  readonly links: Pick<Links, 'candidates' | 'link'>
+}
+
+/** How a call of the method would be routed if it came in here now (doc/routing.md). */
 export function routeReport(components: RouteComponents, agentId: AgentId, method: string): RouteReport {
-  const { name, tunnels, cluster } = components
+  const { name, tunnels, peering } = components
   const { idle, waiting, living } = tunnels.look(agentId, method)
   const own = { tunnels: living, idle, waiting }
-  const ways = cluster ? waysOf(cluster, agentId, method) : []
-  const servesHere = living > 0 && (!cluster || servedHere(cluster, agentId, method))
+  const candidates = peering ? candidatesOf(peering, agentId, method) : []
+  const servesHere = living > 0 && (!peering || servedHere(peering, agentId, method))
   return {
     agentId: String(agentId),
     method,
     entry: name,
-    rank: cluster?.membership.rank(String(agentId)) ?? [name],
+    rank: peering?.membership.rank(String(agentId)) ?? [name],
     own,
-    ways,
-    ...decide(name, { ...own, servesHere }, ways),
+    ways: candidates,
+    ...decide(name, { ...own, servesHere }, candidates),
   }
 }
 
 type Decision = Pick<RouteReport, 'verdict' | 'by' | 'why'>
 
 /** As the router does: own tunnel, else the holders in their order, else the first that comes. */
-function decide(name: string, own: RouteReport['own'] & { servesHere: boolean }, ways: readonly WayReport[]): Decision {
+function decide(
+  name: string,
+  own: RouteReport['own'] & { servesHere: boolean },
+  candidates: readonly CandidateReport[],
+): Decision {
   if (own.idle > 0) return { verdict: 'own', by: name, why: 'an idle tunnel of this replica serves the method' }
-  const serving = ways.filter(({ serves }) => serves)
+  const serving = candidates.filter(({ serves }) => serves)
   const inReach = serving.filter(({ reach }) => isUsable(reach))
   const [best] = inReach
   if (best) {
@@ -82,26 +88,22 @@ function decide(name: string, own: RouteReport['own'] & { servesHere: boolean },
   }
   if (own.servesHere) return { verdict: 'wait', by: name, why: 'every tunnel here that serves the method is busy' }
   if (serving.length > 0) {
-    const names = serving.map((way) => `${way.name} (${way.reach})`).join(', ')
+    const names = serving.map((each) => `${each.name} (${each.reach})`).join(', ')
     return { verdict: 'unreachable', why: `the holders do not answer: ${names}; the call fails after 3 s` }
   }
-  if (own.tunnels > 0 || ways.length > 0) {
+  if (own.tunnels > 0 || candidates.length > 0) {
     return { verdict: 'not-served', why: 'the agent is connected, but no pod of it serves the method' }
   }
   return { verdict: 'not-connected', why: 'no replica holds the agent; the call waits for it, for 20 s' }
 }
 
-function waysOf(
-  { membership, replicas }: NonNullable<RouteComponents['cluster']>,
-  agentId: AgentId,
-  method: string,
-): WayReport[] {
-  const report = (instance: Parameters<typeof membership.row>[0], serves: boolean): WayReport => {
+function candidatesOf({ membership, links }: RoutePeering, agentId: AgentId, method: string): CandidateReport[] {
+  const report = (instance: Parameters<typeof membership.row>[0], serves: boolean): CandidateReport => {
     const { name = '', state = 'joining' } = membership.row(instance)?.head ?? {}
-    const link = replicas.link(instance)
+    const link = links.link(instance)
     return { name, state, reach: link?.reach ?? 'down', calls: link?.calls ?? 0, serves }
   }
-  const served = replicas.candidates(agentId, method).map(({ instance }) => instance)
+  const served = links.candidates(agentId, method).map(({ instance }) => instance)
   const rest = membership.holders(agentId).filter(({ row }) => !served.includes(row.instance))
   return [
     ...served.map((instance) => report(instance, true)),
@@ -109,11 +111,7 @@ function waysOf(
   ]
 }
 
-function servedHere(
-  { membership }: NonNullable<RouteComponents['cluster']>,
-  agentId: AgentId,
-  method: string,
-): boolean {
+function servedHere({ membership }: RoutePeering, agentId: AgentId, method: string): boolean {
   const connections = [...(membership.row(membership.instance)?.connections.values() ?? [])]
   return connections.some((one) => one.agentId === agentId && one.methods.includes(method))
 }

@@ -7,7 +7,7 @@ import type { Reach } from '../../replicas/link.ts'
 import type { Links } from '../../replicas/links.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
-/** One replica, as this one sees it. */
+/** A replica, as this one sees it. */
 export interface MemberReport {
   readonly name: string
   readonly instance: string
@@ -15,13 +15,13 @@ export interface MemberReport {
   readonly version: string
   /** of its server `replicas`, if it is known */
   readonly address?: string
-  /** for calls, by the link of this replica to it */
+  /** for calls, by this replica's link to it */
   readonly reach: 'self' | Reach
-  /** of this replica's, handed over to it, in flight */
+  /** that this replica has handed over to it, in flight */
   readonly calls: number
-  /** it is in the table by gossip now */
+  /** it is connected for gossip now */
   readonly gossip: boolean
-  /** living instances that use the name */
+  /** living instances of the name */
   readonly instances: number
   readonly row: {
     readonly version: number
@@ -62,7 +62,7 @@ export interface StatusReport {
   /** by id; of many, the first */
   readonly agents: readonly AgentReport[]
   readonly agentCount: number
-  /** by the module's name; absent: none has anything to say */
+  /** by the module's name; absent: none has a line */
   readonly modules?: Readonly<Record<string, readonly StatusLine[]>>
 }
 
@@ -71,12 +71,14 @@ export interface StatusComponents {
   readonly version: string
   readonly readiness: { problem(): string | undefined }
   readonly tunnels: Pick<Tunnels, 'agentIds' | 'look'>
-  /** absent: this replica is alone */
-  readonly cluster?: {
-    readonly membership: Pick<Membership, 'instance' | 'rows' | 'row' | 'members' | 'rank'>
-    readonly replicas: Pick<Links, 'link'>
-  }
-  readonly modules?: readonly Pick<KasModule, 'name' | 'status'>[]
+  /** undefined: this replica is alone */
+  readonly peering: StatusPeering | undefined
+  readonly modules: readonly Pick<KasModule, 'name' | 'status'>[]
+}
+
+interface StatusPeering {
+  readonly membership: Pick<Membership, 'instance' | 'rows' | 'row' | 'members' | 'rank'>
+  readonly links: Pick<Links, 'link'>
 }
 
 /** In one answer; `?agent=` gets any other. */
@@ -84,25 +86,25 @@ const maxAgents = 200
 
 /** What this replica knows of itself, its peers, and which of them hold which agents: all agents, or one in full. */
 export function statusReport(components: StatusComponents, agentId?: AgentId): StatusReport {
-  const { name, version, readiness, cluster } = components
+  const { name, version, readiness, peering } = components
   const problem = readiness.problem()
-  const byAgent = holdingsByAgent(cluster?.membership.rows() ?? [])
+  const byAgent = holdingsByAgent(peering?.membership.rows() ?? [])
   const known = new Set([...components.tunnels.agentIds(), ...byAgent.keys()])
   const ids = agentId === undefined ? [...known].sort((one, other) => (one < other ? -1 : 1)) : [agentId]
   const inFull = agentId !== undefined
   return {
     replica: { name, version, ...(problem === undefined ? {} : { problem }) },
-    ...(cluster ? { members: memberReports(cluster) } : {}),
+    ...(peering ? { members: memberReports(peering) } : {}),
     agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { ...byAgent.get(id), inFull })),
     agentCount: ids.length,
     ...moduleReports(components.modules),
   }
 }
 
-function moduleReports(modules: readonly Pick<KasModule, 'name' | 'status'>[] = []): Pick<StatusReport, 'modules'> {
+function moduleReports(modules: StatusComponents['modules']): Pick<StatusReport, 'modules'> {
   const reports = modules.map((module) => [module.name, module.status?.() ?? []] as const)
-  const said = reports.filter(([, lines]) => lines.length > 0)
-  return said.length > 0 ? { modules: Object.fromEntries(said) } : {}
+  const filled = reports.filter(([, lines]) => lines.length > 0)
+  return filled.length > 0 ? { modules: Object.fromEntries(filled) } : {}
 }
 
 /** What all rows together have of one agent. */
@@ -130,10 +132,10 @@ function holdingsByAgent(rows: readonly Row[]): Map<AgentId, Holding> {
   return byAgent
 }
 
-function memberReports({ membership, replicas }: NonNullable<StatusComponents['cluster']>): MemberReport[] {
+function memberReports({ membership, links }: StatusPeering): MemberReport[] {
   return membership.members().map(({ name, instance, state, address, self, connected, instances }) => {
     const row = membership.row(instance)
-    const link = replicas.link(instance)
+    const link = links.link(instance)
     return {
       name,
       instance,
@@ -157,11 +159,11 @@ function rowReport(row: Row | undefined): MemberReport['row'] {
 }
 
 function agentReport(
-  { cluster, tunnels, name }: StatusComponents,
+  { peering, tunnels, name }: StatusComponents,
   agentId: AgentId,
   { holders, pods, inFull }: Partial<Holding> & { inFull: boolean },
 ): AgentReport {
-  if (!cluster) {
+  if (!peering) {
     const { living } = tunnels.look(agentId, '')
     return {
       agentId: String(agentId),
@@ -174,8 +176,8 @@ function agentReport(
     agentId: String(agentId),
     holders: Array.from(holders ?? [], ([holder, connections]) => ({ name: holder, connections })),
     pods: pods?.size ?? 0,
-    rank: cluster.membership.rank(String(agentId)),
-    ...(inFull ? { entries: entryReports(cluster.membership.rows(), agentId) } : {}),
+    rank: peering.membership.rank(String(agentId)),
+    ...(inFull ? { entries: entryReports(peering.membership.rows(), agentId) } : {}),
   }
 }
 

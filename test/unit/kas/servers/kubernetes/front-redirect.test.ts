@@ -19,7 +19,7 @@ function redirectOf({ living = 0, ways = [] }: Known) {
   return new FrontRedirect(
     {
       tunnels: { holds: () => living > 0 },
-      replicas: {
+      links: {
         candidates: () =>
           ways.map(({ name, reach = 'reachable' }) => ({ instance: name, link: { reach } }) as unknown as Candidate),
       },
@@ -73,12 +73,12 @@ t.test('not where this replica is as good, or no other is sure to be there', asy
 
 t.test('the secret is read from its file', async (t) => {
   const file = (content: string) => `${t.testdir({ secret: content })}/secret`
-  const cluster = { membership: { name: 'kas-0', row: () => undefined }, replicas: { candidates: () => [] } }
+  const peering = { membership: { name: 'kas-0', row: () => undefined }, links: { candidates: () => [] } }
   const tunnels = { holds: () => false }
-  t.same(await frontRedirect(cluster, { tunnels, file: undefined }), {}, 'off')
+  t.same(await frontRedirect(peering, { tunnels, file: undefined }), {}, 'off')
   t.same(await frontRedirect(undefined, { tunnels, file: file(secret) }), {}, 'alone')
-  t.ok((await frontRedirect(cluster, { tunnels, file: file(`${secret}\n`) })).redirect)
-  await refused(t, () => frontRedirect(cluster, { tunnels, file: file('c2hvcnQ=') }))
+  t.ok((await frontRedirect(peering, { tunnels, file: file(`${secret}\n`) })).redirect)
+  await refused(t, () => frontRedirect(peering, { tunnels, file: file('c2hvcnQ=') }))
   await refused(t, () => frontRedirect(undefined, { tunnels, file: '/nowhere' }))
 })
 

@@ -3,13 +3,14 @@ import { status } from '../../../../../src/kas/cli/status.ts'
 import type { KasModule } from '../../../../../src/kas/module.ts'
 import { statusReport } from '../../../../../src/kas/servers/ops-socket/status-report.ts'
 
-const report = (modules?: readonly KasModule[]) =>
+const report = (modules: readonly KasModule[]) =>
   statusReport({
     name: 'kas-0',
     version: '1.2.3',
     readiness: { problem: () => undefined },
     tunnels: { agentIds: () => [], look: () => ({ idle: 0, waiting: 0, living: 0 }) },
-    ...(modules ? { modules } : {}),
+    peering: undefined,
+    modules,
   })
 
 t.test('modules that have something to say are shown with it, under their names', async (t) => {
@@ -37,7 +38,7 @@ t.test('modules that have something to say are shown with it, under their names'
 })
 
 t.test('without any, the report is as ever', async (t) => {
-  for (const modules of [undefined, [], [{ name: 'silent' }, { name: 'idle', status: () => [] }]]) {
+  for (const modules of [[], [{ name: 'silent' }, { name: 'idle', status: () => [] }]]) {
     t.notOk('modules' in report(modules))
     t.match(status.print(report(modules)), /no agent is connected\n$/)
   }
