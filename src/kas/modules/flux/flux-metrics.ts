@@ -2,9 +2,9 @@ import { Counter } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 
 export interface FluxMetrics {
-  /** an agent was told of a push */
+  /** an agent was notified of a push */
   notified(): void
-  /** an agent was not told of a push: of a later one to the same project, or GitLab could not be asked for too long */
+  /** an agent was not notified of a push: a later one to the project took its place, or GitLab was away for too long */
   dropped(): void
 }
 

@@ -10,14 +10,14 @@ import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects
 /** pushes in one call */
 const maxPushesAtOnce = 1000
 
-/** Tells agents of pushes, for their Flux. @returns undefined: nobody can say which projects an agent may hear of */
+/** Notifies agents of pushes, for their Flux. @returns undefined: nobody knows which projects an agent may read */
 export function createFlux({ directory, pushes, peers, usage, clock, register, log }: KasHost): KasModule | undefined {
   const readsProject = directory.readsProject?.bind(directory)
   if (!readsProject) return undefined
   const recent = new RecentPushes({ pushes, clock })
   const metrics = createFluxMetrics(register)
   const serve = reconcileProjects({ pushes: recent, readsProject, usage, metrics, log, clock })
-  /** A replica that has just come learns which pushes there were; of later ones it hears as all others do. */
+  /** A peer that comes into reach gets the recent pushes; later ones are broadcast to it as to all. */
   const greet = async ({ instance }: Peer) => {
     const push = recent.known().map(({ id, ...each }) => ({ ...each, pushId: id }))
     for (let from = 0; from < push.length; from += maxPushesAtOnce) {

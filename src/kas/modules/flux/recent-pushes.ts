@@ -3,12 +3,12 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { PushEvent, Pushes } from '../../repositories/pushes.ts'
 
-/** As another replica knows it. */
+/** A push as replicas pass it on. */
 export interface KnownPush {
   readonly projectId: bigint
   readonly projectPath: string
   readonly id: bigint
-  /** since it was heard of */
+  /** since it was received */
   readonly ageMs: number
 }
 
@@ -16,8 +16,8 @@ export interface KnownPush {
 export interface RecentPush extends PushEvent {
   readonly id: bigint
   /** milliseconds since 1970 */
-  readonly heardAt: number
-  /** agents that this replica has told */
+  readonly receivedAt: number
+  /** agents that this replica has notified */
   readonly notified: Set<AgentId>
 }
 
@@ -35,25 +35,25 @@ export interface RecentPushesOptions {
 
 export const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
 
-/** @param again - an agent that has heard of it perhaps only: nobody else is told again */
+/** @param again - an agent that a notification may not have reached: it alone is notified again */
 export type PushListener = (push: RecentPush, again?: AgentId) => void
 
-/** Remembers pushes for a while, so that an agent that was reconnecting hears of them too. */
+/** Remembers pushes for a while, so that an agent that was reconnecting is notified too. */
 export class RecentPushes {
   readonly #clock: Clock
   readonly #options: RecentPushesOptions
-  /** by path, in the order in which they were heard */
+  /** by path, in the order in which they were received */
   readonly #pushes = new Map<string, RecentPush>()
   readonly #listeners = new Set<PushListener>()
 
   constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
     this.#clock = components.clock
     this.#options = options
-    components.pushes.onPush((push) => this.#onPush(push))
+    components.pushes.onPush((push) => this.#add(push))
   }
 
   /** Calls `listener` for each push, until the returned function is called. */
-  follow(listener: PushListener): () => void {
+  onPush(listener: PushListener): () => void {
     const own: PushListener = (push, again) => listener(push, again)
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
@@ -65,30 +65,30 @@ export class RecentPushes {
     return this.#pushes.values()
   }
 
-  /** The same, for another replica. */
+  /** The same, for a peer. */
   known(): KnownPush[] {
     const now = this.#clock.now()
-    return Array.from(this.recent(), ({ projectId, projectPath, id, heardAt }) => {
-      return { projectId, projectPath, id, ageMs: Math.max(0, now - heardAt) } // clocks are set back
+    return Array.from(this.recent(), ({ projectId, projectPath, id, receivedAt }) => {
+      return { projectId, projectPath, id, ageMs: Math.max(0, now - receivedAt) } // clocks are set back
     })
   }
 
-  /** Takes what another replica has heard of, and this one has not: it was not there, or not in reach. */
+  /** Takes the pushes of a peer that this replica has missed: it was not running, or not in reach. */
   learn(pushes: readonly KnownPush[]): void {
     const now = this.#clock.now()
     const learnt: RecentPush[] = []
     for (const { ageMs, ...push } of pushes) {
-      const heardAt = now - ageMs
+      const receivedAt = now - ageMs
       const own = this.#pushes.get(push.projectPath)
-      if (own && (own.id === push.id || own.heardAt >= heardAt)) continue
-      learnt.push({ ...push, heardAt, notified: new Set() })
+      if (own && (own.id === push.id || own.receivedAt >= receivedAt)) continue
+      learnt.push({ ...push, receivedAt, notified: new Set() })
     }
     if (learnt.length === 0) return
     for (const push of learnt) {
       this.#pushes.delete(push.projectPath)
       this.#pushes.set(push.projectPath, push)
     }
-    const sorted = [...this.#pushes.values()].sort((a, b) => a.heardAt - b.heardAt)
+    const sorted = [...this.#pushes.values()].sort((a, b) => a.receivedAt - b.receivedAt)
     this.#pushes.clear()
     for (const push of sorted) this.#pushes.set(push.projectPath, push)
     this.#forget()
@@ -97,25 +97,25 @@ export class RecentPushes {
     }
   }
 
-  /** What an agent was told may not have arrived. */
-  takeBack(push: RecentPush, agentId: AgentId): void {
+  /** A notification may not have reached the agent: it is notified again. */
+  resend(push: RecentPush, agentId: AgentId): void {
     push.notified.delete(agentId)
     this.#forget()
-    if (this.#pushes.get(push.projectPath) !== push) return // a newer one has been told since, or will be
+    if (this.#pushes.get(push.projectPath) !== push) return // a newer one took its place
     for (const listener of this.#listeners) listener(push, agentId)
   }
 
-  isRecent({ heardAt }: RecentPush): boolean {
-    const age = this.#clock.now() - heardAt
+  isRecent({ receivedAt }: RecentPush): boolean {
+    const age = this.#clock.now() - receivedAt
     return age >= 0 && age < this.#options.rememberMs
   }
 
-  #onPush({ projectId, projectPath, id }: PushEvent): void {
+  #add({ projectId, projectPath, id }: PushEvent): void {
     const push = {
       projectId,
       projectPath,
       id: id ?? randomBytes(8).readBigUInt64BE(),
-      heardAt: this.#clock.now(),
+      receivedAt: this.#clock.now(),
       notified: new Set<AgentId>(),
     }
     this.#pushes.delete(projectPath) // to the end: the newest

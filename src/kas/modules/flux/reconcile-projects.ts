@@ -21,7 +21,7 @@ import type { RecentPush, RecentPushes } from './recent-pushes.ts'
 export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
 
 export interface ReconcileProjectsComponents {
-  readonly pushes: Pick<RecentPushes, 'follow' | 'recent' | 'isRecent' | 'takeBack'>
+  readonly pushes: Pick<RecentPushes, 'onPush' | 'recent' | 'isRecent' | 'resend'>
   readonly readsProject: NonNullable<Directory['readsProject']>
   readonly usage: Pick<Usage, 'counter' | 'unique'>
   readonly metrics: FluxMetrics
@@ -32,20 +32,20 @@ export interface ReconcileProjectsComponents {
 export interface ReconcileProjectsOptions {
   /** of one stream; a request for more is refused */
   readonly maxProjects?: number
-  /** pushes of one stream that wait to be told; beyond it those to the same project are told as one */
+  /** pushes of one stream that wait to be sent; beyond it the newest to a project takes the place of an older one */
   readonly maxPending?: number
-  /** waits while the directory is out of reach. ms, doubled from the first to the last */
+  /** delays while the directory is out of reach. ms, doubled from the first to the last */
   readonly retryMs?: readonly [first: number, last: number]
 }
 
 const defaults = { maxProjects: 10_000, maxPending: 10, retryMs: [1000, 10_000] as readonly [number, number] }
 
-/** What was sent so shortly before the end may not have been read: an agent that goes away retires its connection. ms */
+/** What was sent so shortly before the end may not have been read: an agent that leaves retires its connection. ms */
 const unsureMs = 5000
 
 /**
- * Tells an agent of each push to the projects that it names, those while it was reconnecting too, until the connection
- * retires.
+ * Notifies an agent of each push to the projects that it names, also of those while it was reconnecting, until the
+ * connection retires.
  *
  * @see doc/reference/tunnel-protocol.md 1.9
  */
@@ -64,7 +64,7 @@ export function reconcileProjects(
   return async (call) => {
     const projects = await readProjects(call, limits.maxProjects)
     call.sendMetadata({})
-    await new Notices({ ...components, count }, limits, { call, projects }).run()
+    await new PushNotifications({ ...components, count }, limits, { call, projects }).run()
   }
 }
 
@@ -82,31 +82,31 @@ function invalid(detail: string): KasError {
   return new KasError({ code: 'INVALID_MESSAGE', detail })
 }
 
-interface NoticesComponents extends Omit<ReconcileProjectsComponents, 'usage'> {
-  /** notices of a project, for GitLab */
+interface PushNotificationsComponents extends Omit<ReconcileProjectsComponents, 'usage'> {
+  /** a notification of a push to the project, for GitLab */
   readonly count: (projectId: bigint) => void
 }
 
 /** One running stream. */
-class Notices {
-  readonly #components: NoticesComponents
+class PushNotifications {
+  readonly #components: PushNotificationsComponents
   readonly #limits: typeof defaults
   readonly #clock: Clock
   readonly #call: AgentCall
   /** full paths */
   readonly #projects: ReadonlySet<string>
-  /** what is to be told, the oldest first: at most `maxPending`, and two more for each project */
+  /** what is to be sent, the oldest first: at most `maxPending`, and two more for each project */
   readonly #pending: RecentPush[] = []
-  /** what was told last, by path */
+  /** what was sent last, by path */
   readonly #sent = new Map<string, { readonly push: RecentPush; readonly at: number }>()
-  #news = Promise.withResolvers<void>()
+  #changed = Promise.withResolvers<void>()
   /** what the directory could not be asked about, by path: tried again later */
   readonly #deferred = new Map<string, RecentPush>()
   #tries = 0
   #cancelRetry: (() => void) | undefined
 
   constructor(
-    components: NoticesComponents,
+    components: PushNotificationsComponents,
     limits: typeof defaults,
     { call, projects }: { call: AgentCall; projects: ReadonlySet<string> },
   ) {
@@ -120,18 +120,18 @@ class Notices {
   async run(): Promise<void> {
     const { pushes } = this.#components
     const { agent, metadata, signal, retired } = this.#call
-    const unfollow = pushes.follow((push, again) => this.#onPush(push, again))
-    const detachDirectory = this.#call.onDirectoryChange(() => this.#news.resolve())
+    const unsubscribe = pushes.onPush((push, again) => this.#onPush(push, again))
+    const detachDirectory = this.#call.onDirectoryChange(() => this.#changed.resolve())
     const ended = linkedController(signal, retired)
-    const knowsIds = hasFeature(metadata, 'push-id') // it takes each once, and another pod may have had it
+    const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it
     for (const push of pushes.recent()) if (knowsIds || !push.notified.has(agent.id)) this.#onPush(push)
     try {
       for (;;) await this.#round(ended.signal)
     } catch (error) {
       if (!retired.aborted || signal.aborted) throw error
     } finally {
-      unfollow()
-      this.#takeBack()
+      unsubscribe()
+      this.#resendUnsure()
       this.#cancelRetry?.()
       ended.dispose()
       detachDirectory()
@@ -147,10 +147,10 @@ class Notices {
       this.#pending[at] = push
       this.#components.metrics.dropped()
     } else this.#pending.push(push)
-    this.#news.resolve()
+    this.#changed.resolve()
   }
 
-  /** Whether this stream has to tell of a push that another stream of the agent has told perhaps only. */
+  /** Whether this stream has to send a push that another stream of the agent may have lost. */
   #isAgain(push: RecentPush, agentId: AgentId): boolean {
     if (agentId !== this.#call.agent.id) return false
     const isSent = this.#sent.get(push.projectPath)?.push === push
@@ -158,21 +158,22 @@ class Notices {
     return !isSent && this.#deferred.get(push.projectPath) !== push && !this.#pending.includes(push)
   }
 
-  /** Tells of one push, or waits until there is one. */
+  /** Sends one push, or waits until there is one. */
   async #round(signal: AbortSignal): Promise<void> {
-    this.#news = Promise.withResolvers() // before looking, so that nothing falls between
+    this.#changed = Promise.withResolvers() // first, so that no change is missed
     await abortable(this.#call.stillValid(), signal)
     const push = this.#pending[0]
-    if (!push) return await abortable(this.#news.promise, signal)
-    const verdict = await abortable(this.#mayHear(push, signal), signal)
+    if (!push) return await abortable(this.#changed.promise, signal)
+    const verdict = await abortable(this.#mayRead(push, signal), signal)
     this.#take(push)
     if (verdict === 'unknown') return this.#defer(push)
     this.#tries = 0
-    if (verdict === 'no') return this.#components.log.debug(this.#fields(push), 'An agent may not hear of a push')
+    if (verdict === 'no')
+      return this.#components.log.debug(this.#fields(push), 'An agent may not be notified of a push')
     await abortable(Promise.resolve(this.#send(push)), signal)
   }
 
-  async #mayHear({ projectPath }: RecentPush, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'> {
+  async #mayRead({ projectPath }: RecentPush, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'> {
     try {
       return (await this.#components.readsProject(this.#call.token, projectPath, signal)) ? 'yes' : 'no'
     } catch (error) {
@@ -187,7 +188,7 @@ class Notices {
     if (at >= 0) this.#pending.splice(at, 1)
   }
 
-  /** The directory is out of reach. */
+  /** The directory is out of reach: this is tried again later. */
   #defer(push: RecentPush): void {
     const isWaiting = this.#deferred.has(push.projectPath)
     const isRecent = this.#components.pushes.isRecent(push)
@@ -200,7 +201,7 @@ class Notices {
       this.#tries += 1
       this.#pending.push(...this.#deferred.values())
       this.#deferred.clear()
-      this.#news.resolve()
+      this.#changed.resolve()
     })
   }
 
@@ -212,16 +213,16 @@ class Notices {
     this.#sent.set(push.projectPath, { push, at: this.#clock.now() })
     metrics.notified()
     count(push.projectId)
-    log.debug(this.#fields(push), 'An agent was told of a push')
+    log.debug(this.#fields(push), 'An agent was notified of a push')
     return room
   }
 
-  /** What may not have arrived counts as untold: the agent is told again, if it is back already at once. */
-  #takeBack(): void {
+  /** What may not have arrived is sent again: at once if the agent is back already, else on its next stream. */
+  #resendUnsure(): void {
     const { aborted, reason } = this.#call.signal
     const isLost = aborted && KasError.from(reason).code === 'TUNNEL_LOST'
     for (const { push, at } of this.#sent.values()) {
-      if (isLost || this.#clock.now() - at < unsureMs) this.#components.pushes.takeBack(push, this.#call.agent.id)
+      if (isLost || this.#clock.now() - at < unsureMs) this.#components.pushes.resend(push, this.#call.agent.id)
     }
   }
 

@@ -22,18 +22,18 @@ const settled = async () => {
   for (let i = 0; i < 20; i++) await new Promise(setImmediate)
 }
 
-/** A replica among `others`. */
-function start(others: ReadonlyMap<string, UnaryMethods> = new Map()) {
+/** A replica and its peers. */
+function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   const clock = new ManualClock()
   const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
-  const peers = new FakePeers(others)
+  const peers = new FakePeers(byName)
   const module = createFlux(fakeHost({ directory, pushes, peers, clock }))
   const serve = module?.agentMethods?.[reconcileProjectsMethod]?.serve
   if (!module || !serve) throw new Error('there is no such module')
   return { clock, pushes, peers, module, serve }
 }
 
-t.test('where nobody can say what agents may hear of there is no news of pushes, and no metric of it', async (t) => {
+t.test('where nobody knows what agents may read nobody is notified, and no metric says so', async (t) => {
   const register = new Registry()
   t.equal(createFlux(fakeHost({ register })), undefined)
   t.strictSame(register.getMetricsAsArray(), [])
@@ -46,32 +46,32 @@ t.test('else there is', async (t) => {
   t.strictSame(Object.keys(agentMethods ?? {}), [reconcileProjectsMethod])
 })
 
-t.test('a replica that comes into reach is told which pushes there were, in parts', async (t) => {
-  const told: [first: bigint | undefined, count: number][] = []
+t.test('a peer that comes into reach gets the recent pushes, in parts', async (t) => {
+  const received: [first: bigint | undefined, count: number][] = []
   const other = unaryService(Pushes, {
     recentPushes: async ({ push }) => {
-      told.push([push[0]?.pushId, push.length])
+      received.push([push[0]?.pushId, push.length])
       return create(RecentPushesResponseSchema)
     },
   })
   const { pushes, peers } = start(new Map([['kas-1', other]]))
   const push = (id: bigint) => pushes.publish({ projectId: id, projectPath: `p/${id}`, id })
   await peers.reach('kas-1')
-  t.strictSame(told, [], 'there were none')
+  t.strictSame(received, [], 'there were none')
   for (let id = 0n; id < 2500n; id++) push(id)
   await peers.reach('kas-1')
-  t.strictSame(told.splice(0), [
+  t.strictSame(received.splice(0), [
     [0n, 1000],
     [1000n, 1000],
     [2000n, 500],
   ])
   push(2500n)
   await peers.reach('kas-1')
-  t.strictSame(told.at(-1), [2000n, 501], 'with what there is by then')
-  await t.rejects(peers.reach('kas-2'), { code: 'STATUS' }, 'what it answers is for who tries again')
+  t.strictSame(received.at(-1), [2000n, 501], 'with those since')
+  await t.rejects(peers.reach('kas-2'), { code: 'STATUS' }, 'its error is for the caller, who tries again')
 })
 
-t.test('an agent hears here of a push that another replica knew of', async (t) => {
+t.test('an agent is notified here of a push that a peer knew of', async (t) => {
   const { module, serve } = start()
   const there = start(new Map([['kas-0', module.replicaMethods ?? new Map()]]))
   there.pushes.publish({ projectId: 1n, projectPath: 'a/b', id: 5n })
@@ -89,7 +89,7 @@ t.test('an agent hears here of a push that another replica knew of', async (t) =
   t.equal(await done, 'OK')
 })
 
-t.test('a malformed telling is refused', async (t) => {
+t.test('malformed pushes of a peer are refused', async (t) => {
   const [[path, recentPushes] = []] = start().module.replicaMethods ?? []
   t.equal(path, '/kas.replica.v1.Pushes/RecentPushes')
   await t.rejects(async () => await recentPushes?.(Buffer.from([0x0a, 0x05])), { code: 'INVALID_MESSAGE' })

@@ -5,15 +5,15 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 function start(options: { rememberMs: number; maxProjects: number }) {
   const clock = new ManualClock()
-  let hear: (push: PushEvent) => void = () => undefined
-  const heard = {
+  let publish: (push: PushEvent) => void = () => undefined
+  const source = {
     onPush(listener: (push: PushEvent) => void) {
-      hear = listener
+      publish = listener
       return () => undefined
     },
   }
-  const pushes = new RecentPushes({ clock, pushes: heard }, options)
-  const push = (projectPath: string) => hear({ projectId: 1n, projectPath })
+  const pushes = new RecentPushes({ clock, pushes: source }, options)
+  const push = (projectPath: string) => publish({ projectId: 1n, projectPath })
   const paths = () => [...pushes.recent()].map(({ projectPath }) => projectPath)
   return { clock, pushes, push, paths }
 }
@@ -31,21 +31,21 @@ t.test('the newest push of each project is remembered for a time', async (t) => 
   t.strictSame(paths(), [])
 })
 
-t.test('what another replica has heard of is taken, once, as old as it is', async (t) => {
+t.test('what a peer knows is taken, once, as old as it is', async (t) => {
   const { clock, pushes, push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
-  const heard: string[] = []
-  pushes.follow(({ projectPath, id }) => void heard.push(`${projectPath} ${id}`))
+  const received: string[] = []
+  pushes.onPush(({ projectPath, id }) => void received.push(`${projectPath} ${id}`))
   const known = (projectPath: string, id: bigint, ageMs: number) => ({ projectId: 1n, projectPath, id, ageMs })
   push('a')
   clock.advance(500)
-  heard.length = 0
-  const told = [known('a', 9n, 600), known('b', 1n, 700), known('c', 2n, 100), known('d', 3n, 1000)]
-  pushes.learn(told)
-  pushes.learn(told)
-  t.strictSame(heard, ['b 1', 'c 2'], 'not what is older than its own, nor what is forgotten')
+  received.length = 0
+  const ofPeer = [known('a', 9n, 600), known('b', 1n, 700), known('c', 2n, 100), known('d', 3n, 1000)]
+  pushes.learn(ofPeer)
+  pushes.learn(ofPeer)
+  t.strictSame(received, ['b 1', 'c 2'], 'not what is older than its own, nor what is forgotten')
   t.strictSame(paths(), ['b', 'a', 'c'])
   pushes.learn([known('a', 4n, 100)])
-  t.strictSame(heard.slice(2), ['a 4'], 'a newer one')
+  t.strictSame(received.slice(2), ['a 4'], 'a newer one')
   clock.advance(300)
   t.strictSame(paths(), ['c', 'a'])
   t.match(pushes.known(), [known('c', 2n, 400), known('a', 4n, 400)])
@@ -71,12 +71,12 @@ t.test('a clock that was put back makes nothing live longer', async (t) => {
   t.strictSame(paths(), [])
 })
 
-t.test('who no longer follows hears nothing', async (t) => {
+t.test('after the end of a subscription its listener is not called', async (t) => {
   const { pushes, push } = start({ rememberMs: 1000, maxProjects: 3 })
-  const heard: string[] = []
-  const unfollow = pushes.follow(({ projectPath }) => heard.push(projectPath))
+  const received: string[] = []
+  const unsubscribe = pushes.onPush(({ projectPath }) => received.push(projectPath))
   push('a')
-  unfollow()
+  unsubscribe()
   push('b')
-  t.strictSame(heard, ['a'])
+  t.strictSame(received, ['a'])
 })

@@ -26,7 +26,7 @@ const requestOf = (...paths: string[]) =>
     create(ReconcileProjectsRequestSchema, { project: paths.map((id) => ({ id })) }),
   )
 
-/** One replica, whose agents may hear of what `verdicts` does not name. */
+/** One replica, whose agents may read what `verdicts` does not name. */
 function start(t: Test, options: ReconcileProjectsOptions = {}) {
   const clock = new ManualClock()
   const listeners = new Set<(push: PushEvent) => void>()
@@ -91,8 +91,8 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
     return {
       call,
       done,
-      /** what the agent was told of, in order */
-      told: () => responses().map(({ project }) => project?.id),
+      /** what the agent got, in order */
+      received: () => responses().map(({ project }) => project?.id),
       ids: () => responses().map(({ pushId }) => pushId),
       retire: () => end(() => call.retire()),
       leave: (code: 'CANCELLED' | 'TUNNEL_LOST') =>
@@ -105,14 +105,14 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
 // wire: flux.notice, usage.flux_git_push_notifications_total, usage.unique.flux
 t.test('each push to a project that the agent names is told, in order, others are not', async (t) => {
   const { open, push, asked, counted } = start(t)
-  const { told, ids } = open()
+  const { received, ids } = open()
   await settled()
   await push('a/b', 5n)
   await push('x/y')
   await push('A/B')
   await push('c/d')
   await push('a/b', 2n ** 64n - 1n)
-  t.strictSame(told(), ['a/b', 'c/d', 'a/b'])
+  t.strictSame(received(), ['a/b', 'c/d', 'a/b'])
   const [first, second, third] = ids()
   t.strictSame([first, third], [5n, 2n ** 64n - 1n])
   t.not(second, 0n, 'one of its own')
@@ -125,7 +125,7 @@ t.test('each push to a project that the agent names is told, in order, others ar
 })
 
 t.test(
-  'a new stream of an agent that knows ids is told all that is recent, of a stock agent what it was not told',
+  'a new stream of an agent that knows ids gets all that is recent, of a stock agent what it was not sent',
   async (t) => {
     const { open, push, clock } = start(t)
     const first = open()
@@ -137,9 +137,9 @@ t.test(
     const stock = open()
     const own = open(undefined, agent, { 'kas-features': ['push-id'] })
     await settled()
-    t.strictSame(stock.told(), [])
+    t.strictSame(stock.received(), [])
     t.strictSame(
-      [own.told(), own.ids()],
+      [own.received(), own.ids()],
       [
         ['a/b', 'c/d'],
         [5n, 6n],
@@ -151,13 +151,13 @@ t.test(
 // wire: flux.access
 t.test('a project that the agent may not read is not told, until it may', async (t) => {
   const { open, push, verdicts, counted } = start(t)
-  const { told } = open()
+  const { received } = open()
   verdicts.set('a/b', false)
   await push('a/b')
-  t.strictSame(told(), [])
+  t.strictSame(received(), [])
   verdicts.delete('a/b')
   await push('a/b')
-  t.strictSame(told(), ['a/b'])
+  t.strictSame(received(), ['a/b'])
   t.equal(counted.dropped, 0)
 })
 
@@ -171,8 +171,8 @@ t.test('a request that cannot be', async (t) => {
   ] as const) {
     t.match(await open(request).done, { grpcCode: 3, message })
   }
-  const { told } = open(requestOf())
-  t.strictSame(told(), [], 'no project is fine')
+  const { received } = open(requestOf())
+  t.strictSame(received(), [], 'no project is fine')
 })
 
 t.test('a stream without a request', async (t) => {
@@ -180,13 +180,13 @@ t.test('a stream without a request', async (t) => {
   t.match(await new FakeAgentCall().servedBy(serve), { code: 'INVALID_MESSAGE', message: 'no request message' })
 })
 
-t.test('while the directory is away nothing is lost, and others are asked about between', async (t) => {
+t.test('while the directory is away nothing is lost, and other projects do not wait', async (t) => {
   const { open, push, verdicts, clock, asked } = start(t)
-  const { told } = open()
+  const { received } = open()
   verdicts.set('a/b', away)
   await push('a/b')
   await push('c/d')
-  t.strictSame(told(), ['c/d'], 'what it can say something of does not wait')
+  t.strictSame(received(), ['c/d'], 'an answer of the directory does not wait for another')
   for (let i = 0; i < 10; i++) {
     clock.advance(10_000)
     await settled()
@@ -198,12 +198,12 @@ t.test('while the directory is away nothing is lost, and others are asked about 
   verdicts.delete('a/b')
   clock.advance(1)
   await settled()
-  t.strictSame(told(), ['c/d', 'a/b'])
+  t.strictSame(received(), ['c/d', 'a/b'])
 })
 
-t.test('a push that nobody could say anything of for 5 minutes is dropped', async (t) => {
+t.test('a push for which the directory is away for 5 minutes is dropped', async (t) => {
   const { open, push, verdicts, clock, counted } = start(t)
-  const { told } = open()
+  const { received } = open()
   verdicts.set('a/b', away)
   await push('a/b')
   for (let i = 0; i < 31; i++) {
@@ -214,21 +214,21 @@ t.test('a push that nobody could say anything of for 5 minutes is dropped', asyn
   verdicts.delete('a/b')
   clock.advance(10_000)
   await settled()
-  t.strictSame(told(), [])
+  t.strictSame(received(), [])
   await push('c/d')
-  t.strictSame(told(), ['c/d'], 'the stream goes on')
+  t.strictSame(received(), ['c/d'], 'the stream goes on')
 })
 
 // wire: flux.bound
 t.test('an agent that does not read: pushes to one project become one, none is lost', async (t) => {
   const { open, push, counted } = start(t, { maxPending: 2 })
-  const { told, ids, call } = open()
+  const { received, ids, call } = open()
   await settled()
   const read = call.stall()
   await push('a/b', 1n)
   for (let id = 2n; id < 10n; id++) await push('a/b', id)
   await push('c/d', 10n)
-  t.strictSame(told(), ['a/b'])
+  t.strictSame(received(), ['a/b'])
   read()
   await settled()
   t.strictSame(ids(), [1n, 2n, 9n, 10n])
@@ -247,7 +247,7 @@ t.test('the agent hears what was pushed while it was away, what it has heard it 
   await push('x/y', 3n)
   const second = open()
   await settled()
-  t.strictSame(second.told(), ['c/d'])
+  t.strictSame(second.received(), ['c/d'])
   await push('a/b', 4n)
   t.match(await second.leave('TUNNEL_LOST'), { code: 'TUNNEL_LOST' })
   const third = open()
@@ -257,24 +257,24 @@ t.test('the agent hears what was pushed while it was away, what it has heard it 
   await third.leave('CANCELLED')
   const fourth = open()
   await settled()
-  t.strictSame(fourth.told(), ['c/d', 'a/b'], 'nor of what was sent shortly before the agent cancelled')
+  t.strictSame(fourth.received(), ['c/d', 'a/b'], 'nor of what was sent shortly before the agent cancelled')
   clock.advance(4999)
   await fourth.retire()
   const again = open()
   await settled()
-  t.strictSame(again.told(), ['c/d', 'a/b'], 'or before its connection retired')
+  t.strictSame(again.received(), ['c/d', 'a/b'], 'or before its connection retired')
   clock.advance(5000)
   await again.leave('CANCELLED')
   const fifth = open()
   await settled()
-  t.strictSame(fifth.told(), [], 'what was sent before has arrived')
+  t.strictSame(fifth.received(), [], 'what was sent before has arrived')
   const other = open(requestOf('a/b'), { ...agent, id: 43n as AgentId })
   await settled()
-  t.strictSame(other.told(), ['a/b'], 'each agent has its own')
+  t.strictSame(other.received(), ['a/b'], 'each agent has its own')
   clock.advance(300_000)
   const late = open(requestOf('x/y'), { ...agent, id: 44n as AgentId })
   await settled()
-  t.strictSame(late.told(), [], 'what is long ago is forgotten')
+  t.strictSame(late.received(), [], 'what is long ago is forgotten')
 })
 
 t.test('a loss that is noticed when the agent is back already', async (t) => {
@@ -286,15 +286,15 @@ t.test('a loss that is noticed when the agent is back already', async (t) => {
   const back = open()
   await settled()
   await push('c/d', 2n)
-  t.strictSame(lost.told(), ['a/b', 'c/d'])
-  t.strictSame(back.told(), ['c/d'])
+  t.strictSame(lost.received(), ['a/b', 'c/d'])
+  t.strictSame(back.received(), ['c/d'])
   await lost.leave('TUNNEL_LOST')
   await settled()
-  t.strictSame(back.told(), ['c/d', 'a/b'], 'what this stream has told is not told again')
-  t.strictSame(other.told(), ['a/b'], 'nor are other agents')
+  t.strictSame(back.received(), ['c/d', 'a/b'], 'what this stream has sent is not sent again')
+  t.strictSame(other.received(), ['a/b'], 'nor are other agents')
 })
 
-t.test('what waits when the connection retires is told on the next', async (t) => {
+t.test('what waits when the connection retires is sent on the next', async (t) => {
   const { open, push, verdicts } = start(t)
   const first = open()
   verdicts.set('a/b', away)
@@ -303,7 +303,7 @@ t.test('what waits when the connection retires is told on the next', async (t) =
   verdicts.delete('a/b')
   const second = open()
   await settled()
-  t.strictSame(second.told(), ['a/b'])
+  t.strictSame(second.received(), ['a/b'])
 })
 
 t.test('the stream ends with its token, and when the caller leaves', async (t) => {
@@ -315,7 +315,7 @@ t.test('the stream ends with its token, and when the caller leaves', async (t) =
   await settled()
   stream.call.directoryChanged()
   await push('a/b')
-  t.strictSame(stream.told(), ['a/b'], 'any other change of the directory ends nothing')
+  t.strictSame(stream.received(), ['a/b'], 'any other change of the directory ends nothing')
   const unauthenticated = new KasError({ code: 'UNAUTHENTICATED' })
   stream.call.invalid = unauthenticated
   stream.call.directoryChanged()
@@ -325,5 +325,5 @@ t.test('the stream ends with its token, and when the caller leaves', async (t) =
   revoked.call.invalid = new KasError({ code: 'UNAUTHENTICATED', reason: 'x' })
   await push('c/d')
   t.equal(await revoked.done, revoked.call.invalid)
-  t.strictSame(revoked.told(), ['a/b'], 'nothing more is told with a void token')
+  t.strictSame(revoked.received(), ['a/b'], 'nothing more is sent with a void token')
 })
