@@ -16,23 +16,23 @@ export interface LeadsComponents {
   readonly clock: Clock
 }
 
-/** A replica that could not do it is passed over for so long. ms */
+/** A replica that failed is passed over for so long. ms */
 const passedOverMs = 600_000
-/** replicas passed over, each for one agent; the longest known makes room */
+/** replicas passed over, each for one agent; the oldest makes room */
 const maxPassedOver = 10_000
 
 /**
- * Which replica does what one should do for all: the first in the ring's order for the agent among those that hold it,
- * for only they have the token with which GitLab says where its repository lies. One that fails again and again passes
- * it on. There may be two for a moment. Without others this one leads.
+ * Which replica leads for an agent: does what one should do for all. It is the first in the ring's order for the agent
+ * among those that hold it, for only they have the token with which GitLab says where its repository lies. One that
+ * fails again and again passes the lead on. Two may lead for a moment. Without peers this one leads.
  */
 export class Leads implements Service {
   readonly #components: LeadsComponents
   readonly #unsubscribe: (() => void) | undefined
-  /** what ends it, by agent and name */
+  /** what cancels the end of it, by agent and name */
   readonly #passedOver = new Map<string, () => void>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
-  /** agents of whom the others are being told */
+  /** agents whose lead is being passed on */
   readonly #passing = new Set<AgentId>()
   #isStopped = false
 
@@ -40,11 +40,11 @@ export class Leads implements Service {
     this.#components = components
     this.#unsubscribe = components.membership?.onChange((change) => {
       if (change.kind === 'registrations') return
-      for (const agentId of change.kind === 'members' ? this.#listeners.keys() : change.agentIds) this.#tell(agentId)
+      for (const agentId of change.kind === 'members' ? this.#listeners.keys() : change.agentIds) this.#notify(agentId)
     })
   }
 
-  /** What the others call. */
+  /** What peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(LeadsService, {
       passedOn: async ({ agentId, name }) => {
@@ -63,16 +63,16 @@ export class Leads implements Service {
     this.#passedOver.clear()
   }
 
-  /** Whether this one does, for the agent. */
+  /** Whether this replica leads for the agent. */
   leads(agentId: AgentId): boolean {
     const { membership } = this.#components
     if (!membership) return true
     const able = this.#able(membership, agentId)
     const first = able.find((name) => !this.#isPassedOver(agentId, name)) ?? able[0]
-    return first === undefined || first === membership.name // all of them leave: none would
+    return first === undefined || first === membership.name // where all are leaving none is in rank
   }
 
-  /** This one leads for the agent, and fails at it: the next does, if there is one that has been told. */
+  /** This replica leads for the agent, and fails: the next in rank leads once it has acknowledged that. */
   passOn(agentId: AgentId): void {
     const { membership } = this.#components
     if (!membership || !this.leads(agentId) || this.#passing.has(agentId)) return
@@ -88,22 +88,22 @@ export class Leads implements Service {
     })
   }
 
-  /** The replica of this name cannot do it for the agent now. */
+  /** The replica of this name cannot lead for the agent now. */
   passOver(agentId: AgentId, name: string): void {
     if (this.#isStopped) return
     const key = keyOf(agentId, name)
     this.#forget(key)
     const cancel = this.#components.clock.after(passedOverMs, () => {
       this.#passedOver.delete(key)
-      this.#tell(agentId)
+      this.#notify(agentId)
     })
     this.#passedOver.set(key, cancel)
     const [oldest] = this.#passedOver.keys()
     if (this.#passedOver.size > maxPassedOver && oldest !== undefined) this.#forget(oldest)
-    this.#tell(agentId)
+    this.#notify(agentId)
   }
 
-  /** Calls `listener` after that may have changed, until the returned function is called. */
+  /** Calls `listener` when `leads` may have changed, until the returned function is called. */
   onChange(agentId: AgentId, listener: () => void): () => void {
     const own = () => listener()
     const listeners = this.#listeners.get(agentId) ?? new Set()
@@ -114,12 +114,12 @@ export class Leads implements Service {
     }
   }
 
-  /** Names of those that could, best first: without others none. */
+  /** Names of the replicas that could lead, best first; empty if no peer could. */
   #able(membership: LeadMembership, agentId: AgentId): string[] {
-    const holders = membership.holders(agentId).filter(isFollowed)
+    const holders = membership.holders(agentId).filter(isHome)
     if (holders.length === 0) return []
-    const others = new Set(holders.map(({ row }) => row.head.name))
-    return membership.rank(String(agentId)).filter((name) => name === membership.name || others.has(name))
+    const peers = new Set(holders.map(({ row }) => row.head.name))
+    return membership.rank(String(agentId)).filter((name) => name === membership.name || peers.has(name))
   }
 
   #isPassedOver(agentId: AgentId, name: string): boolean {
@@ -131,7 +131,7 @@ export class Leads implements Service {
     this.#passedOver.delete(key)
   }
 
-  #tell(agentId: AgentId): void {
+  #notify(agentId: AgentId): void {
     for (const listener of this.#listeners.get(agentId) ?? []) listener()
   }
 }
@@ -139,6 +139,6 @@ export class Leads implements Service {
 const keyOf = (agentId: AgentId, name: string) => `${agentId} ${name}`
 
 /** An agent has its configuration stream where it is at home; a connection that it leaves serves no method any more. */
-function isFollowed({ connections }: ReturnType<LeadMembership['holders']>[number]): boolean {
+function isHome({ connections }: ReturnType<LeadMembership['holders']>[number]): boolean {
   return connections.some(({ role, methods }) => role === 'home' && methods.length > 0)
 }

@@ -14,11 +14,11 @@ export interface Peer {
 
 type Method = DescMethodUnary
 
-/** The other replicas, for what replicas do for one another. An older one does not know each method. */
+/** Calls between replicas themselves. An older peer may not know a method. */
 export interface Peers {
-  /** or suspect */
+  /** Reachable or suspect. */
   isReachable(instance: InstanceId): boolean
-  /** Whether this replica is the first in the ring's order for the key among those that can be reached. */
+  /** Whether this replica is the first in the ring's order for the key among those in reach. */
   isFirst(key: string): boolean
   /** @throws KasError what the peer answers, or that it has not answered within 1 s */
   call<M extends Method>(
@@ -26,14 +26,14 @@ export interface Peers {
     method: M,
     request: MessageInitShape<M['input']>,
   ): Promise<MessageShape<M['output']>>
-  /** Calls all that can be reached. Never rejects. @returns the answers of those that gave one */
+  /** Calls all peers in reach. Never rejects. @returns the answers of those that gave one */
   broadcast<M extends Method>(
     method: M,
     request: MessageInitShape<M['input']>,
   ): Promise<ReadonlyMap<Peer, MessageShape<M['output']>>>
   /**
-   * Calls `greet` with each peer that can be reached, now and from now on, until the returned function is called. A
-   * greeting that fails is tried again: a peer that has just come may not know this replica yet.
+   * Calls `greet` with each peer in reach, and with each that comes into reach, until the returned function is called. A
+   * greeting that fails is tried again: a peer that has just started may not know this replica yet.
    */
   onReached(greet: (peer: Peer) => Promise<void>): () => void
 }
@@ -56,13 +56,13 @@ export interface LinkPeersComponents {
   readonly log: Logger
 }
 
-/** An answer takes a round trip and no work that waits. ms */
+/** An answer takes a round trip: no method waits for anything. ms */
 const timeoutMs = 1000
 /** of greetings, each after `retryMs` */
 const maxTries = 5
 const retryMs = 1000
 
-/** Calls the other replicas on the links to them (doc/routing.md "Another replica holds the agent"). */
+/** Calls peers on the links to them (doc/routing.md "Another replica holds the agent"). */
 export class LinkPeers implements Peers {
   readonly #components: LinkPeersComponents
   readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
@@ -76,7 +76,7 @@ export class LinkPeers implements Peers {
     })
   }
 
-  /** No greeting is tried again. */
+  /** No peer is greeted any more. */
   stop(): void {
     this.#greetings.clear()
     for (const cancel of this.#retries) cancel()
@@ -114,15 +114,15 @@ export class LinkPeers implements Peers {
     request: MessageInitShape<M['input']>,
   ): Promise<ReadonlyMap<Peer, MessageShape<M['output']>>> {
     const answers = new Map<Peer, MessageShape<M['output']>>()
-    const ask = async (peer: Peer) => {
+    const call = async (peer: Peer) => {
       try {
         answers.set(peer, await this.call(peer.instance, method, request))
       } catch (error) {
         const { instance } = peer
-        this.#components.log.debug({ error, instance, grpc_method: method.name }, 'A replica could not be told')
+        this.#components.log.debug({ error, instance, grpc_method: method.name }, 'A replica did not answer')
       }
     }
-    await Promise.all(this.#reachable().map(ask))
+    await Promise.all(this.#reachable().map(call))
     return answers
   }
 
@@ -158,8 +158,8 @@ export class LinkPeers implements Peers {
 
   #peers(): Peer[] {
     const { membership } = this.#components
-    const others = membership.rows().filter(({ instance }) => instance !== membership.instance)
-    return others.map(({ instance, head }) => ({ instance, name: head.name }))
+    const rows = membership.rows().filter(({ instance }) => instance !== membership.instance)
+    return rows.map(({ instance, head }) => ({ instance, name: head.name }))
   }
 }
 

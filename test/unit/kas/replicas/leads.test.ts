@@ -46,9 +46,9 @@ function join(rank: string[]) {
   const known = new Map<string, UnaryMethods>(rank.filter((name) => name !== 'kas-1').map((name) => [name, follower]))
   const components = { membership: membership as unknown as LeadMembership, peers: new FakePeers(known), clock }
   const leads = new Leads(components)
-  const tell = (change: MembershipChange) => listeners.forEach((listener) => void listener(change))
-  const membersChanged = () => tell({ kind: 'members' })
-  const changed = (...agentIds: AgentId[]) => tell({ kind: 'connections', agentIds: new Set(agentIds) })
+  const notify = (change: MembershipChange) => listeners.forEach((listener) => void listener(change))
+  const membersChanged = () => notify({ kind: 'members' })
+  const changed = (...agentIds: AgentId[]) => notify({ kind: 'connections', agentIds: new Set(agentIds) })
   return { leads, holders, changed, membersChanged, listeners, clock, passed, known, follower }
 }
 
@@ -84,40 +84,40 @@ t.test('one that leaves does not lead beside one that stays; if all leave, all d
   t.equal(last.leads.leads(agentId), true)
 })
 
-t.test('who asks hears of what may change it', async (t) => {
+t.test('a listener is called when its lead may have changed', async (t) => {
   const { leads, changed, membersChanged, listeners } = join(['kas-1'])
-  let heard = 0
-  const forget = leads.onChange(agentId, () => heard++)
+  let calls = 0
+  const forget = leads.onChange(agentId, () => calls++)
   membersChanged()
   changed(agentId)
   changed(43n as AgentId)
-  t.equal(heard, 2)
+  t.equal(calls, 2)
   forget()
   membersChanged()
-  t.equal(heard, 2)
+  t.equal(calls, 2)
   await leads.stop()
   t.equal(listeners.size, 0)
 })
 
-t.test('the members are listened to once, however many ask', async (t) => {
+t.test('one subscription to the membership serves all listeners', async (t) => {
   const { leads, changed, membersChanged, listeners } = join(['kas-1'])
-  const heard: number[] = []
+  const called: number[] = []
   const ids = Array.from({ length: 100 }, (_, i) => BigInt(i) as AgentId)
-  const forget = ids.flatMap((id) => [1, 2].map(() => leads.onChange(id, () => heard.push(Number(id)))))
+  const forget = ids.flatMap((id) => [1, 2].map(() => leads.onChange(id, () => called.push(Number(id)))))
   t.equal(listeners.size, 1)
   changed(3n as AgentId, 100n as AgentId)
-  t.same(heard, [3, 3])
+  t.same(called, [3, 3])
   membersChanged()
-  t.equal(heard.length, 202)
+  t.equal(called.length, 202)
   for (const each of forget) each()
   membersChanged()
-  t.equal(heard.length, 202)
+  t.equal(called.length, 202)
 })
 
-t.test('one that fails passes it on for ten minutes, and tells the others once', async (t) => {
+t.test('one that fails passes the lead on for ten minutes, and tells its peers once', async (t) => {
   const { leads, holders, clock, passed } = join(['kas-1', 'kas-2'])
-  const heard: boolean[] = []
-  leads.onChange(agentId, () => heard.push(leads.leads(agentId)))
+  const states: boolean[] = []
+  leads.onChange(agentId, () => states.push(leads.leads(agentId)))
   leads.passOn(agentId)
   t.equal(leads.leads(agentId), true, 'there is no other')
   t.same(passed, [])
@@ -131,12 +131,12 @@ t.test('one that fails passes it on for ten minutes, and tells the others once',
   t.same(passed, [agentId])
   t.equal(leads.leads(43n as AgentId), true, 'others are as before')
   clock.advance(599_999)
-  t.same(heard, [false])
+  t.same(states, [false])
   clock.advance(1)
-  t.same(heard, [false, true])
+  t.same(states, [false, true])
 })
 
-t.test('one that hears of it leads, until it is over; if all fail the first does', async (t) => {
+t.test('one to which the lead is passed on leads for a time; if all fail the first does', async (t) => {
   const { leads, holders, clock, passed } = join(['kas-0', 'kas-1'])
   holders.push('kas-0')
   t.equal(leads.leads(agentId), false)
@@ -155,7 +155,7 @@ t.test('one that hears of it leads, until it is over; if all fail the first does
   t.equal(clock.pending, 0)
 })
 
-t.test('one whose next does not hear of it, or is too old to, goes on', async (t) => {
+t.test('one whose next does not acknowledge, or is too old to, goes on', async (t) => {
   const { leads, holders, passed, known, follower } = join(['kas-1', 'kas-2', 'kas-3'])
   holders.push('kas-2', 'kas-3')
   known.delete('kas-2')
@@ -180,7 +180,7 @@ t.test('what is passed over is bounded', async (t) => {
   await leads.stop()
 })
 
-t.test('one that another passes it on to, as that one says, leads', async (t) => {
+t.test('a peer passes the lead on by a call', async (t) => {
   const { leads, holders } = join(['kas-0', 'kas-1'])
   t.teardown(() => leads.stop())
   holders.push('kas-0')

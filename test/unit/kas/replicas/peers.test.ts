@@ -19,11 +19,11 @@ const settled = () => new Promise(setImmediate)
 /** A connection to a replica that answers every call, or ends it with `error`. */
 function answering(error?: KasError) {
   const opened: OpenOptions[] = []
-  const heard: Uint8Array[] = []
+  const received: Uint8Array[] = []
   const open = (options: OpenOptions) => {
     opened.push(options)
     return {
-      send: (message: Uint8Array) => void heard.push(message),
+      send: (message: Uint8Array) => void received.push(message),
       end: () => undefined,
       messages: (async function* () {
         if (!error) yield toBinary(PassedOnResponseSchema, create(PassedOnResponseSchema))
@@ -31,10 +31,10 @@ function answering(error?: KasError) {
       done: Promise.resolve<Outcome>({ ...(error ? { error } : {}), trailers: {} }),
     }
   }
-  return { opened, heard, session: { open } as unknown as ClientSession }
+  return { opened, received, session: { open } as unknown as ClientSession }
 }
 
-/** `kas-0`, and others to whom it has links as the test says. */
+/** `kas-0`, and peers to which it has links as the test says. */
 function start(t: Test) {
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
@@ -81,16 +81,16 @@ function start(t: Test) {
   return { peers, clock, lines, world, link, reach }
 }
 
-t.test('a call goes to one replica, which has 1 s for its answer', async (t) => {
+t.test('a call goes to one peer, which has 1 s for its answer', async (t) => {
   const { peers, link } = start(t)
-  const { session, opened, heard } = answering()
+  const { session, opened, received } = answering()
   link('kas-1', 'reachable', session)
   t.match(await peers.call(instance('kas-1-1'), passedOn, request), { $typeName: 'kas.replica.v1.PassedOnResponse' })
   t.strictSame(opened, [{ method: '/kas.replica.v1.Leads/PassedOn', timeoutMs: 1000 }])
-  t.match(fromBinary(PassedOnRequestSchema, heard[0] ?? new Uint8Array()), request)
+  t.match(fromBinary(PassedOnRequestSchema, received[0] ?? new Uint8Array()), request)
 })
 
-t.test('a call throws what the replica answers, or that there is no connection to it', async (t) => {
+t.test('a call throws what the peer answers, or that there is no connection to it', async (t) => {
   const { peers, link } = start(t)
   link('kas-1', 'reachable', answering(unknown).session)
   link('kas-2', 'down')
@@ -100,7 +100,7 @@ t.test('a call throws what the replica answers, or that there is no connection t
   }
 })
 
-t.test('all that can be reached are told at once; those that do not answer are left out', async (t) => {
+t.test('a broadcast calls all in reach at once; those that do not answer are left out', async (t) => {
   const { peers, link, lines } = start(t)
   const sessions = [answering(), answering(), answering(unknown), answering(), answering()] as const
   for (const [i, reach] of (['reachable', 'suspect', 'reachable', 'unreachable', 'down'] as const).entries()) {
@@ -116,18 +116,18 @@ t.test('all that can be reached are told at once; those that do not answer are l
     sessions.map(({ opened }) => opened.length),
     [1, 1, 1, 0, 0],
   )
-  t.match(lines, [{ level: 'debug', instance: 'kas-3-1', grpc_method: 'PassedOn', msg: 'A replica could not be told' }])
+  t.match(lines, [{ level: 'debug', instance: 'kas-3-1', grpc_method: 'PassedOn', msg: 'A replica did not answer' }])
   t.strictSame(
     [1, 2, 3, 4, 5, 6].map((i) => peers.isReachable(instance(`kas-${i}-1`))),
     [true, true, true, false, false, false],
   )
 })
 
-t.test('the first in rank of those that can be reached', async (t) => {
+t.test('the first in rank of those in reach', async (t) => {
   const { peers, link, world } = start(t)
   t.equal(peers.isFirst('42'), true)
   world.rank = ['kas-1', 'kas-2', 'kas-0', 'kas-3']
-  t.equal(peers.isFirst('42'), true, 'others are not there')
+  t.equal(peers.isFirst('42'), true, 'the others are not there')
   link('kas-2', 'suspect')
   t.equal(peers.isFirst('42'), false)
   link('kas-2', 'unreachable')
@@ -137,7 +137,7 @@ t.test('the first in rank of those that can be reached', async (t) => {
   t.equal(peers.isFirst('42'), false, 'it leaves')
 })
 
-t.test('a replica that is in reach, or comes into it, is greeted', async (t) => {
+t.test('a peer that is in reach, or comes into it, is greeted', async (t) => {
   const { peers, link, reach } = start(t)
   const greeted: string[] = []
   link('kas-1', 'reachable')
@@ -201,7 +201,7 @@ t.test('one that is too old to be greeted is left alone', async (t) => {
   t.match(lines, [{ level: 'debug', msg: 'A replica could not be greeted' }])
 })
 
-t.test('nobody is greeted after the stop, nor for who does not want it any more', async (t) => {
+t.test('nobody is greeted after the stop, nor after the end of the subscription', async (t) => {
   const { peers, reach, clock } = start(t)
   let tries = 0
   const running = Promise.withResolvers<void>()
