@@ -51,8 +51,8 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
     methods: (name) => {
       const { module, acknowledged } = hosted(name)
       const counts = {
-        news: () => undefined,
-        hear: (by: string, { minute, counts }: { minute: number; counts: ReadonlyMap<string, number> }) =>
+        changes: () => undefined,
+        merge: (by: string, { minute, counts }: { minute: number; counts: ReadonlyMap<string, number> }) =>
           void told.push(`${name}: ${minute} ${[...counts]} of ${by}`),
       }
       const reports = new CallCountReports(
@@ -148,20 +148,20 @@ t.test('a move that a replica found by itself is told to all others, and to no a
   t.strictSame(heard, [])
 })
 
-t.test('a replica that passes its lead on tells all others', async (t) => {
+t.test('a replica that passes its lead on tells all peers', async (t) => {
   const { peers, told } = await start(t, async () => undefined)
   const answers = await peers.broadcast(LeadsService.method.passedOn, { agentId: 42n as AgentId, name: 'kas-0' })
   t.strictSame(Array.from(answers.keys(), ({ name }) => name).toSorted(), ['kas-1', 'kas-2'])
   t.strictSame(told.toSorted(), ['kas-1: 42 of kas-0', 'kas-2: 42 of kas-0'])
 })
 
-t.test('how often tokens were used is told to all others', async (t) => {
+t.test('how often tokens were used is reported to all peers', async (t) => {
   const { peers, told } = await start(t, async () => undefined)
   const tokenHash = Buffer.alloc(32, 7).toString('base64')
   const clock = new ManualClock()
-  const news = () => ({ minute: 29_000_000, counts: new Map([[tokenHash, 500]]) })
+  const changes = () => ({ minute: 29_000_000, counts: new Map([[tokenHash, 500]]) })
   const reports = new CallCountReports(
-    { counts: { news, hear: () => undefined }, peers, name: 'kas-0', clock },
+    { counts: { changes, merge: () => undefined }, peers, name: 'kas-0', clock },
     { callsPerTokenPerMinute: 100 },
   )
   await reports.start()
@@ -172,7 +172,7 @@ t.test('how often tokens were used is told to all others', async (t) => {
   t.strictSame(told.toSorted(), all)
 })
 
-t.test('who is gone cannot be called', async (t) => {
+t.test('a peer that is gone cannot be called', async (t) => {
   const { peers } = await start(t, async () => undefined)
   const call = peers.call('nobody' as InstanceId, LeadsService.method.passedOn, { agentId: 1n, name: 'kas-0' })
   await t.rejects(call, KasError)

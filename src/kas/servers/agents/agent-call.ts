@@ -12,7 +12,7 @@ export interface ServedCallInit {
   readonly retired: AbortSignal
 }
 
-/** A stream of an agent, as modules see it. */
+/** A stream of an agent, as modules get it. */
 export class ServedCall implements AgentCall {
   readonly agent: Agent
   readonly token: string
@@ -58,9 +58,9 @@ export class ServedCall implements AgentCall {
   }
 
   onDirectoryChange(listener: () => void): () => void {
-    const heard = (agentIds?: ReadonlySet<AgentId>) => {
+    const ifOwn = (agentIds?: ReadonlySet<AgentId>) => {
       if (!agentIds || agentIds.has(this.agent.id)) listener()
     }
-    return this.#directory.onChange?.(heard) ?? (() => undefined)
+    return this.#directory.onChange?.(ifOwn) ?? (() => undefined)
   }
 }

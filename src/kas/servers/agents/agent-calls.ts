@@ -31,12 +31,12 @@ export interface AgentCallsComponents {
 }
 
 /**
- * Heads of streams on one connection of which it is not known yet who makes them: 500 tunnels that are opened at once
- * bring half as much.
+ * Heads of streams on one connection whose tokens are yet to be checked: 500 tunnels that are opened at once bring half
+ * as much.
  */
 const maxUndecidedHeadBytes = 1024 * 1024
 
-/** Lets the calls of agents in, each by its own token and into the agent's own room, and serves them. */
+/** Authenticates the calls of agents, each by its own token, charges them to their agent, and serves them. */
 export class AgentCalls {
   readonly #components: AgentCallsComponents
   readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
@@ -125,7 +125,7 @@ export class AgentCalls {
     stream.chargeTo(own.held)
   }
 
-  /** The first agent that is let in on a connection has it as its own. @throws KasError TOO_MANY_STREAMS */
+  /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
   #knowConnection(session: ServerStream['session'], { id }: Agent): void {
     if (this.#known.has(session)) return
     const leave = this.#enter(session, id)
@@ -139,7 +139,7 @@ export class AgentCalls {
     })
   }
 
-  /** One beyond those of its agent ends once its streams have: nobody is served on it. @throws KasError TOO_MANY_STREAMS */
+  /** A connection beyond the agent's limit closes once its streams have ended. @throws KasError TOO_MANY_STREAMS */
   #enter(session: ServerStream['session'], id: Agent['id']): () => void {
     try {
       return this.#components.openStreams.enter(id, 'connections')
@@ -149,7 +149,7 @@ export class AgentCalls {
     }
   }
 
-  /** Whose a stream is; its connection is somebody's from then on. */
+  /** Whose a stream is; its connection is no newcomer from then on. */
   async #authenticate(
     { metadata, signal, session }: ServerStream,
     connection: AgentConnection,
@@ -167,7 +167,7 @@ export class AgentCalls {
     try {
       return await newcomers.admit(connection.remoteAddress, async () => {
         const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
-        this.#knowConnection(session, agent) // else it is a newcomer still: nobody else counts it
+        this.#knowConnection(session, agent) // where this throws the connection stays a newcomer: it must count as something
         return agent
       })
     } finally {

@@ -39,7 +39,7 @@ export interface AgentsServerComponents {
   readonly methods: Readonly<Record<string, AgentMethod>>
   readonly log: Logger
   readonly onRateExceeded: () => void
-  /** hears what each connection serves; absent: this replica is alone */
+  /** publishes what each connection serves; absent: this replica is alone */
   readonly held?: HeldConnections
   /** where agents' pods should be; absent: this replica is alone */
   readonly placement?: Placement
@@ -69,7 +69,7 @@ export interface AgentsServerOptions {
 
 /** ms */
 const firstBytesTimeoutMs = 10_000
-/** Of agents that are sent to another replica. They dial within it, also far away. ms */
+/** Agents that are sent to another replica dial within it, also far away. ms */
 const dialMs = 1000
 /** Our agents dial first and then leave by themselves. ms */
 const moveMs = 2000
@@ -88,7 +88,7 @@ const sessionLimits = {
 /** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
 const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 4000 }
 
-/** Server `agents` (8150): agents dial in, and keep their tunnels here (doc/reference/tunnel-protocol.md 2). */
+/** Server `agents` (8150): agents dial in, and keep their tunnels open (doc/reference/tunnel-protocol.md 2). */
 export class AgentsServer implements Service {
   readonly #components: AgentsServerComponents
   readonly #options: AgentsServerOptions
@@ -159,7 +159,7 @@ export class AgentsServer implements Service {
     this.#listener.server.on('connection', (socket) => this.#newcomers.arrived(socket))
     await this.#drain.listen(this.#options.listen)
     await this.#hints.start()
-    // a token may have been revoked: idle tunnels are asked for theirs again
+    // a token may have been revoked: idle tunnels are renewed, so that each brings its token again
     this.#unsubscribe = this.#components.directory.onChange?.((agentIds) => {
       for (const connection of this.#connections) connection.renew(agentIds)
     })
@@ -174,14 +174,14 @@ export class AgentsServer implements Service {
   }
 
   /**
-   * Agents are sent to the other replicas, those that still come too; after the grace none is taken. A replica that is
-   * alone keeps those that it has, since nobody else could take them.
+   * Agents are sent to peers, those that still arrive too; after the grace none is accepted. A replica that is alone
+   * keeps its agents, since there is nowhere to send them.
    */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
   }
 
-  /** Calls that run end by themselves, up to the shutdown grace; `patience` cuts. */
+  /** Running calls may end by themselves within the shutdown grace; `patience` cuts them. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
@@ -249,7 +249,7 @@ export class AgentsServer implements Service {
       session.reject(enhanceYourCalm, 'too_many_pings')
     })
     session.onLeaving(() => {
-      // what is idle ends with OK, so that no call is on its way there; if kas asked, the agent has to dial first
+      // idle streams end with OK, so that no call is on its way there; if kas asked to leave, the agent dials first
       if (connection.wentAway) setTimeout(() => connection.retire(), dialMs).unref()
       else connection.retire()
     })
@@ -272,7 +272,7 @@ export function agentMethodTypes(methods: Readonly<Record<string, AgentMethod>>)
 const enhanceYourCalm = 11
 
 /**
- * Shortest time between the PINGs of a quiet client: our agentk is told to ping every 5 s. ms. Upstream takes 20 s,
+ * Shortest time between the PINGs of a quiet client: our agentk pings every 5 s. ms. Upstream takes 20 s,
  * which costs a frozen replica's agents so much longer to leave it.
  */
 const minPingIntervalMs = 2500
@@ -283,7 +283,7 @@ class PingPolicy {
   #last = Number.NEGATIVE_INFINITY
   #strikes = 0
 
-  /** @param active - we sent something since the last PING: clients measure the connection around data */
+  /** @param active - kas has sent something since the last PING: clients measure the connection around data */
   accept(now: number, active: boolean): boolean {
     if (active || now - this.#last >= minPingIntervalMs) this.#strikes = 0
     else this.#strikes++

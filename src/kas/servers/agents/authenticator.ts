@@ -9,7 +9,7 @@ import { DirectoryPolls, isAway } from './directory-polls.ts'
 export interface AuthenticatorOptions {
   /** calls that one token may start in a clock minute, at all replicas; every call counts, not every connection */
   readonly callsPerTokenPerMinute: number
-  /** waits between tries while the directory is out of reach. ms, doubled from the first to the last */
+  /** delays between tries while the directory is out of reach. ms, doubled from the first to the last */
   readonly retryMs: readonly [first: number, last: number]
 }
 

@@ -7,7 +7,7 @@ import type { Peers } from '../../replicas/peers.ts'
 import type { CallCounts } from './call-counts.ts'
 
 export interface CallCountReportsComponents {
-  readonly counts: Pick<CallCounts, 'news' | 'hear'>
+  readonly counts: Pick<CallCounts, 'changes' | 'merge'>
   readonly peers: Pick<Peers, 'broadcast'>
   /** of this replica */
   readonly name: string
@@ -18,40 +18,40 @@ export interface CallCountReportsOptions {
   readonly callsPerTokenPerMinute: number
 }
 
-/** from the end of one telling to the next. ms */
+/** from the end of one report to the next. ms */
 const periodMs = 2000
-/** Tokens below this share of the limit are not worth telling of: the limit is approximate by it, for each replica. */
-const toldShare = 1 / 50
+/** Tokens below this share of the limit are not reported: by so much is the limit approximate, for each replica. */
+const reportedShare = 1 / 50
 
 /**
- * Tells the other replicas how often busy tokens began calls here, so that the limit of a token holds over all of them
- * (doc/reference/tunnel-protocol.md 4.1 no. 5): approximately, and each replica by itself where the others cannot be
- * reached.
+ * Broadcasts how often busy tokens began calls here, so that the limit of a token holds over all replicas
+ * (doc/reference/tunnel-protocol.md 4.1 no. 5): approximately, and for each replica alone while it reaches no peer.
  */
 export class CallCountReports implements Service {
   readonly #components: CallCountReportsComponents
+  /** calls of a token in the minute from which on it is reported */
   readonly #from: number
   #cancel: (() => void) | undefined
   #stopped = false
 
   constructor(components: CallCountReportsComponents, options: CallCountReportsOptions) {
     this.#components = components
-    this.#from = Math.ceil(options.callsPerTokenPerMinute * toldShare)
+    this.#from = Math.ceil(options.callsPerTokenPerMinute * reportedShare)
   }
 
-  /** What the others call. */
+  /** What peers call. */
   get replicaMethods(): UnaryMethods {
     return unaryService(Limits, {
       callCounts: async ({ name, minute, count }) => {
         const calls = count.map(({ tokenHash, calls }) => [Buffer.from(tokenHash).toString('base64'), calls] as const)
-        this.#components.counts.hear(name, { minute: Number(minute), counts: new Map(calls) })
+        this.#components.counts.merge(name, { minute: Number(minute), counts: new Map(calls) })
         return create(CallCountsResponseSchema)
       },
     })
   }
 
   async start(): Promise<void> {
-    this.#plan()
+    this.#schedule()
   }
 
   async stop(): Promise<void> {
@@ -59,17 +59,17 @@ export class CallCountReports implements Service {
     this.#cancel?.()
   }
 
-  #plan(): void {
-    if (!this.#stopped) this.#cancel = this.#components.clock.after(periodMs, () => void this.#tell())
+  #schedule(): void {
+    if (!this.#stopped) this.#cancel = this.#components.clock.after(periodMs, () => void this.#broadcast())
   }
 
-  async #tell(): Promise<void> {
+  async #broadcast(): Promise<void> {
     const { counts, peers, name } = this.#components
-    const news = counts.news(this.#from)
-    if (news) {
-      const count = Array.from(news.counts, ([hash, calls]) => ({ tokenHash: Buffer.from(hash, 'base64'), calls }))
-      await peers.broadcast(Limits.method.callCounts, { name, minute: BigInt(news.minute), count })
+    const changes = counts.changes(this.#from)
+    if (changes) {
+      const count = Array.from(changes.counts, ([hash, calls]) => ({ tokenHash: Buffer.from(hash, 'base64'), calls }))
+      await peers.broadcast(Limits.method.callCounts, { name, minute: BigInt(changes.minute), count })
     }
-    this.#plan()
+    this.#schedule()
   }
 }

@@ -9,22 +9,23 @@ export interface MinuteCounts {
 const minuteMs = 60_000
 /** Tokens that are counted in one minute: beyond it others pass uncounted. */
 const maxCountedTokens = 100_000
-/** Tokens that were refused, apart from those: at least so many are known, at the most twice as many. */
+/** Refused tokens are counted on their own: at least so many are known, at the most twice as many. */
 const maxRefusedTokens = 10_000
-/** tokens in one telling */
-const maxToldTokens = 1000
+/** tokens in one report */
+const maxReportedTokens = 1000
 
-/** Calls that each token began in this clock minute: here, and as other replicas tell. Forgotten with the minute. */
+/** Calls that each token began in this clock minute, here and as peers report. Forgotten with the minute. */
 export class CallCounts {
   readonly #clock: { now(): number }
   #minute = 0
   #own = new Map<string, number>()
   #refused = new Map<string, number>()
-  /** those that were refused before that one was full: a Map that loses its first entry time and again is slow */
+  /** from before `#refused` was last full: a Map that loses its first entry again and again is slow */
   #refusedBefore = new Map<string, number>()
-  /** by name of the replica */
-  #others = new Map<string, Map<string, number>>()
-  #told = new Map<string, number>()
+  /** by the peer's name */
+  #peers = new Map<string, Map<string, number>>()
+  /** own counts as last reported */
+  #reported = new Map<string, number>()
 
   constructor(clock: { now(): number }) {
     this.#clock = clock
@@ -42,17 +43,17 @@ export class CallCounts {
     const own = (this.#own.get(tokenHash) ?? 0) + 1
     if (own > 1 || this.#own.size < maxCountedTokens) this.#own.set(tokenHash, own)
     let all = own
-    for (const counts of this.#others.values()) all += counts.get(tokenHash) ?? 0
+    for (const counts of this.#peers.values()) all += counts.get(tokenHash) ?? 0
     return all
   }
 
-  /** The token of a call that was counted is not good: it is counted here alone, and takes no room from others. */
+  /** The token of a counted call is refused: it is never reported, and takes no room from others. */
   refused(tokenHash: string): void {
     this.#turn()
     const own = this.#own.get(tokenHash)
     if (own === undefined) return
     this.#own.delete(tokenHash)
-    this.#told.delete(tokenHash)
+    this.#reported.delete(tokenHash)
     if (this.#refused.size >= maxRefusedTokens) {
       this.#refusedBefore = this.#refused
       this.#refused = new Map()
@@ -60,22 +61,22 @@ export class CallCounts {
     this.#refused.set(tokenHash, own)
   }
 
-  /** What another replica has counted so far in the minute that it names; what it told before is included. */
-  hear(name: string, { minute, counts }: MinuteCounts): void {
+  /** Takes what a peer has counted so far in the minute that it names: this replaces what it reported before. */
+  merge(name: string, { minute, counts }: MinuteCounts): void {
     this.#turn()
-    if (minute !== this.#minute) return // its clock is off, or the news is late: it counts for itself
-    const known = this.#others.get(name) ?? new Map<string, number>()
-    this.#others.set(name, known)
+    if (minute !== this.#minute) return // its clock is off, or the report is late: each counts for itself
+    const known = this.#peers.get(name) ?? new Map<string, number>()
+    this.#peers.set(name, known)
     for (const [hash, count] of counts) if (known.size < maxCountedTokens) known.set(hash, count)
   }
 
-  /** Own counts of at least `from` that have changed since they were told last, the highest first. */
-  news(from: number): MinuteCounts | undefined {
+  /** Own counts of at least `from` that have changed since the last report, the highest first. */
+  changes(from: number): MinuteCounts | undefined {
     this.#turn()
-    const changed = [...this.#own].filter(([hash, count]) => count >= from && this.#told.get(hash) !== count)
+    const changed = [...this.#own].filter(([hash, count]) => count >= from && this.#reported.get(hash) !== count)
     if (changed.length === 0) return undefined
-    const counts = new Map(changed.sort(([, a], [, b]) => b - a).slice(0, maxToldTokens))
-    for (const [hash, count] of counts) this.#told.set(hash, count)
+    const counts = new Map(changed.sort(([, a], [, b]) => b - a).slice(0, maxReportedTokens))
+    for (const [hash, count] of counts) this.#reported.set(hash, count)
     return { minute: this.#minute, counts }
   }
 
@@ -86,7 +87,7 @@ export class CallCounts {
     this.#own = new Map()
     this.#refused = new Map()
     this.#refusedBefore = new Map()
-    this.#others = new Map()
-    this.#told = new Map()
+    this.#peers = new Map()
+    this.#reported = new Map()
   }
 }

@@ -4,7 +4,7 @@ import { detached } from '../../../lib/tracing/tracer.ts'
 import type { Agent } from '../../agent.ts'
 
 export interface DirectoryPollsOptions {
-  /** waits between questions. ms, doubled from the first to the last */
+  /** delays between tries. ms, doubled from the first to the last */
   readonly retryMs: readonly [first: number, last: number]
   /** tokens that are asked about at once */
   readonly maxTokens?: number
@@ -22,7 +22,7 @@ interface Poll {
   streams: number
 }
 
-/** Asks the directory again while it is out of reach: one poll a token, for all streams that wait for its answer. */
+/** Asks the directory again while it is out of reach: one poll per token, for all streams that wait for its answer. */
 export class DirectoryPolls {
   readonly #options: DirectoryPollsOptions & typeof defaults
   readonly #polls = new Map<string, Poll>()
@@ -34,7 +34,7 @@ export class DirectoryPolls {
 
   /**
    * @param token - its hash
-   * @param ask - told to give up once no stream waits any more
+   * @param ask - its signal aborts once no stream waits any more
    * @throws what the directory says of the token; DIRECTORY_UNAVAILABLE at once if too many wait; the signal's reason
    */
   async wait(token: string, ask: (signal: AbortSignal) => Promise<Agent>, signal: AbortSignal): Promise<Agent> {

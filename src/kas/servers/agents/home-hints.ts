@@ -14,9 +14,9 @@ export interface HomeHintsComponents {
 export interface HomeHintsOptions {
   /** agents may send PINGs this often (doc/decisions/0006-ping-interval.md). ms */
   readonly pingIntervalMs: number
-  /** pods and replicas come and go in groups: connections are asked to move this long after the first change. ms */
+  /** pods and replicas come and go in groups: pods get new hints this long after the first change. ms */
   readonly settleMs: number
-  /** between two connections that are asked to move. ms */
+  /** between two pods that get new hints. ms */
   readonly spreadMs: number
 }
 
@@ -33,8 +33,8 @@ interface HintedPod {
   text: string
   /** the newest change that its hints take into account: a number as `changedAt` */
   seenChange: number
-  /** the newest change for which it was asked to get its hints, or needed none */
-  askedChange: number
+  /** the newest change for which its hints were renewed, or needed no renewal */
+  renewedChange: number
   /** each ends an idle tunnel with OK, and says whether it did */
   readonly idle: Set<() => boolean>
 }
@@ -47,20 +47,20 @@ interface HintedAgent {
 }
 
 /**
- * Tells agents that understand it where they should be, in the response metadata of Connect: on the first one of a
- * connection, then on the next after a change. Where none is opened after a change, one idle tunnel is ended with OK,
- * which the agent opens again at once: a few connections a second.
+ * Hints at where an agent's pods should be, in the response metadata of Connect: on the first one of a connection, then
+ * on the next after a change. Where none is opened after a change, one idle tunnel is ended with OK, which the agent
+ * opens again at once: a few connections a second.
  */
 export class HomeHints implements Service {
   readonly #components: HomeHintsComponents
   readonly #options: HomeHintsOptions
   readonly #pods = new Map<AgentConnection, Map<AgentId, HintedPod>>()
   readonly #agents = new Map<AgentId, HintedAgent>()
-  /** with pods that may need new hints, who take turns */
+  /** agents with pods that may need new hints: they take turns */
   readonly #waiting = new Set<HintedAgent>()
   #changes = 0
   #cancel: (() => void) | undefined
-  #hurried = false
+  #isLeaving = false
   #unsubscribe: (() => void) | undefined
 
   constructor(components: HomeHintsComponents, options: HomeHintsOptions = defaultHomeHints) {
@@ -72,9 +72,9 @@ export class HomeHints implements Service {
     this.#unsubscribe = this.#components.placement?.onChange((agentIds) => this.#changed(agentIds))
   }
 
-  /** This replica leaves: from now on all get their hints at once. */
+  /** This replica leaves: from now on all get new hints at once. */
   async leave(): Promise<void> {
-    this.#hurried = true
+    this.#isLeaving = true
     this.#cancel?.()
     this.#cancel = undefined
     this.#changed('all')
@@ -87,12 +87,12 @@ export class HomeHints implements Service {
     this.#waiting.clear()
   }
 
-  /** What to say on a Connect that has just been opened; undefined if the pod has these hints. */
+  /** The hints for a Connect that has just been opened; undefined if the pod has them. */
   hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined {
     const hinted = this.#of(connection, agentId, pod)
     if (hinted.seenChange >= hinted.agent.changedAt) return undefined
     hinted.seenChange = this.#changes
-    hinted.askedChange = this.#changes
+    hinted.renewedChange = this.#changes
     const hints = this.#compute(hinted)
     const text = JSON.stringify(hints)
     if (text === hinted.text) return undefined
@@ -100,7 +100,7 @@ export class HomeHints implements Service {
     return hints
   }
 
-  /** An idle tunnel that may be ended to say more, until the returned function is called. */
+  /** An idle tunnel that may be ended to send new hints, until the returned function is called. */
   idle(connection: AgentConnection, agentId: AgentId, end: () => boolean): () => void {
     const pod = this.#pods.get(connection)?.get(agentId)
     pod?.idle.add(end)
@@ -125,7 +125,7 @@ export class HomeHints implements Service {
     const known = ofConnection.get(agentId)
     if (known) return known
     const agent = this.#agents.get(agentId) ?? { id: agentId, pods: new Set(), changedAt: this.#changes }
-    const pod: HintedPod = { agent, name, text: '', seenChange: -1, askedChange: this.#changes, idle: new Set() }
+    const pod: HintedPod = { agent, name, text: '', seenChange: -1, renewedChange: this.#changes, idle: new Set() }
     ofConnection.set(agentId, pod)
     agent.pods.add(pod)
     this.#agents.set(agentId, agent)
@@ -149,22 +149,22 @@ export class HomeHints implements Service {
       this.#waiting.add(agent)
     }
     if (this.#waiting.size === 0) return
-    if (this.#hurried) this.#askNext()
-    else this.#cancel ??= this.#components.clock.after(this.#options.settleMs, () => this.#askNext())
+    if (this.#isLeaving) this.#renewNext()
+    else this.#cancel ??= this.#components.clock.after(this.#options.settleMs, () => this.#renewNext())
   }
 
-  /** Asks the first that needs new hints; when leaving, all of them. */
-  #askNext(): void {
+  /** Renews the hints of the first pod that needs it; when leaving, of all of them. */
+  #renewNext(): void {
     this.#cancel = undefined
     let checks = 0
     for (const agent of this.#waiting) {
       for (const pod of agent.pods) {
-        if (pod.askedChange >= agent.changedAt) continue
-        const ended = this.#ask(pod)
-        if (this.#hurried || (!ended && ++checks < maxChecks)) continue
+        if (pod.renewedChange >= agent.changedAt) continue
+        const ended = this.#renew(pod)
+        if (this.#isLeaving || (!ended && ++checks < maxChecks)) continue
         this.#waiting.delete(agent)
-        this.#waiting.add(agent) // behind the others: one that changes all the time would always be the first
-        this.#cancel = this.#components.clock.after(this.#options.spreadMs, () => this.#askNext())
+        this.#waiting.add(agent) // to the end: one that changes all the time would always be the first
+        this.#cancel = this.#components.clock.after(this.#options.spreadMs, () => this.#renewNext())
         return
       }
       this.#waiting.delete(agent)
@@ -172,8 +172,8 @@ export class HomeHints implements Service {
   }
 
   /** @returns whether an idle tunnel ended; without one, the next that the pod opens gets the hints */
-  #ask(pod: HintedPod): boolean {
-    pod.askedChange = this.#changes
+  #renew(pod: HintedPod): boolean {
+    pod.renewedChange = this.#changes
     if (JSON.stringify(this.#compute(pod)) === pod.text) {
       pod.seenChange = this.#changes
       return false

@@ -15,11 +15,6 @@ import { remoteOf } from '../../../lib/remote-of.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
 
-/**
- * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: told apart by the first bytes after TLS, replayed to
- * whom they are for (doc/reference/tunnel-protocol.md 2.2).
- */
-
 export interface ListenerOptions {
   /** the Server header of HTTP answers */
   readonly product: string
@@ -49,11 +44,15 @@ export interface ListenerEvents {
   refused(reason: RefusalReason): void
 }
 
+/**
+ * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: the first bytes after TLS tell which
+ * (doc/reference/tunnel-protocol.md 2.2).
+ */
 export class Listener {
   readonly server: Server
   readonly #http: HttpServer
   readonly #webSockets: WebSocketServer
-  /** connections that have not become HTTP/2 yet, and what ends each if it takes too long */
+  /** connections that have not become HTTP/2 yet, and what closes each if it takes too long */
   readonly #undecided = new Map<Socket, NodeJS.Timeout>()
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
@@ -74,7 +73,7 @@ export class Listener {
     this.server = this.#createServer()
   }
 
-  /** Ends connections that have not become HTTP/2 yet. */
+  /** Closes connections that have not become HTTP/2 yet. */
   closeUndecided(): void {
     for (const socket of this.#undecided.keys()) socket.destroy()
   }

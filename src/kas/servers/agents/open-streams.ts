@@ -4,13 +4,13 @@ import { KasError } from '../../../lib/errors.ts'
 /** What one agent may have open at one replica, on all its connections together. */
 export interface OpenStreamsOptions {
   /**
-   * Connect streams, idle or not. A pod of agentk opens 500 at the most: three such pods, and pods have homes at
+   * Connect streams, idle or not. A pod of agentk opens 500 at the most: this is three such pods, and pods have homes at
    * different replicas. Each costs about 13 KB
    */
   readonly maxTunnels: number
-  /** of all other methods. A pod keeps two open: a hundred pods, and their short calls */
+  /** of all other methods. A pod keeps two open: this is a hundred pods, and their short calls */
   readonly maxOthers: number
-  /** a hundred pods, and those that move. One costs 250 KB while it says all that it may */
+  /** a hundred pods, and those that move. One costs 250 KB while it sends all that it may */
   readonly maxConnections: number
   /** of the heads of all these; an agent sends about half a KiB with each */
   readonly maxHeadBytes: number
@@ -30,12 +30,12 @@ interface OpenOfAgent {
   headBytes: number
 }
 
-const words = { tunnels: 'tunnels', others: 'calls', connections: 'connections' } as const
+const nouns = { tunnels: 'tunnels', others: 'calls', connections: 'connections' } as const
 
-/** What stays of an entry of a head beside its texts. Bytes. */
+/** what an entry of a head costs beside its texts. Bytes */
 const entryBytes = 32
 
-/** Counts the streams of each agent: one more than it may have is refused, those that it has go on. */
+/** Counts the streams of each agent: those beyond its limit are refused, those that it has go on. */
 export class OpenStreams {
   readonly #options: OpenStreamsOptions
   readonly #agents = new Map<AgentId, OpenOfAgent>()
@@ -50,12 +50,12 @@ export class OpenStreams {
    * @returns to be called once at the end of the stream or connection
    * @throws KasError TOO_MANY_STREAMS
    */
-  enter(agentId: AgentId, kind: keyof typeof words, headBytes = 0): () => void {
+  enter(agentId: AgentId, kind: keyof typeof nouns, headBytes = 0): () => void {
     const { maxTunnels, maxOthers, maxConnections, maxHeadBytes } = this.#options
     const open = this.#agents.get(agentId) ?? { tunnels: 0, others: 0, connections: 0, headBytes: 0 }
     const limit = { tunnels: maxTunnels, others: maxOthers, connections: maxConnections }[kind]
     if (open[kind] >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${words[kind]} of this agent at this replica` })
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${nouns[kind]} of this agent at this replica` })
     }
     if (open.headBytes + headBytes > maxHeadBytes) {
       throw new KasError({

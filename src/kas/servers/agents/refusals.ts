@@ -10,26 +10,26 @@ export const refusalReasons = [
   'protocol',
   /** HTTP that is no upgrade to `ws-tunnel` */
   'upgrade',
-  /** it took too long to say what it is, or to make a call */
+  /** it took too long to send its first bytes, or to make a call */
   'too_slow',
-  /** too many others of its address, or of all, say nothing that an agent says */
+  /** too many connections of its address, or of all addresses, make no call of an agent */
   'too_many_connections',
   /** PINGs in a flood */
   'too_many_pings',
   'unknown_method',
-  /** the token is absent, malformed, unknown or over */
+  /** the token is absent, malformed, unknown or expired */
   'unauthenticated',
   'forbidden',
   'agent_not_found',
   'rate_exceeded',
-  /** too many tokens that are not known are to be checked */
+  /** too many unknown tokens wait to be checked */
   'not_checked',
   'directory_unavailable',
-  /** what a tunnel says of itself, or of its call, is malformed, out of order or beyond its bounds */
+  /** a message of a tunnel is malformed, out of order or beyond its bounds */
   'invalid_message',
-  /** the agent has as many open as it may, or a connection has too much that waits to be authenticated */
+  /** the agent has as many open as it may, or too much of a connection waits to be authenticated */
   'too_many_streams',
-  /** what waits of the agent takes as much as it may */
+  /** what the agent has sent and nobody has read takes as much as it may */
   'too_much_unread',
   /** metadata or an error of a reply is beyond its bounds: it is passed on in part, with a mark */
   'reply_cut',

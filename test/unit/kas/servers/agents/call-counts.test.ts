@@ -7,23 +7,23 @@ import { FakePeers } from '../../replicas/fake-peers.ts'
 
 const minute = (clock: ManualClock) => Math.floor(clock.now() / 60_000)
 
-t.test('calls are counted by token and clock minute, with those that others tell of', async (t) => {
+t.test('calls are counted by token and clock minute, with those that peers report', async (t) => {
   const clock = new ManualClock()
   const counts = new CallCounts(clock)
   t.strictSame([counts.add('a'), counts.add('a'), counts.add('b')], [1, 2, 1])
-  counts.hear('kas-1', { minute: minute(clock), counts: new Map([['a', 10]]) })
-  counts.hear('kas-2', { minute: minute(clock), counts: new Map([['a', 100]]) })
+  counts.merge('kas-1', { minute: minute(clock), counts: new Map([['a', 10]]) })
+  counts.merge('kas-2', { minute: minute(clock), counts: new Map([['a', 100]]) })
   t.strictSame([counts.add('a'), counts.add('b')], [113, 2])
-  counts.hear('kas-1', { minute: minute(clock), counts: new Map([['a', 20]]) })
-  counts.hear('kas-1', { minute: minute(clock), counts: new Map([['b', 5]]) })
-  t.strictSame([counts.add('a'), counts.add('b')], [124, 8], 'what is told later replaces what was told, by token')
-  for (const other of [-1, 1]) counts.hear('kas-1', { minute: minute(clock) + other, counts: new Map([['a', 999]]) })
+  counts.merge('kas-1', { minute: minute(clock), counts: new Map([['a', 20]]) })
+  counts.merge('kas-1', { minute: minute(clock), counts: new Map([['b', 5]]) })
+  t.strictSame([counts.add('a'), counts.add('b')], [124, 8], 'a later report replaces an earlier one, by token')
+  for (const other of [-1, 1]) counts.merge('kas-1', { minute: minute(clock) + other, counts: new Map([['a', 999]]) })
   t.equal(counts.add('a'), 125, 'another minute than ours')
   clock.advance(60_000)
   t.strictSame([counts.add('a'), counts.add('b')], [1, 1])
 })
 
-t.test('what is told: busy tokens, once for each count', async (t) => {
+t.test('what is reported: busy tokens, once for each count', async (t) => {
   const clock = new ManualClock()
   const counts = new CallCounts(clock)
   const add = (hash: string, calls: number) => {
@@ -32,21 +32,21 @@ t.test('what is told: busy tokens, once for each count', async (t) => {
   add('a', 3)
   add('b', 5)
   add('c', 4)
-  t.equal(counts.news(6), undefined)
+  t.equal(counts.changes(6), undefined)
   t.strictSame(
-    [...(counts.news(4)?.counts ?? [])],
+    [...(counts.changes(4)?.counts ?? [])],
     [
       ['b', 5],
       ['c', 4],
     ],
   )
-  t.equal(counts.news(4), undefined)
+  t.equal(counts.changes(4), undefined)
   add('a', 1)
-  t.strictSame(counts.news(4), { minute: minute(clock), counts: new Map([['a', 4]]) })
+  t.strictSame(counts.changes(4), { minute: minute(clock), counts: new Map([['a', 4]]) })
   for (let i = 0; i < 3000; i++) add(`x${i}`, 1)
-  t.equal(counts.news(1)?.counts.size, 1000)
+  t.equal(counts.changes(1)?.counts.size, 1000)
   clock.advance(60_000)
-  t.equal(counts.news(1), undefined)
+  t.equal(counts.changes(1), undefined)
 })
 
 t.test('tokens are bounded: those beyond pass', async (t) => {
@@ -56,7 +56,7 @@ t.test('tokens are bounded: those beyond pass', async (t) => {
   t.equal(counts.add('x0'), 2)
 })
 
-t.test('made-up tokens are counted, take no room from good ones and are told to nobody', async (t) => {
+t.test('made-up tokens are counted, take no room from good ones and are not reported', async (t) => {
   const clock = new ManualClock()
   const counts = new CallCounts(clock)
   for (let i = 0; i < 200_000; i++) {
@@ -67,31 +67,31 @@ t.test('made-up tokens are counted, take no room from good ones and are told to 
   t.equal(counts.add('made-up 199999'), 2)
   t.equal(counts.add('made-up 0'), 1, 'it has been forgotten')
   counts.refused('made-up 0')
-  t.strictSame(counts.news(1)?.counts, new Map([['good', 2]]))
+  t.strictSame(counts.changes(1)?.counts, new Map([['good', 2]]))
   clock.advance(60_000)
   t.equal(counts.add('made-up 199999'), 1)
 })
 
-t.test('replicas tell one another: a limit holds over all of them', async (t) => {
+t.test('replicas report to one another: a limit holds over all of them', async (t) => {
   const clock = new ManualClock()
   const limit = 1000
   const [busy, quiet] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string]
   const replicas = ['kas-0', 'kas-1', 'kas-2'].map((name) => {
     const counts = new CallCounts(clock)
-    const heard: string[] = []
-    const hear: CallCounts['hear'] = (by, news) => {
-      for (const hash of news.counts.keys()) heard.push(`${by} ${hash}`)
-      counts.hear(by, news)
+    const received: string[] = []
+    const merge: CallCounts['merge'] = (by, report) => {
+      for (const hash of report.counts.keys()) received.push(`${by} ${hash}`)
+      counts.merge(by, report)
     }
-    const others = new Map<string, UnaryMethods>()
+    const peers = new Map<string, UnaryMethods>()
     const reports = new CallCountReports(
-      { counts: { news: (from) => counts.news(from), hear }, peers: new FakePeers(others), name, clock },
+      { counts: { changes: (from) => counts.changes(from), merge }, peers: new FakePeers(peers), name, clock },
       { callsPerTokenPerMinute: limit },
     )
-    return { name, counts, heard, others, reports }
+    return { name, counts, received, peers, reports }
   })
-  for (const { name, others } of replicas) {
-    for (const other of replicas) if (other.name !== name) others.set(other.name, other.reports.replicaMethods)
+  for (const { name, peers } of replicas) {
+    for (const other of replicas) if (other.name !== name) peers.set(other.name, other.reports.replicaMethods)
   }
   for (const { reports } of replicas) await reports.start()
   const passed = { a: 0, quiet: 0 }
@@ -108,9 +108,9 @@ t.test('replicas tell one another: a limit holds over all of them', async (t) =>
   t.ok(passed.a <= limit * 1.2, 'each would have let so many pass by itself')
   t.equal(passed.quiet, 18)
   t.strictSame(
-    replicas.map(({ heard }) => [...new Set(heard)].toSorted()),
+    replicas.map(({ received }) => [...new Set(received)].toSorted()),
     replicas.map(({ name }) => replicas.filter((one) => one.name !== name).map((one) => `${one.name} ${busy}`)),
-    'each hears of the busy one from each other',
+    'each gets a report of the busy one from each peer',
   )
   for (const { reports } of replicas) await reports.stop()
   t.equal(clock.pending, 0)
