@@ -1,7 +1,7 @@
 import type { Service } from '../lib/service.ts'
 import { trustedContext } from '../lib/trusted-authorities.ts'
 import type { Agent } from './agent.ts'
-import { AgentConfigurations, type AgentConfigurationsComponents } from './agent-config/agent-configs.ts'
+import { AgentConfigs, type AgentConfigsComponents } from './agent-config/agent-configs.ts'
 import { createConfigurationMetrics } from './agent-config/configuration-metrics.ts'
 import type { KasConfig } from './config/kas-config.ts'
 import { DirectoryFile } from './directory/directory-file.ts'
@@ -127,12 +127,12 @@ function aroundRepositories(
   { log, register }: HostParts,
   config: KasConfig,
   repositories: Repositories,
-  heard: Pick<AgentConfigurationsComponents, 'onUnreadable'> = {},
+  heard: Pick<AgentConfigsComponents, 'onUnreadable'> = {},
 ) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
   const metrics = createConfigurationMetrics(register)
   return {
-    agentConfig: new AgentConfigurations({ repositories, log, metrics, ...heard }, { maxFileBytes }),
+    agentConfig: new AgentConfigs({ repositories, log, metrics, ...heard }, { maxFileBytes }),
     pushes: new LocalPushes({ repositories, log: log.child({ mod_name: 'api' }) }),
   }
 }

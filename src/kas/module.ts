@@ -8,7 +8,7 @@ import type { RowRegistrations } from '../membership/membership.ts'
 import type { Impersonation } from '../proto/http/http-message.ts'
 import type { UnaryMethods } from '../proto/unary.ts'
 import type { Agent } from './agent.ts'
-import type { AgentConfigurations } from './agent-config/agent-configs.ts'
+import type { AgentConfigs } from './agent-config/agent-configs.ts'
 import type { Directory } from './directory/directory.ts'
 import type { Usage } from './directory/usage.ts'
 import type { Leads } from './replicas/leads.ts'
@@ -99,7 +99,7 @@ export type StatusLine = readonly [label: string, value: string | number]
 /** What a module is given. */
 export interface KasHost {
   readonly directory: Directory
-  readonly agentConfig: Pick<AgentConfigurations, 'newest' | 'refreshed' | 'onChange' | 'block'>
+  readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'onChange' | 'block'>
   readonly repositories: HostRepositories
   /** of this replica: what another hears it tells by itself */
   readonly pushes: Pushes

@@ -11,7 +11,7 @@ import { AgentConfigReader, type AgentConfiguration } from './agent-config-reade
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import { ModuleBlocks } from './module-blocks.ts'
 
-export interface AgentConfigurationsComponents {
+export interface AgentConfigsComponents {
   readonly repositories: Repositories
   readonly log: Logger
   readonly clock?: Clock
@@ -20,7 +20,7 @@ export interface AgentConfigurationsComponents {
   readonly onUnreadable?: (agent: Agent) => void
 }
 
-export interface AgentConfigurationsOptions {
+export interface AgentConfigsOptions {
   /** upstream's agent.configuration.max_configuration_file_size, in bytes */
   readonly maxFileBytes?: number
   /** a configuration that nobody asked for or follows is dropped after this time, in ms */
@@ -62,9 +62,9 @@ interface Entry {
  * The configuration of each agent, as its file says at the head of the default branch, kept current while it is
  * used. A read that fails never becomes an empty configuration.
  */
-export class AgentConfigurations implements Service {
-  readonly #components: AgentConfigurationsComponents
-  readonly #options: Required<AgentConfigurationsOptions>
+export class AgentConfigs implements Service {
+  readonly #components: AgentConfigsComponents
+  readonly #options: Required<AgentConfigsOptions>
   readonly #clock: Clock
   readonly #log: Logger
   /** by id and identity, longest unused first */
@@ -75,7 +75,7 @@ export class AgentConfigurations implements Service {
   #hasStarted = false
   #cancelSweep: (() => void) | undefined
 
-  constructor(components: AgentConfigurationsComponents, options: AgentConfigurationsOptions = {}) {
+  constructor(components: AgentConfigsComponents, options: AgentConfigsOptions = {}) {
     const { repositories, clock = systemClock, metrics = noConfigurationMetrics } = components
     const log = components.log.child({ mod_name: 'configurations' })
     this.#components = components

@@ -5,7 +5,7 @@ import type { Logger } from '../../lib/log.ts'
 import { sameHash, tokenHash } from '../../lib/token-hash.ts'
 import type { Agent } from '../agent.ts'
 import { type AgentConfiguration, configurationPath } from '../agent-config/agent-config-reader.ts'
-import type { AgentConfigurations } from '../agent-config/agent-configs.ts'
+import type { AgentConfigs } from '../agent-config/agent-configs.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from './directory.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
@@ -15,7 +15,7 @@ import { decideUserAccess } from './user-access.ts'
 
 export interface FileDirectoryComponents {
   readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired'>
-  readonly configurations: Pick<AgentConfigurations, 'current'>
+  readonly configurations: Pick<AgentConfigs, 'current'>
   readonly log: Logger
   readonly clock?: Clock
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import { AgentConfigurations } from '../../../src/kas/agent-config/agent-configs.ts'
+import { AgentConfigs } from '../../../src/kas/agent-config/agent-configs.ts'
 import { runCli } from '../../../src/kas/cli/cli.ts'
 import { DirectoryFile } from '../../../src/kas/directory/directory-file.ts'
 import { FileDirectory } from '../../../src/kas/directory/file-directory.ts'
@@ -43,7 +43,7 @@ t.test('a user is let in and out by pushes, and by the commands, while kas runs'
   const directoryFile = new DirectoryFile({ log }, { file, debounceMs: 1 })
   const options = { stateDir: join(folder, 'state'), env: process.env, pollMs: 20 }
   const repositories = gitRepositories({ addresses: directoryFile, log }, options)
-  const configurations = new AgentConfigurations({ repositories, log })
+  const configurations = new AgentConfigs({ repositories, log })
   const directory = new FileDirectory({ directoryFile, configurations, log })
   const stages = new Stages([directoryFile, repositories, configurations])
   t.teardown(() => stages.stop())

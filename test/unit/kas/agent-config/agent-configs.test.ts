@@ -4,7 +4,7 @@ import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
 import type { AgentConfiguration } from '../../../../src/kas/agent-config/agent-config-reader.ts'
-import { AgentConfigurations } from '../../../../src/kas/agent-config/agent-configs.ts'
+import { AgentConfigs } from '../../../../src/kas/agent-config/agent-configs.ts'
 import type { CommitId, Repositories } from '../../../../src/kas/repositories/repositories.ts'
 import { durationSchema } from '../../../../src/lib/config.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
@@ -62,7 +62,7 @@ class FakeRepositories implements Repositories {
   }
 }
 
-async function start(t: Test, options = {}, prepare: (configurations: AgentConfigurations) => void = () => undefined) {
+async function start(t: Test, options = {}, prepare: (configurations: AgentConfigs) => void = () => undefined) {
   const repositories = new FakeRepositories()
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
@@ -70,13 +70,13 @@ async function start(t: Test, options = {}, prepare: (configurations: AgentConfi
   const onUnreadable = ({ name }: Agent) => void unreadable.push(name)
   const limits: string[] = []
   const metrics = { limited: (by: string) => void limits.push(by) }
-  const configurations = new AgentConfigurations({ repositories, log, clock, metrics, onUnreadable }, options)
+  const configurations = new AgentConfigs({ repositories, log, clock, metrics, onUnreadable }, options)
   t.teardown(() => configurations.stop())
   prepare(configurations)
   await configurations.start()
   return { repositories, clock, configurations, lines, unreadable, limits }
 }
-const isIn = (value: Awaited<ReturnType<AgentConfigurations['current']>>) => [
+const isIn = (value: Awaited<ReturnType<AgentConfigs['current']>>) => [
   ...(value?.configuration.ciAccess.projects.keys() ?? []),
 ]
 
@@ -255,7 +255,7 @@ t.test('stop while a long file is read', async (t) => {
 const echoSchema = z.object({ words: z.array(z.string()), every: durationSchema('5m') })
 
 async function withEcho(t: Test) {
-  let read: ReturnType<typeof AgentConfigurations.prototype.block<typeof echoSchema>> | undefined
+  let read: ReturnType<typeof AgentConfigs.prototype.block<typeof echoSchema>> | undefined
   const started = await start(t, {}, (configurations) => {
     read = configurations.block('echo', echoSchema)
   })
