@@ -9,7 +9,7 @@ import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { HostRepositories } from '../../module.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
-/** Rails waits 10 s at the most for a page that shows it. ms */
+/** Rails waits 10 s at the most: a page shows the files. ms */
 const timeoutMs = 10_000
 
 const folder = '.gitlab/agents'

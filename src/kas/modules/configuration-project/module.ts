@@ -1,7 +1,7 @@
 import type { KasHost, KasModule } from '../../module.ts'
 import { configurationProjectService } from './configuration-project.ts'
 
-/** Which agents a project has files of. @returns undefined: projects lie nowhere that GitLab could name */
+/** Which agents a project has files of. @returns undefined: without GitLab nobody knows where repositories lie */
 export function createConfigurationProject({ repositories }: KasHost): KasModule | undefined {
   const { filesAt } = repositories
   if (!filesAt) return undefined

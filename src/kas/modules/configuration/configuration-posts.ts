@@ -24,14 +24,14 @@ export interface ConfigurationPostsOptions {
 }
 
 const defaultRetryMs = [10_000, 300_000] as const
-/** So many failures in a row pass it on to the next replica. */
+/** So many failures in a row pass the lead on to the next replica. */
 const failuresUntilPassedOn = 3
-/** What was read longer ago, from the look at the branch to the end of the post, is compared with it again. ms */
+/** A configuration that was read longer ago than this, at the end of its post, may be outdated: it is read again. ms */
 const recentMs = 5000
 
 /**
- * Tells GitLab the configuration of each agent that is connected here, after each change, if this replica leads for it
- * (doc/reference/gitlab-contract.md 9.1 no. 9): nothing after a read that failed, and in the end the newest, whoever
+ * Posts the configuration of each agent that is connected here to GitLab, after each change, if this replica leads for
+ * it (doc/reference/gitlab-contract.md 9.1 no. 9): nothing after a read that failed, and in the end the newest, whoever
  * else posts.
  */
 export class ConfigurationPosts implements Service {
@@ -60,10 +60,10 @@ export class ConfigurationPosts implements Service {
   follow(agent: Agent): () => void {
     const known = this.#agents.get(agent.id) ?? this.#begin(agent)
     known.followers++
-    let isOver = false
+    let isConnected = true
     return () => {
-      if (isOver) return
-      isOver = true
+      if (!isConnected) return
+      isConnected = false
       if (--known.followers > 0) return
       if (this.#agents.get(agent.id) === known) this.#agents.delete(agent.id)
       this.#end(known.posts)
@@ -90,13 +90,13 @@ class AgentPosts {
   readonly #retryMs: readonly [first: number, last: number]
   readonly #signal: AbortSignal
   readonly #detach: (() => void)[]
-  /** by this replica, since it leads */
+  /** by this replica, since it took the lead */
   #posted: CommitId | undefined
   #running: Promise<void> | undefined
   #again = false
   #failures = 0
   #cancelRetry: (() => void) | undefined
-  #isOver = false
+  #isStopped = false
 
   constructor(
     components: ConfigurationPostsComponents,
@@ -108,41 +108,41 @@ class AgentPosts {
     this.#retryMs = retryMs
     this.#signal = signal
     this.#detach = [
-      components.agentConfig.onChange(agent, () => this.#look()),
+      components.agentConfig.onChange(agent, () => this.#schedule()),
       components.leads.onChange(agent.id, () => this.#leadMayHaveChanged()),
     ]
-    this.#look()
+    this.#schedule()
   }
 
   async stop(): Promise<void> {
-    this.#isOver = true
+    this.#isStopped = true
     this.#cancelRetry?.()
     for (const detach of this.#detach) detach()
     await this.#running
   }
 
-  /** While GitLab fails, rows that change do not hurry the next post. */
+  /** While GitLab fails, changes of the table do not hurry the next post. */
   #leadMayHaveChanged(): void {
-    if (!this.#leads() || this.#cancelRetry === undefined) this.#look()
+    if (!this.#leads() || this.#cancelRetry === undefined) this.#schedule()
   }
 
-  #look(): void {
+  #schedule(): void {
     this.#cancelRetry?.()
     this.#cancelRetry = undefined
-    if (this.#isOver || !this.#leads()) return
+    if (this.#isStopped || !this.#leads()) return
     this.#again = true
     this.#running ??= detached(() => this.#run())
   }
 
   #leads(): boolean {
     const leads = this.#components.leads.leads(this.#agent.id)
-    if (!leads) this.#posted = undefined // another may post meanwhile: who leads anew posts once
+    if (!leads) this.#posted = undefined // another may post meanwhile: so the first post of a new lead is never left out
     return leads
   }
 
   async #run(): Promise<void> {
     await Promise.resolve() // `#running` is set by then
-    while (this.#again && !this.#isOver) {
+    while (this.#again && !this.#isStopped) {
       this.#again = false
       try {
         await this.#postNewest()
@@ -154,18 +154,18 @@ class AgentPosts {
     this.#running = undefined
   }
 
-  /** Looks at the branch again if time has passed: this replica may have been frozen, and another have led. */
+  /** Reads the branch again if time has passed: this replica may have been frozen, and another have led. */
   async #postNewest(): Promise<void> {
-    let news = await this.#unposted('newest')
-    if (news && !this.#isRecent(news)) news = await this.#unposted('refreshed')
-    if (!news || this.#isOver || !this.#leads()) return
+    let unposted = await this.#unposted('newest')
+    if (unposted && !this.#isRecent(unposted)) unposted = await this.#unposted('refreshed')
+    if (!unposted || this.#isStopped || !this.#leads()) return
     const { directory, log } = this.#components
     const { id } = this.#agent
-    for (let next: AgentConfiguration | undefined = news; next; ) {
+    for (let next: AgentConfiguration | undefined = unposted; next; ) {
       const outcome = await directory.takeConfiguration(id, next.configuration.raw, this.#signal)
       this.#posted = next.commit
-      log.debug({ agent_id: String(id), commit_id: next.commit, outcome }, 'Configuration told to GitLab')
-      // also if another leads by now: it may have told of something newer before this
+      log.debug({ agent_id: String(id), commit_id: next.commit, outcome }, 'Configuration posted to GitLab')
+      // also if another leads by now: it may have posted something newer before this
       next = this.#isRecent(next) ? undefined : await this.#unposted('refreshed')
     }
   }
@@ -174,25 +174,25 @@ class AgentPosts {
     return this.#components.clock.now() - seenAt < recentMs
   }
 
-  /** Undefined: there is nothing that GitLab has not been told, or it cannot be read. */
+  /** Undefined: GitLab has the newest, or it cannot be read. */
   async #unposted(how: 'newest' | 'refreshed'): Promise<AgentConfiguration | undefined> {
     try {
       const read = await this.#components.agentConfig[how](this.#agent, this.#signal)
       return read && read.commit !== this.#posted ? read : undefined
     } catch (error) {
       if (this.#signal.aborted) throw error
-      return undefined // its log line stands already; a read that ends otherwise is told
+      return undefined // the read has logged it, and the next that succeeds is posted
     }
   }
 
   #failed(error: KasError): void {
-    if (this.#isOver) return
-    this.#again = false // what is new meanwhile goes with the next try
+    if (this.#isStopped) return
+    this.#again = false // the next try posts what is newest then
     const [first, last] = this.#retryMs
     const ms = Math.min(first * 2 ** this.#failures++, last)
     const fields = { error, agent_id: String(this.#agent.id) }
     this.#components.log.warn(fields, 'A configuration could not be told to GitLab: tried again later')
-    this.#cancelRetry = this.#components.clock.after(ms, () => this.#look())
+    this.#cancelRetry = this.#components.clock.after(ms, () => this.#schedule())
     if (this.#failures >= failuresUntilPassedOn) this.#components.leads.passOn(this.#agent.id)
   }
 }

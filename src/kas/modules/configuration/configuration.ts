@@ -31,9 +31,9 @@ export interface ConfigurationComponents {
 export interface ConfigurationOptions {
   /** upstream's gitlab.external_url as it stands there; empty if there is none */
   readonly gitlabExternalUrl: string
-  /** upstream's agent.configuration.poll_period: the longest that a void token goes unnoticed, in ms */
+  /** upstream's agent.configuration.poll_period: a void token goes unnoticed no longer than this, in ms */
   readonly pollMs: number
-  /** our agentk then sends PINGs this often, in ms */
+  /** our agentk sends PINGs this often, in ms */
   readonly pingIntervalMs?: number
 }
 
@@ -73,7 +73,7 @@ async function readRequest(call: AgentCall): Promise<{ commitId: string; meta?: 
   throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
 }
 
-/** What agents are sent, encoded once for each: many streams of one wait for the same, which may be large. */
+/** Responses, each encoded once: many streams of an agent wait for the same one, which may be large. */
 class Responses {
   readonly #gitlabExternalUrl: string
   readonly #encoded = new WeakMap<AgentConfiguration, { readonly agent: Agent; readonly bytes: Uint8Array }>()
@@ -116,7 +116,7 @@ class ConfigurationPush {
   readonly #responses: Responses
   /** the commit that the agent has */
   #sent: string
-  #news = Promise.withResolvers<void>()
+  #changed = Promise.withResolvers<void>()
 
   constructor(
     components: ConfigurationComponents,
@@ -132,7 +132,7 @@ class ConfigurationPush {
 
   async run(): Promise<void> {
     const { agent, signal, retired } = this.#call
-    const wake = () => this.#news.resolve()
+    const wake = () => this.#changed.resolve()
     const detachConfiguration = this.#components.agentConfig.onChange(agent, wake)
     const detachDirectory = this.#call.onDirectoryChange(wake)
     const ended = linkedController(signal, retired)
@@ -149,8 +149,8 @@ class ConfigurationPush {
 
   /** Sends what is new, then waits until something may be. */
   async #round(signal: AbortSignal): Promise<void> {
-    this.#news = Promise.withResolvers() // before looking, so that nothing falls between
-    const cancel = this.#components.clock.after(this.#options.pollMs, () => this.#news.resolve())
+    this.#changed = Promise.withResolvers() // first, so that no change is missed
+    const cancel = this.#components.clock.after(this.#options.pollMs, () => this.#changed.resolve())
     try {
       await abortable(this.#call.stillValid(), signal)
       const newest = await this.#newest(signal)
@@ -158,7 +158,7 @@ class ConfigurationPush {
         await this.#send(newest)
         this.#sent = newest.commit
       }
-      await abortable(this.#news.promise, signal)
+      await abortable(this.#changed.promise, signal)
     } finally {
       cancel()
     }

@@ -7,7 +7,7 @@ export interface AgentRegistry {
   keepRegistered(agent: AgentCall['agent'], meta: Uint8Array): () => void
 }
 
-/** Sends agents their configuration, and tells GitLab of it. */
+/** Sends agents their configuration, and posts it to GitLab. */
 export function createConfiguration(host: KasHost, tracker: AgentRegistry, options: ConfigurationOptions): KasModule {
   const { agentConfig, directory, leads, clock, log } = host
   const register: AgentRegistry['keepRegistered'] = (agent, meta) => tracker.keepRegistered(agent, meta)

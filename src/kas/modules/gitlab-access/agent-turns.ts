@@ -43,7 +43,7 @@ export class AgentTurns {
     return this.#turn(agentId, turns)
   }
 
-  /** Who gives a turn back while others wait hands it on: `running` stays as it is. */
+  /** A turn that is given back while others wait goes to the next: `running` stays as it is. */
   #turn(agentId: AgentId, turns: Turns): () => void {
     let isRunning = true
     return () => {

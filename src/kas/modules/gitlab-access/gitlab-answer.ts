@@ -5,11 +5,11 @@ import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 const notPassed = new Set(hopByHopHeaders)
 
 /**
- * The head of GitLab's answer as the agent gets it: canonical names, all values of a name in order, nothing of one hop.
+ * The head of GitLab's answer as the agent gets it: canonical names, all values of a name in order, no hop-by-hop header.
  *
  * @param rawHeaders - name, value, name, value
  */
-export function moduleAnswerHeader(
+export function gitlabAnswerHeader(
   statusCode: number,
   statusText: string,
   rawHeaders: readonly string[],

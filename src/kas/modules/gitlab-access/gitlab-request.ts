@@ -5,11 +5,11 @@ import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 import { requestUrl } from '../../../proto/http/request-url.ts'
 
 /** The head of an agent's request as GitLab gets it. */
-export interface ModuleRequestHead {
+export interface GitlabRequestHead {
   readonly method: string
   /** `/<module>/<path>?<query>`, encoded */
   readonly target: string
-  /** name, value, name, value; without what kas says itself */
+  /** name, value, name, value; without those that kas adds */
   readonly headers: string[]
 }
 
@@ -18,8 +18,8 @@ const maxHeadBytes = 64 * 1024
 const maxHeaderLines = 500
 
 /**
- * Headers of one hop, those by which GitLab knows who calls, and those that a proxy in front of GitLab would say: the
- * agent's word on them must not pass for kas'.
+ * Hop-by-hop headers, those by which GitLab knows the caller, and those that a proxy in front of GitLab would add: an
+ * agent's must not pass for kas' own.
  */
 const notPassed = new Set([
   ...hopByHopHeaders,
@@ -44,25 +44,25 @@ const notPassedPrefixes = /^(?:Gitlab-|X-Forwarded-|X-Accel-)/
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/
-/** a tunnel and an echo: no requests to a module */
+/** these ask for a tunnel and for an echo, not for anything of a module */
 const notServed = new Set(['CONNECT', 'TRACE'])
 
 /**
  * @throws KasError INVALID_MESSAGE: an upgrade, a path that would leave its module, or what HTTP forbids
  * @see doc/reference/tunnel-protocol.md 1.8, 5.3
  */
-export function moduleRequestHead(header: ModuleRequestHeader): ModuleRequestHead {
+export function gitlabRequestHead(header: ModuleRequestHeader): GitlabRequestHead {
   const { method } = header
   checkSize(header)
   if (!token.test(method) || notServed.has(method)) throw invalid('the method of the request is not served')
-  const target = moduleTarget(header)
+  const target = targetOf(header)
   const headers = passedHeaders(header.header)
   const bytes = headers.reduce((sum, text) => sum + text.length, target.length)
   if (bytes > maxHeadBytes) throw tooLarge()
   return { method, target, headers }
 }
 
-/** Before anything is built of it: it may be a whole message of nothing else. */
+/** Before anything is built of it: the head may be as large as a message. */
 function checkSize({ method, moduleName, urlPath, query, header }: ModuleRequestHeader): void {
   let lines = 0
   let bytes = method.length + moduleName.length + urlPath.length
@@ -79,10 +79,10 @@ function checkSize({ method, moduleName, urlPath, query, header }: ModuleRequest
   if (bytes > maxHeadBytes) throw tooLarge()
 }
 
-function moduleTarget({ moduleName, urlPath, query }: ModuleRequestHeader): string {
+function targetOf({ moduleName, urlPath, query }: ModuleRequestHeader): string {
   if (/[/\\]/.test(moduleName) || isDots(moduleName)) throw invalid('module_name is no name')
   if (!urlPath.startsWith('/')) throw invalid('url_path must begin with a slash')
-  // it would name another endpoint, which an agent must not reach with kas' own word
+  // it would name another endpoint, which an agent must not reach with kas' credentials
   if (urlPath.split(/[/\\]/).some(isDots)) throw invalid('url_path must not hold . or .. as a segment')
   return `/${encodeURIComponent(moduleName.toWellFormed())}${requestUrl(urlPath, query)}`
 }

@@ -8,8 +8,8 @@ import { HttpRequestMessages } from '../../../proto/http/http-request-messages.t
 import type { Directory, GitlabAnswer, GitlabRequest } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
-import { moduleAnswerHeader } from './gitlab-answer.ts'
-import { moduleRequestHead } from './gitlab-request.ts'
+import { gitlabAnswerHeader } from './gitlab-answer.ts'
+import { gitlabRequestHead } from './gitlab-request.ts'
 
 export interface MakeRequestComponents {
   readonly passToGitlab: NonNullable<Directory['passToGitlab']>
@@ -18,12 +18,12 @@ export interface MakeRequestComponents {
 }
 
 export interface MakeRequestOptions {
-  /** of an agent that neither sends the rest of its request nor reads the answer, in ms */
+  /** how long an agent may neither send the rest of its request nor read the answer, in ms */
   readonly maxSilenceMs?: number
   readonly turns?: AgentTurnsOptions
 }
 
-/** An agent that hangs must not hold one of the few turns at GitLab for ever. */
+/** An agent that hangs must not hold one of the few turns forever. */
 const defaultMaxSilenceMs = 60_000
 
 /**
@@ -43,7 +43,7 @@ export function makeRequest(
     const incoming = new PatientMessages(call.messages, patience)
     const messages = new HttpRequestMessages(incoming, decode)
     const header = await messages.header()
-    const head = moduleRequestHead(header)
+    const head = gitlabRequestHead(header)
     const fields = { mod_name: 'gitlab_access', agent_id: String(agent.id), module: header.moduleName.slice(0, 100) }
     const leave = await turns.enter(agent.id, signal)
     const ended = linkedController(signal)
@@ -65,7 +65,7 @@ export function makeRequest(
   }
 }
 
-/** A request upgrades no connection. */
+/** @throws KasError INVALID_MESSAGE for an upgrade */
 function decode(bytes: Uint8Array): HttpMessage<ModuleRequestHeader> {
   const message = decodeModuleRequest(bytes)
   if (message.kind === 'upgradeData') throw invalid('connection upgrade is not supported')
@@ -108,7 +108,7 @@ async function sendAnswer(call: AgentCall, answer: GitlabAnswer, patience: Patie
     const room = call.send(message)
     if (room) await within(room, patience, 'the answer was not read')
   }
-  await send(encodeHttpResponse.header(moduleAnswerHeader(statusCode, statusText, rawHeaders)))
+  await send(encodeHttpResponse.header(gitlabAnswerHeader(statusCode, statusText, rawHeaders)))
   for await (const chunk of body) await send(encodeHttpResponse.data(chunk))
   await send(encodeHttpResponse.trailer)
 }
@@ -118,7 +118,7 @@ interface Patience {
   readonly ms: number
 }
 
-/** Messages whose sender must not fall silent before its request is whole. */
+/** Messages whose sender must not pause for too long before its request is whole. */
 class PatientMessages implements AsyncIterableIterator<Uint8Array> {
   isWhole = false
   readonly #source: AsyncIterator<Uint8Array>
@@ -151,7 +151,7 @@ async function within<T>(promise: Promise<T>, { clock, ms }: Patience, what: str
   }
 }
 
-/** As upstream words what fails between kas and GitLab; other errors are the agent's own, or its leaving. */
+/** What fails between kas and GitLab in upstream's words; other errors are the agent's own, or it has left. */
 function accessError(error: unknown): KasError {
   const failure = KasError.from(error)
   if (failure.code !== 'GITLAB_UNREACHABLE' && failure.code !== 'GITLAB_BUSY') return failure

@@ -2,7 +2,7 @@ import { gitlabAccessMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { makeRequest } from './make-request.ts'
 
-/** Agents call modules of GitLab's. @returns undefined: there is no GitLab that they could call */
+/** Agents call modules of GitLab. @returns undefined: there is no GitLab to call */
 export function createGitlabAccess({ directory, log, clock }: KasHost): KasModule | undefined {
   const passToGitlab = directory.passToGitlab?.bind(directory)
   if (!passToGitlab) return undefined

@@ -11,8 +11,8 @@ import type { PushEvent } from '../../repositories/pushes.ts'
 import { notificationsService } from './notifications.ts'
 
 /**
- * GitLab tells one replica of a push, and that one all that it reaches; one that does not acknowledge it finds the push
- * by its polls.
+ * GitLab notifies one replica of a push, which broadcasts it; a peer that does not acknowledge it finds the push by its
+ * polls.
  */
 export function createNotifications({ pushes, repositories, peers, clock }: KasHost): KasModule {
   const publish = async (event: PushEvent) => {
@@ -31,7 +31,7 @@ export function createNotifications({ pushes, repositories, peers, clock }: KasH
         return create(PushEventResponseSchema)
       },
       branchMoved: async ({ projectId }) => {
-        repositories.poke(projectId).catch(() => undefined) // its log line stands already, and nobody waits for it
+        repositories.poke(projectId).catch(() => undefined) // it has been logged, and nobody waits for it
         return create(BranchMovedResponseSchema)
       },
     }),

@@ -11,35 +11,29 @@ import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { PushEvent } from '../../repositories/pushes.ts'
 
 export interface NotificationsComponents {
-  /** Tells all replicas; resolves once each in reach has acknowledged it. */
+  /** Here and to all peers; resolves once each in reach has acknowledged it. */
   readonly publish: (event: PushEvent) => Promise<void>
   readonly clock: Clock
 }
 
-/** GitLab waits 5 s, and tells of every push of every project: the rest hear of it by their polls. ms */
+/** GitLab waits 5 s, for every push of every project: peers that are later find the push by their polls. ms */
 const maxPublishMs = 1000
 
 /** Service Notifications (doc/reference/tunnel-protocol.md 1.11). */
 export function notificationsService({ publish, clock }: NotificationsComponents): UnaryMethods {
+  const published = async (event: PushEvent) => {
+    try {
+      await publish(event)
+    } catch (cause) {
+      throw new KasError({ code: 'PUSH_EVENT_UNTOLD' }, { cause })
+    }
+  }
   return unaryService(Notifications, {
     gitPushEvent: async (request) => {
-      const event = pushEventOf(request)
-      await orAfter(
-        maxPublishMs,
-        clock,
-        told(() => publish(event)),
-      )
+      await orAfter(maxPublishMs, clock, published(pushEventOf(request)))
       return create(GitPushEventResponseSchema)
     },
   })
-}
-
-async function told(publish: () => Promise<void>): Promise<void> {
-  try {
-    await publish()
-  } catch (cause) {
-    throw new KasError({ code: 'PUSH_EVENT_UNTOLD' }, { cause })
-  }
 }
 
 function pushEventOf({ event }: GitPushEventRequest): PushEvent {

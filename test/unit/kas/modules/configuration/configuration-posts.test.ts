@@ -14,11 +14,11 @@ const settled = async () => {
   for (let i = 0; i < 10; i++) await new Promise(setImmediate)
 }
 
-/** A branch, its readers and a GitLab, all at the test's word. */
+/** A branch, its readers and a GitLab, all in the test's hands. */
 function start(t: Test, { leads = true } = {}) {
   const clock = new ManualClock()
-  const news = new Set<() => void>()
-  const turns = new Set<() => void>()
+  const configurationListeners = new Set<() => void>()
+  const leadListeners = new Set<() => void>()
   const subscribe = (to: Set<() => void>, listener: () => void) => {
     to.add(listener)
     return () => to.delete(listener)
@@ -52,7 +52,7 @@ function start(t: Test, { leads = true } = {}) {
         if (seen.commit !== world.head) see()
         return read()
       },
-      onChange: (_, listener) => subscribe(news, listener),
+      onChange: (_, listener) => subscribe(configurationListeners, listener),
     },
     directory: {
       takeConfiguration: async (_, configuration) => {
@@ -62,7 +62,7 @@ function start(t: Test, { leads = true } = {}) {
     },
     leads: {
       leads: () => world.leads,
-      onChange: (_, listener) => subscribe(turns, listener),
+      onChange: (_, listener) => subscribe(leadListeners, listener),
       passOn: () => {
         passedOn++
         world.leads = false
@@ -72,7 +72,7 @@ function start(t: Test, { leads = true } = {}) {
     log: capturedLog().log,
   })
   t.teardown(() => posts.stop())
-  const tell = async (listeners: Set<() => void>) => {
+  const notify = async (listeners: Set<() => void>) => {
     for (const listener of listeners) listener()
     await settled()
   }
@@ -86,18 +86,18 @@ function start(t: Test, { leads = true } = {}) {
     push: (commit: string | undefined) => {
       world.head = commit
       see()
-      return tell(news)
+      return notify(configurationListeners)
     },
     readable: (is: boolean) => {
       world.isReadable = is
       see()
-      return tell(news)
+      return notify(configurationListeners)
     },
     lead: (is: boolean) => {
       world.leads = is
-      return tell(turns)
+      return notify(leadListeners)
     },
-    listeners: () => news.size + turns.size,
+    listeners: () => configurationListeners.size + leadListeners.size,
   }
 }
 
@@ -135,7 +135,7 @@ t.test('nothing is told of what cannot be read, or is not there', async (t) => {
   t.same(posted, ['one'])
 })
 
-t.test('the one that leads tells, and who leads anew tells once', async (t) => {
+t.test('the replica that leads posts, and once again when it leads anew', async (t) => {
   const { posts, posted, lead, push } = start(t, { leads: false })
   posts.follow(agent)
   await push('two')
@@ -149,7 +149,7 @@ t.test('the one that leads tells, and who leads anew tells once', async (t) => {
   t.same(posted, ['two', 'three'])
 })
 
-t.test('after a freeze the branch is looked at before and after', async (t) => {
+t.test('after a freeze the branch is read before and after the post', async (t) => {
   const { posts, posted, world, clock, refreshed } = start(t)
   clock.advance(60_000)
   world.head = 'two'
@@ -163,15 +163,15 @@ t.test('after a freeze the branch is looked at before and after', async (t) => {
   frozen.posts.follow(agent)
   await settled()
   frozen.clock.advance(60_000)
-  frozen.world.head = 'two' // another replica has told of it meanwhile, and leads
+  frozen.world.head = 'two' // another replica has posted it meanwhile, and leads
   frozen.world.leads = false
   resolve('taken')
   await settled()
-  t.same(frozen.posted, ['one', 'two'], 'the newest is the last that GitLab hears')
+  t.same(frozen.posted, ['one', 'two'], 'the newest is the last that GitLab gets')
   t.equal(refreshed(), 1)
 })
 
-t.test('a post that fails is made again, later each time, with what is newest then', async (t) => {
+t.test('a post that fails is tried again, later each time, with what is newest then', async (t) => {
   const { posts, posted, world, clock, lead, push } = start(t)
   world.taking = () => Promise.reject(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
   posts.follow(agent)
@@ -193,7 +193,7 @@ t.test('a post that fails is made again, later each time, with what is newest th
   t.equal(clock.pending, 0)
 })
 
-t.test('after three failures in a row the next one tells', async (t) => {
+t.test('after three failures in a row the next replica posts', async (t) => {
   const { posts, posted, passedOn, lead, world, clock } = start(t)
   world.taking = () => Promise.reject(new KasError({ code: 'DIRECTORY_UNAVAILABLE', reason: 'GitLab is away' }))
   posts.follow(agent)

@@ -186,10 +186,10 @@ t.test(
   'a token that became void ends the stream: at once when the directory tells, else at the next poll',
   async (t) => {
     const unauthenticated = new KasError({ code: 'UNAUTHENTICATED' })
-    const told = start(t)
+    const notified = start(t)
     await settled()
-    await told.changeDirectory(unauthenticated)
-    t.equal(await told.done, unauthenticated)
+    await notified.changeDirectory(unauthenticated)
+    t.equal(await notified.done, unauthenticated)
     const polled = start(t)
     await settled()
     polled.call.invalid = unauthenticated

@@ -19,7 +19,7 @@ const request = toBinary(
   create(ConfigurationRequestSchema, { agentMeta: { version: 'v15' } }),
 )
 
-/** A branch that moves as the test says, and a GitLab that takes what it is told if `directory` does. */
+/** A branch that moves as the test says, and a GitLab that takes configurations if `directory` does. */
 function start(directory: Directory = bareDirectory) {
   const clock = new ManualClock()
   const listeners = new Set<() => void>()
@@ -61,7 +61,7 @@ function start(directory: Directory = bareDirectory) {
   return { module, method, push, listeners, pods }
 }
 
-t.test('GitLab is told of the configuration of an agent while its stream runs', async (t) => {
+t.test('the configuration of an agent is posted to GitLab while its stream runs', async (t) => {
   const posted: string[] = []
   const { module, method, push, listeners } = start({
     ...bareDirectory,
@@ -90,7 +90,7 @@ t.test('GitLab is told of the configuration of an agent while its stream runs', 
   t.equal(listeners.size, 0)
 })
 
-t.test('nobody else is told where nobody wants it', async (t) => {
+t.test('without a GitLab that takes it nothing is posted', async (t) => {
   const { module, method, listeners } = start()
   t.strictSame(module.services ?? [], [])
   const call = new FakeAgentCall({ messages: [request] })

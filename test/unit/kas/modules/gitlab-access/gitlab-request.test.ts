@@ -1,5 +1,5 @@
 import t from 'tap'
-import { moduleRequestHead } from '../../../../../src/kas/modules/gitlab-access/gitlab-request.ts'
+import { gitlabRequestHead } from '../../../../../src/kas/modules/gitlab-access/gitlab-request.ts'
 import type { Headers, ModuleRequestHeader } from '../../../../../src/proto/http/http-message.ts'
 
 const request = (header: Headers, more: Partial<ModuleRequestHeader> = {}): ModuleRequestHeader => ({
@@ -39,7 +39,7 @@ t.test('no spelling of a name that kas or a proxy would say reaches GitLab', (t)
       name.replace(/-(?=[^-]*$)/, '_'),
     ]
     for (const spelling of spellings) {
-      const { headers } = moduleRequestHead(request([[spelling, spelling === name ? ['forged'] : ['forged', 'twice']]]))
+      const { headers } = gitlabRequestHead(request([[spelling, spelling === name ? ['forged'] : ['forged', 'twice']]]))
       const names = headers.filter((_, i) => i % 2 === 0)
       t.notOk(names.map(rackName).includes(rackName(name)), spelling)
     }
@@ -49,7 +49,7 @@ t.test('no spelling of a name that kas or a proxy would say reaches GitLab', (t)
 
 t.test('names that could pass for none of these do', (t) => {
   const names = ['Accept', 'X-Gitlab', 'Gitlab', 'Xforwarded-For', 'X-Request-Id', "X!#$%&'*+.^`|~9"]
-  const { headers } = moduleRequestHead(request(names.map((name) => [name, ['1']])))
+  const { headers } = gitlabRequestHead(request(names.map((name) => [name, ['1']])))
   t.strictSame(
     headers.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase()),
     names.map((name) => name.toLowerCase()),
@@ -70,15 +70,15 @@ t.test('names and values that HTTP forbids are named as the fault', (t) => {
     'X\tY',
     '(x)',
   ]) {
-    t.throws(() => moduleRequestHead(request([[name, ['1']]])), { code: 'INVALID_MESSAGE' }, JSON.stringify(name))
+    t.throws(() => gitlabRequestHead(request([[name, ['1']]])), { code: 'INVALID_MESSAGE' }, JSON.stringify(name))
   }
   for (const value of ['a\r\nGitlab-Agentk-Api-Request: x', 'a\nb', 'a\rb', 'a\0b', '\x7f', 'Ā']) {
-    t.throws(() => moduleRequestHead(request([['X', [value]]])), { code: 'INVALID_MESSAGE' }, JSON.stringify(value))
+    t.throws(() => gitlabRequestHead(request([['X', [value]]])), { code: 'INVALID_MESSAGE' }, JSON.stringify(value))
   }
   t.end()
 })
 
-t.test('a head that is too large is refused before it is looked through, also where it would be left out', (t) => {
+t.test('a head that is too large is refused before it is parsed, also where it would be left out', (t) => {
   const lines = /more than 500 header lines/
   const bytes = /more than 65536 bytes/
   const many: Headers = Array.from({ length: 501 }, (_, i) => [`X-${i}`, ['1']])
@@ -94,9 +94,9 @@ t.test('a head that is too large is refused before it is looked through, also wh
     [bytes, request([], { query: [['q', Array<string>(70_000).fill('1')]] })],
     [bytes, request([], { method: 'G'.repeat(70_000) })],
   ]
-  for (const [told, head] of cases) t.throws(() => moduleRequestHead(head), { code: 'INVALID_MESSAGE', message: told })
+  for (const [message, head] of cases) t.throws(() => gitlabRequestHead(head), { code: 'INVALID_MESSAGE', message })
   t.throws(
-    () => moduleRequestHead(request([], { query: [['q', ['ä'.repeat(20_000)]]] })),
+    () => gitlabRequestHead(request([], { query: [['q', ['ä'.repeat(20_000)]]] })),
     { message: bytes },
     'encoded',
   )

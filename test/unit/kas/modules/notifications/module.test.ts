@@ -14,10 +14,10 @@ import { fakeHost } from '../fake-host.ts'
 
 const { pushEvent } = Notifications.method
 
-/** A replica among `others`. */
-function start(others: ReadonlyMap<string, UnaryMethods> = new Map()) {
+/** A replica and its peers. */
+function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   const poked: bigint[] = []
-  const heard: PushEvent[] = []
+  const received: PushEvent[] = []
   let found: (projectId: bigint) => void = () => undefined
   const repositories = {
     poke: async (projectId: bigint) => {
@@ -30,44 +30,44 @@ function start(others: ReadonlyMap<string, UnaryMethods> = new Map()) {
     },
   }
   const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
-  pushes.onPush((event) => heard.push(event))
+  pushes.onPush((event) => received.push(event))
   const { railsMethods, replicaMethods } = createNotifications(
-    fakeHost({ pushes, repositories, peers: new FakePeers(others) }),
+    fakeHost({ pushes, repositories, peers: new FakePeers(byName) }),
   )
   const fromGitlab = railsMethods?.get(`/${RailsNotifications.typeName}/GitPushEvent`)
   if (!fromGitlab || !replicaMethods) throw new Error('a method is not served')
-  return { poked, heard, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
+  return { poked, received, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
 }
 
-t.test('a push that GitLab tells one replica of is heard by all, once, as the same', async (t) => {
+t.test('a push of which GitLab notifies one replica is received by all, once, as the same', async (t) => {
   const second = start()
   const third = start()
-  const others = new Map([
+  const byName = new Map([
     ['kas-1', second.replicaMethods],
     ['kas-2', third.replicaMethods],
   ])
-  const first = start(others)
+  const first = start(byName)
   const event = { project: { id: 7n, fullPath: 'group/project' } }
   await first.fromGitlab(toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event })))
-  t.match(first.heard, [{ projectId: 7n, projectPath: 'group/project' }])
-  t.ok(first.heard[0]?.id)
-  t.strictSame([second.heard, third.heard], [first.heard, first.heard])
+  t.match(first.received, [{ projectId: 7n, projectPath: 'group/project' }])
+  t.ok(first.received[0]?.id)
+  t.strictSame([second.received, third.received], [first.received, first.received])
 })
 
-t.test('a move that a replica found by itself is told to all others, and to no agent', async (t) => {
+t.test('a move that a replica found by itself is broadcast to all peers, and sent to no agent', async (t) => {
   const second = start()
   const first = start(new Map([['kas-1', second.replicaMethods]]))
   first.find(7n)
   await new Promise(setImmediate)
   t.strictSame([first.poked, second.poked], [[], [7n]], 'whether it can be read or not')
-  t.strictSame([first.heard, second.heard], [[], []])
+  t.strictSame([first.received, second.received], [[], []])
 })
 
 t.test('a push of an older version has no id, and one of no project is refused', async (t) => {
-  const { replicaMethods, heard } = start()
+  const { replicaMethods, received } = start()
   const peers = new FakePeers(new Map([['kas-0', replicaMethods]]))
-  const tell = (projectId: bigint) => peers.broadcast(pushEvent, { projectId, projectPath: 'a/b' })
-  t.equal((await tell(1n)).size, 1)
-  t.equal((await tell(0n)).size, 0)
-  t.strictSame(heard, [{ projectId: 1n, projectPath: 'a/b' }])
+  const broadcast = (projectId: bigint) => peers.broadcast(pushEvent, { projectId, projectPath: 'a/b' })
+  t.equal((await broadcast(1n)).size, 1)
+  t.equal((await broadcast(0n)).size, 0)
+  t.strictSame(received, [{ projectId: 1n, projectPath: 'a/b' }])
 })
