@@ -62,7 +62,7 @@ async function twoReplicas(t: Test): Promise<{ entry: WholeReplica; holder: Whol
 async function twoIdle({ entry, holder }: { entry: WholeReplica; holder: WholeReplica }): Promise<void> {
   await knows(entry, holder)
   await eventually(() => {
-    const { idle } = holder.tunnels.look(agentId, echoMethod)
+    const { idle } = holder.tunnels.counts(agentId, echoMethod)
     if (idle !== 2) throw new Error(`${idle} tunnels are idle`)
   })
 }
@@ -128,7 +128,7 @@ t.test('an agent that has two tunnels at any time: whichever is idle gets the ne
 function watchQueue({ tunnels }: WholeReplica): { end(): { looks: number; idleBesideWaiting: number } } {
   const seen = { looks: 0, idleBesideWaiting: 0 }
   const look = () => {
-    const { idle, waiting } = tunnels.look(agentId, echoMethod)
+    const { idle, waiting } = tunnels.counts(agentId, echoMethod)
     seen.looks += 1
     if (idle > 0 && waiting > 0) seen.idleBesideWaiting += 1
     turn = setImmediate(look)

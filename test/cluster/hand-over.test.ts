@@ -170,7 +170,7 @@ t.test('of two tunnels that come at once for one call the other stays unused', a
   const running = busy.map(() => entry.forward(callOf([])))
   await Promise.all(busy.map((tunnel) => tunnel.next()))
   const waiting = callThrough(entry.forward, ['first'])
-  while (one.tunnels.look(agentId, echoMethod).waiting + two.tunnels.look(agentId, echoMethod).waiting < 2) {
+  while (one.tunnels.counts(agentId, echoMethod).waiting + two.tunnels.counts(agentId, echoMethod).waiting < 2) {
     await new Promise(setImmediate)
   }
   for (const agent of agents) void agent.open().serveEcho()

@@ -51,13 +51,13 @@ export class Tunnels {
     return (this.#agents.get(agentId)?.count ?? 0) > 0
   }
 
-  /** Agents with at least one tunnel here, for people to look at. */
+  /** Agents with at least one tunnel here, for reports. */
   agentIds(): AgentId[] {
     return [...this.#agents].flatMap(([agentId, { count }]) => (count > 0 ? [agentId] : []))
   }
 
-  /** What a call of `method` would find here now, for people to look at. */
-  look(agentId: AgentId, method: string): { idle: number; waiting: number; living: number } {
+  /** What a call of `method` would find here now, for reports. */
+  counts(agentId: AgentId, method: string): { idle: number; waiting: number; living: number } {
     const agent = this.#agents.get(agentId)
     if (!agent) return { idle: 0, waiting: 0, living: 0 }
     let idle = 0

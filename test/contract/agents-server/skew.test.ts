@@ -24,7 +24,7 @@ async function start(t: Test, withheld: Withheld) {
   })
   const { port, passed } = await startSkewRelay(t, side.port, withheld)
   const connections = await startConnections(t, `grpc://127.0.0.1:${port}`)
-  const idle = () => side.tunnels.look(agentId, echoMethod).idle
+  const idle = () => side.tunnels.counts(agentId, echoMethod).idle
   await eventually(() => idle() >= 2 || Promise.reject(new Error(`${idle()} idle tunnels`)))
   return { ...side, placement, passed, connections, idle }
 }

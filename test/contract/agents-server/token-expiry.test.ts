@@ -51,11 +51,11 @@ t.test(
         yield Buffer.from('ended')
       })(),
     })
-    while (tunnels.look(42n as never, '/test.Echo/Echo').idle > 1) await new Promise(setImmediate)
+    while (tunnels.counts(42n as never, '/test.Echo/Echo').idle > 1) await new Promise(setImmediate)
 
     clock.advance(dayMs - 1)
     await agent.session.ping()
-    t.equal(tunnels.look(42n as never, '/test.Echo/Echo').idle, 1, 'a moment before nothing happens')
+    t.equal(tunnels.counts(42n as never, '/test.Echo/Echo').idle, 1, 'a moment before nothing happens')
     clock.advance(1)
     t.equal((await idle.done).error, undefined, 'it ends with OK, as when a token is revoked')
     const { error } = await agent.open().done

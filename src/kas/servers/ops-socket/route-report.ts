@@ -40,7 +40,7 @@ export interface RouteReport {
 
 export interface RouteComponents {
   readonly name: string
-  readonly tunnels: Pick<Tunnels, 'look'>
+  readonly tunnels: Pick<Tunnels, 'counts'>
   /** undefined: this replica is alone */
   readonly peering: RoutePeering | undefined
 }
@@ -53,7 +53,7 @@ interface RoutePeering {
 /** How a call of the method would be routed if it came in here now (doc/routing.md). */
 export function routeReport(components: RouteComponents, agentId: AgentId, method: string): RouteReport {
   const { name, tunnels, peering } = components
-  const { idle, waiting, living } = tunnels.look(agentId, method)
+  const { idle, waiting, living } = tunnels.counts(agentId, method)
   const own = { tunnels: living, idle, waiting }
   const candidates = peering ? candidatesOf(peering, agentId, method) : []
   const servesHere = living > 0 && (!peering || servedHere(peering, agentId, method))

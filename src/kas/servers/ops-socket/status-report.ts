@@ -70,7 +70,7 @@ export interface StatusComponents {
   readonly name: string
   readonly version: string
   readonly readiness: { problem(): string | undefined }
-  readonly tunnels: Pick<Tunnels, 'agentIds' | 'look'>
+  readonly tunnels: Pick<Tunnels, 'agentIds' | 'counts'>
   /** undefined: this replica is alone */
   readonly peering: StatusPeering | undefined
   readonly modules: readonly Pick<KasModule, 'name' | 'status'>[]
@@ -164,7 +164,7 @@ function agentReport(
   { holders, pods, inFull }: Partial<Holding> & { inFull: boolean },
 ): AgentReport {
   if (!peering) {
-    const { living } = tunnels.look(agentId, '')
+    const { living } = tunnels.counts(agentId, '')
     return {
       agentId: String(agentId),
       holders: living > 0 ? [{ name, connections: living }] : [],

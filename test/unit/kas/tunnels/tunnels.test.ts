@@ -69,7 +69,7 @@ t.test('who waits longest for what a tunnel serves gets it', async (t) => {
   }
   await Promise.all(waits)
   t.same(got, [`1 /a/b`, `0 ${echo}`, `2 ${echo}`, `3 /a/b`])
-  t.same(tunnels.look(agentId, echo), { idle: 0, waiting: 0, living: 4 })
+  t.same(tunnels.counts(agentId, echo), { idle: 0, waiting: 0, living: 4 })
 })
 
 t.test('who leaves waits no more, and makes room', async (t) => {
@@ -81,7 +81,7 @@ t.test('who leaves waits no more, and makes room', async (t) => {
   t.throws(() => void tunnels.wait(agentId, '/c/d', forever), { code: 'TOO_MANY_WAITING' })
   controller.abort(new Error('left'))
   await t.rejects(waits[0] as Promise<Tunnel>, { message: 'left' })
-  t.equal(tunnels.look(agentId, echo).waiting, 9)
+  t.equal(tunnels.counts(agentId, echo).waiting, 9)
   const late = tunnels.wait(agentId, '/c/d', forever)
   const tunnel = fakeTunnel(['/c/d'])
   tunnels.add(agentId, tunnel)
@@ -91,10 +91,10 @@ t.test('who leaves waits no more, and makes room', async (t) => {
 t.test('tunnels that end all at once are gone, and the agent with them', async (t) => {
   const added = Array.from({ length: 5000 }, () => fakeTunnel())
   const tunnels = withTunnels(...added)
-  t.equal(tunnels.look(agentId, echo).idle, 5000)
+  t.equal(tunnels.counts(agentId, echo).idle, 5000)
   for (const tunnel of added) (tunnel as unknown as { retire(): void }).retire()
   t.equal(tunnels.take(agentId, echo), undefined, 'before the registry has heard of it')
   await new Promise(setImmediate)
-  t.same(tunnels.look(agentId, echo), { idle: 0, waiting: 0, living: 0 })
+  t.same(tunnels.counts(agentId, echo), { idle: 0, waiting: 0, living: 0 })
   t.same(tunnels.agentIds(), [])
 })

@@ -8,7 +8,7 @@ const report = (modules: readonly KasModule[]) =>
     name: 'kas-0',
     version: '1.2.3',
     readiness: { problem: () => undefined },
-    tunnels: { agentIds: () => [], look: () => ({ idle: 0, waiting: 0, living: 0 }) },
+    tunnels: { agentIds: () => [], counts: () => ({ idle: 0, waiting: 0, living: 0 }) },
     peering: undefined,
     modules,
   })
