@@ -131,7 +131,7 @@ t.test('an agent that has as many streams as it may: one more is refused, those 
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { methods, onRefused: (reason) => refused.push(reason) },
-    options: { openStreams: { maxTunnels: 3, maxOthers: 2 } },
+    options: { openStreams: { maxTunnels: 3, maxCalls: 2 } },
   })
   const [agent, again] = [await FakeAgent.dial(server.port), await FakeAgent.dial(server.port)]
   for (const { session } of [agent, again]) t.teardown(() => session.destroy())
@@ -264,7 +264,7 @@ t.test('a stream counts until its answer has been taken', async (t) => {
   const answer = async (call: AgentCall) => void call.send(Buffer.from('answer'))
   const server = await startAgentsServer(t, {
     components: { methods: { '/test.Ask/Once': { type: 'unary', patient: false, serve: answer } } },
-    options: { openStreams: { maxTunnels: 3, maxOthers: 2 } },
+    options: { openStreams: { maxTunnels: 3, maxCalls: 2 } },
   })
   const session = connectHttp2(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 0 } })
   t.teardown(() => session.destroy())

@@ -56,7 +56,7 @@ export class AgentCalls {
       refused('unknown_method')
       return undefined
     }
-    const how = { patient: served.patient, counted: true, kind: 'others' } as const
+    const how = { patient: served.patient, counted: true, kind: 'calls' } as const
     return (stream) =>
       traceAdmitted(tracer, stream, {
         admit: () => this.#admit(stream, connection, how),
@@ -99,7 +99,7 @@ export class AgentCalls {
   async #admit(
     stream: ServerStream,
     connection: AgentConnection,
-    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'others' },
+    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'calls' },
   ): Promise<Agent> {
     const bytes = headBytes(stream.metadata)
     try {

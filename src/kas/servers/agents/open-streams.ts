@@ -8,8 +8,8 @@ export interface OpenStreamsOptions {
    * different replicas. Each costs about 13 KB
    */
   readonly maxTunnels: number
-  /** of all other methods. A pod keeps two open: this is a hundred pods, and their short calls */
-  readonly maxOthers: number
+  /** streams of all other methods. A pod keeps two open: this is a hundred pods, and their short calls */
+  readonly maxCalls: number
   /** a hundred pods, and those that move. One costs 250 KB while it sends all that it may */
   readonly maxConnections: number
   /** of the heads of all these; an agent sends about half a KiB with each */
@@ -18,19 +18,17 @@ export interface OpenStreamsOptions {
 
 export const defaultOpenStreams: OpenStreamsOptions = {
   maxTunnels: 1500,
-  maxOthers: 500,
+  maxCalls: 500,
   maxConnections: 120,
   maxHeadBytes: 8 * 1024 * 1024,
 }
 
 interface OpenOfAgent {
   tunnels: number
-  others: number
+  calls: number
   connections: number
   headBytes: number
 }
-
-const nouns = { tunnels: 'tunnels', others: 'calls', connections: 'connections' } as const
 
 /** what an entry of a head costs beside its texts. Bytes */
 const entryBytes = 32
@@ -45,17 +43,17 @@ export class OpenStreams {
   }
 
   /**
-   * @param kind - `tunnels`: a Connect
+   * @param kind - `tunnels`: a Connect; `calls`: any other stream
    * @param headBytes - of a stream
    * @returns to be called once at the end of the stream or connection
    * @throws KasError TOO_MANY_STREAMS
    */
-  enter(agentId: AgentId, kind: keyof typeof nouns, headBytes = 0): () => void {
-    const { maxTunnels, maxOthers, maxConnections, maxHeadBytes } = this.#options
-    const open = this.#agents.get(agentId) ?? { tunnels: 0, others: 0, connections: 0, headBytes: 0 }
-    const limit = { tunnels: maxTunnels, others: maxOthers, connections: maxConnections }[kind]
+  enter(agentId: AgentId, kind: 'tunnels' | 'calls' | 'connections', headBytes = 0): () => void {
+    const { maxTunnels, maxCalls, maxConnections, maxHeadBytes } = this.#options
+    const open = this.#agents.get(agentId) ?? { tunnels: 0, calls: 0, connections: 0, headBytes: 0 }
+    const limit = { tunnels: maxTunnels, calls: maxCalls, connections: maxConnections }[kind]
     if (open[kind] >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${nouns[kind]} of this agent at this replica` })
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${kind} of this agent at this replica` })
     }
     if (open.headBytes + headBytes > maxHeadBytes) {
       throw new KasError({
@@ -70,7 +68,7 @@ export class OpenStreams {
     return () => {
       open[kind]--
       open.headBytes -= headBytes
-      if (open.tunnels + open.others + open.connections === 0) this.#agents.delete(agentId)
+      if (open.tunnels + open.calls + open.connections === 0) this.#agents.delete(agentId)
     }
   }
 }

@@ -3,7 +3,7 @@ import type { AgentId } from '../../../../../src/call/call.ts'
 import { headBytes, OpenStreams } from '../../../../../src/kas/servers/agents/open-streams.ts'
 
 const [one, other] = [1n, 2n] as [AgentId, AgentId]
-const options = { maxTunnels: 3, maxOthers: 2, maxConnections: 2, maxHeadBytes: 1000 }
+const options = { maxTunnels: 3, maxCalls: 2, maxConnections: 2, maxHeadBytes: 1000 }
 
 t.test('each agent has its own room, for tunnels and for other calls', async (t) => {
   const open = new OpenStreams(options)
@@ -12,8 +12,8 @@ t.test('each agent has its own room, for tunnels and for other calls', async (t)
     code: 'TOO_MANY_STREAMS',
     message: 'Too many tunnels of this agent at this replica, allowed: 3. Please try again later',
   })
-  for (let i = 0; i < 2; i++) open.enter(one, 'others', 10)
-  t.throws(() => open.enter(one, 'others', 10), { code: 'TOO_MANY_STREAMS', message: /many calls of .*allowed: 2/ })
+  for (let i = 0; i < 2; i++) open.enter(one, 'calls', 10)
+  t.throws(() => open.enter(one, 'calls', 10), { code: 'TOO_MANY_STREAMS', message: /many calls of .*allowed: 2/ })
   open.enter(other, 'tunnels', 10)
   leaves[0]?.()
   open.enter(one, 'tunnels', 10)
@@ -23,11 +23,11 @@ t.test('each agent has its own room, for tunnels and for other calls', async (t)
 t.test('what the heads of its streams take is bounded', async (t) => {
   const open = new OpenStreams(options)
   const leave = open.enter(one, 'tunnels', 600)
-  t.throws(() => open.enter(one, 'others', 401), { code: 'TOO_MANY_STREAMS', message: /bytes of headers.*1000/ })
-  open.enter(one, 'others', 400)
-  t.throws(() => open.enter(one, 'others', 1), { code: 'TOO_MANY_STREAMS' })
+  t.throws(() => open.enter(one, 'calls', 401), { code: 'TOO_MANY_STREAMS', message: /bytes of headers.*1000/ })
+  open.enter(one, 'calls', 400)
+  t.throws(() => open.enter(one, 'calls', 1), { code: 'TOO_MANY_STREAMS' })
   leave()
-  open.enter(one, 'others', 600)
+  open.enter(one, 'calls', 600)
 })
 
 t.test('a head costs its names and values, each time that one comes', async (t) => {
