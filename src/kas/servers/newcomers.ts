@@ -6,26 +6,26 @@ import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
   /**
-   * connections of one address, of IPv6 of one network: a front's may be that of many; beyond it the one that is silent
-   * for longest makes room
+   * connections of one address, or of one network of IPv6: many may share that of a front. Beyond it the one that has
+   * been silent for longest makes room
    */
   readonly maxSilentPerAddress: number
   /** of all addresses */
   readonly maxSilent: number
   /**
-   * One that came so short a time ago makes no room, the next one is refused: where a thousand come at once, who came
-   * first is about to speak. TLS and a first call over a long way take so long. ms
+   * One that arrived less than this ago makes no room, and the next is refused: where a thousand arrive at once, the
+   * first are about to call. TLS and a first call over a long distance take so long. ms
    */
   readonly graceMs: number
   /** an agent calls as soon as it is connected, and again 20 s after a refusal at the latest. ms */
   readonly maxSilenceMs: number
 }
 
-/** To ask about a call takes the event loop about a quarter of a ms. */
-const askedPerTurn = 4
+/** A check takes the event loop about a quarter of a ms. */
+const checksPerTurn = 4
 const maxWaitingForTurn = 20_000
 
-/** Where callers come at once in any number, and say at once what they want. */
+/** For callers that arrive in any number at once, and call at once. */
 export const defaultNewcomers: NewcomersOptions = {
   maxSilentPerAddress: 1000,
   maxSilent: 2000,
@@ -36,7 +36,7 @@ export const defaultNewcomers: NewcomersOptions = {
 export type NewcomerRefusal = 'too_slow' | 'too_many_connections'
 
 export interface NewcomersComponents {
-  /** ms, of a clock that is never set back: else nobody would make room for as long */
+  /** ms, of a clock that is never set back: else nobody makes room for as long */
   readonly now: () => number
   readonly refused: (reason: NewcomerRefusal) => void
 }
@@ -46,14 +46,14 @@ interface Newcomer {
   readonly network: string
   readonly socket: Socket
   readonly cameAt: number
-  /** calls whose token is being asked about: while the directory is away that takes its time */
-  asking: number
+  /** calls whose token is being checked: while the directory is away that takes its time */
+  checking: number
   silentSince: number
 }
 
 /**
- * Connections by which no call has come yet that was let in. Those that are silent are bounded: nothing of them is being
- * checked just now.
+ * Connections by which no call has been let in yet. Those that are silent, of which nothing is being checked, are
+ * bounded.
  */
 export class Newcomers {
   readonly #components: NewcomersComponents
@@ -64,7 +64,7 @@ export class Newcomers {
   readonly #silent = new Set<Newcomer>()
   /** by their network */
   readonly #silentOf = new Map<string, Set<Newcomer>>()
-  readonly #turns = new LoopTurns(askedPerTurn, maxWaitingForTurn)
+  readonly #turns = new LoopTurns(checksPerTurn, maxWaitingForTurn)
 
   constructor(components: NewcomersComponents, options: NewcomersOptions = defaultNewcomers) {
     this.#components = components
@@ -77,41 +77,41 @@ export class Newcomers {
     if (remote === undefined) return
     const network = networkOf(socket.remoteAddress as string)
     const cameAt = this.#components.now()
-    const newcomer = { remote, network, socket, cameAt, asking: 0, silentSince: cameAt }
+    const newcomer = { remote, network, socket, cameAt, checking: 0, silentSince: cameAt }
     this.#newcomers.set(remote, newcomer)
     socket.once('close', () => this.#forget(newcomer))
     this.#startSilence(newcomer)
   }
 
   /**
-   * A call has come: it is somebody's, and its connection no newcomer any more, if `ask` resolves. Meanwhile the
-   * connection is not silent; if `ask` rejects, its silence begins anew, if there is room. Of many that call at once some
-   * are asked about at a time, one network after another, and most of the event loop is left to others.
+   * A call has come: if `check` resolves its connection is no newcomer any more. Meanwhile the connection is not silent;
+   * if `check` rejects, its silence begins anew, if there is room. Of many that call at once some are checked at a time,
+   * one network after another, and most of the event loop is left to others.
    *
-   * @throws what `ask` throws, KasError CREDENTIAL_NOT_CHECKED
+   * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED
    */
-  admit<T>(remote: string | undefined, ask: () => Promise<T>): Promise<T> {
+  admit<T>(remote: string | undefined, check: () => Promise<T>): Promise<T> {
     const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
-    return newcomer ? this.#admit(newcomer, ask) : ask()
+    return newcomer ? this.#admit(newcomer, check) : check()
   }
 
-  /** It is somebody's, whatever comes by it. */
+  /** The connection is no newcomer any more, whatever calls come by it. */
   letIn(remote: string | undefined): void {
     const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
     if (newcomer) this.#forget(newcomer)
   }
 
-  async #admit<T>(newcomer: Newcomer, ask: () => Promise<T>): Promise<T> {
-    newcomer.asking++
+  async #admit<T>(newcomer: Newcomer, check: () => Promise<T>): Promise<T> {
+    newcomer.checking++
     this.#endSilence(newcomer)
     try {
       await this.#turn(newcomer)
-      const answer = await ask()
+      const answer = await check()
       this.#forget(newcomer)
       return answer
     } finally {
-      newcomer.asking--
-      if (this.#isNewcomer(newcomer) && newcomer.asking === 0) this.#startSilence(newcomer)
+      newcomer.checking--
+      if (this.#isNewcomer(newcomer) && newcomer.checking === 0) this.#startSilence(newcomer)
     }
   }
 
@@ -121,8 +121,8 @@ export class Newcomers {
     return promise
   }
 
-  /** Ends those that have been silent for too long; to be called every now and then. */
-  check(): void {
+  /** Closes those that have been silent for too long; to be called now and then. */
+  closeSilent(): void {
     const oldest = this.#components.now() - this.#options.maxSilenceMs
     for (const newcomer of this.#silent) {
       if (newcomer.silentSince > oldest) return
@@ -159,7 +159,7 @@ export class Newcomers {
     if (ofNetwork?.size === 0) this.#silentOf.delete(newcomer.network)
   }
 
-  /** Whether one more may be silent; another one may have ended for it. */
+  /** Whether one more may be silent; another may be closed for it. */
   #makeRoom(network: string): boolean {
     const { maxSilent, maxSilentPerAddress, graceMs } = this.#options
     const ofNetwork = this.#silentOf.get(network)

@@ -169,7 +169,7 @@ export class AgentsServer implements Service {
       const lateMs = Math.max(0, now - expected)
       expected = now + checkIntervalMs
       for (const connection of this.#connections) connection.check(now, lateMs)
-      this.#newcomers.check()
+      this.#newcomers.closeSilent()
     }, checkIntervalMs)
   }
 

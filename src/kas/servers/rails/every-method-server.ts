@@ -10,14 +10,14 @@ interface RawHandler {
   readonly deserialize: (bytes: Buffer) => Uint8Array
 }
 
-/** Private to grpc-js, whose version is pinned: it has no public handler for methods that are not known before. */
+/** Private to grpc-js, whose version is pinned: it has no public handler for methods that are not known beforehand. */
 interface WithHandlers {
   _retrieveHandler(path: string): RawHandler
 }
 
 /**
- * A grpc-js server that hands every call to `run`, whatever its method, as bytes: which methods there are is known by
- * agents alone. A bidirectional handler serves the other kinds of calls too.
+ * A grpc-js server that hands every call to `run`, whatever its method, as bytes: only agents know which methods there
+ * are. A bidirectional handler serves the other kinds of calls too.
  */
 export function everyMethodServer(options: grpc.ServerOptions, run: (call: RailsCall) => void): grpc.Server {
   const interceptor: grpc.ServerInterceptor = ({ path }, next) => new HandledCall(path, next, run)

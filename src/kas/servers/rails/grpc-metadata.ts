@@ -16,8 +16,8 @@ export function fromGrpc(metadata: grpc.Metadata): Metadata {
 }
 
 /**
- * What cannot be sent is left out: an agent tells its metadata, and grpc-js throws for some of it where nobody can
- * catch that.
+ * What cannot be sent is left out: metadata comes from agents too, and grpc-js throws for some of it where nobody can
+ * catch the error.
  */
 export function toGrpc(metadata: Metadata): grpc.Metadata {
   const result = new grpc.Metadata()

@@ -6,12 +6,12 @@ import { KasError } from '../../../lib/errors.ts'
 
 const algorithms = ['HS256', 'HS384', 'HS512']
 const audience = 'gitlab-kas'
-/** GitLab's have some hundreds: what is longer is not parsed, for anybody may send it. */
+/** GitLab's have a few hundred; a longer one is not parsed, since anybody may send it. */
 const maxTokenCharacters = 8192
 
 /**
- * Whether a call comes from GitLab: by the JWT in its metadata, signed with the secret that both share. Who issued it
- * is not asked: that is GitLab's host name.
+ * Whether a call comes from GitLab: by the JWT in its metadata, signed with the secret that both share. The issuer is
+ * not checked: it is GitLab's host name.
  *
  * @see doc/reference/tunnel-protocol.md 5.1
  */
@@ -24,7 +24,7 @@ export class JwtVerifier {
     this.#clock = components.clock
   }
 
-  /** @throws KasError JWT_INVALID, whose cause tells why and never what the token was */
+  /** @throws KasError JWT_INVALID, whose cause says why, without the token */
   async verify(metadata: Metadata): Promise<void> {
     const token = bearerToken(metadata)
     if (token === undefined) {

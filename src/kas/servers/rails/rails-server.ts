@@ -19,8 +19,8 @@ import { readOneMessage, type UnaryMethods } from '../../../proto/unary.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import type { GrpcObserver } from '../../observability/grpc-observer.ts'
 import { defaultNewcomers, type NewcomerRefusal, Newcomers, type NewcomersOptions } from '../newcomers.ts'
-import { AgentCalls } from './agent-calls.ts'
 import { everyMethodServer } from './every-method-server.ts'
+import { ForwardedCalls } from './forwarded-calls.ts'
 import { JwtVerifier } from './jwt-verifier.ts'
 import type { RailsCall } from './rails-call.ts'
 
@@ -33,10 +33,9 @@ export interface RailsServerComponents {
   readonly certificate?: CertificateFiles
   readonly clock: Clock
   readonly log: Logger
-  /** hears of connections that were ended, or refused, because no call of GitLab came by them */
+  /** called for each connection that was closed, or refused, because no call of GitLab came by it */
   readonly onRefused?: (reason: NewcomerRefusal) => void
   readonly events?: GrpcObserver
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 
@@ -59,7 +58,7 @@ const maxTimerMs = Math.floor((2 ** 31 - 2) / 1.1)
 const keepAliveMs = 50_000
 const keepAliveTimeoutMs = 20_000
 const handshakeTimeoutMs = 10_000
-/** At the end: how long a client without calls may take to close its connection. ms */
+/** When stopping: how long a client without calls may take to close its connection. ms */
 const lingerMs = 1000
 const strangerSentence =
   'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
@@ -67,13 +66,13 @@ const strangerSentence =
 const maxConnections = 10_000
 
 /**
- * Server `rails` (8153): GitLab asks and tells, and calls services of agents (doc/reference/tunnel-protocol.md 5.1,
+ * Server `rails` (8153): GitLab queries and notifies kas, and calls services of agents (doc/reference/tunnel-protocol.md 5.1,
  * doc/reference/gitlab-contract.md 1).
  */
 export class RailsServer implements Service {
   readonly #components: RailsServerComponents
   readonly #options: RailsServerOptions
-  readonly #agentCalls: AgentCalls
+  readonly #forwarded: ForwardedCalls
   readonly #strangers: LimitedLog
   readonly #newcomers: Newcomers
   #jwt: JwtVerifier | undefined
@@ -86,7 +85,7 @@ export class RailsServer implements Service {
   constructor(components: RailsServerComponents, options: RailsServerOptions) {
     this.#components = components
     this.#options = options
-    this.#agentCalls = new AgentCalls(components)
+    this.#forwarded = new ForwardedCalls(components)
     this.#strangers = new LimitedLog(components, strangerSentence)
     this.#newcomers = new Newcomers(
       { now: () => performance.now(), refused: (reason) => components.onRefused?.(reason) },
@@ -147,13 +146,13 @@ export class RailsServer implements Service {
     const { certificate, log } = this.#components
     listener.maxConnections = maxConnections
     listener.on('connection', (socket) => {
-      this.#newcomers.check() // who is silent harms nobody until others come
+      this.#newcomers.closeSilent() // silent connections do no harm until others arrive
       this.#newcomers.arrived(socket)
       socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
     })
     listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
       if (socket.destroyed) return // there was no room for it
-      socket.on('error', () => undefined) // told below TLS
+      socket.on('error', () => undefined) // the listener below TLS logs it
       accept(socket.setNoDelay(true))
     })
     listener.on('tlsClientError', (error) => log.debug({ error }, 'A connection of GitLab failed'))
@@ -182,7 +181,7 @@ export class RailsServer implements Service {
     const span = this.#begin(call, refusal)
     const serve = () => refusal ?? this.#serve(call, span)
     const own = await tracer.within(span.span, serve)
-    const outcome = this.#tell(call, own, span.traceId)
+    const outcome = this.#logFailure(call, own, span.traceId)
     call.finish(outcome)
     span.end(own.error)
     events?.finished(call, outcome.error)
@@ -199,7 +198,7 @@ export class RailsServer implements Service {
     return RpcSpan.begin(tracer, { kind: 'server', method, isKnown, link: metadata })
   }
 
-  /** What a caller is told that is not GitLab. Never rejects. */
+  /** The outcome for a caller that is not GitLab. Never rejects. */
   async #refusal(call: RailsCall): Promise<Outcome | undefined> {
     try {
       await this.#newcomers.admit(call.remote, async () => this.#jwt?.verify(call.metadata))
@@ -213,7 +212,7 @@ export class RailsServer implements Service {
   async #serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     const method = this.#components.methods.get(call.method)
     try {
-      if (!method) return await this.#agentCalls.serve(call, span)
+      if (!method) return await this.#forwarded.serve(call, span)
       await call.send(await method(await readOneMessage(call)))
       return { trailers: noMetadata }
     } catch (error) {
@@ -226,8 +225,8 @@ export class RailsServer implements Service {
     return { error: KasError.from(error), trailers: isOurs ? noMetadata : { 'kas-delivery': ['none'] } }
   }
 
-  /** A fault of our own leaves with a trace id alone; its cause stays in the log. */
-  #tell(call: RailsCall, outcome: Outcome, tracedAs: string | undefined): Outcome {
+  /** @returns what the caller gets: of a fault inside a trace id alone, its cause stays in the log */
+  #logFailure(call: RailsCall, outcome: Outcome, tracedAs: string | undefined): Outcome {
     const { log } = this.#components
     const { error } = outcome
     if (!error) return outcome
@@ -245,7 +244,7 @@ export class RailsServer implements Service {
   }
 }
 
-/** For metrics: of agents' methods the one that is known by name is among them. */
+/** For metrics. Of the methods of agents the one that kas knows by name is among them. */
 export function railsMethodTypes(methods: UnaryMethods): Readonly<Record<string, GrpcType>> {
   const types = [...methods.keys()].map((name) => [name, 'unary'] as const)
   return { [kubernetesApiMethod]: 'bidi_stream', ...Object.fromEntries(types) }

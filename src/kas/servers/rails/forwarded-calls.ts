@@ -17,29 +17,27 @@ const agentIdKey = 'kas-hop-routing-agent-id'
 
 /** Services that agents are known to have: a call to one that names no agent is wrong rather than unknown. */
 const agentServices = ['/gitlab.agent.kubernetes_api.rpc.KubernetesApi/']
-/** Replicas call one another by these: no agent gets such a call, whatever it claims to serve. */
+/** Services of replicas: no agent gets such a call, whatever it claims to serve. */
 const replicaPackages = '/kas.'
 
 const deliveryKey = 'kas-delivery'
-/** Between replicas, or of this hop alone: neither GitLab nor agent gets the other's. */
+/** Keys between replicas, or of this hop alone: they pass neither to the agent nor to GitLab. */
 const hopKeys = new Set([...handOverKeys, deliveryKey])
 /** `authorization` is GitLab's JWT, which is for kas alone. */
 const notForAgents = new Set(['authorization', 'user-agent'])
 
 /**
- * Hands calls for the services of agents on, as bytes: any method, unary or streaming
+ * Forwards calls to the services of agents, as bytes: any method, unary or streaming
  * (doc/reference/tunnel-protocol.md 3 and 4.2).
  */
-export class AgentCalls {
+export class ForwardedCalls {
   readonly #forward: Forward
 
   constructor(components: { forward: Forward }) {
     this.#forward = components.forward
   }
 
-  /**
-   * Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster.
-   */
+  /** Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster. */
   async serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     let delivery: Delivery = 'none'
     try {
@@ -52,7 +50,7 @@ export class AgentCalls {
         method: call.method,
         metadata: span.metadata(metadata),
         messages: call,
-        safety: 'unsafe', // what a method does is known to its agent alone
+        safety: 'unsafe', // only the agent knows what a method does
         signal: call.signal,
       })
       delivery = 'maybe'
