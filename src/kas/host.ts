@@ -22,7 +22,7 @@ import { LocalPushes } from './repositories/pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
 
-/** What of the host knows no repository, and nobody's name. */
+/** The parts of a host that need neither directory nor repositories. */
 export type HostParts = Pick<
   KasHost,
   'registrations' | 'peers' | 'leads' | 'forward' | 'tracer' | 'clock' | 'register' | 'log'
@@ -115,7 +115,7 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
   }
   return {
     host: { ...parts, directory, agentConfig, pushes, repositories: read, usage: periodMs > 0 ? counters : noUsage },
-    services: [client, report, directory, servers, repositories, agentConfig], // counted until after the servers
+    services: [client, report, directory, servers, repositories, agentConfig], // counting goes on until the servers have stopped
   }
 }
 
@@ -127,12 +127,12 @@ function aroundRepositories(
   { log, register }: HostParts,
   config: KasConfig,
   repositories: Repositories,
-  heard: Pick<AgentConfigsComponents, 'onUnreadable'> = {},
+  handlers: Pick<AgentConfigsComponents, 'onUnreadable'> = {},
 ) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
   const metrics = createConfigurationMetrics(register)
   return {
-    agentConfig: new AgentConfigs({ repositories, log, metrics, ...heard }, { maxFileBytes }),
+    agentConfig: new AgentConfigs({ repositories, log, metrics, ...handlers }, { maxFileBytes }),
     pushes: new LocalPushes({ repositories, log: log.child({ mod_name: 'api' }) }),
   }
 }

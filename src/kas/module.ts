@@ -17,7 +17,7 @@ import type { GitalyCoordinates } from './repositories/gitaly/gitaly-coordinates
 import type { Pushes } from './repositories/pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
 
-/** A feature of kas: what it serves on each port, and what it is given. Each stands in its own folder of `modules`. */
+/** A feature of kas: what it serves on each port. Each stands in its own folder of `modules`. */
 export interface KasModule {
   /** heading in `kas status` */
   readonly name: string
@@ -25,11 +25,11 @@ export interface KasModule {
   readonly agentMethods?: Readonly<Record<string, AgentMethod>>
   /** 8153 */
   readonly railsMethods?: UnaryMethods
-  /** 8155: what other replicas call */
+  /** 8155: what peers call */
   readonly replicaMethods?: UnaryMethods
   /** 8154 */
   readonly endpoints?: readonly OwnEndpoint[]
-  /** they start once the other replicas are known, and stop after the servers */
+  /** they start once the peers are known, and stop after the servers */
   readonly services?: readonly Service[]
   /** lines of `kas status` */
   status?(): readonly StatusLine[]
@@ -65,19 +65,19 @@ export interface AgentCall {
   onDirectoryChange(listener: () => void): () => void
 }
 
-/** A path of kas' own on 8154; its caller may use the agent. */
+/** A path that kas itself serves on 8154, to callers who may use the agent. */
 export interface OwnEndpoint {
   /** below the prefix: `/gitops/state` */
   readonly path: string
   /** others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]
-  /** @throws KasError, which is answered as those of other requests */
+  /** @throws KasError, answered as for other requests */
   serve(request: OwnRequest): Promise<OwnAnswer>
 }
 
 export interface OwnRequest {
   readonly agentId: AgentId
-  /** as whom the caller acts in the cluster; undefined: as the agent itself */
+  /** in the cluster the caller acts as this user; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly method: string
   /** decoded, without what is meant for kas */
@@ -101,13 +101,13 @@ export interface KasHost {
   readonly directory: Directory
   readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'onChange' | 'block'>
   readonly repositories: HostRepositories
-  /** of this replica: what another hears it tells by itself */
+  /** those that this replica knows of */
   readonly pushes: Pushes
   /** of agents' pods, at all replicas; undefined: this replica is alone */
   readonly registrations: RowRegistrations | undefined
   readonly peers: Peers
   readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
-  /** to agents, by way of whichever replica has them */
+  /** to agents, whichever replica holds them */
   readonly forward: Forward
   readonly usage: Usage
   readonly tracer: Tracer
@@ -117,10 +117,10 @@ export interface KasHost {
 }
 
 export interface HostRepositories extends Pick<Repositories, 'poke'> {
-  /** Calls `listener` with projects whose branch has moved, and nobody had told of it, until the returned function is called. */
+  /** Calls `listener` with projects whose branch was found moved by a poll alone, until the returned function is called. */
   onFound(listener: (projectId: bigint) => void): () => void
   /**
-   * Full paths of the files below a folder of a repository, where the caller says that it lies. Absent: nobody could say.
+   * Full paths of the files below a folder of the repository with these coordinates. Absent: no repository has any.
    *
    * @throws KasError REPOSITORY_FAILED, or the signal's reason
    */

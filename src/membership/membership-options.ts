@@ -26,7 +26,7 @@ export interface MembershipOptions {
   readonly previousSecret?: Uint8Array
   /** for gossip; port 0: any */
   readonly listen: { readonly host?: string; readonly port: number }
-  /** where others reach the server `replicas`; without a host, where they see this replica */
+  /** where peers reach the server `replicas`; without a host, at the address that they see */
   readonly replica: { readonly host?: string; readonly port: number }
   /** SHA-256 of the certificate's public key (SubjectPublicKeyInfo, DER), hex */
   readonly publicKeyHash: string

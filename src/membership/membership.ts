@@ -29,12 +29,12 @@ export type { Registration, RowRegistrations } from './row-registrations.ts'
 export type { Holder, Member } from './table/members.ts'
 export type { InstanceId, Row, RowConnection, RowHead, RowRegistration, RowState } from './table/row.ts'
 
-/** `members`: a row came or went, or its head changed. Else agents that have others of these at peers. */
+/** `members`: a row came or went, or its head changed. Else the agents whose connections, or registrations, at peers changed. */
 export type MembershipChange =
   | { readonly kind: 'members' }
   | { readonly kind: 'connections' | 'registrations'; readonly agentIds: ReadonlySet<AgentId> }
 
-/** Who the replicas are and which agents each holds: all that the rest of kas knows of it (doc/membership.md). */
+/** Who the replicas are and which agents each holds: all that the rest of kas sees of gossip (doc/membership.md). */
 export class Membership implements Service {
   readonly instance: InstanceId
   readonly name: string
@@ -178,7 +178,7 @@ export class Membership implements Service {
     await this.#join.done
   }
 
-  /** Says farewell to the others, and ends the connections. */
+  /** Sends a farewell to peers, and closes the connections. */
   async stop(): Promise<void> {
     this.#join.stop()
     this.#listed.stop()
@@ -201,7 +201,7 @@ export class Membership implements Service {
   // the own row
 
   /**
-   * Published with the next batch, as far as the share of its agent allows: else once others of the agent are removed.
+   * Published with the next batch if the agent's share has room, else once others of the agent are removed.
    *
    * @returns false if the agent has too many: it is not kept, and may be offered again
    * @throws KasError INVALID_MESSAGE if it is beyond `bounds`
@@ -226,12 +226,12 @@ export class Membership implements Service {
     this.#membersChanged()
   }
 
-  /** Where the server `replicas` listens, if it was not known before. */
+  /** Where the server `replicas` listens, if that was not known before. */
   setReplicaPort(port: number): void {
     if (this.#own.setHead({ ...this.#own.head, replicaPort: port })) this.#rules.ownChanged({ now: true })
   }
 
-  /** Publishes the own version at once: for a peer that says that it does not know this instance. */
+  /** Publishes the own version at once: for a peer that does not know this instance. */
   announce(): void {
     this.#rules.ownChanged({ now: true })
   }
@@ -241,9 +241,9 @@ export class Membership implements Service {
     this.#rules.refresh(instance)
   }
 
-  // what is known of the others
+  // what is known of peers
 
-  /** Other living instances that hold connections of the agent, in the order in which they came to hold it. */
+  /** Peers that hold connections of the agent, in the order in which they came to hold it. */
   holders(agentId: AgentId): readonly Holder[] {
     return this.#table.holders(agentId).map((held) => this.#members.holder(held))
   }
@@ -288,7 +288,7 @@ export class Membership implements Service {
     this.#members.connected(instance)
     this.#warnings.reachedFrom(this.#gossip.hostOf(instance), this.#own.head)
     this.#rules.connected(instance)
-    this.#membersChanged() // of two instances of a name, it may count now
+    this.#membersChanged() // of two instances of a name this may be the one that counts now
   }
 
   #disconnected(instance: InstanceId): void {

@@ -6,7 +6,7 @@ import { holdBacks, type MembershipMetrics, type MessageKind, refusals } from '.
 export interface MembershipCounts {
   /** living instances, this one included */
   members(): number
-  /** rows of others */
+  /** rows of peers */
   rows(): number
   /** connections in those rows */
   connections(): number

@@ -4,13 +4,13 @@ import type { AgentShares } from './table/agent-shares.ts'
 import type { RowRegistration } from './table/row.ts'
 import type { PeerRegistration, Table } from './table/table.ts'
 
-/** A pod said at a replica that it is there. Its row gives it an id. */
+/** A pod that registered with a replica. The row gives it an id. */
 export type Registration = Omit<RowRegistration, 'id'>
 
 /** Which pods registered where: here in the own row, at peers in theirs. */
 export interface RowRegistrations {
   /**
-   * Into the own row, in place of what the pod said before.
+   * Into the own row, in place of the pod's former registration.
    *
    * @returns false if the agent has too many: it is not kept, and may be offered again
    * @throws KasError INVALID_MESSAGE if it is beyond `bounds`

@@ -1,10 +1,10 @@
 import { Gauge, Histogram } from 'prom-client'
 import type { Registry } from '../../lib/metrics.ts'
 
-/** Of limiters by their names, of which there are a few. */
+/** Metrics of limiters, by their names, of which there are a few. */
 export interface LimiterMetrics {
   limited(limiter: string, perSecond: number): void
-  /** a call got its turn, or did not, after so long */
+  /** a call got its turn, or was refused, after so long */
   waited(limiter: string, allowed: boolean, ms: number): void
   /** the limiter is gone */
   forgotten(limiter: string): void

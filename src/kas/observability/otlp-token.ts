@@ -4,15 +4,15 @@ import { KasError } from '../../lib/errors.ts'
 const key = 'observability.tracing.otlp_token_secret_file'
 /** what a header can carry, without blanks */
 const form = /^[\x21-\x7e]+$/
-/** Tokens of GitLab's users: the collector of GitLab knows them by another header than its own (upstream). */
+/** Tokens of GitLab's users: GitLab's collector takes them in another header than its own (upstream). */
 const gitlabTokenPrefix = 'glpat-'
 
-/** What a collector of traces knows kas by; the file is read again at each use. */
+/** The token by which a collector of traces knows kas; its file is read at each use. */
 export class OtlpToken {
   readonly #file: string
   #token: string
 
-  /** @throws KasError SETTINGS_INVALID, which never tells what the file holds */
+  /** @throws KasError SETTINGS_INVALID, without what the file holds */
   static async read(file: string): Promise<OtlpToken> {
     const invalid = (problem: string, cause?: unknown) =>
       new KasError({ code: 'SETTINGS_INVALID', file, problems: [`${key}: ${problem}`] }, { cause })
@@ -28,7 +28,7 @@ export class OtlpToken {
     this.#token = token
   }
 
-  /** Of the token as it is now, or was last: a file that is being replaced takes no trace away. */
+  /** With the token as it is now, else as last read: no trace is lost while the file is being replaced. */
   headers = async (): Promise<Record<string, string>> => {
     const token = await readToken(this.#file).catch(() => undefined) // the last good one counts
     if (token !== undefined) this.#token = token

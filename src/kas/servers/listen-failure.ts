@@ -57,7 +57,7 @@ function socketProblem(code: string, path: string, error: unknown): string | und
   }
 }
 
-/** libp2p tells that of node in its text alone. */
+/** An error of libp2p has node's code in its text alone. */
 function codeOf(error: unknown): string {
   const { code, message } = (error ?? {}) as { code?: unknown; message?: unknown }
   if (typeof code === 'string') return code

@@ -12,7 +12,7 @@ export function listenOptions({ network, address }: Listen): ListenOptions {
   return options
 }
 
-/** The certificate that a block names: a service of its own, which the server is given. */
+/** The certificate that a block names: a service of its own, handed to the server. */
 export function certificateOf(log: Logger, listen: Listen): { certificate?: CertificateFiles } {
   const { certificate_file, key_file } = listen
   if (certificate_file === undefined || key_file === undefined) return {}
@@ -20,20 +20,20 @@ export function certificateOf(log: Logger, listen: Listen): { certificate?: Cert
 }
 
 /**
- * Makes room for a server on a Unix socket, and says where each listens, in the words that operators look for
- * (doc/reference/tunnel-protocol.md 8.4). Its start fails as that of `explained`.
+ * Logs where a server listens, in the words that operators search for (doc/reference/tunnel-protocol.md 8.4). A Unix
+ * socket is claimed first. Its start fails as that of `explained`.
  */
 export function announced(
   log: Logger,
   server: Service & { address: unknown },
   { name, file, key, listen, ...fields }: ListenPlace & { name: string; [field: string]: unknown },
 ): Service {
-  const tell = () => {
-    const told = { net_network: listen.network, net_address: addressText(server.address), ...fields }
-    log.info(told, `${name} endpoint is up`)
+  const announce = () => {
+    const address = { net_network: listen.network, net_address: addressText(server.address) }
+    log.info({ ...address, ...fields }, `${name} endpoint is up`)
   }
   const start = listen.network === 'unix' ? () => startOnSocket(server, listen.address) : () => server.start()
-  return explained(around(server, start, tell), { file, key, listen })
+  return explained(around(server, start, announce), { file, key, listen })
 }
 
 async function startOnSocket(server: Service, path: string): Promise<void> {
@@ -41,7 +41,7 @@ async function startOnSocket(server: Service, path: string): Promise<void> {
   await server.start().finally(release)
 }
 
-/** Says what to do if it cannot listen. */
+/** An error of listening names the key and what to do. */
 export function explained(service: Service, place: ListenPlace): Service {
   const start = async () => {
     try {
@@ -63,7 +63,7 @@ export function whenReady(readiness: Readiness, name: string, service: Service):
   )
 }
 
-/** Last to start, first to leave: balancers hear that this replica leaves before anything of it does. */
+/** Last to start, first to leave: balancers see that this replica leaves before any of its servers does. */
 export function leaving(readiness: Readiness): Service {
   const set = readiness.toggle('shutdown')
   return {

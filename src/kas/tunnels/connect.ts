@@ -22,7 +22,6 @@ export interface ConnectComponents {
   readonly hints?: ConnectHints
   /** an agent said more of a reply than is passed on */
   readonly onCut?: () => void
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 

@@ -50,7 +50,6 @@ export interface GitlabClientComponents {
   readonly metrics: GitlabMetrics
   readonly clock?: Clock
   readonly random?: () => number
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 

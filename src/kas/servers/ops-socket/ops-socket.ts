@@ -6,7 +6,7 @@ import type { Service } from '../../../lib/service.ts'
 import { claimSocket } from '../../../lib/stale-socket.ts'
 
 export interface OpsSocketComponents {
-  /** by path; what they give is told as JSON. @throws KasError, whose text is told */
+  /** by path; what they return is sent as JSON. @throws KasError, whose text is sent */
   readonly answers: Readonly<Record<string, (query: URLSearchParams) => object>>
   readonly log: Logger
 }
@@ -16,12 +16,12 @@ export interface OpsSocketOptions {
   readonly path: string
 }
 
-/** A question is one line, and who asks is on this machine. ms */
+/** A query is one line, from this machine. ms */
 const requestTimeoutMs = 5000
-/** Nobody else than this user may ask. */
+/** Only this user may query. */
 const privateUmask = 0o177
 
-/** What `kas status` and `kas route` ask: HTTP on a Unix socket, with JSON inside (doc/operations.md). */
+/** What `kas status` and `kas route` query: HTTP on a Unix socket, with JSON inside (doc/operations.md). */
 export class OpsSocket implements Service {
   readonly #components: OpsSocketComponents
   readonly #options: OpsSocketOptions

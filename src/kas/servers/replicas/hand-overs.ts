@@ -10,7 +10,7 @@ import { HeldByAgent } from '../../tunnels/held-by-agent.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { Tunnels } from '../../tunnels/tunnels.ts'
 
-/** A caller that was told `ready` and says nothing: its tunnel goes back. It decides at once, or it is gone. ms */
+/** A caller that does not answer `ready` loses its tunnel after this: it decides at once, or it is gone. ms */
 const decisionTimeoutMs = 3000
 /** An eager call has all of its messages with it: a head and an end. */
 const maxEagerMessages = 16
@@ -20,7 +20,7 @@ const promptReplyMs = 20
 const none: Metadata = { [tunnelKey]: ['none'] }
 const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
-/** Serves calls that other replicas hand over. Only own tunnels are used: a call is never handed on again. */
+/** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
 export class HandOvers {
   readonly serve: Handler
   readonly #tunnels: Tunnels
@@ -32,7 +32,7 @@ export class HandOvers {
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
   }
 
-  /** No new calls: who waits, or comes, is told `none`. */
+  /** No new calls: those that wait, or arrive, are answered `none`. */
   close(): void {
     this.#closing.abort()
   }
@@ -67,7 +67,7 @@ export class HandOvers {
       method: stream.method,
       metadata: span.metadata(metadata),
       messages,
-      safety: 'unsafe' as const, // what may be repeated, the entry decides
+      safety: 'unsafe' as const, // the entry decides what may be repeated
       signal: stream.signal,
     }
     return carry(stream, tunnel.forward(call), eager)
@@ -96,14 +96,14 @@ export class HandOvers {
   }
 }
 
-/** Until `go` comes the agent has heard nothing, and the tunnel can go back unused. */
+/** Until `go` arrives nothing is sent to the agent, and the tunnel can go back unused. */
 async function decided({ messages }: ServerStream): Promise<void> {
   const message = messages.take() ?? (await inTime(messages.next())).value
   if (message?.length !== 0)
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a hand-over that begins without go' })
 }
 
-/** They came with the call: what is all here leaves for the agent in one write. */
+/** They came with the call: collected, they leave for the agent in one write. */
 async function allOf({ messages }: ServerStream): Promise<KnownMessages> {
   const all: Uint8Array[] = []
   for await (const message of messages) {
@@ -113,7 +113,7 @@ async function allOf({ messages }: ServerStream): Promise<KnownMessages> {
   return new KnownMessages(all)
 }
 
-/** @throws KasError TUNNEL_LOST (delivery none): the caller did not say what it does with the tunnel */
+/** @throws KasError TUNNEL_LOST (delivery none): the caller did not decide in time */
 async function inTime<T>(wait: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(notUsed()), decisionTimeoutMs)

@@ -27,12 +27,11 @@ export interface ReplicasServerComponents {
   readonly tunnels: Tunnels
   /** a replica of the table has this key */
   readonly isKnown: (publicKeyHash: string) => boolean
-  /** calls between replicas themselves, by `/kas.replica.v1.Service/Method` */
+  /** calls of peers to this replica itself, by `/kas.replica.v1.Service/Method` */
   readonly methods: Readonly<Record<string, Handler>>
   readonly log: Logger
   readonly onStranger: () => void
   readonly events?: ServerSessionEvents
-  /** absent: nothing is traced */
   readonly tracer: Tracer
 }
 
@@ -61,7 +60,7 @@ const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
 
 /**
- * 8155: other replicas hand calls over, and call this one itself (doc/routing.md "Another replica holds the agent").
+ * 8155: peers hand calls over, and call this replica itself (doc/routing.md "Another replica holds the agent").
  */
 export class ReplicasServer implements Service {
   readonly #components: ReplicasServerComponents
@@ -124,7 +123,7 @@ export class ReplicasServer implements Service {
     await this.#drain.listen(listen)
   }
 
-  /** Waits for the grace. Calls are taken until `stop`: as long as agents are here, they are to be reached. */
+  /** Waits for the grace. Calls are taken until `stop`: while agents are connected here, calls must reach them. */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
   }
@@ -135,7 +134,7 @@ export class ReplicasServer implements Service {
   }
 
   #accept(socket: TLSSocket): void {
-    socket.on('error', () => undefined) // told by the session
+    socket.on('error', () => undefined) // the session ends with it
     const key = peerKeyHash(socket)
     if (key === undefined || socket.alpnProtocol !== 'h2') {
       this.#refuse(socket)
@@ -171,7 +170,7 @@ export class ReplicasServer implements Service {
   }
 }
 
-/** The caller makes its row known, and tries again. */
+/** The caller publishes its row again, and retries. */
 const refuseStranger: Handler = async (stream) => {
   stream.addTrailers({ [tunnelKey]: ['unknown'] })
   throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
