@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { createLogger } from '../lib/log.ts'
-import { stopSignal } from '../lib/signals.ts'
+import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
 import { parseFlags, UsageError, usage } from './config/flags.ts'
 

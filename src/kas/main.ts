@@ -4,7 +4,7 @@ import type { ConfigWarning } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
 import { createLogger, type Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
-import { stopSignal } from '../lib/signals.ts'
+import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
 import { UsageError } from './cli/command.ts'
 

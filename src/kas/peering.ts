@@ -127,8 +127,8 @@ export class Peering {
         await server.leave(patience)
       },
       stop: async (patience) => {
-        await server.stop(patience)
         peers.stop()
+        await server.stop(patience)
         await links.stop()
         await membership.stop()
       },

@@ -90,7 +90,10 @@ export class Drain {
     server.on('error', (error) => log.warn({ error }, 'A connection could not be accepted'))
   }
 
-  /** Resolves once the listen grace is over, and what does not wait for `stop` is under way. */
+  /**
+   * Resolves once the listen grace is over, and what does not wait for `stop` is under way. Without patience nobody has
+   * any later: `stop` cuts.
+   */
   leave(patience?: AbortSignal): Promise<void> {
     this.#left ??= this.#leave()
     return this.#heed(patience, this.#left)

@@ -1,5 +1,3 @@
-import { constants } from 'node:os'
-
 /** Waits that end: every wait of this project takes a signal and throws its reason. */
 
 /** Rejects with the signal's reason once it aborts, else settles as `promise` does; leaves no listener behind. */
@@ -46,24 +44,4 @@ export function linkedController(...signals: (AbortSignal | undefined)[]): Abort
     detach.push(() => signal.removeEventListener('abort', onAbort))
   }
   return Object.assign(controller, { dispose: () => detach.forEach((undo) => void undo()) })
-}
-
-const stopSignals = ['SIGTERM', 'SIGINT'] as const
-
-/**
- * Resolves at the first SIGTERM or SIGINT; the second ends the process at once, with the exit code that shells give
- * to a signal.
- */
-export function stopSignal(onFirst: (signal: string) => void): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>()
-  let first = true
-  for (const signal of stopSignals) {
-    process.on(signal, () => {
-      if (!first) process.exit(128 + constants.signals[signal])
-      first = false
-      onFirst(signal)
-      resolve()
-    })
-  }
-  return promise
 }

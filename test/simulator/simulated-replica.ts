@@ -140,7 +140,7 @@ export class SimulatedReplica {
     return this.#agents
   }
 
-  /** As src/kas/cluster.ts does. */
+  /** As src/kas/peering.ts does. */
   async start(): Promise<void> {
     const { network, machine } = this.#components
     const listen = (port: number, accept: (wire: WireEnd) => (hello: unknown) => void) =>

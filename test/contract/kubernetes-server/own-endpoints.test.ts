@@ -6,6 +6,7 @@ import type { OwnAnswer, OwnRequest } from '../../../src/kas/module.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
+import { RawClient } from './raw-client.ts'
 import { directory, startServer } from './start-server.ts'
 
 /** Paths of 8154 that kas answers by itself, for what is handed in. */
@@ -162,4 +163,22 @@ t.test('it ends once the caller may no longer', async (t) => {
   clock.advance(1000)
   await aborted
   t.match(await failure(await answer), [401, 'GitLab Agent Server: Unauthorized: CI job token'])
+})
+
+t.test('a body that is read once the caller has left ends with that', async (t) => {
+  const begun = Promise.withResolvers<void>()
+  const read = Promise.withResolvers<unknown>()
+  const { port } = await start(t, async ({ body, signal }) => {
+    begun.resolve()
+    await once(signal, 'abort')
+    text(body).then(read.resolve, read.resolve)
+    throw signal.reason
+  })
+  const client = await RawClient.open(port)
+  t.teardown(() => client.close())
+  const head = `POST /k8s-proxy/echo/state HTTP/1.1\r\nHost: kas\r\nAuthorization: ${asJob.Authorization}\r\n`
+  client.write(`${head}Content-Length: 10\r\n\r\nhalf`)
+  await begun.promise
+  client.close()
+  t.type(await read.promise, KasError, 'and waits for nothing')
 })

@@ -10,5 +10,13 @@ export function createFlux(host: Host, options?: Partial<FluxOptions>): AgentkMo
   const metrics = createFluxMetrics(host.register)
   const log = host.log('gitlab_flux')
   const flux = new Flux({ api, kas, configuration, metrics, log, clock, random }, options)
-  return { lead: flux.lead }
+  return {
+    lead: async (term) => {
+      try {
+        await flux.lead(term)
+      } catch (error) {
+        log.error({ error }, 'Flux is not followed any more')
+      }
+    },
+  }
 }

@@ -22,7 +22,6 @@ interface AskedRequest {
   readonly call: Call
   readonly messages: HttpRequestMessages<HttpRequestHeader>
   readonly header: HttpRequestHeader
-  /** undefined: it is not traced */
   readonly span: ApiSpan
 }
 

@@ -40,10 +40,11 @@ export function createAgentTracker(host: KasHost): AgentTracker {
 }
 
 function allRegistrations(
-  { registrations, peers, clock, log }: KasHost,
+  { registrations, peers, clock, ...host }: KasHost,
   own: OwnRegistrations,
 ): AllRegistrations | undefined {
   if (!registrations) return undefined
+  const log = host.log.child({ mod_name: 'cluster' })
   const forgetPod = async (instance: InstanceId, agentId: AgentId, podId: bigint) => {
     try {
       await peers.call(instance, Registrations.method.forgetPod, { agentId, podId })

@@ -1,39 +1,13 @@
-import { create } from '@bufbuild/protobuf'
-import { KasError } from '../../../lib/errors.ts'
-import {
-  BranchMovedResponseSchema,
-  Notifications,
-  PushEventResponseSchema,
-} from '../../../proto/gen/replica_notifications_pb.ts'
-import { unaryService } from '../../../proto/unary.ts'
 import type { KasHost, KasModule } from '../../module.ts'
-import type { PushEvent } from '../../repositories/pushes.ts'
 import { notificationsService } from './notifications.ts'
+import { PushBroadcast } from './push-broadcast.ts'
 
-/**
- * GitLab notifies one replica of a push, which broadcasts it; a peer that does not acknowledge it finds the push by its
- * polls.
- */
-export function createNotifications({ pushes, repositories, peers, clock }: KasHost): KasModule {
-  const publish = async (event: PushEvent) => {
-    const { projectId, projectPath, id } = event
-    pushes.publish(event)
-    await peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
-  }
-  repositories.onFound((projectId) => void peers.broadcast(Notifications.method.branchMoved, { projectId }))
+/** GitLab notifies one replica of a push, which tells all. */
+export function createNotifications(host: KasHost): KasModule {
+  const broadcast = new PushBroadcast(host)
   return {
     name: 'notifications',
-    railsMethods: notificationsService({ publish, clock }),
-    replicaMethods: unaryService(Notifications, {
-      pushEvent: async ({ projectId, projectPath, pushId }) => {
-        if (projectId <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'project_id must be above 0' })
-        pushes.publish({ projectId, projectPath, ...(pushId ? { id: pushId } : {}) })
-        return create(PushEventResponseSchema)
-      },
-      branchMoved: async ({ projectId }) => {
-        repositories.poke(projectId).catch(() => undefined) // it has been logged, and nobody waits for it
-        return create(BranchMovedResponseSchema)
-      },
-    }),
+    railsMethods: notificationsService({ publish: (event) => broadcast.publish(event), clock: host.clock }),
+    replicaMethods: broadcast.replicaMethods,
   }
 }

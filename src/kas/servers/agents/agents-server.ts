@@ -74,6 +74,8 @@ const dialMs = 1000
 /** Our agents dial first and then leave by themselves. ms */
 const moveMs = 2000
 const checkIntervalMs = 250
+/** At the end: for the OK of what is idle to be sent. ms */
+const lingerMs = 1000
 /**
  * Of one connection. An agentk pod opens 500 tunnels and a few other streams; a proxy that carries several agents opens
  * another connection. Credentials and what proxies add fit into a head many times.
@@ -209,7 +211,7 @@ export class AgentsServer implements Service {
           for (const { session } of this.#connections) session.destroy()
         },
       },
-      { listenGraceMs, shutdownGraceMs, untilStop: 'drain' },
+      { listenGraceMs, shutdownGraceMs, lingerMs, untilStop: 'drain' },
     )
   }
 

@@ -136,9 +136,12 @@ async function* bodyOf(
   maxBytes: number,
 ): AsyncGenerator<Uint8Array, void, void> {
   if (contentLength === 0) return
+  const { signal } = exchange
+  signal.throwIfAborted()
   const source = exchange.openBody()
+  const read = () => abortable(source.read(), signal)
   let bytes = 0
-  for (let chunk = await source.read(); chunk; chunk = await source.read()) {
+  for (let chunk = await read(); chunk; chunk = await read()) {
     bytes += chunk.length
     if (bytes > maxBytes) throw tooLarge(bytes, maxBytes)
     yield chunk

@@ -38,7 +38,7 @@ export class OpsSocket implements Service {
     const { log } = this.#components
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
     const server = createServer(options, (request, response) => this.#answer(request, response))
-    this.#drain = new Drain({ server, log, drain: () => server.closeIdleConnections() })
+    this.#drain = new Drain({ server, log, drain: () => server.closeAllConnections() }) // each answer is given at once
     const release = await claimSocket(path)
     await listenPrivately(this.#drain, path).finally(release)
     log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')

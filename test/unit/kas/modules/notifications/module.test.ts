@@ -36,7 +36,7 @@ function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   )
   const fromGitlab = railsMethods?.get(`/${RailsNotifications.typeName}/GitPushEvent`)
   if (!fromGitlab || !replicaMethods) throw new Error('a method is not served')
-  return { poked, received, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
+  return { poked, pushes, received, find: (projectId: bigint) => found(projectId), fromGitlab, replicaMethods }
 }
 
 t.test('a push of which GitLab notifies one replica is received by all, once, as the same', async (t) => {
@@ -52,6 +52,18 @@ t.test('a push of which GitLab notifies one replica is received by all, once, as
   t.match(first.received, [{ projectId: 7n, projectPath: 'group/project' }])
   t.ok(first.received[0]?.id)
   t.strictSame([second.received, third.received], [first.received, first.received])
+})
+
+t.test('a push that fails here is told to the peers all the same', async (t) => {
+  const second = start()
+  const first = start(new Map([['kas-1', second.replicaMethods]]))
+  first.pushes.onPush(() => {
+    throw new Error('a listener fails')
+  })
+  const event = { project: { id: 7n, fullPath: 'group/project' } }
+  const told = first.fromGitlab(toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event })))
+  await t.rejects(told, { code: 'PUSH_EVENT_UNTOLD' })
+  t.match(second.received, [{ projectId: 7n }])
 })
 
 t.test('a move that a replica found by itself is broadcast to all peers, and sent to no agent', async (t) => {
