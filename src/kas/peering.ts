@@ -37,7 +37,7 @@ export interface PeeringOptions {
 
 interface Secrets {
   readonly secret: Uint8Array
-  readonly previousSecret?: Uint8Array
+  readonly previousSecret: Uint8Array | undefined
   readonly identity: ReplicaIdentity
 }
 
@@ -55,8 +55,8 @@ export class Peering {
   static async create(components: PeeringComponents, options: PeeringOptions): Promise<Peering> {
     const { secret, short } = await readPrivateApiSecret(options.secretFile)
     if (short) components.log.warn('The secret of the private API has fewer than 32 bytes')
-    const previous = await readPreviousSecret(options.config.cluster.previous_authentication_secret_file)
-    return new Peering(components, { ...options, secret, ...previous, identity: await createReplicaIdentity() })
+    const previousSecret = await readPreviousSecret(options.config.cluster.previous_authentication_secret_file)
+    return new Peering(components, { ...options, secret, previousSecret, identity: await createReplicaIdentity() })
   }
 
   private constructor(components: PeeringComponents, options: PeeringOptions & Secrets) {
@@ -142,10 +142,10 @@ export class Peering {
 }
 
 /** @throws KasError SETTINGS_INVALID: a replica that cannot read it would be alone while the secret is changed */
-async function readPreviousSecret(file: string | undefined): Promise<{ previousSecret?: Uint8Array }> {
-  if (file === undefined) return {}
+async function readPreviousSecret(file: string | undefined): Promise<Uint8Array | undefined> {
+  if (file === undefined) return undefined
   const { secret } = await readPrivateApiSecret(file, 'cluster.previous_authentication_secret_file')
-  return { previousSecret: secret }
+  return secret
 }
 
 function createMembership(
@@ -167,12 +167,12 @@ function createMembership(
     {
       name: cluster.name ?? hostname(),
       secret,
-      ...(previousSecret ? { previousSecret } : {}),
+      previousSecret,
       listen: gossip,
       replica: { port: tcpOptions(private_api.listen).port, ...place },
       publicKeyHash: identity.publicKeyHash,
       kasVersion,
-      ...(cluster.agent_address === undefined ? {} : { agentAddress: cluster.agent_address }),
+      agentAddress: cluster.agent_address,
     },
   )
 }

@@ -23,14 +23,14 @@ export interface MembershipOptions {
   readonly name: string
   readonly secret: Uint8Array
   /** accepted too, while the secret is changed */
-  readonly previousSecret?: Uint8Array
+  readonly previousSecret?: Uint8Array | undefined
   /** for gossip; port 0: any */
   readonly listen: { readonly host?: string; readonly port: number }
   /** where peers reach the server `replicas`; without a host, at the address that they see */
   readonly replica: { readonly host?: string; readonly port: number }
   /** SHA-256 of the certificate's public key (SubjectPublicKeyInfo, DER), hex */
   readonly publicKeyHash: string
-  readonly agentAddress?: string
+  readonly agentAddress?: string | undefined
   readonly kasVersion: string
   /** default `defaultTimers` */
   readonly timers?: Partial<MembershipTimers>

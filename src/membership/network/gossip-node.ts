@@ -36,7 +36,7 @@ export interface GossipNodeComponents {
 
 export interface GossipNodeOptions {
   readonly secret: Uint8Array
-  readonly previousSecret?: Uint8Array
+  readonly previousSecret?: Uint8Array | undefined
   readonly listen: ListenAddress
   /** of a dial, and until a connection that came must have proven itself. ms */
   readonly handshakeMs: number

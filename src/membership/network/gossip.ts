@@ -38,7 +38,7 @@ export interface GossipComponents {
 
 export interface GossipOptions {
   readonly secret: Uint8Array
-  readonly previousSecret?: Uint8Array
+  readonly previousSecret?: Uint8Array | undefined
   readonly listen: ListenAddress
 }
 
