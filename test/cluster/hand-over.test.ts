@@ -84,7 +84,7 @@ t.test('a replica that gossip has lost ends the calls that it has', async (t) =>
   t.match(await reply.done, { error: undefined })
 })
 
-t.test('a tunnel that is lost is told as that, and a safe call goes another way', async (t) => {
+t.test('a tunnel that is lost is reported as that, and a safe call is routed again', async (t) => {
   const [entry, holder, other] = (await startWholeReplicas(t, 3)) as [WholeReplica, WholeReplica, WholeReplica]
   const first = await agentAt(t, holder)
   const tunnel = first.open()

@@ -30,7 +30,7 @@ import { startRogue } from './rogue.ts'
 const agent = 42n as AgentId
 const other = Buffer.alloc(32, 9)
 
-t.test('a replica with another secret learns nothing, and is told in milliseconds', async (t) => {
+t.test('a replica with another secret learns nothing, and is refused in milliseconds', async (t) => {
   const a = await startReplica(t, 'kas-0')
   // no handshake runs into its time-out
   const b = await startReplica(t, 'kas-1', { secret: other, listed: [a.address], timers: { handshakeMs: 60_000 } })

@@ -17,7 +17,7 @@ t.test('a replica alone is ready at once, and serves', async (t) => {
   t.match(membership.members(), [{ name: 'kas-0', state: 'serving', self: true, connected: true, instances: 1 }])
 })
 
-t.test('replicas find one another, say who holds what, and agree on ranks', async (t) => {
+t.test('replicas find one another, publish what they hold, and agree on ranks', async (t) => {
   const [a, b, c] = (await startReplicas(t, 3)) as [Replica, Replica, Replica]
   a.membership.addConnection(connection('1', 42, { methods: ['/a.B/C', '/a.B/D'] }))
   b.membership.addConnection(connection('1'))
@@ -58,7 +58,7 @@ t.test('a joiner knows all rows when its start resolves', async (t) => {
   await eventually(() => knowsAll(a, [listed]), a.membership)
 })
 
-t.test('an agent whose connections would fill the row keeps nobody else from being told', async (t) => {
+t.test('an agent whose connections would fill the row keeps no other out of it', async (t) => {
   const [a, b] = (await startReplicas(t, 2)) as [Replica, Replica]
   const evil = 666n as AgentId
   const methods = (i: number) => Array.from({ length: 256 }, (_, k) => `/e${i}.${k}/`.padEnd(500, 'x'))
@@ -183,7 +183,7 @@ t.test('a member that is listed and does not answer is left to anti-entropy', as
   t.equal(b.membership.readiness(), undefined)
 })
 
-t.test('one that is frozen is cut when nothing is heard of it, and comes back when it thaws', async (t) => {
+t.test('one that is frozen is cut once it has been silent, and comes back when it thaws', async (t) => {
   const a = await startProcess(t, 'kas-0')
   const timers = { silenceMs: 1000, pullTimeoutMs: 200, forgetMs: 100 }
   const b = await startReplica(t, 'kas-1', { listed: [a.address], timers })

@@ -139,7 +139,7 @@ t.test('a replica that is gone is not waited for', async (t) => {
   t.strictSame(told.toSorted(), ['kas-0', 'kas-2'])
 })
 
-t.test('a move that a replica found by itself is told to all others, and to no agent', async (t) => {
+t.test('a move that a replica found by itself is broadcast to all peers, and sent to no agent', async (t) => {
   const heard: string[] = []
   const { found, poked } = await start(t, async (name) => void heard.push(name))
   found(7n)

@@ -39,7 +39,7 @@ async function podAt(t: Test, replica: KasApp) {
   return { agent, tunnel: agent.open() }
 }
 
-t.test('each replica tells the same of all, and which way a call would go from there', async (t) => {
+t.test('each replica reports the same of all, and how it would route a call', async (t) => {
   const replicas = (await startKasApps(t, 3)) as [KasApp, KasApp, KasApp]
   const { agent, tunnel } = await podAt(t, replicas[1])
   const agents: string[] = []
@@ -112,7 +112,7 @@ t.test('an agent whose holder is gone, one that does not serve a method', async 
   })
 })
 
-t.test('what is wrong with the question is told', async (t) => {
+t.test('a wrong query is answered with what is wrong', async (t) => {
   const [only] = (await startKasApps(t, 1)) as [KasApp]
   t.match(await kas('status'), { code: 2, stderr: /KAS_OPS_SOCKET/ })
   t.match(await kas('status', '/nowhere/kas.sock'), { code: 1, stderr: /no kas listens on \/nowhere\/kas\.sock/ })

@@ -49,7 +49,7 @@ async function toldNow(agent: FakeAgent, tunnel: FakeTunnel): Promise<Metadata |
   return told
 }
 
-t.test('an agent that understands it is told at once: home, standby, addresses, PINGs', async (t) => {
+t.test('an agent that takes hints gets them at once: home, standby, addresses, PINGs', async (t) => {
   const { placement, dial } = await start(t)
   placement.placed = {
     home: { name: 'kas-1', address: 'wss://kas-1.example.com' },
@@ -67,7 +67,7 @@ t.test('an agent that understands it is told at once: home, standby, addresses, 
   })
 })
 
-t.test('once a connection; what is told does not end the tunnel, which carries its call', async (t) => {
+t.test('once a connection; hints do not end the tunnel, which carries its call', async (t) => {
   const { dial, forward } = await start(t)
   const agent = await dial()
   const first = agent.open()
@@ -121,7 +121,7 @@ for (const [name, metadata] of Object.entries(strangers)) {
   })
 }
 
-t.test('a change ends one idle tunnel with OK; the next Connect tells it', async (t) => {
+t.test('a change ends one idle tunnel with OK; the next Connect has the new hints', async (t) => {
   const { dial, placement } = await start(t)
   const agent = await dial()
   const tunnels = [agent.open(), agent.open()]
@@ -159,7 +159,7 @@ t.test('a change that changes nothing for the pod, or is taken back, costs nothi
   t.notOk(ended)
 })
 
-t.test('a replica that leaves waits for nothing: all are asked at once', async (t) => {
+t.test('a replica that leaves waits for nothing: all get new hints at once', async (t) => {
   const { dial, placement, server } = await start(t, 3_600_000)
   const agents = [await dial(), await dial(), await dial()]
   const tunnels = agents.map((agent) => agent.open())

@@ -31,7 +31,7 @@ async function start(t: Test, { listenGraceMs, others = true }: { listenGraceMs:
   return { ...side, placement, row, dial, leave: () => side.server.leave(patience.signal) }
 }
 
-t.test('with others: one idle tunnel ends at GOAWAY, the rest serve a while, what runs goes on', async (t) => {
+t.test('with peers: one idle tunnel ends at GOAWAY, the rest serve a while, what runs goes on', async (t) => {
   const { forward, dial, row, leave } = await start(t, { listenGraceMs: 0 })
   const agent = await dial()
   const busy = agent.open()
@@ -56,7 +56,7 @@ t.test('with others: one idle tunnel ends at GOAWAY, the rest serve a while, wha
   await eventually(() => assert.equal(row.size, 0))
 })
 
-t.test('with others: an agent that comes in the grace is served, and sent on', async (t) => {
+t.test('with peers: an agent that comes in the grace is served, and sent on', async (t) => {
   const { forward, dial, leave } = await start(t, { listenGraceMs: 1500 })
   const left = leave()
   const agent = await dial()
@@ -97,7 +97,7 @@ t.test('a tunnel that a call took and gave back unused meanwhile ends too', asyn
   await agent.session.closed
 })
 
-t.test('alone: those that are here stay to the end; another is told to go at once', async (t) => {
+t.test('alone: those that are here stay to the end; another is sent away at once', async (t) => {
   const { server, forward, port } = await startAgentsServer(t, { options: { listenGraceMs: 600_000 } })
   const agent = await FakeAgent.dial(port)
   t.teardown(() => agent.close())

@@ -115,7 +115,7 @@ t.test('connections: HTTP where WebSockets are off, PINGs in a flood', async (t)
   t.strictSame(await refused(), { protocol: 1, too_many_pings: 1 })
 })
 
-t.test('connections: plain bytes where TLS is spoken; one that only looks in is not counted', async (t) => {
+t.test('connections: plain bytes where TLS is spoken; one that only opens and closes is not counted', async (t) => {
   const serving = await (await Authority.create('test')).issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
   const folder = t.testdir({ 'c.pem': serving.certificate, 'k.pem': serving.key })
   const files = { certificateFile: `${folder}/c.pem`, keyFile: `${folder}/k.pem` }
@@ -137,7 +137,7 @@ t.test('all reasons stand in the metric from the start, and in the doc', async (
   for (const reason of refusalReasons) t.match(text, `kas_agents_refused_total{reason="${reason}"} 0`)
 })
 
-t.test('the directory hears from which address a token comes, without the port', async (t) => {
+t.test('the directory gets the address from which a token comes, without the port', async (t) => {
   const asked: (string | undefined)[] = []
   const { agentByToken, ...others } = oneAgent()
   const directory = {

@@ -28,7 +28,7 @@ function fakeTunnel(): Tunnel {
   return tunnel as unknown as Tunnel
 }
 
-t.test('a replica that leaves gives tunnels to the others as long as it has some', async (t) => {
+t.test('a replica that leaves gives tunnels to its peers as long as it has some', async (t) => {
   const identity = await createReplicaIdentity()
   const tunnels = new Tunnels({ now: () => performance.now() })
   const server = new ReplicasServer(

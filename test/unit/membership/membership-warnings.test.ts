@@ -6,7 +6,7 @@ import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { head } from './rows.ts'
 
-t.test('a private API on loopback is told once, if there are replicas elsewhere', (t) => {
+t.test('a private API on loopback is logged once, if there are replicas elsewhere', (t) => {
   const { log, lines } = capturedLog()
   const warnings = new MembershipWarnings({ log, metrics: noMetrics, clock: new ManualClock() })
   const onLoopback = { ...head, replicaHost: '127.0.0.1', replicaPort: 8155 }
@@ -33,7 +33,7 @@ t.test('a private API on loopback is told once, if there are replicas elsewhere'
   t.end()
 })
 
-t.test('a listed address that does not answer is told once, after three dials in a row', (t) => {
+t.test('a listed address that does not answer is logged once, after three dials in a row', (t) => {
   const { log, lines } = capturedLog()
   const warnings = new MembershipWarnings({ log, metrics: noMetrics, clock: new ManualClock() })
   const fails = () => warnings.dialled('10.0.0.7:8156', { kind: 'failed', error: new Error('no answer in time') })

@@ -11,7 +11,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 import { startMembership } from './fake-gossip.ts'
 import { connection, delta, instance, registration } from './rows.ts'
 
-t.test('a listener that fails is told of as an error here, and keeps nobody from hearing', async (t) => {
+t.test('a listener that fails is logged as an error, and keeps no other from being called', async (t) => {
   const { membership, receive, refused, lines } = await startMembership()
   const before: unknown[] = []
   const after: unknown[] = []
@@ -29,7 +29,7 @@ t.test('a listener that fails is told of as an error here, and keeps nobody from
   await membership.stop()
 })
 
-t.test('who hears of own pods may fail too', async (t) => {
+t.test('a listener for own pods may fail too', async (t) => {
   const { membership, lines } = await startMembership()
   const after: AgentId[] = []
   membership.onOwnPods(() => {

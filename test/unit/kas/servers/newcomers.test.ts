@@ -122,7 +122,7 @@ t.test('of IPv6 a network counts as one address', async (t) => {
   t.same(refused, ['too_many_connections'])
 })
 
-t.test('one that is asked about is not silent, one that is let in is no newcomer', async (t) => {
+t.test('one that is being checked is not silent, one that is let in is no newcomer', async (t) => {
   const { newcomers, arrive, clock, refused } = start()
   const [asked, agent] = [arrive('a'), arrive('a')]
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
@@ -147,7 +147,7 @@ t.test('one that is asked about is not silent, one that is let in is no newcomer
   t.equal(refused.filter((reason) => reason === 'too_slow').length, 3)
 })
 
-t.test('one that leaves while it is asked about is forgotten, also where another comes from its port', async (t) => {
+t.test('one that leaves while it is being checked is forgotten, also where another comes from its port', async (t) => {
   const { newcomers, arrive, clock, refused } = start()
   const left = arrive('a')
   const asked = Promise.withResolvers<void>()

@@ -22,7 +22,7 @@ function start() {
   return { tracker, pods, forgetPod }
 }
 
-t.test('a pod that is kept registered is told to GitLab, until it is not', async (t) => {
+t.test('a pod that is kept registered is listed for GitLab, until it is not', async (t) => {
   const { tracker, pods } = start()
   const unregisterFirst = tracker.keepRegistered(agent, meta)
   const [first] = await pods()
@@ -46,7 +46,7 @@ t.test('a pod that another replica has is forgotten', async (t) => {
   t.strictSame(await pods(), [])
 })
 
-t.test('a replica that is alone has nothing to compare with others', (t) => {
+t.test('a replica that is alone has nothing to share with peers', (t) => {
   t.equal(start().tracker.services, undefined)
   t.end()
 })

@@ -26,7 +26,7 @@ const forbidden = [
   ...['Client-Ip', 'X-Client-Ip', 'True-Client-Ip', 'Content-Length', 'Transfer-Encoding', 'Te', 'Connection'],
 ]
 
-t.test('no spelling of a name that kas or a proxy would say reaches GitLab', (t) => {
+t.test('no spelling of a header that kas or a proxy adds reaches GitLab', (t) => {
   for (const name of forbidden) {
     const spellings = [
       name,

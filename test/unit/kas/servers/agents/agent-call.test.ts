@@ -76,7 +76,7 @@ t.test('a directory that is away ends nothing', async (t) => {
   await t.resolves(call.stillValid())
 })
 
-t.test('changes of the directory are told if they may concern the agent', (t) => {
+t.test('a listener is called for changes of the directory that may concern the agent', (t) => {
   const listeners = new Set<DirectoryListener>()
   const { call } = start({
     onChange(listener) {
@@ -98,7 +98,7 @@ t.test('changes of the directory are told if they may concern the agent', (t) =>
   t.end()
 })
 
-t.test('a directory that cannot tell of changes', (t) => {
+t.test('a directory without changes', (t) => {
   start().call.onDirectoryChange(() => t.fail('nothing changes'))()
   t.end()
 })

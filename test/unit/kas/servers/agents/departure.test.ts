@@ -48,7 +48,7 @@ t.test('connections are sent away one after another: GOAWAY, then the end of wha
   t.equal(clock.pending, 0)
 })
 
-t.test('an agent that moves by itself has time for it, and is left alone once it has gone', async (t) => {
+t.test('an agent that moves by itself has time for it, and is not sent away once it has left', async (t) => {
   const { clock, told, departure, connections } = setUp(4, [0, 1])
   departure.begin()
   clock.advance(1000)

@@ -10,7 +10,7 @@ const away = new KasError({ code: 'DIRECTORY_UNAVAILABLE' })
 const retryMs = [0, 0] as const
 const { signal } = new AbortController()
 
-t.test('polls until the directory says something', async (t) => {
+t.test('polls until the directory answers', async (t) => {
   const polls = new DirectoryPolls({ retryMs })
   const answers: (() => Agent)[] = [fails(away), fails(away), () => agent]
   const ask = async () => (answers.shift() as () => Agent)()

@@ -44,7 +44,7 @@ async function start(count: number) {
   return { clock, hints, closed, change, changeOf, times: () => asked.splice(0).map((at) => at - began) }
 }
 
-t.test('a change settles, then one connection after another is asked', async (t) => {
+t.test('a change settles, then the hints of one connection after another are renewed', async (t) => {
   const { clock, hints, change, times } = await start(3)
   change('kas-1')
   clock.advance(1000)
@@ -57,17 +57,20 @@ t.test('a change settles, then one connection after another is asked', async (t)
   await hints.stop()
 })
 
-t.test('leaving, all are asked at once: those that waited, and at each change from then on', async (t) => {
-  const { clock, hints, change, times } = await start(3)
-  change('kas-1')
-  await hints.leave()
-  t.strictSame(times(), [0, 0, 0])
-  change('kas-2')
-  t.strictSame(times(), [0, 0, 0])
-  t.equal(clock.pending, 0)
-})
+t.test(
+  'when leaving, the hints of all are renewed at once: of those that waited, and at each change from then on',
+  async (t) => {
+    const { clock, hints, change, times } = await start(3)
+    change('kas-1')
+    await hints.leave()
+    t.strictSame(times(), [0, 0, 0])
+    change('kas-2')
+    t.strictSame(times(), [0, 0, 0])
+    t.equal(clock.pending, 0)
+  },
+)
 
-t.test('what is gone is not asked, and stop leaves nothing behind', async (t) => {
+t.test('hints of closed connections are not renewed, and stop leaves nothing behind', async (t) => {
   const { clock, hints, closed, change, times } = await start(2)
   change('kas-1')
   closed.resolve()

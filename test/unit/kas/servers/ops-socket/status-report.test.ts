@@ -13,7 +13,7 @@ const report = (modules: readonly KasModule[]) =>
     modules,
   })
 
-t.test('modules that have something to say are shown with it, under their names', async (t) => {
+t.test('lines of modules are shown under their names', async (t) => {
   let pushes = 0
   const modules: KasModule[] = [
     { name: 'silent' },
@@ -27,17 +27,17 @@ t.test('modules that have something to say are shown with it, under their names'
     { name: 'idle', status: () => [] },
   ]
   pushes = 17
-  const told = report(modules)
-  t.strictSame(told.modules, {
+  const reported = report(modules)
+  t.strictSame(reported.modules, {
     echo: [
       ['pushes', 17],
       ['last said', 'a \u001b[2J word'],
     ],
   })
-  t.match(status.print(JSON.parse(JSON.stringify(told))), /\n\necho\npushes {5}17\nlast said {2}a \?\[2J word\n$/)
+  t.match(status.print(JSON.parse(JSON.stringify(reported))), /\n\necho\npushes {5}17\nlast said {2}a \?\[2J word\n$/)
 })
 
-t.test('without any, the report is as ever', async (t) => {
+t.test('without any, the report has no modules', async (t) => {
   for (const modules of [[], [{ name: 'silent' }, { name: 'idle', status: () => [] }]]) {
     t.notOk('modules' in report(modules))
     t.match(status.print(report(modules)), /no agent is connected\n$/)

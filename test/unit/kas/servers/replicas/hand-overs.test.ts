@@ -93,7 +93,7 @@ t.test('a tunnel that is lost between ready and the sign to use it is an error, 
   t.same(interim, [{ [tunnelKey]: ['ready'] }])
 })
 
-t.test('an entry that is told ready and does not decide: the tunnel goes back, and nothing was sent', async (t) => {
+t.test('an entry that gets ready and does not decide: the tunnel goes back, and nothing was sent', async (t) => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const asked = Promise.withResolvers<void>()
@@ -108,7 +108,7 @@ t.test('an entry that is told ready and does not decide: the tunnel goes back, a
   t.equal(tunnel.state, 'idle')
 })
 
-t.test('an entry that leaves right after the sign: the agent does not hear of the call', async (t) => {
+t.test('an entry that leaves right after ready: nothing of the call reaches the agent', async (t) => {
   const take = () => {
     caller.abort(new KasError({ code: 'CANCELLED' }))
     return go
@@ -171,7 +171,7 @@ t.test(
   },
 )
 
-t.test('an eager call whose messages are too many, or do not come: the agent does not hear of it', async (t) => {
+t.test('an eager call whose messages are too many, or do not come: nothing of it reaches the agent', async (t) => {
   const many = handOver(allAtOnce(17), { eager: true })
   t.match(await many.told(t), { code: 'INVALID_MESSAGE' })
   t.equal(many.tunnel.state, 'idle')
