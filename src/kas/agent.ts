@@ -1,6 +1,6 @@
 import type { AgentId } from '../call/call.ts'
 
-/** An agent as its token tells (doc/reference/gitlab-contract.md 2.2 no. 1). */
+/** An agent, as its token identifies it (doc/reference/gitlab-contract.md 2.2 no. 1). */
 export interface Agent {
   readonly id: AgentId
   readonly name: string

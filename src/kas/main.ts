@@ -19,7 +19,7 @@ Options:
 `
 const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route']
 
-/** @returns the exit code, once there is one; a server runs until it is told to stop */
+/** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
   const [word = ''] = argv
   if (subcommands.includes(word)) {
@@ -60,7 +60,7 @@ async function serve(file: string): Promise<number> {
   const [{ App }, { loadKasConfig }] = await Promise.all([import('./app.ts'), import('./config/kas-config.ts')])
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
-  tell(log, warnings)
+  logWarnings(log, warnings)
   process.on('uncaughtExceptionMonitor', (error) => log.error({ error }, 'kas ends because of a fault of its own'))
   const { env } = process
   const app = new App({ log }, { config, ownPrivateApi, configurationFile: file, version: readVersion(), env })
@@ -72,8 +72,8 @@ async function serve(file: string): Promise<number> {
   return 0
 }
 
-/** What is not known is told key by key, for it is a mistake; what packages write and has no effect at once. */
-function tell(log: Logger, warnings: readonly ConfigWarning[]): void {
+/** Unknown keys one by one, for each is a mistake; those that packages write and that have no effect in one line. */
+function logWarnings(log: Logger, warnings: readonly ConfigWarning[]): void {
   for (const { kind, key, hint } of warnings) {
     if (kind === 'unknown') log.warn({ key, ...(hint ? { did_you_mean: hint } : {}) }, 'Configuration key is not known')
   }
@@ -86,7 +86,7 @@ function print(text: string): number {
   return 0
 }
 
-/** What the operator can put right is told without a stack. */
+/** What the operator can put right comes without a stack. */
 function explain(error: unknown): string {
   if (error instanceof KasError && error.code === 'SETTINGS_INVALID') return error.message.replaceAll(/^/gm, 'kas: ')
   const isKnown = error instanceof Error && 'code' in error && /^(EADDR|EACCES|ENOENT|EPERM)/.test(String(error.code))

@@ -12,11 +12,11 @@ const loopbackText =
   'Other replicas cannot hand calls to this one: its private API listens on loopback. Set private_api.listen.address, for instance to ":8155"'
 
 /** dials in a row: one that starts, or is busy, may miss the first */
-const failuresUntilTold = 3
+const failuresUntilWarning = 3
 
 /** An agent that is held back is named again after this. ms */
 const heldBackAgainMs = 600_000
-/** Agents that are named within that time: the counter tells of more. */
+/** Agents that are named within that time: the counter includes the others. */
 const maxHeldBackNamed = 100
 
 const heldBackTexts: Record<HeldBack, string> = {
@@ -25,7 +25,7 @@ const heldBackTexts: Record<HeldBack, string> = {
   rate: 'The connections of an agent change often: other replicas are told some seconds late',
 }
 
-/** What an operator should know of the other replicas, said once each time that it begins. */
+/** What an operator should know of peers, logged once each time that it begins. */
 export class MembershipWarnings {
   readonly #log: Logger
   readonly #metrics: MembershipMetrics
@@ -35,7 +35,7 @@ export class MembershipWarnings {
   readonly #names = new Set<string>()
   /** listed addresses that do not answer: how often in a row */
   readonly #failures = new Map<string, number>()
-  #loopbackTold = false
+  #warnedOfLoopback = false
 
   constructor(components: { log: Logger; metrics: MembershipMetrics; clock: Clock }) {
     this.#log = components.log
@@ -56,11 +56,11 @@ export class MembershipWarnings {
     for (const address of this.#failures.keys()) if (!listed.includes(address)) this.#failures.delete(address)
   }
 
-  /** @param other - host of another replica; undefined: not known */
-  reachedFrom(other: string | undefined, { replicaHost: host, replicaPort: port }: RowHead): void {
-    if (this.#loopbackTold || host === undefined || !isLoopbackHost(host)) return
-    if (other === undefined || isLoopbackHost(other)) return
-    this.#loopbackTold = true
+  /** @param peer - its host; undefined: not known */
+  reachedFrom(peer: string | undefined, { replicaHost: host, replicaPort: port }: RowHead): void {
+    if (this.#warnedOfLoopback || host === undefined || !isLoopbackHost(host)) return
+    if (peer === undefined || isLoopbackHost(peer)) return
+    this.#warnedOfLoopback = true
     this.#log.warn({ net_address: formatHostPort({ host, port }) }, loopbackText)
   }
 
@@ -71,7 +71,7 @@ export class MembershipWarnings {
     }
     const failures = (this.#failures.get(address) ?? 0) + 1
     this.#failures.set(address, failures)
-    if (failures !== failuresUntilTold) return
+    if (failures !== failuresUntilWarning) return
     const { error } = result
     this.#log.warn({ net_address: address, error }, 'No replica with our secret answers at a listed address')
   }

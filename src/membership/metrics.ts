@@ -2,7 +2,7 @@ import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../lib/metrics.ts'
 import { holdBacks, type MembershipMetrics, type MessageKind, refusals } from './protocol/observer.ts'
 
-/** Asked at each scrape. */
+/** Read at each scrape. */
 export interface MembershipCounts {
   /** living instances, this one included */
   members(): number

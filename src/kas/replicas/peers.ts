@@ -43,7 +43,7 @@ export const noPeers: Peers = {
   isReachable: () => false,
   isFirst: () => true,
   call: async () => {
-    throw gone()
+    throw notConnected()
   },
   broadcast: async () => new Map(),
   onReached: () => () => undefined,
@@ -100,7 +100,7 @@ export class LinkPeers implements Peers {
     request: MessageInitShape<M['input']>,
   ): Promise<MessageShape<M['output']>> {
     const session = this.#components.links.link(to)?.session
-    if (!session) throw gone()
+    if (!session) throw notConnected()
     const path = methodPath(method)
     const answer = callUnary(session, method.input, method.output, create(method.input, request), {
       method: path,
@@ -163,6 +163,6 @@ export class LinkPeers implements Peers {
   }
 }
 
-function gone(): KasError {
+function notConnected(): KasError {
   return new KasError({ code: 'CANCELLED', detail: 'the replica is gone' })
 }
