@@ -4,7 +4,7 @@ import type { Placed, Placement } from '../../src/kas/tunnels/placement.ts'
 /** Says what the test says. */
 export class FakePlacement implements Placement {
   readonly here = 'kas-0'
-  othersServe = true
+  peersServe = true
   /** of pod-a */
   placed: Placed | undefined = { home: { name: 'kas-0' } }
   others: Placed | undefined

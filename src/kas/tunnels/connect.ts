@@ -64,18 +64,18 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   const pod = readAgentPod(stream.metadata)
   if (pod) connection.movesByItself = true
   held?.described(agent, connection, methods, pod)
-  const told = pod && tellHints(components, call, { pod, end })
+  const endHints = pod && sendHints(components, call, { pod, end })
   tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
   try {
     await tunnel.ended
   } finally {
-    told?.()
+    endHints?.()
     stayed()
   }
 }
 
 /** To a stock agent nothing is sent on an idle tunnel. @returns to be called at its end */
-function tellHints(
+function sendHints(
   { hints }: ConnectComponents,
   { agent, connection, stream }: ConnectCall,
   { pod, end }: { pod: AgentPod; end: () => boolean },

@@ -19,8 +19,8 @@ export interface Placed {
 export interface Placement {
   /** name of this replica */
   readonly here: string
-  /** another replica takes agents */
-  readonly othersServe: boolean
+  /** a peer takes agents */
+  readonly peersServe: boolean
   /** undefined while no replica serves */
   homeOf(agentId: AgentId, pod: string): Placed | undefined
   /** Calls `listener` with those whose answer may have changed, until the returned function is called. */
@@ -54,7 +54,7 @@ export class MemberPlacement implements Placement {
     })
   }
 
-  get othersServe(): boolean {
+  get peersServe(): boolean {
     const members = this.#components.membership.members()
     return members.some(({ self, connected, state }) => !self && connected && state === 'serving')
   }

@@ -40,13 +40,13 @@ const ours = (metadata: Metadata = {}) =>
   Object.fromEntries(Object.entries(metadata).filter(([name]) => name.startsWith('kas-')))
 
 /** Response headers that have come by the time that other calls are answered. */
-async function toldNow(agent: FakeAgent, tunnel: FakeTunnel): Promise<Metadata | 'nothing'> {
-  let told: Metadata | 'nothing' = 'nothing'
+async function receivedNow(agent: FakeAgent, tunnel: FakeTunnel): Promise<Metadata | 'nothing'> {
+  let received: Metadata | 'nothing' = 'nothing'
   void tunnel.stream.metadata.then((metadata) => {
-    told = metadata ?? 'nothing'
+    received = metadata ?? 'nothing'
   })
   for (let i = 0; i < 3; i++) await agent.session.open({ method: '/test.No/Such' }).done
-  return told
+  return received
 }
 
 t.test('an agent that takes hints gets them at once: home, standby, addresses, PINGs', async (t) => {
@@ -78,7 +78,7 @@ t.test('once a connection; hints do not end the tunnel, which carries its call',
     'kas-home': ['kas-0'],
   })
   const second = agent.open()
-  t.equal(await toldNow(agent, second), 'nothing')
+  t.equal(await receivedNow(agent, second), 'nothing')
   void first.serveEcho()
   void second.serveEcho()
   t.same((await callThrough(forward, ['x'])).messages, ['x'])
@@ -111,11 +111,11 @@ for (const [name, metadata] of Object.entries(strangers)) {
     void tunnel.done.then(() => {
       ended = true
     })
-    t.equal(await toldNow(agent, tunnel), 'nothing')
+    t.equal(await receivedNow(agent, tunnel), 'nothing')
     placement.change({ home: { name: 'kas-9' } })
     const other = await dial()
     await other.open().stream.metadata
-    t.equal(await toldNow(agent, tunnel), 'nothing')
+    t.equal(await receivedNow(agent, tunnel), 'nothing')
     t.notOk(ended)
     t.match([...row.values()][0], { agentId, pod: '', role: 'home' })
   })
@@ -126,7 +126,7 @@ t.test('a change ends one idle tunnel with OK; the next Connect has the new hint
   const agent = await dial()
   const tunnels = [agent.open(), agent.open()]
   await tunnels[0]?.stream.metadata
-  await toldNow(agent, tunnels[1] as FakeTunnel)
+  await receivedNow(agent, tunnels[1] as FakeTunnel)
   placement.change({ home: { name: 'kas-1' } })
   const outcome = await Promise.race(tunnels.map(({ done }) => done))
   t.equal(outcome.error, undefined)

@@ -11,9 +11,9 @@ import { FakePlacement } from '../../support/fake-placement.ts'
 
 /** A replica that leaves, as a stock agent sees it (doc/operations.md "How a replica leaves"). */
 
-async function start(t: Test, { listenGraceMs, others = true }: { listenGraceMs: number; others?: boolean }) {
+async function start(t: Test, { listenGraceMs, peers = true }: { listenGraceMs: number; peers?: boolean }) {
   const placement = new FakePlacement()
-  placement.othersServe = others
+  placement.peersServe = peers
   const row = new Map<string, RowConnection>()
   const own = {
     addConnection: (entry: RowConnection) => row.set(entry.id, entry).has(entry.id),
@@ -68,7 +68,7 @@ t.test('with peers: an agent that comes in the grace is served, and sent on', as
 })
 
 t.test('while no other replica serves, agents stay; they go when one does', async (t) => {
-  const { forward, dial, placement, leave } = await start(t, { listenGraceMs: 0, others: false })
+  const { forward, dial, placement, leave } = await start(t, { listenGraceMs: 0, peers: false })
   const agent = await dial()
   const tunnel = agent.open()
   await agent.session.ping()
@@ -78,7 +78,7 @@ t.test('while no other replica serves, agents stay; they go when one does', asyn
   t.equal(agent.session.draining, false)
   const idle = agent.open()
   await agent.session.ping()
-  placement.othersServe = true
+  placement.peersServe = true
   placement.change(undefined)
   t.equal((await idle.done).error, undefined)
   t.equal(agent.session.draining, true)

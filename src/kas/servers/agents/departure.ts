@@ -5,7 +5,7 @@ import type { Placement } from '../../tunnels/placement.ts'
 export interface DepartureComponents {
   readonly connections: ReadonlySet<AgentConnection>
   /** whether a peer serves, to which agents can go */
-  readonly placement: Pick<Placement, 'othersServe' | 'onChange'>
+  readonly placement: Pick<Placement, 'peersServe' | 'onChange'>
   readonly clock: Clock
   /** 0 to 1 */
   readonly random: () => number
@@ -57,7 +57,7 @@ export class Departure {
 
   #schedule(): void {
     const { connections, placement, clock, random } = this.#components
-    if (this.#endsAt !== undefined || !placement.othersServe) return
+    if (this.#endsAt !== undefined || !placement.peersServe) return
     const { spreadMs } = this.#options
     this.#endsAt = clock.now() + spreadMs
     let place = 0

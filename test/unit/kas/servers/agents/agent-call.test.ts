@@ -15,7 +15,7 @@ function start(more: Partial<ServedCallInit['directory']> = {}) {
   const retirement = new AbortController()
   const world = { answer: agent as Agent | KasError }
   const asked: [token: string, signal: AbortSignal][] = []
-  const told: unknown[] = []
+  const sent: unknown[] = []
   const room = Promise.resolve()
   const stream = {
     metadata: { 'kas-features': ['push-id'] },
@@ -23,9 +23,9 @@ function start(more: Partial<ServedCallInit['directory']> = {}) {
       yield Buffer.from('hello')
     })(),
     signal: caller.signal,
-    sendMetadata: (metadata: Metadata) => void told.push(metadata),
+    sendMetadata: (metadata: Metadata) => void sent.push(metadata),
     send(message: Uint8Array) {
-      told.push(message.toString())
+      sent.push(message.toString())
       return room
     },
   } as unknown as ServerStream
@@ -38,18 +38,18 @@ function start(more: Partial<ServedCallInit['directory']> = {}) {
     ...more,
   }
   const call = new ServedCall(stream, { directory, agent, token: 'secret', retired: retirement.signal })
-  return { call, stream, world, asked, told, room, retirement }
+  return { call, stream, world, asked, sent, room, retirement }
 }
 
 t.test('a module has of the stream what it needs', async (t) => {
-  const { call, stream, told, room, retirement } = start()
+  const { call, stream, sent, room, retirement } = start()
   t.match(call, { agent, token: 'secret' })
   t.equal(call.metadata, stream.metadata)
   t.equal(call.signal, stream.signal)
   t.equal(call.retired, retirement.signal)
   call.sendMetadata({ a: ['b'] })
   t.equal(call.send(Buffer.from('x')), room)
-  t.strictSame(told, [{ a: ['b'] }, 'x'])
+  t.strictSame(sent, [{ a: ['b'] }, 'x'])
   const messages: string[] = []
   for await (const message of call.messages) messages.push(message.toString())
   t.strictSame(messages, ['hello'])
@@ -84,15 +84,15 @@ t.test('a listener is called for changes of the directory that may concern the a
       return () => listeners.delete(listener)
     },
   })
-  let heard = 0
-  const tell = (...agentIds: (ReadonlySet<AgentId> | undefined)[]) => {
+  let calls = 0
+  const change = (...agentIds: (ReadonlySet<AgentId> | undefined)[]) => {
     for (const listener of listeners) for (const ids of agentIds) listener(ids)
-    return heard
+    return calls
   }
-  const forget = call.onDirectoryChange(() => heard++)
-  t.equal(tell(new Set([other.id])), 0)
-  t.equal(tell(new Set([other.id, agent.id])), 1)
-  t.equal(tell(undefined), 2, 'anybody')
+  const forget = call.onDirectoryChange(() => calls++)
+  t.equal(change(new Set([other.id])), 0)
+  t.equal(change(new Set([other.id, agent.id])), 1)
+  t.equal(change(undefined), 2, 'anybody')
   forget()
   t.equal(listeners.size, 0)
   t.end()

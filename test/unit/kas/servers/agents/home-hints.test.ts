@@ -13,35 +13,35 @@ const restlessId = 43n as AgentId
 async function start(count: number) {
   const clock = new ManualClock()
   let home = 'kas-0'
-  let tell: (agentIds: ReadonlySet<AgentId> | 'all') => void = () => undefined
+  let notify: (agentIds: ReadonlySet<AgentId> | 'all') => void = () => undefined
   const placement: Placement = {
     here: 'kas-0',
-    othersServe: true,
+    peersServe: true,
     homeOf: () => ({ home: { name: home } }),
     onChange: (listener) => {
-      tell = listener
+      notify = listener
       return () => undefined
     },
   }
   const hints = new HomeHints({ placement, clock }, { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200 })
   await hints.start()
   const closed = Promise.withResolvers<void>()
-  const asked: number[] = []
+  const ended: number[] = []
   for (let i = 0; i < count; i++) {
     const connection = { session: { closed: closed.promise } } as unknown as AgentConnection
     hints.hints(connection, agentId, `pod-${i}`)
-    hints.idle(connection, agentId, () => asked.push(clock.now()) > 0)
+    hints.idle(connection, agentId, () => ended.push(clock.now()) > 0)
   }
   const began = clock.now()
   const change = (to: string) => {
     home = to
-    tell('all')
+    notify('all')
   }
   const changeOf = (id: AgentId, to: string) => {
     home = to
-    tell(new Set([id]))
+    notify(new Set([id]))
   }
-  return { clock, hints, closed, change, changeOf, times: () => asked.splice(0).map((at) => at - began) }
+  return { clock, hints, closed, change, changeOf, times: () => ended.splice(0).map((at) => at - began) }
 }
 
 t.test('a change settles, then the hints of one connection after another are renewed', async (t) => {
