@@ -101,8 +101,8 @@ export class FileDirectory implements Directory {
     const hash = tokenHash(token)
     const entry = tokens.get(hash)
     if (!entry || !sameHash(entry.hash, hash)) return undefined
-    const isOver = entry.expiresAt !== undefined && entry.expiresAt <= this.#clock.now()
-    return isOver ? undefined : entry.owner
+    const isExpired = entry.expiresAt !== undefined && entry.expiresAt <= this.#clock.now()
+    return isExpired ? undefined : entry.owner
   }
 
   async #configuration(

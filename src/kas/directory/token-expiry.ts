@@ -57,9 +57,9 @@ export class TokenExpiry {
   #check(): void {
     const { clock, onExpired } = this.#components
     const now = clock.now()
-    const isOver = ({ at }: Expiry) => at <= now
-    const expired = new Set(this.#pending.filter(isOver).map(({ agentId }) => agentId))
-    this.#pending = this.#pending.filter((expiry) => !isOver(expiry))
+    const isExpired = ({ at }: Expiry) => at <= now
+    const expired = new Set(this.#pending.filter(isExpired).map(({ agentId }) => agentId))
+    this.#pending = this.#pending.filter((expiry) => !isExpired(expiry))
     this.#schedule()
     if (expired.size > 0) onExpired(expired)
   }

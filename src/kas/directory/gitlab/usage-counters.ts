@@ -101,7 +101,7 @@ export class UsageCounters implements Usage {
     return { body: { events: Object.fromEntries(lists) }, taken }
   }
 
-  /** Ids and events that found no room since the last question. */
+  /** Ids and events that found no room since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped
     this.#dropped = 0
@@ -138,8 +138,8 @@ function firstOf<Name, Value>(map: ReadonlyMap<Name, ReadonlySet<Value>>, max: n
   return [...map].map(([name, set]) => [name, [...set.values().take(max)]])
 }
 
-function takeOff<Name, Value>(map: Map<Name, Set<Value>>, told: readonly (readonly [Name, readonly Value[]])[]): void {
-  for (const [name, values] of told) {
+function takeOff<Name, Value>(map: Map<Name, Set<Value>>, sent: readonly (readonly [Name, readonly Value[]])[]): void {
+  for (const [name, values] of sent) {
     const set = map.get(name)
     for (const value of values) set?.delete(value)
     if (set?.size === 0) map.delete(name)

@@ -90,13 +90,13 @@ export class UsageReport implements Service {
     const dropped = counters.takeDropped()
     if (dropped > 0) this.#log.warn({ count: dropped }, 'Usage was more than is kept for GitLab, some is not told')
     await Promise.all([
-      this.#tell(subjects.metrics, () => counters.metrics(), signal),
-      this.#tell(subjects.events, () => counters.events(), signal),
+      this.#send(subjects.metrics, () => counters.metrics(), signal),
+      this.#send(subjects.events, () => counters.events(), signal),
     ])
     return signal.aborted || !(counters.metrics() ?? counters.events())
   }
 
-  async #tell(path: string, next: () => UsagePart | undefined, signal: AbortSignal): Promise<void> {
+  async #send(path: string, next: () => UsagePart | undefined, signal: AbortSignal): Promise<void> {
     for (let calls = 0; calls < maxCallsInReport; calls++) {
       const part = next()
       if (!part) return
@@ -110,7 +110,7 @@ export class UsageReport implements Service {
     }
   }
 
-  /** Whether GitLab would not take it the next time either; a failure that may pass keeps what was to be told. */
+  /** Whether GitLab would not take it the next time either; after a failure that may pass it is sent again. */
   #isPointless(path: string, error: KasError): boolean {
     const { spec } = error
     const isAbsent = path === subjects.events && spec.code === 'GITLAB_STATUS' && spec.status === 404 // before 16.8

@@ -34,7 +34,7 @@ export class ServiceInformer<T extends KubernetesObject> {
   readonly #listed = Promise.withResolvers<void>()
   readonly #onChange: () => void
   readonly #informer: ListWatch<T>
-  #telling = false
+  #isNotifying = false
 
   /** @param onChange - called after changes, once for all that came together */
   constructor(
@@ -50,7 +50,7 @@ export class ServiceInformer<T extends KubernetesObject> {
     const delayFn = (ms: number) => this.#beforeReopening(ms)
     const { ListWatch } = client.library
     this.#informer = new ListWatch(path, this.#watch(), list, false, labelSelector, fieldSelector, { delayFn })
-    this.#informer.on('change', () => this.#tell())
+    this.#informer.on('change', () => this.#notify())
     this.#informer.on('error', (error) => this.#lose(error))
     client.closed.addEventListener('abort', () => this.#lose(client.closed.reason), { once: true })
   }
@@ -107,11 +107,11 @@ export class ServiceInformer<T extends KubernetesObject> {
     } else onEvent(phase, object)
   }
 
-  #tell(): void {
-    if (this.#telling) return
-    this.#telling = true
+  #notify(): void {
+    if (this.#isNotifying) return
+    this.#isNotifying = true
     queueMicrotask(() => {
-      this.#telling = false
+      this.#isNotifying = false
       if (this.#components.client.closed.aborted) return
       try {
         this.#onChange()
@@ -127,7 +127,7 @@ export class ServiceInformer<T extends KubernetesObject> {
   }
 }
 
-/** An empty list of an answer that is none would be taken for the news that nobody is there. */
+/** An empty list of an answer that is none would be taken to mean that nobody is there. */
 function checked<T extends KubernetesObject>(list: KubernetesListObject<T>): KubernetesListObject<T> {
   if (!list?.metadata?.resourceVersion) throw new Error('the API server sent what is no list')
   return { ...list, items: list.items ?? [] }
