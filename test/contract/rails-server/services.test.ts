@@ -161,11 +161,11 @@ t.test('ServerInfo tells the version of the configuration', async (t) => {
 
 // wire: 8153.GitPushEvent, 8153.GitPushEvent.time, error.8153.GitPushEvent
 t.test('GitPushEvent is answered once the replicas know, and after a second at the latest', async (t) => {
-  const told: PushEvent[] = []
+  const events: PushEvent[] = []
   const silent = Promise.withResolvers<void>()
   const published = Promise.withResolvers<void>()
   const { clock, call } = await start(t, async (event) => {
-    told.push(event)
+    events.push(event)
     if (event.projectId === 2n) {
       published.resolve()
       await silent.promise
@@ -180,9 +180,9 @@ t.test('GitPushEvent is answered once the replicas know, and after a second at t
   const first = await push(1n)
   t.equal(first.code, grpc.status.OK)
   t.equal(first.response?.length, 0)
-  const [{ id, ...event }] = told as [PushEvent]
+  const [{ id, ...event }] = events as [PushEvent]
   t.strictSame([event, typeof id], [{ projectId: 1n, projectPath: 'group/project' }, 'bigint'])
-  t.equal(told.length, 1)
+  t.equal(events.length, 1)
   t.equal(clock.pending, 0, 'no timer is left')
 
   const second = push(2n)
@@ -197,7 +197,7 @@ t.test('GitPushEvent is answered once the replicas know, and after a second at t
   for (const refused of [push(0n), push(-1n), push(1n, ''), call(gitPushEvent, Buffer.alloc(0))]) {
     t.equal((await refused).code, grpc.status.INVALID_ARGUMENT)
   }
-  t.equal(told.length, 3)
+  t.equal(events.length, 3)
 })
 
 // wire: log.trace_id, log.grpc_method

@@ -11,17 +11,17 @@ import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'
 
-/** Replicas in one process: what `others` serve is called without a link. A name is an instance too. */
+/** Replicas in one process: what `peers` serve is called without a link. A name is an instance too. */
 export class FakePeers implements Peers {
-  readonly others: ReadonlyMap<string, UnaryMethods>
+  readonly peers: ReadonlyMap<string, UnaryMethods>
   readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
 
-  constructor(others: ReadonlyMap<string, UnaryMethods> = new Map()) {
-    this.others = others
+  constructor(peers: ReadonlyMap<string, UnaryMethods> = new Map()) {
+    this.peers = peers
   }
 
   isReachable(instance: InstanceId): boolean {
-    return this.others.has(instance)
+    return this.peers.has(instance)
   }
 
   isFirst(): boolean {
@@ -33,7 +33,7 @@ export class FakePeers implements Peers {
     method: M,
     request: MessageInitShape<M['input']>,
   ): Promise<MessageShape<M['output']>> {
-    const serve = this.others.get(to)?.get(`/${method.parent.typeName}/${method.name}`)
+    const serve = this.peers.get(to)?.get(`/${method.parent.typeName}/${method.name}`)
     if (!serve) throw new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: 'not served' })
     const answer = await serve(toBinary(method.input, create<M['input']>(method.input, request)))
     return fromBinary<M['output']>(method.output, answer)
@@ -41,7 +41,7 @@ export class FakePeers implements Peers {
 
   async broadcast<M extends DescMethodUnary>(method: M, request: MessageInitShape<M['input']>) {
     const answers = new Map<Peer, MessageShape<M['output']>>()
-    const ask = async (name: string) => {
+    const call = async (name: string) => {
       const peer = { name, instance: name as InstanceId }
       try {
         answers.set(peer, await this.call(peer.instance, method, request))
@@ -49,7 +49,7 @@ export class FakePeers implements Peers {
         // it has not answered
       }
     }
-    await Promise.all(Array.from(this.others.keys(), ask))
+    await Promise.all(Array.from(this.peers.keys(), call))
     return answers
   }
 

@@ -7,11 +7,11 @@ t.test('links are counted by whether they answer, anew at each scrape', async (t
   const register = createRegistry()
   let now: Reach[] = ['reachable', 'reachable', 'down']
   createLinkMetrics(register, { reaches: () => now })
-  const told = async () => {
+  const counts = async () => {
     const { values = [] } = (await register.getSingleMetric('kas_replica_links')?.get()) ?? {}
     return Object.fromEntries(values.map(({ labels, value }) => [labels.reach, value]))
   }
-  t.strictSame(await told(), { reachable: 2, suspect: 0, unreachable: 0, down: 1 })
+  t.strictSame(await counts(), { reachable: 2, suspect: 0, unreachable: 0, down: 1 })
   now = ['suspect', 'unreachable']
-  t.strictSame(await told(), { reachable: 0, suspect: 1, unreachable: 1, down: 0 })
+  t.strictSame(await counts(), { reachable: 0, suspect: 1, unreachable: 1, down: 0 })
 })

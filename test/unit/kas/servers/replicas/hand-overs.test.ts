@@ -58,17 +58,17 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
     },
   }
   const served = new HandOvers({ tunnels, tracer: noTracer }).serve(stream as unknown as ServerStream)
-  /** As the entry hears of it. */
-  const told = async (t: Test) => {
+  /** The error that the entry gets. */
+  const failure = async (t: Test) => {
     const error = KasError.from(await t.rejects(served).then(() => served.catch((cause: unknown) => cause)))
     const status = new KasError({ code: 'STATUS', grpc: error.grpcCode, message: '' })
     return readOutcome({ error: status, trailers }).error?.spec
   }
-  return { tunnel, interim, sent, served, trailers: () => trailers, told, caller }
+  return { tunnel, interim, sent, served, trailers: () => trailers, failure, caller }
 }
 
 const neverCalled = () => {
-  throw new Error('the agent is not to hear of it')
+  throw new Error('nothing of it may reach the agent')
 }
 
 /** Of an agent that says what the test says. */
@@ -88,8 +88,8 @@ t.test('a tunnel that is lost between ready and the sign to use it is an error, 
     tunnel.state = 'ended'
     return go
   }
-  const { tunnel, interim, told } = handOver({ take })
-  t.same(await told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+  const { tunnel, interim, failure } = handOver({ take })
+  t.same(await failure(t), { code: 'TUNNEL_LOST', delivery: 'none' })
   t.same(interim, [{ [tunnelKey]: ['ready'] }])
 })
 
@@ -101,10 +101,10 @@ t.test('an entry that gets ready and does not decide: the tunnel goes back, and 
     asked.resolve()
     return new Promise(() => undefined)
   }
-  const { tunnel, told } = handOver({ take: () => undefined, next })
+  const { tunnel, failure } = handOver({ take: () => undefined, next })
   await asked.promise
   mock.timers.tick(3000)
-  t.same(await told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.same(await failure(t), { code: 'TUNNEL_LOST', delivery: 'none' })
   t.equal(tunnel.state, 'idle')
 })
 
@@ -113,14 +113,14 @@ t.test('an entry that leaves right after ready: nothing of the call reaches the 
     caller.abort(new KasError({ code: 'CANCELLED' }))
     return go
   }
-  const { tunnel, told, caller } = handOver({ take })
-  t.match(await told(t), { code: 'CANCELLED' })
+  const { tunnel, failure, caller } = handOver({ take })
+  t.match(await failure(t), { code: 'CANCELLED' })
   t.equal(tunnel.state, 'idle')
 })
 
 t.test('a message in the place of the sign is none', async (t) => {
-  const { tunnel, told } = handOver({ take: () => Buffer.from('a') })
-  t.match(await told(t), { code: 'INVALID_MESSAGE' })
+  const { tunnel, failure } = handOver({ take: () => Buffer.from('a') })
+  t.match(await failure(t), { code: 'INVALID_MESSAGE' })
   t.equal(tunnel.state, 'idle')
 })
 
@@ -166,14 +166,14 @@ t.test(
 
     const lost = handOver(allAtOnce(), { eager: true })
     lost.tunnel.state = 'ended'
-    t.same(await lost.told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+    t.same(await lost.failure(t), { code: 'TUNNEL_LOST', delivery: 'none' })
     t.match(lost.trailers(), { [tunnelKey]: ['ready'] })
   },
 )
 
 t.test('an eager call whose messages are too many, or do not come: nothing of it reaches the agent', async (t) => {
   const many = handOver(allAtOnce(17), { eager: true })
-  t.match(await many.told(t), { code: 'INVALID_MESSAGE' })
+  t.match(await many.failure(t), { code: 'INVALID_MESSAGE' })
   t.equal(many.tunnel.state, 'idle')
 
   mock.timers.enable({ apis: ['setTimeout'] })
@@ -184,9 +184,9 @@ t.test('an eager call whose messages are too many, or do not come: nothing of it
     return new Promise<never>(() => undefined)
   }
   const silent = { take: () => undefined, [Symbol.asyncIterator]: () => ({ next }) }
-  const { told, tunnel } = handOver(silent, { eager: true })
+  const { failure, tunnel } = handOver(silent, { eager: true })
   await asked
   mock.timers.tick(3000)
-  t.same(await told(t), { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.same(await failure(t), { code: 'TUNNEL_LOST', delivery: 'none' })
   t.equal(tunnel.state, 'idle')
 })
