@@ -24,10 +24,10 @@ import { Leads } from './replicas/leads.ts'
 import { noPeers } from './replicas/peers.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { CallCountReports, type CallCountReportsComponents } from './servers/agents/call-count-reports.ts'
-import { CallCounts } from './servers/agents/call-counts.ts'
+import { TokenRate } from './servers/agents/token-rate.ts'
+import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/token-rate-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
-import { Tunnels } from './tunnels/tunnels.ts'
+import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface AppComponents {
   readonly log: Logger
@@ -82,7 +82,7 @@ export class App implements Service {
     const clock = systemClock
     const tracing = await createTracing(log, { config, version, product })
     const shared = { log, register: this.#register, clock, tracer: tracing ?? noTracer }
-    const tunnels = new Tunnels({ now: () => performance.now() })
+    const tunnels = new TunnelRegistry({ now: () => performance.now() })
     const peering = await this.#peering(shared)
     const { membership, peers = noPeers, links } = peering ?? {}
     const leads = new Leads({ clock, membership, peers })
@@ -93,7 +93,7 @@ export class App implements Service {
       { config, product, env },
     )
     const modules = this.#modules(host)
-    const counts = new CallCounts(clock)
+    const counts = new TokenRate(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
     const ports = new Ports(
@@ -144,8 +144,8 @@ export class App implements Service {
     return await Peering.create(components, options)
   }
 
-  #callCountReports(components: CallCountReportsComponents): CallCountReports {
+  #callCountReports(components: TokenRateReportsComponents): TokenRateReports {
     const { connections_per_token_per_minute: callsPerTokenPerMinute } = this.#options.config.agent.listen
-    return new CallCountReports(components, { callsPerTokenPerMinute })
+    return new TokenRateReports(components, { callsPerTokenPerMinute })
   }
 }

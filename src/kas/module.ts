@@ -14,7 +14,7 @@ import type { Usage } from './directory/usage.ts'
 import type { Leads } from './replicas/leads.ts'
 import type { Peers } from './replicas/peers.ts'
 import type { GitalyCoordinates } from './repositories/gitaly/gitaly-coordinates.ts'
-import type { Pushes } from './repositories/pushes.ts'
+import type { Pushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
 
 /** A feature of kas: what it serves on each port. Each stands in its own folder of `modules`. */

@@ -16,7 +16,7 @@ import { LinkPeers } from './replicas/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './replicas/replica-identity.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
 import { createStrangersMetric, ReplicasServer } from './servers/replicas/replicas-server.ts'
-import type { Tunnels } from './tunnels/tunnels.ts'
+import type { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface PeeringComponents {
   readonly register: Registry
@@ -79,7 +79,7 @@ export class Peering {
    *
    * @param served.methods - what peers may call beside handing calls over
    */
-  service(served: { readonly tunnels: Tunnels; readonly methods: UnaryMethods }): Service {
+  service(served: { readonly tunnels: TunnelRegistry; readonly methods: UnaryMethods }): Service {
     const { identity, configurationFile: file, config } = this.#options
     const { register, tracer } = this.#components
     const { listen } = config.private_api

@@ -10,8 +10,8 @@ import { grpcObserver } from './observability/grpc-observer.ts'
 import type { Readiness } from './observability/readiness.ts'
 import type { Peering } from './peering.ts'
 import { AgentsServer, agentMethodTypes } from './servers/agents/agents-server.ts'
-import type { CallCounts } from './servers/agents/call-counts.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
+import type { TokenRate } from './servers/agents/token-rate.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens.ts'
@@ -21,16 +21,16 @@ import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
 import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
-import { HeldConnections } from './tunnels/held-connections.ts'
-import { MemberPlacement } from './tunnels/placement.ts'
-import type { Tunnels } from './tunnels/tunnels.ts'
+import { MemberPlacement } from './tunnels/home-placement.ts'
+import { PublishedConnections } from './tunnels/published-connections.ts'
+import type { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface PortsComponents {
   readonly host: KasHost
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   /** undefined: this replica is alone */
   readonly peering: Peering | undefined
-  readonly counts: CallCounts
+  readonly counts: TokenRate
   readonly modules: readonly KasModule[]
   readonly readiness: Readiness
 }
@@ -98,7 +98,7 @@ export class Ports {
       ...modules.map(({ agentMethods }) => agentMethods),
     )
     const certificate = certificateOf(log, listen)
-    const held = peering && new HeldConnections({ row: peering.membership, log })
+    const held = peering && new PublishedConnections({ row: peering.membership, log })
     const server = new AgentsServer(
       {
         directory,

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { KnownMessages } from '../../src/call/known-messages.ts'
-import { defaultSearch, type SearchOptions } from '../../src/kas/router/search.ts'
+import { defaultSearch, type SearchOptions } from '../../src/kas/router/tunnel-search.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { agentId, callOf, callThrough, readReply } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'

@@ -3,11 +3,11 @@ import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import type { Forward } from '../../src/call/call.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
-import { defaultSearch } from '../../src/kas/router/search.ts'
+import { defaultSearch } from '../../src/kas/router/tunnel-search.ts'
 import { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
-import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
-import { MemberPlacement } from '../../src/kas/tunnels/placement.ts'
-import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { MemberPlacement } from '../../src/kas/tunnels/home-placement.ts'
+import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
+import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import { oneAgent } from '../support/agents-server.ts'
@@ -17,7 +17,7 @@ import { type Replica, startReplica } from './replicas.ts'
 export interface PlacedReplica extends Replica {
   readonly name: string
   readonly agentAddress: string
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   readonly agents: AgentsServer
   /** by its own tunnels alone */
   readonly forward: Forward
@@ -31,8 +31,8 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
   const replica = await startReplica(t, name, { listed, agentAddress })
   const { membership } = replica
   const log = createLogger({ level: 'silent' })
-  const tunnels = new Tunnels({ now: () => performance.now() })
-  const held = new HeldConnections({ row: membership, log })
+  const tunnels = new TunnelRegistry({ now: () => performance.now() })
+  const held = new PublishedConnections({ row: membership, log })
   const placement = new MemberPlacement({ membership })
   const agents = new AgentsServer(
     {

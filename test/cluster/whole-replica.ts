@@ -7,11 +7,11 @@ import { defaultReachability, type ReachabilityOptions } from '../../src/kas/rep
 import { createReplicaIdentity } from '../../src/kas/replicas/replica-identity.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
-import { defaultSearch, type SearchOptions } from '../../src/kas/router/search.ts'
+import { defaultSearch, type SearchOptions } from '../../src/kas/router/tunnel-search.ts'
 import { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
 import { ReplicasServer } from '../../src/kas/servers/replicas/replicas-server.ts'
-import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
-import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
+import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
@@ -25,7 +25,7 @@ import { startReplica } from './replicas.ts'
 export interface WholeReplica {
   readonly name: string
   readonly replica: Awaited<ReturnType<typeof startReplica>>
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   readonly links: Links
   readonly agentsPort: number
   readonly forward: Forward
@@ -50,7 +50,7 @@ export async function startWholeReplica(
 ): Promise<WholeReplica> {
   const log = createLogger({ level: 'silent' })
   const identity = await createReplicaIdentity()
-  const tunnels = new Tunnels({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ now: () => performance.now() })
   const strangers = { count: 0 }
   const { publicKeyHash } = identity
   const { listed = [], timers = {} } = options
@@ -84,7 +84,7 @@ export async function startWholeReplica(
       methods: {},
       log,
       onRateExceeded: () => undefined,
-      held: new HeldConnections({ row: membership, log }),
+      held: new PublishedConnections({ row: membership, log }),
       tracer: noTracer,
     },
     {

@@ -9,8 +9,8 @@ import { HandOvers } from '../../src/kas/servers/replicas/hand-overs.ts'
 import { AgentConnection } from '../../src/kas/tunnels/agent-connection.ts'
 import { serveConnect } from '../../src/kas/tunnels/connect.ts'
 import { Descriptions } from '../../src/kas/tunnels/descriptions.ts'
-import { HeldConnections } from '../../src/kas/tunnels/held-connections.ts'
-import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
+import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
@@ -76,7 +76,7 @@ export class SimulatedReplica {
   readonly host: string
   readonly machine: Machine
   readonly membership: Membership
-  readonly tunnels = new Tunnels({ now: () => performance.now() })
+  readonly tunnels = new TunnelRegistry({ now: () => performance.now() })
   /** as the servers `kubernetes` and `rails` call it */
   readonly forward: Forward
   isServing = false
@@ -87,7 +87,7 @@ export class SimulatedReplica {
   readonly #router: Router
   readonly #handOvers: HandOvers
   readonly #descriptions = new Descriptions()
-  readonly #held: HeldConnections
+  readonly #held: PublishedConnections
   readonly #agents = new Set<AgentConnection>()
   readonly #checkedVersions = new Map<InstanceId, number>()
 
@@ -104,7 +104,7 @@ export class SimulatedReplica {
     this.#links = new Links({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer })
     this.#router = new Router({ tunnels: this.tunnels, observer, links: this.#links })
     this.#handOvers = new HandOvers({ tunnels: this.tunnels, tracer: noTracer })
-    this.#held = new HeldConnections({ row: this.membership, log })
+    this.#held = new PublishedConnections({ row: this.membership, log })
     const { forward } = this.#router
     this.forward =
       bug === 'unsafe-replayed' ? (call) => deliver(forward)({ ...call, safety: 'safe' }) : deliver(forward)

@@ -3,13 +3,13 @@ import type { AgentId, Call, Forward, Reply } from '../../src/call/call.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
-import { defaultSearch } from '../../src/kas/router/search.ts'
+import { defaultSearch } from '../../src/kas/router/tunnel-search.ts'
 import {
   AgentsServer,
   type AgentsServerComponents,
   type AgentsServerOptions,
 } from '../../src/kas/servers/agents/agents-server.ts'
-import { Tunnels } from '../../src/kas/tunnels/tunnels.ts'
+import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
@@ -41,7 +41,7 @@ export async function startAgentsServer(
     findTimeoutMs?: number
   } = {},
 ) {
-  const tunnels = new Tunnels({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ now: () => performance.now() })
   const timeouts = { count: 0 }
   const observer = { routed: () => undefined, timedOut: () => void timeouts.count++ }
   const router = new Router(

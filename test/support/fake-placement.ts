@@ -1,5 +1,5 @@
 import type { AgentId } from '../../src/call/call.ts'
-import type { Placed, Placement } from '../../src/kas/tunnels/placement.ts'
+import type { Placed, Placement } from '../../src/kas/tunnels/home-placement.ts'
 
 /** Says what the test says. */
 export class FakePlacement implements Placement {

@@ -1,7 +1,7 @@
 import { readFile, realpath } from 'node:fs/promises'
 import { type Document, isMap, isSeq, parseDocument, stringify } from 'yaml'
-import { type DirectoryContents, parseDirectory } from '../directory/directory-contents.ts'
-import type { DirectoryTree } from '../directory/directory-schema.ts'
+import { type DirectoryContents, parseDirectory } from '../directory/file/directory-contents.ts'
+import type { DirectoryTree } from '../directory/file/directory-schema.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 type ListName = keyof DirectoryTree

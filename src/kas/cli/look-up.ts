@@ -1,5 +1,5 @@
 import type { Agent } from '../agent.ts'
-import type { Project } from '../directory/directory-contents.ts'
+import type { Project } from '../directory/file/directory-contents.ts'
 import { UsageError } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 

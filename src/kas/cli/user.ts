@@ -1,4 +1,4 @@
-import { type RoleName, roleNames } from '../directory/roles.ts'
+import { type RoleName, roleNames } from '../directory/file/roles.ts'
 import { type Command, required, textOption, UsageError } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { newToken } from './token.ts'

@@ -2,7 +2,7 @@ import type { Call, Metadata, Outcome, Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
-import type { HeldBytes } from '../../proto/grpc/held-bytes.ts'
+import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
 
 /** What a peer answers to a call that it is offered. `gone`: nothing, and it will not. */
@@ -25,7 +25,7 @@ export class HandOverStream {
    * @param held - where what the caller does not take is counted
    * @throws KasError TUNNEL_LOST (delivery none)
    */
-  constructor(session: ClientSession, call: Call, handOver: HandOver, held?: HeldBytes) {
+  constructor(session: ClientSession, call: Call, handOver: HandOver, held?: UnreadBytes) {
     const answer = Promise.withResolvers<Answer>()
     this.answer = answer.promise
     this.#eager = handOver.eager

@@ -7,10 +7,10 @@ import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
 import type { SpanAttributes, Tracer } from '../../lib/tracing/tracer.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
-import type { HeldByAgent } from '../tunnels/held-by-agent.ts'
+import type { UnreadByAgent } from '../tunnels/unread-by-agent.ts'
 import type { HandOver } from './hand-over.ts'
 import { HandOverStream } from './hand-over-stream.ts'
-import { LinkSession } from './link-session.ts'
+import { LinkLiveness } from './link-liveness.ts'
 import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
 
 export interface LinkComponents {
@@ -23,7 +23,7 @@ export interface LinkComponents {
   /** it became open, unreachable or reachable again */
   readonly onChange: () => void
   /** what waits of each agent at this replica */
-  readonly heldByAgent?: HeldByAgent
+  readonly heldByAgent?: UnreadByAgent
   /** the peer says that it does not know us */
   readonly onUnknown: () => void
   readonly tracer: Tracer
@@ -70,9 +70,9 @@ export class Link {
   readonly #components: LinkComponents
   readonly #options: LinkOptions
   readonly #closing = new AbortController()
-  #current: LinkSession | undefined
+  #current: LinkLiveness | undefined
   /** all that live, `#current` too */
-  readonly #sessions = new Set<LinkSession>()
+  readonly #sessions = new Set<LinkLiveness>()
   #calls = 0
   #failure: unknown
 
@@ -97,7 +97,7 @@ export class Link {
     return usable.isSuspect ? 'suspect' : 'reachable'
   }
 
-  get #usable(): LinkSession | undefined {
+  get #usable(): LinkLiveness | undefined {
     const current = this.#current
     return current && !current.session.draining ? current : undefined
   }
@@ -218,7 +218,7 @@ export class Link {
   /** Resolves when nothing can be handed over on it any more; what runs on it goes on. */
   async #use(session: ClientSession): Promise<void> {
     const { log, clock, onChange } = this.#components
-    const current = new LinkSession({ session, log, clock, onChange }, this.#options.reachability)
+    const current = new LinkLiveness({ session, log, clock, onChange }, this.#options.reachability)
     this.#sessions.add(current)
     void session.closed.then(() => this.#sessions.delete(current))
     this.#current = current

@@ -8,7 +8,7 @@ import type { Service } from '../../lib/service.ts'
 import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
-import { HeldByAgent } from '../tunnels/held-by-agent.ts'
+import { UnreadByAgent } from '../tunnels/unread-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
 import { defaultLink, isUsable, Link, type LinkOptions, type Reach, reaches } from './link.ts'
 import { LinkWarnings } from './link-warnings.ts'
@@ -46,7 +46,7 @@ export class Links implements Service {
   readonly #listeners = new Map<AgentId, Set<() => void>>()
   readonly #onReached: ((instance: InstanceId) => void)[] = []
   readonly #reached = new Set<InstanceId>()
-  readonly #heldByAgent = new HeldByAgent()
+  readonly #heldByAgent = new UnreadByAgent()
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 

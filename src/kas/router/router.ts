@@ -2,8 +2,8 @@ import type { Call, Reply } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import type { Links } from '../replicas/links.ts'
-import type { Tunnels } from '../tunnels/tunnels.ts'
-import { defaultSearch, HedgeBudget, Search, type SearchComponents, type SearchOptions } from './search.ts'
+import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
+import { defaultSearch, HedgeBudget, type SearchComponents, type SearchOptions, TunnelSearch } from './tunnel-search.ts'
 
 /** What the router reports: lib/metrics.ts has one. */
 export interface RouterObserver {
@@ -12,7 +12,7 @@ export interface RouterObserver {
 }
 
 export interface RouterComponents {
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   readonly observer: RouterObserver
   /** absent: this replica is alone */
   readonly links?: Pick<Links, 'candidates' | 'holds' | 'onChange'> | undefined
@@ -31,7 +31,7 @@ const alone: Pick<Links, 'candidates' | 'holds' | 'onChange'> = {
  * Finds a tunnel for a call: an own idle one, else one of another holder, else the first that comes (doc/routing.md).
  */
 export class Router {
-  readonly #tunnels: Tunnels
+  readonly #tunnels: TunnelRegistry
   readonly #observer: RouterObserver
   readonly #search: SearchComponents
   readonly #options: SearchOptions
@@ -59,7 +59,7 @@ export class Router {
 
   async #find(call: Call, began: number): Promise<Offer> {
     try {
-      return await new Search(this.#search, call, this.#options).run()
+      return await new TunnelSearch(this.#search, call, this.#options).run()
     } catch (error) {
       this.#observer.routed('aborted', (this.#search.clock.now() - began) / 1000)
       if (!call.signal.aborted) this.#observer.timedOut()

@@ -5,9 +5,9 @@ import { type AgentPod, hasFeature, readAgentPod } from '../../proto/placement.t
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import { type Descriptions, maxFirstMessageBytes } from './descriptions.ts'
-import type { HeldConnections } from './held-connections.ts'
+import type { PublishedConnections } from './published-connections.ts'
 import { Tunnel } from './tunnel.ts'
-import type { Tunnels } from './tunnels.ts'
+import type { TunnelRegistry } from './tunnel-registry.ts'
 
 /** What is told to agents that understand it, and again when it has changed. */
 export interface ConnectHints {
@@ -16,9 +16,9 @@ export interface ConnectHints {
 }
 
 export interface ConnectComponents {
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   readonly descriptions: Descriptions
-  readonly held?: HeldConnections
+  readonly held?: PublishedConnections
   readonly hints?: ConnectHints
   /** an agent said more of a reply than is passed on */
   readonly onCut?: () => void

@@ -5,12 +5,12 @@ import { KasError } from '../../lib/errors.ts'
 import { bodyTrailersKey, bodyTrailersValue } from './body-trailers.ts'
 import { ClientStream } from './client-stream.ts'
 import { readMetadata, writeMetadata, writeTimeout } from './headers.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { maxRequestMetadataBytes } from './sendable.ts'
 import { StreamWindow } from './stream-window.ts'
 import { Unpacker } from './unpacker.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 import { whenClosed } from './when-closed.ts'
 
 export type { ClientStream } from './client-stream.ts'
@@ -36,7 +36,7 @@ export interface OpenOptions {
   /** called for headers that come before the response's own */
   readonly onInterim?: (metadata: Metadata) => void
   /** what comes and is not read is counted there */
-  readonly held?: HeldBytes | undefined
+  readonly held?: UnreadBytes | undefined
   /** deadline, sent to the server and kept here */
   readonly timeoutMs?: number
 }

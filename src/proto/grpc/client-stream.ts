@@ -5,12 +5,12 @@ import { Code, KasError } from '../../lib/errors.ts'
 import { decodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { Inbox } from './inbox.ts'
 import type { SessionLimits } from './limits.ts'
 import { Outbox } from './outbox.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Unpacker } from './unpacker.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 const refusedCode = 7
 
@@ -75,7 +75,7 @@ export class ClientStream {
   }
 
   /** What comes and is not read, and what is not taken, is counted there. */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     this.#inbox.chargeTo(held)
     this.#outbox.chargeTo(held)
   }

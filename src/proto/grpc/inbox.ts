@@ -2,11 +2,11 @@ import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { keepAll } from './blocks.ts'
 import { type Deframer, prefixBytes } from './frames.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { maxUnreadBytes, unreadMessageBytes } from './limits.ts'
 import { ReceivedBytes } from './received-bytes.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Unpacker } from './unpacker.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 export interface InboxComponents {
   readonly stream: Http2Stream
@@ -106,7 +106,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   }
 
   /** What waits here is counted there from now on: where there is no room, the call ends. */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     if (!this.#stream.destroyed) this.#bytes.chargeTo(held)
   }
 

@@ -1,8 +1,8 @@
 import { Duplex, type Readable } from 'node:stream'
 import { KasError } from '../../lib/errors.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from './limits.ts'
 import { PartialMessage } from './partial-message.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 /** What is needed of a WebSocket; that of package ws fits. */
 export interface MessageSocket {
@@ -83,7 +83,7 @@ export class MessageDuplex extends Duplex {
   }
 
   /** What ws keeps of a message that is not whole is counted there from now on; without room the connection ends. */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     if (!this.destroyed && !this.#partial.chargeTo(held)) this.#refusePartial()
   }
 

@@ -2,8 +2,8 @@ import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
 import { framePrefix } from './frames.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { maxUnsentBytes, narrowUnsentBytes, wideUnsentBytes } from './limits.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 /** Below this a message is copied behind its prefix: one small write is cheaper than two. */
 const copiedBytes = 4096
@@ -17,7 +17,7 @@ export class Outbox {
   #corked = false
   #room: PromiseWithResolvers<void> | undefined
   #closed = false
-  #charged: HeldBytes | undefined
+  #charged: UnreadBytes | undefined
   #countedBytes = 0
   // node's 'drain' comes only from its own mark on, and a sender may wait for less
   readonly #onLeft = () => this.#left()
@@ -32,7 +32,7 @@ export class Outbox {
   }
 
   /** Its waiting is counted there from now on. */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     this.#charged = held
     this.#count()
   }

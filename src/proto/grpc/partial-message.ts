@@ -1,4 +1,4 @@
-import type { HeldBytes } from './held-bytes.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 /** Of a message that is not whole, while it is not known who sends it; agents send 32 to 64 KiB in one. */
 export const maxStrangerBytes = 256 * 1024
@@ -20,7 +20,7 @@ export class PartialMessage {
   #bytes = 0
   #pieces = 0
   #lastReadBytes = 0
-  #charged: HeldBytes | undefined
+  #charged: UnreadBytes | undefined
   #countedBytes = 0
 
   /** Where more is refused. bytes */
@@ -56,7 +56,7 @@ export class PartialMessage {
    *
    * @returns whether there was room for it
    */
-  chargeTo(held: HeldBytes): boolean {
+  chargeTo(held: UnreadBytes): boolean {
     this.#charged ??= held
     return this.#count()
   }

@@ -1,8 +1,8 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { Blocks, ownCopy } from './blocks.ts'
-import type { HeldBytes, Holder } from './held-bytes.ts'
 import type { StreamWindow } from './stream-window.ts'
+import type { Holder, UnreadBytes } from './unread-bytes.ts'
 
 /**
  * The bytes that a stream has received, counted from the moment that they come until they are taken. While nobody reads
@@ -17,7 +17,7 @@ export class ReceivedBytes implements Holder {
   readonly #push: Http2Stream['push']
   /** also what node keeps */
   #heldBytes = 0
-  #charged: HeldBytes | undefined
+  #charged: UnreadBytes | undefined
   #isDropped = false
   #hasEnded = false
   #begun = false
@@ -51,7 +51,7 @@ export class ReceivedBytes implements Holder {
   }
 
   /** They are counted there from now on: where there is no room, the call ends. */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     const bytes = this.#heldBytes
     this.#heldBytes = 0
     this.#charged = held

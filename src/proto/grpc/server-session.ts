@@ -7,7 +7,6 @@ import {
 import type { Duplex } from 'node:stream'
 import type { Metadata } from '../../call/call.ts'
 import { Code, KasError } from '../../lib/errors.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
@@ -15,6 +14,7 @@ import { StreamQuota } from './stream-quota.ts'
 import { StreamWindow } from './stream-window.ts'
 import type { UnpackTurns } from './unpack-turns.ts'
 import { Unpacker } from './unpacker.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 import { whenClosed } from './when-closed.ts'
 
 export type { ServerStream } from './server-stream.ts'
@@ -70,7 +70,7 @@ export class ServerSession {
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
-  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number; chargeTo?(held: HeldBytes): void }
+  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number; chargeTo?(held: UnreadBytes): void }
   readonly #handlerFor: (method: string) => Handler | undefined
   readonly #events: ServerSessionEvents
   readonly #streams = new Set<ServerStream>()
@@ -122,7 +122,7 @@ export class ServerSession {
    * Whose connection it is: what it holds itself, of a WebSocket message that is not whole, is counted there, it unpacks
    * in the turn of all that are counted there, and its windows are narrow while many readers have stopped that are.
    */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     this.window.narrowWith(held.stoppedReaders)
     this.#duplex.chargeTo?.(held)
     this.unpacker.chargeTo(held)

@@ -4,10 +4,10 @@ import { KasError } from '../../lib/errors.ts'
 import { bodyTrailersKey, bodyTrailersValue, encodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { readMetadata, readTimeout, writeMetadata, writeStatus } from './headers.ts'
-import type { HeldBytes } from './held-bytes.ts'
 import { Inbox } from './inbox.ts'
 import { Outbox } from './outbox.ts'
 import type { Handler, ServerSession } from './server-session.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 const noError = 0
 /** 102, Processing: the status of headers that come before the response's */
@@ -86,7 +86,7 @@ export class ServerStream {
   }
 
   /** What comes and is not read, and what is not taken, is counted there. */
-  chargeTo(held: HeldBytes): void {
+  chargeTo(held: UnreadBytes): void {
     this.messages.chargeTo(held)
     this.#outbox.chargeTo(held)
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
 import type { AgentId, Metadata } from '../../../src/call/call.ts'
-import { HeldConnections } from '../../../src/kas/tunnels/held-connections.ts'
+import { PublishedConnections } from '../../../src/kas/tunnels/published-connections.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import type { RowConnection } from '../../../src/membership/membership.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
@@ -17,7 +17,7 @@ const announced = { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'] }
 async function start(t: Test, settleMs = 1) {
   const placement = new FakePlacement()
   const row = new Map<string, RowConnection>()
-  const held = new HeldConnections({
+  const held = new PublishedConnections({
     row: {
       addConnection: (entry) => row.set(entry.id, entry).has(entry.id),
       removeConnection: (id) => void row.delete(id),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
-import { HeldConnections } from '../../../src/kas/tunnels/held-connections.ts'
+import { PublishedConnections } from '../../../src/kas/tunnels/published-connections.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import type { RowConnection } from '../../../src/membership/membership.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
@@ -19,7 +19,7 @@ async function start(t: Test, { listenGraceMs, peers = true }: { listenGraceMs: 
     addConnection: (entry: RowConnection) => row.set(entry.id, entry).has(entry.id),
     removeConnection: (id: string) => void row.delete(id),
   }
-  const held = new HeldConnections({ row: own, log: createLogger({ level: 'silent' }) })
+  const held = new PublishedConnections({ row: own, log: createLogger({ level: 'silent' }) })
   const side = await startAgentsServer(t, { components: { placement, held }, options: { listenGraceMs } })
   const dial = async () => {
     const agent = await FakeAgent.dial(side.port)

@@ -3,11 +3,10 @@ import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/held-by-agent.ts'
+import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'
-import { HeldBytes } from '../../../src/proto/grpc/held-bytes.ts'
 import {
   defaultLimits,
   manyStopped,
@@ -19,6 +18,7 @@ import {
   wideUnsentBytes,
 } from '../../../src/proto/grpc/limits.ts'
 import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
 import { grpcJs } from './grpc-js.ts'
 import { ours, serveOurs } from './ours.ts'
 import { framed, rawCall, rawClient } from './raw-peers.ts'
@@ -493,7 +493,7 @@ t.test('packed data that cannot be read ends its call, behind what came before i
 })
 
 /** One side's streams are all charged to one agent. */
-async function serveCharged(t: Test, held: HeldBytes, readAhead: boolean) {
+async function serveCharged(t: Test, held: UnreadBytes, readAhead: boolean) {
   const reading = Promise.withResolvers<void>()
   const sessions = new Set<ServerSession>()
   const handler: Handler = async (stream) => {
@@ -521,7 +521,7 @@ async function serveCharged(t: Test, held: HeldBytes, readAhead: boolean) {
 }
 
 t.test('what waits of one agent is bounded over its streams, whole messages or not', async (t) => {
-  const held = new HeldBytes(1 << 20)
+  const held = new UnreadBytes(1 << 20)
   const { port, reading } = await serveCharged(t, held, true)
   const session = await rawClient(t, port)
   const half = framed(0, Buffer.alloc(100_000), 4 << 20) // the beginning of 4 MiB
@@ -560,7 +560,7 @@ t.test('what waits of one agent is bounded over its streams, whole messages or n
 })
 
 t.test('readers of one agent that stopped on many connections leave one another room', async (t) => {
-  const held = new HeldBytes(maxHeldBytesPerAgent)
+  const held = new UnreadBytes(maxHeldBytesPerAgent)
   const { port, reading } = await serveCharged(t, held, true)
   const sessions = await Promise.all(Array.from({ length: 3 }, () => rawClient(t, port)))
   const large = Buffer.concat(Array.from({ length: 40 }, () => framed(0, Buffer.alloc(32 * 1024))))
@@ -577,14 +577,14 @@ t.test('readers of one agent that stopped on many connections leave one another 
 })
 
 t.test('an answer that nobody has read yet is counted also when its call is over', async (t) => {
-  const held = new HeldBytes(1 << 20)
+  const held = new UnreadBytes(1 << 20)
   const charged: Handler = async (stream) => {
     stream.chargeTo(ofServer)
     stream.messages.begin()
     await quiet(session)
     stream.send(Buffer.alloc(30_000))
   }
-  const ofServer = new HeldBytes(1 << 20)
+  const ofServer = new UnreadBytes(1 << 20)
   const server = createServer((socket) => {
     serveSession(socket, () => charged)
   })
@@ -617,7 +617,7 @@ t.test('an answer that nobody has read yet is counted also when its call is over
 })
 
 t.test('many senders that wait for one agent keep less each', async (t) => {
-  const held = new HeldBytes(1 << 30)
+  const held = new UnreadBytes(1 << 30)
   const deaf: TestHandler = ({ left }) => left.then(() => ({}))
   const server = await serveOurs({ '/test.Contract/Deaf': deaf })
   t.teardown(() => server.close())
@@ -647,7 +647,7 @@ t.test('many senders that wait for one agent keep less each', async (t) => {
 })
 
 /** Streams of one client, charged to `held`, to a server that reads all and says nothing. */
-async function senders(t: Test, held: HeldBytes) {
+async function senders(t: Test, held: UnreadBytes) {
   const read: TestHandler = async ({ messages }) => {
     for await (const _ of messages);
     return {}
@@ -662,7 +662,7 @@ async function senders(t: Test, held: HeldBytes) {
 }
 
 t.test('a sender that waits for less goes on once it has left, whatever its size', async (t) => {
-  const held = new HeldBytes(1 << 30)
+  const held = new UnreadBytes(1 << 30)
   const { session, open } = await senders(t, held)
   const others = wideUnsentBytes + 1
   held.unsent = others
@@ -682,7 +682,7 @@ t.test('a sender that waits for less goes on once it has left, whatever its size
 })
 
 t.test('what has left is not counted as unsent, also where nothing follows', async (t) => {
-  const held = new HeldBytes(1 << 30)
+  const held = new UnreadBytes(1 << 30)
   const { session, open } = await senders(t, held)
   const streams = Array.from({ length: 110 }, open)
   for (const stream of streams) stream.send(Buffer.alloc(20_000))

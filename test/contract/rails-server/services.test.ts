@@ -10,11 +10,11 @@ import { timestampMs } from '@bufbuild/protobuf/wkt'
 import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import { agentTrackerService } from '../../../src/kas/modules/agent-tracker/agent-tracker-service.ts'
 import { OwnRegistrations } from '../../../src/kas/modules/agent-tracker/own-registrations.ts'
-import { notificationsService } from '../../../src/kas/modules/notifications/notifications.ts'
+import { agentTrackerService } from '../../../src/kas/modules/agent-tracker/rails-service.ts'
+import { notificationsService } from '../../../src/kas/modules/notifications/rails-service.ts'
 import { createServerInfo } from '../../../src/kas/modules/server-info/module.ts'
-import type { PushEvent } from '../../../src/kas/repositories/pushes.ts'
+import type { PushEvent } from '../../../src/kas/repositories/local-pushes.ts'
 import {
   CountAgentsByAgentVersionsRequestSchema,
   CountAgentsByAgentVersionsResponseSchema,

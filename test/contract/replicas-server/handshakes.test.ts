@@ -9,7 +9,7 @@ import {
   type ReplicasServerOptions,
   strangerBounds,
 } from '../../../src/kas/servers/replicas/replicas-server.ts'
-import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
+import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import type { Handler } from '../../../src/proto/grpc/server-session.ts'
@@ -37,7 +37,7 @@ async function startServer(
   const server = new ReplicasServer(
     {
       identity,
-      tunnels: new Tunnels({ now: () => performance.now() }),
+      tunnels: new TunnelRegistry({ now: () => performance.now() }),
       isKnown,
       methods: { '/kas.Test/Hold': hold },
       log: createLogger({ level: 'silent' }),

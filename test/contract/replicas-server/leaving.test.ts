@@ -5,7 +5,7 @@ import { tunnelKey, writeHandOver } from '../../../src/kas/replicas/hand-over.ts
 import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
 import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import type { Tunnel } from '../../../src/kas/tunnels/tunnel.ts'
-import { Tunnels } from '../../../src/kas/tunnels/tunnels.ts'
+import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { agentId } from '../../support/agents-server.ts'
@@ -30,7 +30,7 @@ function fakeTunnel(): Tunnel {
 
 t.test('a replica that leaves gives tunnels to its peers as long as it has some', async (t) => {
   const identity = await createReplicaIdentity()
-  const tunnels = new Tunnels({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ now: () => performance.now() })
   const server = new ReplicasServer(
     {
       identity,

@@ -1,7 +1,7 @@
 import { mock } from 'node:test'
 import t from 'tap'
 import { stockPool } from '../../../src/agentk/tunnels/pool.ts'
-import { defaultSearch } from '../../../src/kas/router/search.ts'
+import { defaultSearch } from '../../../src/kas/router/tunnel-search.ts'
 import { ConnectionAge } from '../../../src/kas/servers/agents/connection-age.ts'
 import { defaultKubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { type AgentConnection, defaultLiveness } from '../../../src/kas/tunnels/agent-connection.ts'

@@ -3,8 +3,8 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { InstanceId, Registration, RowRegistrations } from '../../../membership/membership.ts'
-import type { RegistrationSource } from './agent-tracker-service.ts'
 import type { OwnRegistrations, RegistrationListener } from './own-registrations.ts'
+import type { RegistrationSource } from './rails-service.ts'
 
 export interface AllRegistrationsComponents {
   /** this replica's */

@@ -6,10 +6,10 @@ import { ForgetPodResponseSchema, Registrations } from '../../../proto/gen/repli
 import { unaryService } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
 import type { KasHost, KasModule } from '../../module.ts'
-import { agentTrackerMethods } from './agent-tracker.ts'
-import { agentTrackerService } from './agent-tracker-service.ts'
+import { agentTrackerMethods } from './agent-methods.ts'
 import { AllRegistrations } from './all-registrations.ts'
 import { OwnRegistrations } from './own-registrations.ts'
+import { agentTrackerService } from './rails-service.ts'
 
 /** Registrations that an agent before 16.5 makes by its configuration stream are renewed this often. ms */
 const registrationRenewalMs = 300_000

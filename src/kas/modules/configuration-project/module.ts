@@ -1,5 +1,5 @@
 import type { KasHost, KasModule } from '../../module.ts'
-import { configurationProjectService } from './configuration-project.ts'
+import { configurationProjectService } from './rails-service.ts'
 
 /** Which agents a project has files of. @returns undefined: without GitLab nobody knows where repositories lie */
 export function createConfigurationProject({ repositories }: KasHost): KasModule | undefined {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import type { PushEvent, Pushes } from '../../repositories/pushes.ts'
+import type { PushEvent, Pushes } from '../../repositories/local-pushes.ts'
 
 /** A push as replicas pass it on. */
 export interface KnownPush {

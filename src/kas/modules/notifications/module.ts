@@ -1,6 +1,6 @@
 import type { KasHost, KasModule } from '../../module.ts'
-import { notificationsService } from './notifications.ts'
 import { PushBroadcast } from './push-broadcast.ts'
+import { notificationsService } from './rails-service.ts'
 
 /** GitLab notifies one replica of a push, which tells all. */
 export function createNotifications(host: KasHost): KasModule {

@@ -7,7 +7,7 @@ import {
 } from '../../../proto/gen/replica_notifications_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { KasHost } from '../../module.ts'
-import type { PushEvent } from '../../repositories/pushes.ts'
+import type { PushEvent } from '../../repositories/local-pushes.ts'
 
 export type PushBroadcastComponents = Pick<KasHost, 'pushes' | 'repositories' | 'peers'>
 

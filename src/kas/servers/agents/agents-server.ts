@@ -15,24 +15,24 @@ import type { Directory } from '../../directory/directory.ts'
 import type { AgentMethod } from '../../module.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
 import { Descriptions } from '../../tunnels/descriptions.ts'
-import { HeldByAgent } from '../../tunnels/held-by-agent.ts'
-import type { HeldConnections } from '../../tunnels/held-connections.ts'
-import type { Placement } from '../../tunnels/placement.ts'
-import type { Tunnels } from '../../tunnels/tunnels.ts'
+import type { Placement } from '../../tunnels/home-placement.ts'
+import type { PublishedConnections } from '../../tunnels/published-connections.ts'
+import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
+import { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 import { defaultNewcomers, Newcomers, type NewcomersOptions } from '../newcomers.ts'
-import { AgentCalls } from './agent-calls.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
-import { CallCounts } from './call-counts.ts'
+import { CallAdmission } from './call-admission.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
 import { Departure } from './departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints.ts'
 import { Listener } from './listener.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './open-streams.ts'
 import type { RefusalReason } from './refusals.ts'
+import { TokenRate } from './token-rate.ts'
 
 export interface AgentsServerComponents {
   readonly directory: Directory
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   /** absent: plain */
   readonly certificate?: CertificateFiles
   /** by `/package.Service/Method`; Connect is the server's own */
@@ -40,14 +40,14 @@ export interface AgentsServerComponents {
   readonly log: Logger
   readonly onRateExceeded: () => void
   /** publishes what each connection serves; absent: this replica is alone */
-  readonly held?: HeldConnections
+  readonly held?: PublishedConnections
   /** where agents' pods should be; absent: this replica is alone */
   readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
   readonly events?: ServerSessionEvents
   readonly tracer: Tracer
   /** absent: those of this replica alone */
-  readonly counts?: CallCounts
+  readonly counts?: TokenRate
 }
 
 export interface AgentsServerOptions {
@@ -95,7 +95,7 @@ export class AgentsServer implements Service {
   readonly #components: AgentsServerComponents
   readonly #options: AgentsServerOptions
   #listener: Listener | undefined
-  readonly #calls: AgentCalls
+  readonly #calls: CallAdmission
   readonly #newcomers: Newcomers
   readonly #unpackTurns = new UnpackTurns()
   readonly #liveness: LivenessOptions
@@ -123,18 +123,18 @@ export class AgentsServer implements Service {
       )
     }
     const authenticator = new Authenticator(
-      { directory: components.directory, counts: counts ?? new CallCounts(systemClock), onRateExceeded },
+      { directory: components.directory, counts: counts ?? new TokenRate(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
     this.#newcomers = new Newcomers(
       { now: () => performance.now(), refused: this.#refused },
       { ...newcomerOptions, ...options.newcomers },
     )
-    this.#calls = new AgentCalls({
+    this.#calls = new CallAdmission({
       ...components,
       authenticator,
       newcomers: this.#newcomers,
-      heldByAgent: new HeldByAgent(),
+      heldByAgent: new UnreadByAgent(),
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
       connect: {
         ...components,

@@ -3,8 +3,8 @@ import type { Metadata } from '../../../call/call.ts'
 import { type ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
-import type { CallCounts } from './call-counts.ts'
 import { DirectoryPolls, isAway } from './directory-polls.ts'
+import type { TokenRate } from './token-rate.ts'
 
 export interface AuthenticatorOptions {
   /** calls that one token may start in a clock minute, at all replicas; every call counts, not every connection */
@@ -22,12 +22,12 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
 export class Authenticator {
   readonly #directory: Directory
   readonly #options: AuthenticatorOptions
-  readonly #counts: CallCounts
+  readonly #counts: TokenRate
   readonly #onRateExceeded: () => void
   readonly #polls: DirectoryPolls
 
   constructor(
-    components: { directory: Directory; counts: CallCounts; onRateExceeded: () => void },
+    components: { directory: Directory; counts: TokenRate; onRateExceeded: () => void },
     options: AuthenticatorOptions = defaultAuthenticatorOptions,
   ) {
     this.#directory = components.directory

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
-import type { Placement } from '../../tunnels/placement.ts'
+import type { Placement } from '../../tunnels/home-placement.ts'
 
 export interface DepartureComponents {
   readonly connections: ReadonlySet<AgentConnection>

@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
 import { writeHints } from '../../../proto/placement.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
-import type { Placement } from '../../tunnels/placement.ts'
+import type { Placement } from '../../tunnels/home-placement.ts'
 
 export interface HomeHintsComponents {
   /** absent: this replica is alone, and only PINGs are announced */

@@ -5,10 +5,10 @@ import type { Membership } from '../../../membership/membership.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { readAccelRedirectSecret } from '../../config/secret-file.ts'
 import type { Links } from '../../replicas/links.ts'
-import type { Tunnels } from '../../tunnels/tunnels.ts'
+import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 export interface FrontRedirectComponents {
-  readonly tunnels: Pick<Tunnels, 'holds'>
+  readonly tunnels: Pick<TunnelRegistry, 'holds'>
   readonly membership: Pick<Membership, 'row'>
   readonly links: Pick<Links, 'candidates'>
 }

@@ -2,7 +2,7 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Membership } from '../../../membership/membership.ts'
 import { isUsable, type Reach } from '../../replicas/link.ts'
 import type { Links } from '../../replicas/links.ts'
-import type { Tunnels } from '../../tunnels/tunnels.ts'
+import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 /** A peer that holds the agent. */
 export interface CandidateReport {
@@ -40,7 +40,7 @@ export interface RouteReport {
 
 export interface RouteComponents {
   readonly name: string
-  readonly tunnels: Pick<Tunnels, 'counts'>
+  readonly tunnels: Pick<TunnelRegistry, 'counts'>
   /** undefined: this replica is alone */
   readonly peering: RoutePeering | undefined
 }

@@ -5,7 +5,7 @@ import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { KasModule, StatusLine } from '../../module.ts'
 import type { Reach } from '../../replicas/link.ts'
 import type { Links } from '../../replicas/links.ts'
-import type { Tunnels } from '../../tunnels/tunnels.ts'
+import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 /** A replica, as this one sees it. */
 export interface MemberReport {
@@ -70,7 +70,7 @@ export interface StatusComponents {
   readonly name: string
   readonly version: string
   readonly readiness: { problem(): string | undefined }
-  readonly tunnels: Pick<Tunnels, 'agentIds' | 'counts'>
+  readonly tunnels: Pick<TunnelRegistry, 'agentIds' | 'counts'>
   /** undefined: this replica is alone */
   readonly peering: StatusPeering | undefined
   readonly modules: readonly Pick<KasModule, 'name' | 'status'>[]

@@ -6,9 +6,9 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../replicas/hand-over.ts'
-import { HeldByAgent } from '../../tunnels/held-by-agent.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
-import type { Tunnels } from '../../tunnels/tunnels.ts'
+import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
+import { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 
 /** A caller that does not answer `ready` loses its tunnel after this: it decides at once, or it is gone. ms */
 const decisionTimeoutMs = 3000
@@ -23,11 +23,11 @@ const readySign: Metadata = { [tunnelKey]: ['ready'] }
 /** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
 export class HandOvers {
   readonly serve: Handler
-  readonly #tunnels: Tunnels
-  readonly #heldByAgent = new HeldByAgent()
+  readonly #tunnels: TunnelRegistry
+  readonly #heldByAgent = new UnreadByAgent()
   readonly #closing = new AbortController()
 
-  constructor({ tunnels, tracer }: { tunnels: Tunnels; tracer: Tracer }) {
+  constructor({ tunnels, tracer }: { tunnels: TunnelRegistry; tracer: Tracer }) {
     this.#tunnels = tunnels
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
   }

@@ -18,13 +18,13 @@ import {
 import type { ListenOptions } from '../../config/listen-address.ts'
 import { tunnelKey } from '../../replicas/hand-over.ts'
 import { peerKeyHash, type ReplicaIdentity } from '../../replicas/replica-identity.ts'
-import type { Tunnels } from '../../tunnels/tunnels.ts'
+import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { Newcomers, type NewcomersOptions } from '../newcomers.ts'
 import { HandOvers } from './hand-overs.ts'
 
 export interface ReplicasServerComponents {
   readonly identity: ReplicaIdentity
-  readonly tunnels: Tunnels
+  readonly tunnels: TunnelRegistry
   /** a replica of the table has this key */
   readonly isKnown: (publicKeyHash: string) => boolean
   /** calls of peers to this replica itself, by `/kas.replica.v1.Service/Method` */

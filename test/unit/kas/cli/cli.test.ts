@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
-import { parseDirectory } from '../../../../src/kas/directory/directory-contents.ts'
+import { parseDirectory } from '../../../../src/kas/directory/file/directory-contents.ts'
 import { tokenHash } from '../../../../src/lib/token-hash.ts'
 
 const commented = `# who is who

@@ -2,9 +2,9 @@ import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
-import { decideCiAccess } from '../../../../src/kas/directory/ci-access.ts'
-import { parseDirectory } from '../../../../src/kas/directory/directory-contents.ts'
-import { decideUserAccess } from '../../../../src/kas/directory/user-access.ts'
+import { decideCiAccess } from '../../../../src/kas/directory/file/ci-access.ts'
+import { parseDirectory } from '../../../../src/kas/directory/file/directory-contents.ts'
+import { decideUserAccess } from '../../../../src/kas/directory/file/user-access.ts'
 import { tokenHash } from '../../../../src/lib/token-hash.ts'
 
 const { contents } = parseDirectory(

@@ -2,19 +2,20 @@ import t, { type Test } from 'tap'
 import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/call/call.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/replicas/link.ts'
-import { HeldByAgent } from '../../../../src/kas/tunnels/held-by-agent.ts'
+import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
 import { monotonicClock } from '../../../../src/lib/clock.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
-import type { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
+import type { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
 const lost = (error: KasError): Outcome => ({ error, trailers: {} })
 
 /** A connection to a replica that says `ready` to each call, and then nothing any more. */
 function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
-  const opened: { sent: string[]; held?: HeldBytes; answer(): void; end(outcome: Outcome): void; close(): void }[] = []
+  const opened: { sent: string[]; held?: UnreadBytes; answer(): void; end(outcome: Outcome): void; close(): void }[] =
+    []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
   const open: ClientSession['open'] = ({ onInterim, held }) => {
@@ -236,14 +237,14 @@ t.test('retired, it waits for all of its connections', async (t) => {
 })
 
 /** What is counted of the agent now; a new one once nobody has any. */
-function heldNow(heldByAgent: HeldByAgent): HeldBytes {
+function heldNow(heldByAgent: UnreadByAgent): UnreadBytes {
   const { held, leave } = heldByAgent.enter(42n as AgentId)
   leave()
   return held
 }
 
 t.test('what a call holds is counted until nothing of its stream is left, also after its end', async (t) => {
-  const heldByAgent = new HeldByAgent()
+  const heldByAgent = new UnreadByAgent()
   const { session, opened } = silentSession({ pongs: () => true })
   const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
   const reply = await forward(link, 'unsafe')
@@ -258,9 +259,9 @@ t.test('what a call holds is counted until nothing of its stream is left, also a
 })
 
 t.test('a call that cannot be handed over is none that the replica was asked for, and holds nothing', async (t) => {
-  const heldByAgent = new HeldByAgent()
+  const heldByAgent = new UnreadByAgent()
   const { session } = silentSession({ pongs: () => true })
-  const held: (HeldBytes | undefined)[] = []
+  const held: (UnreadBytes | undefined)[] = []
   session.open = (options) => {
     held.push(options.held)
     throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })

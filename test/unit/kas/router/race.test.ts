@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Offer } from '../../../../src/call/offer.ts'
 import { Race } from '../../../../src/kas/router/race.ts'
-import { HedgeBudget } from '../../../../src/kas/router/search.ts'
+import { HedgeBudget } from '../../../../src/kas/router/tunnel-search.ts'
 
 function offer(): Offer & { back: number } {
   const made = {

@@ -4,16 +4,16 @@ import { Readable } from 'node:stream'
 import t from 'tap'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { Deframer, framePrefix, prefixBytes } from '../../../../src/proto/grpc/frames.ts'
-import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { Inbox } from '../../../../src/proto/grpc/inbox.ts'
 import { maxUnreadBytes, unreadMessageBytes } from '../../../../src/proto/grpc/limits.ts'
 import type { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 import { Unpacker } from '../../../../src/proto/grpc/unpacker.ts'
+import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 
 const maxMessageBytes = 4 << 20
 
 /** An inbox, and what its stream is given by the connection. */
-function inbox(held?: HeldBytes) {
+function inbox(held?: UnreadBytes) {
   const stream = new Readable({ read: () => undefined })
   const faults: string[] = []
   let stopped = 0
@@ -51,7 +51,7 @@ function* cut(bytes: Buffer, sizes: readonly number[]) {
 }
 
 t.test('pieces of a byte that nobody reads are kept together', async (t) => {
-  const held = new HeldBytes(1 << 20)
+  const held = new UnreadBytes(1 << 20)
   const { stream, messages } = inbox(held)
   let kept = 0
   stream.on('resume', () => stream.prependListener('data', () => kept++))
@@ -67,7 +67,7 @@ t.test('what was kept comes whole and in its order, before and between reads', a
   const lengths = [0, 1, 70_000, 5, 1000, 1024, 30_000, 2, 90_000, 0, 1019, 66_000]
   const all = Buffer.concat(lengths.map((length, i) => message(length, String.fromCharCode(97 + i))))
   for (const sizes of [[1], [1023], [1024], [1025], [1, 2000], [3, 1024, 700, 16_384, 1], [16_384], [200_000]]) {
-    const held = new HeldBytes(1 << 20)
+    const held = new UnreadBytes(1 << 20)
     const { stream, messages, stopped } = inbox(held)
     const pieces = cut(all, sizes)
     let hasEnded = false
@@ -106,7 +106,7 @@ t.test('what was kept comes whole and in its order, before and between reads', a
 })
 
 t.test('without room who holds most ends, not who keeps up', async (t) => {
-  const held = new HeldBytes(400_000)
+  const held = new UnreadBytes(400_000)
   const stopped = [150_000, 170_000].map((bytes) => {
     const one = inbox(held)
     one.messages.begin()
@@ -134,7 +134,7 @@ t.test('without room who holds most ends, not who keeps up', async (t) => {
 })
 
 t.test('a call that has ended well is never cut: what receives then ends', async (t) => {
-  const held = new HeldBytes(100_000)
+  const held = new UnreadBytes(100_000)
   const ended = inbox(held)
   ended.messages.begin()
   ended.stream.push(message(60_000, 'e'))
@@ -150,7 +150,7 @@ t.test('a call that has ended well is never cut: what receives then ends', async
 })
 
 t.test('what a call has left unread is counted until it is read, or nobody will', async (t) => {
-  const held = new HeldBytes(1 << 20)
+  const held = new UnreadBytes(1 << 20)
   const closed = async () => {
     const one = inbox(held)
     one.messages.begin()
@@ -180,7 +180,7 @@ t.test('what a call has left unread is counted until it is read, or nobody will'
 })
 
 t.test('empty messages that nobody reads have a bound, also those of one frame', async (t) => {
-  const held = new HeldBytes(100 * waiting(0))
+  const held = new UnreadBytes(100 * waiting(0))
   const { stream, messages, faults } = inbox(held)
   t.equal(messages.take(), undefined)
   for (let i = 0; i < 10; i++) stream.push(message(0, ''))

@@ -1,10 +1,10 @@
 import { EventEmitter, once } from 'node:events'
 import type { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { HeldBytes } from '../../../../src/proto/grpc/held-bytes.ts'
 import { maxUnsentBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
 import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
 import { maxStrangerBytes, pieceBytes, uncountedBytes } from '../../../../src/proto/grpc/partial-message.ts'
+import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 
 const open = 1
 const closed = 3
@@ -159,7 +159,7 @@ const chunkBytes = 64 * 1024
 function startCharged(t: Test, heldBytes: number, maxBytes = 1024 * 1024) {
   const connection = new EventEmitter()
   const { socket, duplex } = start(t, { connection: connection as unknown as Readable })
-  const held = new HeldBytes(maxBytes)
+  const held = new UnreadBytes(maxBytes)
   held.add(heldBytes)
   duplex.on('error', () => undefined).resume()
   duplex.chargeTo(held)
@@ -257,7 +257,7 @@ t.test('who becomes known has what came before counted, beyond what is free', as
   const connection = new EventEmitter()
   const { duplex } = start(t, { connection: connection as unknown as Readable })
   connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
-  const held = new HeldBytes(1024 * 1024)
+  const held = new UnreadBytes(1024 * 1024)
   duplex.chargeTo(held)
   t.equal(held.bytes, maxStrangerBytes - uncountedBytes)
   t.equal(duplex.destroyed, false)

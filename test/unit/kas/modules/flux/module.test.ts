@@ -4,7 +4,7 @@ import t from 'tap'
 import type { Directory } from '../../../../../src/kas/directory/directory.ts'
 import { createFlux } from '../../../../../src/kas/modules/flux/module.ts'
 import { reconcileProjectsMethod } from '../../../../../src/kas/modules/flux/reconcile-projects.ts'
-import { LocalPushes } from '../../../../../src/kas/repositories/pushes.ts'
+import { LocalPushes } from '../../../../../src/kas/repositories/local-pushes.ts'
 import {
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,

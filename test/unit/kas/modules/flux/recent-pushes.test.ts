@@ -1,6 +1,6 @@
 import t from 'tap'
 import { RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
-import type { PushEvent } from '../../../../../src/kas/repositories/pushes.ts'
+import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 function start(options: { rememberMs: number; maxProjects: number }) {

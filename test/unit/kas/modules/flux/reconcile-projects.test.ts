@@ -6,7 +6,7 @@ import {
   type ReconcileProjectsOptions,
   reconcileProjects,
 } from '../../../../../src/kas/modules/flux/reconcile-projects.ts'
-import type { PushEvent } from '../../../../../src/kas/repositories/pushes.ts'
+import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import {
   ReconcileProjectsRequestSchema,

@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { createNotifications } from '../../../../../src/kas/modules/notifications/module.ts'
-import { LocalPushes, type PushEvent } from '../../../../../src/kas/repositories/pushes.ts'
+import { LocalPushes, type PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import {
   GitPushEventRequestSchema,
   Notifications as RailsNotifications,

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { Authenticator } from '../../../../../src/kas/servers/agents/authenticator.ts'
-import { CallCounts } from '../../../../../src/kas/servers/agents/call-counts.ts'
+import { TokenRate } from '../../../../../src/kas/servers/agents/token-rate.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
 
@@ -34,7 +34,7 @@ function ground(t: Test) {
   const authenticator = new Authenticator(
     {
       directory: { agentByToken } as unknown as ConstructorParameters<typeof Authenticator>[0]['directory'],
-      counts: new CallCounts(Date),
+      counts: new TokenRate(Date),
       onRateExceeded: () => undefined,
     },
     { callsPerTokenPerMinute: 1000, retryMs: [0, 0] },

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import { HomeHints } from '../../../../../src/kas/servers/agents/home-hints.ts'
 import type { AgentConnection } from '../../../../../src/kas/tunnels/agent-connection.ts'
-import type { Placement } from '../../../../../src/kas/tunnels/placement.ts'
+import type { Placement } from '../../../../../src/kas/tunnels/home-placement.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId

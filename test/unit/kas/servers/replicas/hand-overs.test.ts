@@ -5,7 +5,7 @@ import { KnownMessages } from '../../../../../src/call/known-messages.ts'
 import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/replicas/hand-over.ts'
 import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts'
 import type { Tunnel } from '../../../../../src/kas/tunnels/tunnel.ts'
-import { Tunnels } from '../../../../../src/kas/tunnels/tunnels.ts'
+import { TunnelRegistry } from '../../../../../src/kas/tunnels/tunnel-registry.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
@@ -25,7 +25,7 @@ interface HandOverOptions {
 
 /** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
 function handOver(messages: Messages, { eager = false, forward = neverCalled }: HandOverOptions = {}) {
-  const tunnels = new Tunnels({ now: () => 0 })
+  const tunnels = new TunnelRegistry({ now: () => 0 })
   const tunnel = {
     state: 'idle',
     methods: new Set([method]),

@@ -1,0 +1,196 @@
+import { open } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { AgentId } from '../../../call/call.ts'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { FolderWatch, type FolderWatchOptions } from '../../../lib/folder-watch.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { RepeatedRead } from '../../../lib/repeated-read.ts'
+import type { Service } from '../../../lib/service.ts'
+import { tokenHash } from '../../../lib/token-hash.ts'
+import type { RepositoryAddress } from '../../repositories/repository-url.ts'
+import { type DirectoryContents, parseDirectory } from './directory-contents.ts'
+import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
+import { type Expiry, TokenExpiry } from './token-expiry.ts'
+
+export interface DirectoryFileComponents {
+  readonly log: Logger
+  readonly clock?: Clock
+  readonly metrics?: DirectoryMetrics
+}
+
+export interface DirectoryFileOptions extends Partial<FolderWatchOptions> {
+  readonly file: string
+  /** a larger file is refused, in bytes */
+  readonly maxBytes?: number
+}
+
+/**
+ * `none`: never read; `good`: what is on the disk is in force; `stale`: an older one is, for what is on the disk
+ * failed.
+ */
+export interface DirectoryFileState {
+  readonly inForce: 'none' | 'good' | 'stale'
+  /** when what is in force was read, in ms since 1970 */
+  readonly readAt?: number | undefined
+  /** why what is on the disk cannot be used */
+  readonly problem?: string
+}
+
+const defaults = { debounceMs: 50, safetyPollMs: 10_000, maxBytes: 16 << 20 }
+
+/**
+ * The directory file, kept current: read at start and whenever it changes. If the first read fails nobody has
+ * access; if a later one fails the last good one stays in force, and log, metric and `state` say so.
+ */
+export class DirectoryFile implements Service {
+  readonly #file: string
+  readonly #maxBytes: number
+  readonly #log: Logger
+  readonly #clock: Clock
+  readonly #metrics: DirectoryMetrics
+  readonly #watch: FolderWatch
+  readonly #expiry: TokenExpiry
+  readonly #listeners = new Set<() => void>()
+  readonly #expiryListeners = new Set<(agentIds: ReadonlySet<AgentId>) => void>()
+  #contents: DirectoryContents | undefined
+  #state: DirectoryFileState = { inForce: 'none' }
+  /** what was read last, good or not: the same is not judged twice */
+  #lastSeen: string | undefined
+  readonly #reading = new RepeatedRead(() => this.#read())
+  #stopped = false
+
+  constructor(components: DirectoryFileComponents, options: DirectoryFileOptions) {
+    const { debounceMs, safetyPollMs, maxBytes } = { ...defaults, ...options }
+    this.#file = resolve(options.file)
+    this.#maxBytes = maxBytes
+    this.#log = components.log.child({ mod_name: 'directory' })
+    this.#clock = components.clock ?? systemClock
+    this.#metrics = components.metrics ?? noDirectoryMetrics
+    const onExpired = (agentIds: ReadonlySet<AgentId>) => {
+      for (const listener of this.#expiryListeners) listener(agentIds)
+    }
+    this.#expiry = new TokenExpiry({ clock: this.#clock, onExpired })
+    const onChange = () => void this.read()
+    this.#watch = new FolderWatch(
+      [this.#file],
+      { clock: this.#clock, log: this.#log, onChange },
+      { debounceMs, safetyPollMs },
+    )
+  }
+
+  /** What is in force; `undefined` as long as no read succeeded. */
+  get contents(): DirectoryContents | undefined {
+    return this.#contents
+  }
+
+  get state(): DirectoryFileState {
+    return this.#state
+  }
+
+  /** Where the repository of a project lies, as far as the file in force says. */
+  repository(projectId: bigint): RepositoryAddress | undefined {
+    return this.#contents?.projects.get(projectId)?.git
+  }
+
+  /** Calls `listener` after other contents came into force, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    const own = () => listener()
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  /** Calls `listener` after tokens of these agents have expired, until the returned function is called. */
+  onExpired(listener: (agentIds: ReadonlySet<AgentId>) => void): () => void {
+    const own = (agentIds: ReadonlySet<AgentId>) => listener(agentIds)
+    this.#expiryListeners.add(own)
+    return () => this.#expiryListeners.delete(own)
+  }
+
+  /** Resolves also if the file cannot be read: then nobody has access until it can. */
+  async start(): Promise<void> {
+    this.#watch.start() // before the read, so that no change falls between
+    await this.read()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#watch.stop()
+    this.#expiry.stop()
+    await this.#reading.stop()
+  }
+
+  /** Reads the file now. */
+  read(): Promise<void> {
+    return this.#reading.now()
+  }
+
+  async #read(): Promise<void> {
+    let text: string
+    try {
+      text = await readBounded(this.#file, this.#maxBytes)
+    } catch (error) {
+      if (!this.#stopped) this.#failed(`unreadable ${(error as Error).message}`, (error as Error).message)
+      return
+    }
+    const seen = `read ${tokenHash(text)}`
+    if (this.#stopped || this.#lastSeen === seen) return
+    let parsed: ReturnType<typeof parseDirectory>
+    try {
+      parsed = parseDirectory(this.#file, text)
+    } catch (error) {
+      this.#failed(seen, KasError.from(error).message)
+      return
+    }
+    this.#lastSeen = seen
+    for (const { kind, key, hint } of parsed.warnings) {
+      const message =
+        kind === 'unknown' ? 'Unknown key in the directory file' : 'Key without effect in the directory file'
+      this.#log.warn({ key, hint, file: this.#file }, message)
+    }
+    this.#good(parsed.contents)
+  }
+
+  #good(contents: DirectoryContents): void {
+    this.#contents = contents
+    this.#state = { inForce: 'good', readAt: this.#clock.now() }
+    this.#metrics.read('ok')
+    const counts = {
+      agents: contents.agents.size,
+      projects: contents.projects.size,
+      user_tokens: contents.userTokens.size,
+    }
+    this.#log.info({ file: this.#file, ...counts }, 'Directory file is in force')
+    this.#expiry.watch(agentExpiries(contents))
+    for (const listener of this.#listeners) listener()
+  }
+
+  #failed(seen: string, problem: string): void {
+    if (this.#lastSeen === seen) return
+    this.#lastSeen = seen
+    this.#metrics.read('failed')
+    const { readAt } = this.#state
+    this.#state = { inForce: this.#contents ? 'stale' : 'none', problem, readAt }
+    const consequence = this.#contents ? 'the last good one stays in force' : 'nobody has access'
+    this.#log.error({ file: this.#file, error: problem }, `Directory file cannot be used, ${consequence}`)
+  }
+}
+
+/** Streams of agents stay open with the token that opened them; long requests of others are asked about time and again. */
+function agentExpiries({ agentTokens }: DirectoryContents): Expiry[] {
+  return [...agentTokens.values()].flatMap(({ owner, expiresAt }) =>
+    expiresAt === undefined ? [] : [{ agentId: owner.id, at: expiresAt }],
+  )
+}
+
+async function readBounded(file: string, maxBytes: number): Promise<string> {
+  const handle = await open(file)
+  try {
+    const stats = await handle.stat()
+    if (!stats.isFile()) throw new Error('it is not a regular file')
+    if (stats.size > maxBytes) throw new Error(`it has ${stats.size} bytes, more than ${maxBytes}`)
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
+  }
+}

@@ -1,0 +1,30 @@
+import { Counter, Gauge } from 'prom-client'
+import type { Registry } from '../../../lib/metrics.ts'
+
+export interface DirectoryMetrics {
+  /** a changed file was read: `ok`, or `failed` and the last good one stays in force */
+  read(result: 'ok' | 'failed'): void
+}
+
+export const noDirectoryMetrics: DirectoryMetrics = { read: () => undefined }
+
+export function createDirectoryMetrics(register: Registry): DirectoryMetrics {
+  const registers = [register]
+  const reads = new Counter({
+    name: 'kas_directory_file_reads_total',
+    help: 'Times that a changed directory file was read',
+    labelNames: ['result'],
+    registers,
+  })
+  const failed = new Gauge({
+    name: 'kas_directory_file_failed',
+    help: '1 while the directory file on the disk cannot be used and an older one, or none, is in force',
+    registers,
+  })
+  return {
+    read(result) {
+      reads.inc({ result })
+      failed.set(result === 'ok' ? 0 : 1)
+    },
+  }
+}

@@ -1,0 +1,157 @@
+import type { AgentId } from '../../../call/call.ts'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
+import type { Agent } from '../../agent.ts'
+import { type AgentConfiguration, configurationPath } from '../../agent-config/agent-config-reader.ts'
+import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
+import type { Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from '../directory.ts'
+import { decideCiAccess } from './ci-access.ts'
+import type { Job, TokenEntry, User } from './directory-contents.ts'
+import type { DirectoryFile } from './directory-file.ts'
+import { RefusalLog } from './refusal-log.ts'
+import { decideUserAccess } from './user-access.ts'
+
+export interface FileDirectoryComponents {
+  readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired'>
+  readonly configurations: Pick<AgentConfigs, 'current'>
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+/**
+ * Who is who by one YAML file; who may do what by the agents' own configuration files, as with GitLab. Answers from
+ * what is in force at the moment of the question, so a change applies to the next one.
+ */
+export class FileDirectory implements Directory {
+  readonly #components: FileDirectoryComponents
+  readonly #clock: Clock
+  readonly #refusals: RefusalLog
+
+  constructor(components: FileDirectoryComponents) {
+    this.#components = components
+    this.#clock = components.clock ?? systemClock
+    this.#refusals = new RefusalLog({ clock: this.#clock, log: components.log.child({ mod_name: 'directory' }) })
+  }
+
+  async agentByToken(token: string, _signal: AbortSignal): Promise<Agent> {
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'DIRECTORY_UNAVAILABLE' })
+    const agent = this.#owner(contents.agentTokens, token)
+    if (!agent) throw new KasError({ code: 'UNAUTHENTICATED' })
+    return agent
+  }
+
+  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant> {
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'JOB_AGENTS_FAILED' })
+    const job = this.#owner(contents.jobTokens, jobToken)
+    if (!job) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
+    const agent = contents.agents.get(agentId)
+    if (!agent) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+    const found = await this.#configuration(agent, signal, 'JOB_AGENTS_FAILED')
+    const decision = decideCiAccess(agent, job, found?.configuration)
+    if (!decision.allowed) {
+      const { id, path } = job.project
+      const fields = { project_id: String(id), job_project: path, ...whyRefused(agent, found, decision) }
+      this.#refusals.log(decision.loud ? 'warn' : 'info', fields, 'CI job refused by the agent configuration')
+      throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+    }
+    const { accessAs } = decision
+    if (accessAs.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: accessAs.found })
+    return jobGrant(agent, job, accessAs)
+  }
+
+  async grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant> {
+    const unauthorized = () => new KasError({ code: 'USER_UNAUTHORIZED' })
+    if (credential.type !== 'personal_access_token') throw unauthorized() // browser sessions live in GitLab
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'USER_FAILED' })
+    const user = this.#owner(contents.userTokens, credential.key)
+    const agent = contents.agents.get(agentId)
+    if (!user || !agent) throw unauthorized()
+    const found = await this.#configuration(agent, signal, 'USER_FAILED')
+    const decision = decideUserAccess(user, found?.configuration.userAccess, contents)
+    if (!decision.allowed) {
+      const fields = { username: user.username, ...whyRefused(agent, found, decision) }
+      this.#refusals.log('info', fields, 'User refused by the agent configuration')
+      throw unauthorized()
+    }
+    if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })
+    return userGrant(agent, user, decision)
+  }
+
+  /** An agent's own project alone: the file knows no public ones. */
+  async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {
+    const { project } = await this.agentByToken(agentToken, signal)
+    return project.path.toLowerCase() === projectPath.toLowerCase()
+  }
+
+  /** Calls `listener` after other contents came into force or a token expired: who was known may be unknown now. */
+  onChange(listener: DirectoryListener): () => void {
+    const { directoryFile } = this.#components
+    const undo = [directoryFile.onChange(() => listener()), directoryFile.onExpired(listener)]
+    return () => {
+      for (const each of undo) each()
+    }
+  }
+
+  #owner<Owner>(tokens: ReadonlyMap<string, TokenEntry<Owner>>, token: string): Owner | undefined {
+    const hash = tokenHash(token)
+    const entry = tokens.get(hash)
+    if (!entry || !sameHash(entry.hash, hash)) return undefined
+    const isExpired = entry.expiresAt !== undefined && entry.expiresAt <= this.#clock.now()
+    return isExpired ? undefined : entry.owner
+  }
+
+  async #configuration(
+    agent: Agent,
+    signal: AbortSignal,
+    code: 'JOB_AGENTS_FAILED' | 'USER_FAILED',
+  ): Promise<AgentConfiguration | undefined> {
+    try {
+      return await this.#components.configurations.current(agent, signal)
+    } catch (cause) {
+      signal.throwIfAborted()
+      throw new KasError({ code }, { cause })
+    }
+  }
+}
+
+/** What the operator, or who keeps the agent's project, looks at next. */
+function whyRefused(agent: Agent, found: AgentConfiguration | undefined, { reason }: { reason: string }) {
+  const fields = { agent_id: String(agent.id), agent_project: agent.project.path, file: configurationPath(agent) }
+  if (!found)
+    return { ...fields, reason: 'the repository of the project is empty: commit the file to its default branch' }
+  if (!found.isAbsent) return { ...fields, commit_id: found.commit, reason }
+  return { ...fields, commit_id: found.commit, reason: 'the default branch does not have the file: commit it there' }
+}
+
+function jobGrant(
+  agent: Agent,
+  { user, job, pipeline, project, environment }: Job,
+  accessAs: JobGrant['accessAs'],
+): JobGrant {
+  return {
+    accessAs,
+    configProjectId: agent.project.id,
+    user: { id: user.id, username: user.username },
+    job,
+    pipeline,
+    project: { id: project.id, groups: project.groups.map(({ id }) => ({ id })) },
+    environment: environment && { slug: environment.slug, tier: environment.tier },
+  }
+}
+
+function userGrant(
+  agent: Agent,
+  { id, username }: User,
+  access:
+    | { as: 'agent' }
+    | ({ as: 'user' } & Pick<Extract<UserGrant['accessAs'], { as: 'user' }>, 'projects' | 'groups'>),
+): UserGrant {
+  const accessAs: UserGrant['accessAs'] =
+    access.as === 'agent' ? { as: 'agent' } : { as: 'user', projects: access.projects, groups: access.groups }
+  return { accessAs, configProjectId: agent.project.id, user: { id, username } }
+}

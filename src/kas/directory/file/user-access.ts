@@ -1,0 +1,86 @@
+import type { UserAccess } from '../../agent-config/agent-config-file.ts'
+import type { DirectoryContents, Group, User } from './directory-contents.ts'
+import { higherRole, isAtLeast, leastUserAccessRole, type RoleName, rolesUpTo } from './roles.ts'
+
+interface Held {
+  readonly id: bigint
+  readonly roles: readonly RoleName[]
+}
+
+export type UserAccessDecision =
+  /** `reason`: for the log, what is missing and where */
+  | { readonly allowed: false; readonly reason: string }
+  | { readonly allowed: true; readonly as: 'agent' }
+  | {
+      readonly allowed: true
+      readonly as: 'user'
+      readonly projects: readonly Held[]
+      readonly groups: readonly Held[]
+    }
+  | { readonly allowed: true; readonly as: 'unknown'; readonly found: string }
+
+/**
+ * Whether a user may use an agent: who is developer or more in one of the projects or groups that `user_access` names.
+ *
+ * @see doc/reference/gitlab-contract.md 2.3
+ */
+export function decideUserAccess(
+  user: User,
+  access: UserAccess | undefined,
+  contents: DirectoryContents,
+): UserAccessDecision {
+  if (!access || access.accessAs.as === 'none')
+    return { allowed: false, reason: 'it has no user_access with an access_as' }
+  const projects = access.projects.flatMap((path) =>
+    held(contents.projectsByPath.get(path), (one) => roleInProject(user, one)),
+  )
+  const groups = access.groups.flatMap((path) =>
+    held(contents.groupsByPath.get(path), (one) => roleInGroup(user, one, contents)),
+  )
+  if (projects.length + groups.length === 0) return { allowed: false, reason: missingRole(access, contents) }
+  if (access.accessAs.as === 'unknown') return { allowed: true, as: 'unknown', found: access.accessAs.found }
+  if (access.accessAs.as === 'agent') return { allowed: true, as: 'agent' }
+  return { allowed: true, as: 'user', projects, groups }
+}
+
+/** Of the places that `user_access` names; and of each path, in characters. */
+const maxNamed = { places: 5, characters: 100 }
+
+function missingRole({ projects, groups }: UserAccess, { projectsByPath, groupsByPath }: DirectoryContents): string {
+  const places = [
+    ...projects.map((path) => placeText('project', path, projectsByPath.has(path))),
+    ...groups.map((path) => placeText('group', path, groupsByPath.has(path))),
+  ]
+  if (places.length === 0) return 'its user_access names no project and no group'
+  const more = places.length > maxNamed.places ? ` and ${places.length - maxNamed.places} more` : ''
+  const named = places.slice(0, maxNamed.places).join(', ')
+  return `the directory file gives the user no role of ${leastUserAccessRole} or above in any of its user_access: ${named}${more}`
+}
+
+function placeText(kind: 'project' | 'group', path: string, isKnown: boolean): string {
+  return `${kind} ${path.slice(0, maxNamed.characters)}${isKnown ? '' : ' (which the directory file does not have)'}`
+}
+
+function held<Place extends { readonly id: bigint }>(
+  place: Place | undefined,
+  roleIn: (place: Place) => RoleName | undefined,
+): Held[] {
+  const role = place && roleIn(place)
+  return role && isAtLeast(role, leastUserAccessRole) ? [{ id: place.id, roles: rolesUpTo(role) }] : []
+}
+
+/** Own roles and those in the groups above. */
+function roleInProject(user: User, { id, groups }: { id: bigint; groups: readonly Group[] }): RoleName | undefined {
+  return groups.reduce((role, group) => higherRole(role, user.groupRoles.get(group.id)), user.projectRoles.get(id))
+}
+
+/** Own role and those in the groups above, which are named by their paths. */
+function roleInGroup(user: User, { path }: Group, contents: DirectoryContents): RoleName | undefined {
+  const segments = path.toLowerCase().split('/')
+  let role: RoleName | undefined
+  for (let depth = segments.length; depth > 0; depth--) {
+    const group = contents.groupsByPath.get(segments.slice(0, depth).join('/'))
+    role = higherRole(role, group && user.groupRoles.get(group.id))
+  }
+  return role
+}

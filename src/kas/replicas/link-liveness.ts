@@ -1,0 +1,120 @@
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { HandOverStream } from './hand-over-stream.ts'
+import { Reachability, type ReachabilityOptions } from './reachability.ts'
+
+export interface LinkLivenessComponents {
+  readonly session: ClientSession
+  readonly clock: Clock
+  readonly log: Logger
+  /** it became unreachable, or reachable again */
+  readonly onChange: () => void
+}
+
+/** One connection to a peer, watched by PINGs to its end: also while it drains, for calls run on it. */
+export class LinkLiveness {
+  readonly session: ClientSession
+  /** resolves once nothing can be opened on it: it drains, or has ended */
+  readonly drained: Promise<void>
+  readonly #components: LinkLivenessComponents
+  readonly #options: ReachabilityOptions
+  readonly #reachability: Reachability
+  readonly #drained = Promise.withResolvers<void>()
+  /** safe calls, handed over, of whose replies nothing has come; may each be tried elsewhere? */
+  readonly #unanswered = new Map<HandOverStream, () => boolean>()
+  #bytesRead = 0
+  #next: { readonly dueAt: number; cancel(): void } | undefined
+
+  constructor(components: LinkLivenessComponents, options: ReachabilityOptions) {
+    const { session } = components
+    this.session = session
+    this.#components = components
+    this.#options = options
+    this.#reachability = new Reachability(options)
+    this.drained = this.#drained.promise
+    session.onDraining(() => this.#drained.resolve())
+    this.#checkIn(options.roundMs)
+    void session.closed.then(() => this.#stopChecking())
+  }
+
+  get isUnreachable(): boolean {
+    return this.#reachability.isUnreachable
+  }
+
+  get isSuspect(): boolean {
+    return this.#reachability.isSuspect(this.#components.clock.now())
+  }
+
+  /** Ends it and the calls on it. */
+  destroy(): void {
+    this.#stopChecking()
+    this.session.destroy()
+  }
+
+  /**
+   * Cancels a safe call whose reply does not come because the peer is silent.
+   *
+   * @param tryElsewhere - whether it can, and may, be tried elsewhere, which then happens soon
+   */
+  untilAnswered(stream: HandOverStream, tryElsewhere: () => boolean): void {
+    this.#unanswered.set(stream, tryElsewhere)
+    void stream.metadata.then(() => this.#unanswered.delete(stream))
+    const { hurryMs } = this.#options
+    if (this.#next && this.#next.dueAt > this.#components.clock.now() + hurryMs) this.#checkIn(hurryMs)
+  }
+
+  #checkIn(ms: number): void {
+    this.#next?.cancel()
+    const { clock } = this.#components
+    const dueAt = clock.now() + ms
+    const cancel = clock.after(ms, () => {
+      this.#checkNow(dueAt)
+      const { hurryMs, roundMs } = this.#options
+      if (this.#next === own) this.#checkIn(this.#unanswered.size > 0 ? hurryMs : roundMs)
+    })
+    const own = { dueAt, cancel }
+    this.#next = own
+  }
+
+  #stopChecking(): void {
+    this.#next?.cancel()
+    this.#next = undefined
+  }
+
+  #checkNow(dueAt: number): void {
+    const { session, log, clock, onChange } = this.#components
+    if (session.draining) this.#drained.resolve() // node closes one whose frames it cannot send, without an event
+    if (session.bytesRead !== this.#bytesRead) this.#received()
+    this.#bytesRead = session.bytesRead
+    const reachability = this.#reachability
+    const was = reachability.isUnreachable
+    if (reachability.check(clock.now(), dueAt)) {
+      session.ping().then(
+        () => this.#received(),
+        () => undefined, // the connection ended, which its owner sees
+      )
+    }
+    if (reachability.isLost) {
+      log.info('A replica is silent: its connection is given up, and with it the calls that wait for it')
+      this.destroy()
+    } else if (reachability.isUnreachable) {
+      this.#loseUnanswered(() => true)
+      if (!was) onChange()
+    } else if (reachability.isSuspect(clock.now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
+  }
+
+  /** Safe calls need not wait until a silent peer answers again, or its connection ends: they are tried elsewhere. */
+  #loseUnanswered(isLost: (tryElsewhere: () => boolean) => boolean): void {
+    for (const [stream, tryElsewhere] of this.#unanswered) {
+      if (isLost(tryElsewhere)) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+    }
+  }
+
+  #received(): void {
+    const was = this.#reachability.isUnreachable
+    this.#reachability.received()
+    if (was) this.#components.onChange()
+  }
+}

@@ -1,0 +1,233 @@
+import { type Call, noMetadata, type Reply } from '../../call/call.ts'
+import { KnownMessages } from '../../call/known-messages.ts'
+import type { Offer } from '../../call/offer.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import { isUsable, type OfferRequest } from '../replicas/link.ts'
+import type { Candidate, Links } from '../replicas/links.ts'
+import type { Tunnel } from '../tunnels/tunnel.ts'
+import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
+import { Race } from './race.ts'
+
+export interface SearchOptions {
+  /** how long a call waits for its agent. ms; upstream's, which agentk and UI users know */
+  readonly findTimeoutMs: number
+  /** a safe call without an answer for so long is also offered to a second candidate. ms */
+  readonly hedgeMs: number
+  /** how long a call waits for an agent whose holders are all out of reach. ms */
+  readonly unreachableMs: number
+}
+
+export const defaultSearch: SearchOptions = { findTimeoutMs: 20_000, hedgeMs: 300, unreachableMs: 3000 }
+
+export interface SearchComponents {
+  readonly tunnels: Pick<TunnelRegistry, 'wait' | 'giveBack' | 'holds'>
+  readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
+  readonly hedges: HedgeBudget
+  /** a monotonic one */
+  readonly clock: Clock
+}
+
+/** Hedges a call earns: so that they never feed an overload (doc/routing.md "Another replica holds the agent"). */
+const sharePerCall = 0.05
+const burst = 50
+
+/** How many calls may be offered to a second candidate while the first has not answered. */
+export class HedgeBudget {
+  #tokens = burst
+
+  /** A call began. */
+  earn(): void {
+    this.#tokens = Math.min(burst, this.#tokens + sharePerCall)
+  }
+
+  /** @returns false: there is no hedge to spend */
+  spend(): boolean {
+    if (this.#tokens < 1) return false
+    this.#tokens--
+    return true
+  }
+}
+
+/** the own tunnels, among the candidates of a race */
+const here = {}
+
+/** Finds a tunnel for one call that no own idle tunnel serves (doc/routing.md "Another replica holds the agent"). */
+export class TunnelSearch {
+  readonly #components: SearchComponents
+  readonly #options: SearchOptions
+  readonly #call: Call
+  readonly #began: number
+
+  constructor(components: SearchComponents, call: Call, options: SearchOptions = defaultSearch) {
+    this.#components = components
+    this.#call = call
+    this.#options = options
+    this.#began = components.clock.now()
+  }
+
+  /**
+   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has.
+   *
+   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, or the call's reason
+   */
+  async run(): Promise<Offer> {
+    const { signal } = this.#call
+    const onAbort = (race: Race) => () => race.fail(signal.reason)
+    for (const phase of [this.#take, this.#wait]) {
+      signal.throwIfAborted()
+      const race = new Race()
+      const abort = onAbort(race)
+      signal.addEventListener('abort', abort, { once: true })
+      const finish = phase(race)
+      try {
+        const offer = await race.winner
+        if (offer) return offer
+      } finally {
+        finish()
+        signal.removeEventListener('abort', abort)
+      }
+    }
+    throw new Error('a wait ends with an offer or an error')
+  }
+
+  /** Each holder says at once whether it has an idle tunnel; a slow one is passed by. */
+  #take = (race: Race): (() => void) => {
+    const call = this.#call
+    const eager = call.safety === 'safe' && call.messages instanceof KnownMessages
+    const asked = new Map<Candidate['instance'], Candidate>()
+    const next = () => {
+      const candidate = this.#candidates().find(({ instance, link }) => !asked.has(instance) && isUsable(link.reach))
+      if (candidate) {
+        asked.set(candidate.instance, candidate)
+        race.enter(candidate, (signal) => this.#offer(candidate, { waitMs: 0, eager, signal }), next)
+      } else if (race.size === 0) race.close()
+      return candidate !== undefined
+    }
+    next()
+    const stopHedging = this.#hedge(race, asked, next)
+    const stopWatching = this.#components.links.onChange(call.agentId, () => {
+      for (const candidate of asked.values()) {
+        if (!race.has(candidate) || isUsable(candidate.link.reach)) continue
+        race.drop(candidate)
+        next()
+      }
+    })
+    return () => {
+      stopHedging()
+      stopWatching()
+    }
+  }
+
+  /**
+   * No answer for `hedgeMs`: suspects are passed by, and a safe call asks one more candidate beside the first. If there
+   * is none, those that were asked are asked again to wait, with all others.
+   */
+  #hedge(race: Race, asked: ReadonlyMap<unknown, Candidate>, next: () => boolean): () => void {
+    const { hedges, clock } = this.#components
+    const { hedgeMs } = this.#options
+    let mayHedge = this.#call.safety === 'safe'
+    const check = () => {
+      const waitsFor = (candidate: Candidate) => race.has(candidate) && candidate.link.reach === 'reachable'
+      const areSuspect = ![...asked.values()].some(waitsFor)
+      const isHedge = !areSuspect && mayHedge && hedges.spend()
+      if (isHedge) mayHedge = false
+      if ((areSuspect || isHedge) && !next()) race.close()
+      cancel = clock.after(hedgeMs / 2, check)
+    }
+    let cancel = clock.after(hedgeMs, check)
+    return () => cancel()
+  }
+
+  /** All holders, this replica included, give the next tunnel that they have; what changes counts at once. */
+  #wait = (race: Race): (() => void) => {
+    const { links, tunnels, clock } = this.#components
+    const { agentId } = this.#call
+    const { findTimeoutMs, unreachableMs } = this.#options
+    const asked = new Map<Candidate['instance'], Candidate>()
+    const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - clock.now())
+    let stopGivingUp: (() => void) | undefined
+    race.enter(here, (signal) => this.#waitHere(signal), ignore)
+    const update = () => {
+      const candidates = this.#candidates()
+      for (const candidate of candidates) {
+        const { instance, link, version } = candidate
+        const before = asked.get(instance)
+        if (before && (race.has(before) || before.version === version) && before.link === link) continue
+        if (before) race.drop(before)
+        if (link.reach === 'down') continue
+        asked.set(instance, candidate)
+        const request = (signal: AbortSignal) => this.#offer(candidate, { waitMs: remainingMs(), eager: false, signal })
+        race.enter(candidate, request, () => this.#onNone(asked, candidate))
+      }
+      const isOutOfReach = candidates.length > 0 && !candidates.some(({ link }) => isUsable(link.reach))
+      if (!isOutOfReach || tunnels.holds(agentId)) {
+        stopGivingUp?.()
+        stopGivingUp = undefined
+      } else {
+        const waitedMs = clock.now() - this.#began
+        const fail = () => race.fail(new KasError({ code: 'HOLDER_UNREACHABLE' }))
+        stopGivingUp ??= clock.after(Math.max(unreachableMs - waitedMs, unreachableMs / 3), fail)
+      }
+    }
+    update()
+    const stopWatching = links.onChange(agentId, update)
+    const stopWaiting = clock.after(remainingMs(), () => race.fail(this.#notFound()))
+    return () => {
+      stopGivingUp?.()
+      stopWaiting()
+      stopWatching()
+    }
+  }
+
+  /** A candidate that answered `none`: it may be asked again once its row, or its connection, is another one. */
+  #onNone(asked: Map<Candidate['instance'], Candidate>, candidate: Candidate): void {
+    if (candidate.link.reach === 'down' && asked.get(candidate.instance) === candidate) asked.delete(candidate.instance)
+  }
+
+  async #waitHere(signal: AbortSignal): Promise<Offer> {
+    const { tunnels } = this.#components
+    const { agentId, method } = this.#call
+    for (;;) {
+      const tunnel = await tunnels.wait(agentId, method, signal)
+      // one that was lost between the queue and here was not used: wait on
+      if (tunnel.state === 'taken') return offerOf(tunnel, () => tunnels.giveBack(agentId, tunnel))
+    }
+  }
+
+  #offer({ link }: Candidate, options: Omit<OfferRequest, 'tryElsewhere'>): Promise<Offer | undefined> {
+    const { tunnels, hedges } = this.#components
+    const isElsewhere = (other: Candidate) => other.link !== link && other.link.reach === 'reachable'
+    const mayBeElsewhere = () => tunnels.holds(this.#call.agentId) || this.#candidates().some(isElsewhere)
+    const tryElsewhere = () => mayBeElsewhere() && hedges.spend()
+    return link.offer(this.#call, { ...options, tryElsewhere })
+  }
+
+  #candidates(): Candidate[] {
+    return this.#components.links.candidates(this.#call.agentId, this.#call.method)
+  }
+
+  #notFound(): KasError {
+    const { tunnels, links } = this.#components
+    const { agentId } = this.#call
+    const code = tunnels.holds(agentId) || links.holds(agentId) ? 'AGENT_SATURATED' : 'AGENT_NOT_CONNECTED'
+    return new KasError({ code, waitedMs: this.#options.findTimeoutMs })
+  }
+}
+
+function offerOf(tunnel: Tunnel, giveBack: () => void): Offer {
+  const forward = (call: Call) => (tunnel.state === 'taken' ? tunnel.forward(call) : lostReply())
+  return { forward, giveBack }
+}
+
+function ignore(): void {}
+
+const noReplyMetadata = Promise.resolve(undefined)
+
+/** Of a call whose tunnel was lost before anything was sent on it. */
+export function lostReply(): Reply {
+  const error = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
+  return { metadata: noReplyMetadata, messages: nothing(), done: Promise.resolve({ error, trailers: noMetadata }) }
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array, void, void> {}

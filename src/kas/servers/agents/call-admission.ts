@@ -1,0 +1,190 @@
+import { traceAdmitted } from '../../../call/rpc-span.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
+import { connectMethod } from '../../../proto/reverse-tunnel.ts'
+import type { Agent } from '../../agent.ts'
+import type { Directory } from '../../directory/directory.ts'
+import type { AgentMethod } from '../../module.ts'
+import type { AgentConnection } from '../../tunnels/agent-connection.ts'
+import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
+import type { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
+import type { Newcomers } from '../newcomers.ts'
+import { type Authenticator, bearerToken } from './authenticator.ts'
+import { headBytes, type OpenStreams } from './open-streams.ts'
+import { type RefusalReason, refusalReason } from './refusals.ts'
+import { ServedCall } from './served-call.ts'
+
+export interface CallAdmissionComponents {
+  readonly directory: Directory
+  readonly authenticator: Authenticator
+  readonly openStreams: OpenStreams
+  readonly heldByAgent: UnreadByAgent
+  readonly newcomers: Newcomers
+  readonly connect: ConnectComponents
+  /** by `/package.Service/Method`; Connect is served here */
+  readonly methods: Readonly<Record<string, AgentMethod>>
+  readonly refused: (reason: RefusalReason) => void
+  readonly log: Logger
+  readonly tracer: Tracer
+}
+
+/**
+ * Heads of streams on one connection whose tokens are yet to be checked: 500 tunnels that are opened at once bring half
+ * as much.
+ */
+const maxUndecidedHeadBytes = 1024 * 1024
+
+/** Authenticates the calls of agents, each by its own token, charges them to their agent, and serves them. */
+export class CallAdmission {
+  readonly #components: CallAdmissionComponents
+  readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
+  /** connections that are counted as an agent's: the first that was let in */
+  readonly #known = new WeakSet<ServerStream['session']>()
+
+  constructor(components: CallAdmissionComponents) {
+    this.#components = components
+  }
+
+  /** @returns undefined for a method that is not served */
+  handlerFor(method: string, connection: AgentConnection): Handler | undefined {
+    if (method === connectMethod) return (stream) => this.#connect(stream, connection)
+    const { methods, directory, tracer, refused } = this.#components
+    const served = Object.hasOwn(methods, method) ? methods[method] : undefined
+    if (!served) {
+      refused('unknown_method')
+      return undefined
+    }
+    const how = { patient: served.patient, counted: true, kind: 'calls' } as const
+    return (stream) =>
+      traceAdmitted(tracer, stream, {
+        admit: () => this.#admit(stream, connection, how),
+        serve: (agent, span) => {
+          span.calls(agent.id)
+          return this.#serve(
+            served,
+            new ServedCall(stream, {
+              directory,
+              agent,
+              token: bearerToken(stream.metadata),
+              retired: connection.retired,
+            }),
+          )
+        },
+      })
+  }
+
+  async #serve(method: AgentMethod, call: ServedCall): ReturnType<AgentMethod['serve']> {
+    const release = method.patient ? this.#components.directory.watchToken?.(call.token) : undefined
+    try {
+      return await method.serve(call)
+    } finally {
+      release?.()
+    }
+  }
+
+  async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
+    const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels' } as const
+    const agent = await this.#admit(stream, connection, how)
+    try {
+      await serveConnect(this.#components.connect, { agent, connection, stream })
+    } catch (error) {
+      // else the tunnel's call has ended it
+      if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
+      throw error
+    }
+  }
+
+  async #admit(
+    stream: ServerStream,
+    connection: AgentConnection,
+    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'calls' },
+  ): Promise<Agent> {
+    const bytes = headBytes(stream.metadata)
+    try {
+      const agent = await this.#authenticate(stream, connection, { ...how, bytes })
+      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
+      this.#charge(stream, agent, leave)
+      stream.session.quota.admitted(stream.session.streams.size)
+      return agent
+    } catch (error) {
+      if (KasError.from(error).code === 'TOO_MANY_STREAMS') stream.session.quota.refused(stream.session.streams.size)
+      this.#countRefusal(stream, error)
+      throw error
+    }
+  }
+
+  /** What the stream holds is counted as the agent's own. */
+  #charge(stream: ServerStream, { id }: Agent, leave: () => void): void {
+    const own = this.#components.heldByAgent.enter(id)
+    stream.onClosed(() => {
+      leave()
+      own.leave()
+    })
+    stream.chargeTo(own.held)
+  }
+
+  /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
+  #knowConnection(session: ServerStream['session'], { id }: Agent): void {
+    if (this.#known.has(session)) return
+    const leave = this.#enter(session, id)
+    this.#known.add(session)
+    const own = this.#components.heldByAgent.enter(id)
+    session.chargeTo(own.held)
+    session.window.widen()
+    void session.closed.then(() => {
+      leave()
+      own.leave()
+    })
+  }
+
+  /** A connection beyond the agent's limit closes once its streams have ended. @throws KasError TOO_MANY_STREAMS */
+  #enter(session: ServerStream['session'], id: Agent['id']): () => void {
+    try {
+      return this.#components.openStreams.enter(id, 'connections')
+    } catch (error) {
+      session.close()
+      throw error
+    }
+  }
+
+  /** Whose a stream is; its connection is no newcomer from then on. */
+  async #authenticate(
+    { metadata, signal, session }: ServerStream,
+    connection: AgentConnection,
+    { bytes, ...how }: { patient: boolean; counted: boolean; bytes: number },
+  ): Promise<Agent> {
+    const undecided = this.#undecidedHeadBytes
+    const before = undecided.get(connection) ?? 0
+    if (before + bytes > maxUndecidedHeadBytes) {
+      const what = 'bytes of headers on this connection whose tokens are yet to be checked'
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
+    }
+    undecided.set(connection, before + bytes)
+    const { authenticator, newcomers } = this.#components
+    const from = hostOf(connection.remoteAddress)
+    try {
+      return await newcomers.admit(connection.remoteAddress, async () => {
+        const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
+        this.#knowConnection(session, agent) // where this throws the connection stays a newcomer: it must count as something
+        return agent
+      })
+    } finally {
+      undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
+    }
+  }
+
+  #countRefusal(stream: ServerStream, error: unknown): void {
+    const { refused, log } = this.#components
+    const { code, message } = KasError.from(error)
+    const reason = refusalReason(code)
+    if (reason) refused(reason)
+    log.debug({ grpc_method: stream.method, code, reason: message }, 'A call of an agent was refused')
+  }
+}
+
+/** Of an address with its port. */
+function hostOf(remoteAddress: string): string {
+  return remoteAddress.slice(0, remoteAddress.lastIndexOf(':'))
+}

@@ -1,0 +1,93 @@
+/** How often each token began a call within a clock minute. */
+export interface MinuteCounts {
+  /** since 1970 */
+  readonly minute: number
+  /** by hash of the token */
+  readonly counts: ReadonlyMap<string, number>
+}
+
+const minuteMs = 60_000
+/** Tokens that are counted in one minute: beyond it others pass uncounted. */
+const maxCountedTokens = 100_000
+/** Refused tokens are counted on their own: at least so many are known, at the most twice as many. */
+const maxRefusedTokens = 10_000
+/** tokens in one report */
+const maxReportedTokens = 1000
+
+/** Calls that each token began in this clock minute, here and as peers report. Forgotten with the minute. */
+export class TokenRate {
+  readonly #clock: { now(): number }
+  #minute = 0
+  #own = new Map<string, number>()
+  #refused = new Map<string, number>()
+  /** from before `#refused` was last full: a Map that loses its first entry again and again is slow */
+  #refusedBefore = new Map<string, number>()
+  /** by the peer's name */
+  #peers = new Map<string, Map<string, number>>()
+  /** own counts as last reported */
+  #reported = new Map<string, number>()
+
+  constructor(clock: { now(): number }) {
+    this.#clock = clock
+  }
+
+  /** Counts a call here. @returns the calls of all replicas, as far as they are known */
+  add(tokenHash: string): number {
+    this.#turn()
+    for (const refused of [this.#refused, this.#refusedBefore]) {
+      const count = refused.get(tokenHash)
+      if (count === undefined) continue
+      refused.set(tokenHash, count + 1)
+      return count + 1
+    }
+    const own = (this.#own.get(tokenHash) ?? 0) + 1
+    if (own > 1 || this.#own.size < maxCountedTokens) this.#own.set(tokenHash, own)
+    let all = own
+    for (const counts of this.#peers.values()) all += counts.get(tokenHash) ?? 0
+    return all
+  }
+
+  /** The token of a counted call is refused: it is never reported, and takes no room from others. */
+  refused(tokenHash: string): void {
+    this.#turn()
+    const own = this.#own.get(tokenHash)
+    if (own === undefined) return
+    this.#own.delete(tokenHash)
+    this.#reported.delete(tokenHash)
+    if (this.#refused.size >= maxRefusedTokens) {
+      this.#refusedBefore = this.#refused
+      this.#refused = new Map()
+    }
+    this.#refused.set(tokenHash, own)
+  }
+
+  /** Takes what a peer has counted so far in the minute that it names: this replaces what it reported before. */
+  merge(name: string, { minute, counts }: MinuteCounts): void {
+    this.#turn()
+    if (minute !== this.#minute) return // its clock is off, or the report is late: each counts for itself
+    const known = this.#peers.get(name) ?? new Map<string, number>()
+    this.#peers.set(name, known)
+    for (const [hash, count] of counts) if (known.size < maxCountedTokens) known.set(hash, count)
+  }
+
+  /** Own counts of at least `from` that have changed since the last report, the highest first. */
+  changes(from: number): MinuteCounts | undefined {
+    this.#turn()
+    const changed = [...this.#own].filter(([hash, count]) => count >= from && this.#reported.get(hash) !== count)
+    if (changed.length === 0) return undefined
+    const counts = new Map(changed.sort(([, a], [, b]) => b - a).slice(0, maxReportedTokens))
+    for (const [hash, count] of counts) this.#reported.set(hash, count)
+    return { minute: this.#minute, counts }
+  }
+
+  #turn(): void {
+    const minute = Math.floor(this.#clock.now() / minuteMs)
+    if (minute === this.#minute) return
+    this.#minute = minute
+    this.#own = new Map()
+    this.#refused = new Map()
+    this.#refusedBefore = new Map()
+    this.#peers = new Map()
+    this.#reported = new Map()
+  }
+}

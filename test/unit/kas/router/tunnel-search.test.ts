@@ -1,0 +1,206 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t from 'tap'
+import { KnownMessages } from '../../../../src/call/known-messages.ts'
+import type { Offer } from '../../../../src/call/offer.ts'
+import type { Link, OfferRequest } from '../../../../src/kas/replicas/link.ts'
+import type { Candidate } from '../../../../src/kas/replicas/links.ts'
+import { HedgeBudget, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
+import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import type { InstanceId } from '../../../../src/membership/membership.ts'
+import { callOf } from '../../../support/agents-server.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90 }
+const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
+
+/** A replica that answers what the test says, when it says so. */
+class FakeCandidate implements Candidate {
+  readonly instance: InstanceId
+  readonly version = 1
+  reach: Link['reach'] = 'reachable'
+  readonly asked: (OfferRequest & { answer(offer: Offer | undefined): void })[] = []
+  givenBack = 0
+  readonly #onAsked: (() => void)[] = []
+
+  constructor(name: string) {
+    this.instance = name as InstanceId
+  }
+
+  get link(): Link {
+    return this as unknown as Link
+  }
+
+  /** Resolves with how it was asked for the `count`th time. */
+  async isAsked(count = 1): Promise<FakeCandidate['asked'][number]> {
+    while (this.asked.length < count) await new Promise<void>((resolve) => this.#onAsked.push(resolve))
+    return this.asked[count - 1] as FakeCandidate['asked'][number]
+  }
+
+  tunnel(): Offer {
+    return { forward: () => lostReply(), giveBack: () => void this.givenBack++ }
+  }
+
+  offer(_: unknown, asked: OfferRequest): Promise<Offer | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Offer | undefined>()
+    asked.signal.addEventListener('abort', () => resolve(undefined))
+    this.asked.push({ ...asked, answer: resolve })
+    for (const resolveAsked of this.#onAsked.splice(0)) resolveAsked()
+    return promise
+  }
+}
+
+/** A search among `candidates`, best first, and own tunnels. */
+function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf>[1] = {}) {
+  const listeners = new Set<() => void>()
+  const own = Promise.withResolvers<Tunnel>()
+  const hedges = new HedgeBudget()
+  const clock = new ManualClock()
+  const reachable = (one: FakeCandidate) => (one.reach === 'reachable' ? 0 : 1)
+  const search = new TunnelSearch(
+    {
+      tunnels: {
+        wait: (_agentId, _method, signal) => {
+          signal.addEventListener('abort', () => own.reject(signal.reason))
+          return own.promise
+        },
+        giveBack: () => undefined,
+        holds: () => false,
+      },
+      links: {
+        candidates: () => candidates.toSorted((a, b) => reachable(a) - reachable(b)),
+        holds: () => true,
+        onChange: (_, listener) => {
+          listeners.add(listener)
+          return () => listeners.delete(listener)
+        },
+      },
+      hedges,
+      clock,
+    },
+    callOf([], call),
+    options,
+  )
+  const changed = () => {
+    for (const listener of [...listeners]) listener()
+  }
+  return { running: search.run(), changed, own, hedges, clock }
+}
+
+t.test('a suspect is passed by, whatever the call does, and its late offer goes back', async (t) => {
+  const [slow, other] = [new FakeCandidate('a'), new FakeCandidate('b')]
+  const { running, clock } = searchAmong([slow, other])
+  const asked = await slow.isAsked()
+  slow.reach = 'suspect'
+  clock.advance(options.hedgeMs)
+  const second = await other.isAsked()
+  t.notOk(asked.signal.aborted, 'it may still answer first')
+  const offer = other.tunnel()
+  second.answer(offer)
+  asked.answer(slow.tunnel())
+  t.equal(await running, offer)
+  t.equal(slow.givenBack, 1)
+})
+
+t.test('beside a replica that is reachable and slow a safe call asks one more, an unsafe one does not', async (t) => {
+  const [slow, other, third] = [new FakeCandidate('a'), new FakeCandidate('b'), new FakeCandidate('c')]
+  const { running, clock } = searchAmong([slow, other, third], safe)
+  await slow.isAsked()
+  clock.advance(options.hedgeMs)
+  const second = await other.isAsked()
+  clock.advance(3 * options.hedgeMs)
+  await nextTurn()
+  t.same(third.asked, [], 'once is enough')
+  const offer = other.tunnel()
+  second.answer(offer)
+  t.equal(await running, offer)
+
+  const [patient, unasked] = [new FakeCandidate('a'), new FakeCandidate('b')]
+  const unsafe = searchAmong([patient, unasked])
+  const first = await patient.isAsked()
+  unsafe.clock.advance(3 * options.hedgeMs)
+  await nextTurn()
+  t.same(unasked.asked, [])
+  first.answer(patient.tunnel())
+  await unsafe.running
+})
+
+t.test('with no further candidate all are asked to wait, the suspect too', async (t) => {
+  const [slow, busy] = [new FakeCandidate('a'), new FakeCandidate('b')]
+  const { running, clock } = searchAmong([slow, busy])
+  const asked = await slow.isAsked()
+  slow.reach = 'suspect'
+  clock.advance(options.hedgeMs)
+  const second = await busy.isAsked()
+  second.answer(undefined)
+  await nextTurn()
+  clock.advance(options.hedgeMs / 2)
+  const [again, waiting] = await Promise.all([slow.isAsked(2), busy.isAsked(2)])
+  t.ok(asked.signal.aborted)
+  t.ok(again.waitMs > 0)
+  const offer = busy.tunnel()
+  waiting.answer(offer)
+  t.equal(await running, offer)
+})
+
+t.test(
+  'a call that waits for its reply may be tried elsewhere if there is another candidate, and a hedge',
+  async (t) => {
+    const [one, other] = [new FakeCandidate('a'), new FakeCandidate('b')]
+    const { running, hedges } = searchAmong([one, other], safe)
+    const { tryElsewhere, answer } = await one.isAsked()
+    answer(one.tunnel())
+    await running
+    t.ok(tryElsewhere())
+    other.reach = 'suspect'
+    t.notOk(tryElsewhere(), 'the other is no better')
+    other.reach = 'reachable'
+    while (hedges.spend());
+    t.notOk(tryElsewhere(), 'all hedges are spent')
+  },
+)
+
+t.test('an agent whose holders are all out of reach: an error that says so, soon', async (t) => {
+  const holder = new FakeCandidate('a')
+  const { running, changed, clock } = searchAmong([holder])
+  await holder.isAsked()
+  holder.reach = 'unreachable'
+  changed()
+  await nextTurn() // it is asked no more: now it is waited for
+  clock.advance(options.unreachableMs - 1)
+  t.equal(clock.pending, 2, 'it may be reached again')
+  const failed = t.rejects(running, { code: 'HOLDER_UNREACHABLE' })
+  clock.advance(1)
+  await failed
+  t.equal(clock.pending, 0)
+})
+
+t.test(
+  'an agent that nobody holds, or has no tunnel to spare: an error once the call has waited its time',
+  async (t) => {
+    const busy = new FakeCandidate('a')
+    const { running, clock } = searchAmong([busy])
+    const { answer } = await busy.isAsked()
+    answer(undefined)
+    const { waitMs } = await busy.isAsked(2)
+    t.equal(waitMs, options.findTimeoutMs)
+    const failed = t.rejects(running, { code: 'AGENT_SATURATED' })
+    clock.advance(options.findTimeoutMs)
+    await failed
+    t.equal(clock.pending, 0)
+  },
+)
+
+async function useOwn(state: Tunnel['state']) {
+  const { running, own } = searchAmong([])
+  const tunnel = { state: 'taken' as Tunnel['state'], forward: () => ({ done: 'its own' }) }
+  own.resolve(tunnel as unknown as Tunnel)
+  const offer = await running
+  tunnel.state = state
+  return offer.forward(callOf())
+}
+
+t.test('a tunnel that is lost before it is used has carried nothing', async (t) => {
+  const { error } = await (await useOwn('ended')).done
+  t.match(error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
+  t.match(await useOwn('taken'), { done: 'its own' })
+})
