@@ -14,8 +14,8 @@ export interface Loop {
   readonly after: (ms: number, action: () => void) => void
 }
 
-/** Of what passes between two turns the loop is to be idle at least so much: the work of others is done in between. */
-const idleShare = 2 / 3
+/** Of what passes between two turns one source may keep the loop busy for so much: others are served in between. */
+const sharePerSource = 1 / 3
 /** However busy the loop is, the next turn comes after it. ms */
 const maxRestMs = 20
 
@@ -25,8 +25,8 @@ const ownLoop: Loop = {
 }
 
 /**
- * Work that comes in bursts begins a few pieces at a time, one source after another, and leaves the event loop most of
- * its time: what others send is served in between.
+ * Work that comes in bursts begins a few pieces at a time, one source after another. A source that comes alone leaves the
+ * event loop most of its time: what others send is served in between.
  */
 export class LoopTurns {
   readonly #perTurn: number
@@ -76,7 +76,8 @@ export class LoopTurns {
     const used = this.#loop.used()
     const active = used.active - this.#turnBegan.active
     const idle = used.idle - this.#turnBegan.idle
-    const owed = (active * idleShare) / (1 - idleShare) - idle
+    const share = Math.min(1, Math.max(1, this.#waiting.sources) * sharePerSource)
+    const owed = active / share - active - idle
     return Math.ceil(Math.min(owed, maxRestMs - active - idle))
   }
 

@@ -10,7 +10,7 @@ const maxWaiting = 20_000
 
 /**
  * Of connections that come at once TLS begins in turns, one address after another (of IPv6: one network after another),
- * and most of the event loop is left to others. What they send meanwhile waits in the socket.
+ * and one that comes alone leaves most of the event loop to others. What they send meanwhile waits in the socket.
  *
  * @param server - whose listeners of `connection` are node's own yet; those that come later are called at once
  */

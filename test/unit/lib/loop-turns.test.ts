@@ -49,7 +49,7 @@ t.test('of a burst some begin in each turn, sources by turns', async (t) => {
   t.equal(begun.at(-1), 'c1', 'and at once again after it was empty')
 })
 
-t.test('the loop is idle for twice as long as it is busy, but no turn is 20 ms late', async (t) => {
+t.test('for one source the loop is idle for twice as long as it is busy, but no turn is 20 ms late', async (t) => {
   const loop = new ToldLoop()
   const turns = new LoopTurns(1, 100, loop)
   let begun = 0
@@ -70,6 +70,25 @@ t.test('the loop is idle for twice as long as it is busy, but no turn is 20 ms l
   t.equal(begun, 2)
   loop.busy(1)
   t.equal(begun, 3, 'by others, perhaps, who would never leave a turn')
+})
+
+t.test('many sources, such as the agents of a fleet, have all of the loop', async (t) => {
+  const loop = new ToldLoop()
+  const turns = new LoopTurns(1, 100, loop)
+  let begun = 0
+  for (const source of ['a', 'b', 'c', 'd']) {
+    turns.enter(
+      source,
+      () => begun++,
+      () => t.fail('there is room for all'),
+    )
+  }
+  loop.busy(4)
+  t.equal(begun, 2, 'three wait: no rest')
+  loop.busy(4)
+  t.equal(begun, 2, 'two wait: a third of the time')
+  loop.idle(2)
+  t.equal(begun, 3)
 })
 
 t.test('who has more than the share makes room for who has less', async (t) => {
