@@ -38,6 +38,8 @@ export interface KasModule {
 export interface AgentMethod {
   /** for metrics */
   readonly type: GrpcType
+  /** of one message of the agent's, which is decoded as a whole; absent: as of gRPC, for what is passed on */
+  readonly maxMessageBytes?: number
   /** Its calls wait while the directory is away; their token is watched. */
   readonly patient: boolean
   /** @returns trailers */

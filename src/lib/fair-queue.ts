@@ -13,11 +13,6 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return this.#size
   }
 
-  /** of which something waits */
-  get sources(): number {
-    return this.#sources.size
-  }
-
   /** @returns who has no place: nobody, `item` itself, or the latest of the source that has the most */
   add(item: Item): Item | undefined {
     const own = this.#sources.get(item.source)

@@ -9,10 +9,10 @@ const begunPerTurn = 2
 const maxWaiting = 20_000
 
 /**
- * Of connections that come at once TLS begins in turns, one address after another (of IPv6: one network after another),
- * and one that comes alone leaves most of the event loop to others. What they send meanwhile waits in the socket.
+ * Of connections that come at once TLS begins in turns, one address after another (of IPv6: one network after another).
+ * What they send meanwhile waits in the socket.
  *
- * @param server - whose listeners of `connection` are node's own yet; those that come later are called at once
+ * @param server - whose listeners of `connection` are node's own yet; those that come later hear of each at once
  */
 export function beginInTurns(server: Server): void {
   const turns = new LoopTurns(begunPerTurn, maxWaiting)

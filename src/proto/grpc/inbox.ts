@@ -49,6 +49,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   #unreadBytes = 0
   #begun = false
   #ended = false
+  /** nobody reads what still comes */
+  #isLeft = false
   #failure: KasError | undefined
   #waiting: PromiseWithResolvers<IteratorResult<Uint8Array>> | undefined
   /** the first message is being unpacked */
@@ -121,6 +123,12 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#messages.length = 0
     this.#alone = 0
     this.#unreadBytes = 0
+  }
+
+  /** As `discard`, also of what still comes. */
+  leave(): void {
+    this.#isLeft = true
+    this.discard()
   }
 
   /** The other side has half-closed. */
@@ -210,6 +218,10 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   #add(bytes: Buffer, isPacked: boolean): void {
     if (this.#failure) return // a frame before it, or its number
     this.received++
+    if (this.#isLeft) {
+      this.#bytes.remove(bytes.length + prefixBytes)
+      return
+    }
     const waiting = this.#waiting
     if (waiting && !isPacked && !this.#unpacking) {
       this.#waiting = undefined

@@ -137,7 +137,7 @@ export class ServerStream {
       if (failure.code === 'INTERNAL') this.session.onHandlerError(this.method, error)
       this.#finish(failure)
     } finally {
-      this.messages.discard()
+      this.messages.leave()
     }
   }
 

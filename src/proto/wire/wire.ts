@@ -224,3 +224,15 @@ export function fieldBytes(message: Uint8Array, fieldNo: number): Uint8Array | u
   // parts of one sub-message merge by concatenation; a copy of its own, since it is kept: one in node's pool holds 8 KiB
   return found.length === 0 ? undefined : Uint8Array.from(Buffer.concat(found))
 }
+
+/**
+ * How often a field stands in a message: before what it stands for is built.
+ *
+ * @throws KasError INVALID_MESSAGE if `message` is malformed
+ */
+export function countField(message: Uint8Array, fieldNo: number): number {
+  let count = 0
+  const reader = new Reader(message)
+  while (reader.next()) if (reader.field === fieldNo) count++
+  return count
+}

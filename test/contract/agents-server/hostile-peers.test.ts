@@ -390,3 +390,23 @@ t.test('streams beyond what a connection may have at first are refused before an
   await lives(t, server)
   t.ok(asked <= 100, `${asked} of 500 were asked about`)
 })
+
+t.test('a message that is longer than its method takes is refused before it is decoded', async (t) => {
+  const taken: number[] = []
+  const serve = async ({ messages }: AgentCall) => {
+    for await (const message of messages) taken.push(message.length)
+  }
+  const methods = { '/test.Small/Ask': { type: 'unary', patient: false, maxMessageBytes: 1000, serve } } as const
+  const { port } = await startAgentsServer(t, { components: { methods } })
+  const { session } = await FakeAgent.dial(port)
+  t.teardown(() => session.destroy())
+  const ask = async (bytes: number) => {
+    const stream = session.open({ method: '/test.Small/Ask', metadata: { authorization: ['Bearer good'] } })
+    void stream.send(Buffer.alloc(bytes))
+    stream.end()
+    return (await stream.done).error
+  }
+  t.equal(await ask(1000), undefined)
+  t.match(await ask(1001), { grpcCode: Code.RESOURCE_EXHAUSTED, message: /1001 vs\. 1000/ })
+  t.strictSame(taken, [1000])
+})

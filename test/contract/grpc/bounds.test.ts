@@ -1,10 +1,15 @@
 import { once } from 'node:events'
-import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2'
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect as connectHttp2,
+  type IncomingHttpHeaders,
+} from 'node:http2'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
-import { Code } from '../../../src/lib/errors.ts'
+import { Code, KasError } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'
 import {
@@ -19,6 +24,7 @@ import {
 } from '../../../src/proto/grpc/limits.ts'
 import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
+import { eventually } from '../../support/eventually.ts'
 import { grpcJs } from './grpc-js.ts'
 import { ours, serveOurs } from './ours.ts'
 import { framed, rawCall, rawClient } from './raw-peers.ts'
@@ -708,4 +714,31 @@ async function comes(room: Promise<void>, session: ClientSession): Promise<boole
 /** Nothing moves on the connection any more. */
 async function quiet(session: ClientSession): Promise<void> {
   for (let i = 0; i < 10; i++) await session.ping()
+}
+
+for (const end of ['ok', 'error', 'half an answer']) {
+  t.test(`what a sender still sends once its call is over (${end}) is given back`, async (t) => {
+    const held = new UnreadBytes(maxHeldBytesPerAgent)
+    const closed = Promise.withResolvers<void>()
+    const handler: Handler = async (stream) => {
+      stream.chargeTo(held)
+      stream.onClosed(closed.resolve)
+      await stream.messages.next()
+      await eventually(() => held.bytes > 500_000) // more than is read ahead: node keeps it
+      if (end === 'half an answer') await stream.send(Buffer.from('x'))
+      if (end === 'error') throw new KasError({ code: 'NOT_SERVED', what: 'it' })
+    }
+    const server = createServer((socket) => void serveSession(socket, () => handler)).listen(0, '127.0.0.1')
+    t.teardown(() => server.close())
+    await once(server, 'listening')
+    const client = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    t.teardown(() => client.destroy())
+    client.on('error', () => undefined)
+    const stream = client.request({ ':method': 'POST', ':path': '/a.B/C', 'content-type': 'application/grpc' })
+    stream.on('error', () => undefined)
+    stream.resume()
+    for (let i = 0; i < 200; i++) stream.write(framed(0, Buffer.alloc(5000)))
+    await closed.promise
+    t.equal(held.bytes, 0)
+  })
 }

@@ -20,6 +20,9 @@ export interface AgentTrackerComponents {
   readonly usage: Pick<Usage, 'event'>
 }
 
+/** AgentMeta has 4 KiB at the most. */
+const maxMessageBytes = 16 * 1024
+
 /**
  * AgentRegistrar: pods register, again every five minutes, and unregister when they leave.
  *
@@ -51,5 +54,5 @@ function unary<Schema extends DescMessage>(
     await take(call)
     await call.send(toBinary(schema, create(schema, {} as MessageInitShape<Schema>)))
   }
-  return { type: 'unary', patient: false, serve }
+  return { type: 'unary', patient: false, maxMessageBytes, serve }
 }

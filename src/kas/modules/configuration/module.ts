@@ -7,6 +7,9 @@ export interface AgentRegistry {
   keepRegistered(agent: AgentCall['agent'], meta: Uint8Array): () => void
 }
 
+/** A commit and the agent's meta. */
+const maxMessageBytes = 16 * 1024
+
 /** Sends agents their configuration, and posts it to GitLab. */
 export function createConfiguration(host: KasHost, tracker: AgentRegistry, options: ConfigurationOptions): KasModule {
   const { agentConfig, directory, leads, clock, log } = host
@@ -32,7 +35,9 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
   }
   return {
     name: 'configuration',
-    agentMethods: { [getConfigurationMethod]: { type: 'server_stream', patient: true, serve: followed } },
+    agentMethods: {
+      [getConfigurationMethod]: { type: 'server_stream', patient: true, maxMessageBytes, serve: followed },
+    },
     ...(posts ? { services: [posts] } : {}),
   }
 }

@@ -7,6 +7,8 @@ import { createFluxMetrics } from './flux-metrics.ts'
 import { RecentPushes } from './recent-pushes.ts'
 import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects.ts'
 
+/** of 10,000 projects with paths of usual length */
+const maxMessageBytes = 1024 * 1024
 /** pushes in one call */
 const maxPushesAtOnce = 1000
 
@@ -27,7 +29,7 @@ export function createFlux({ directory, pushes, peers, usage, clock, register, l
   peers.onReached(greet)
   return {
     name: 'flux',
-    agentMethods: { [reconcileProjectsMethod]: { type: 'server_stream', patient: true, serve } },
+    agentMethods: { [reconcileProjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, serve } },
     replicaMethods: unaryService(Pushes, {
       recentPushes: async ({ push }) => {
         recent.learn(push.map(({ pushId, ...each }) => ({ ...each, id: pushId })))

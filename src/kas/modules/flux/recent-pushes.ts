@@ -99,7 +99,7 @@ export class RecentPushes {
 
   /** A notification may not have reached the agent: it is notified again. */
   resend(push: RecentPush, agentId: AgentId): void {
-    push.notified.delete(agentId)
+    if (!push.notified.delete(agentId)) return // another stream of the agent has said so
     this.#forget()
     if (this.#pushes.get(push.projectPath) !== push) return // a newer one took its place
     for (const listener of this.#listeners) listener(push, agentId)

@@ -11,6 +11,7 @@ import {
 } from '../../../proto/gen/flux_pb.ts'
 import { hasFeature } from '../../../proto/placement.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { countField } from '../../../proto/wire/wire.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall } from '../../module.ts'
@@ -32,13 +33,20 @@ export interface ReconcileProjectsComponents {
 export interface ReconcileProjectsOptions {
   /** of one stream; a request for more is refused */
   readonly maxProjects?: number
+  /** paths of projects, over all streams of an agent */
+  readonly maxPathBytesOfAgent?: number
   /** pushes of one stream that wait to be sent; beyond it the newest to a project takes the place of an older one */
   readonly maxPending?: number
   /** delays while the directory is out of reach. ms, doubled from the first to the last */
   readonly retryMs?: readonly [first: number, last: number]
 }
 
-const defaults = { maxProjects: 10_000, maxPending: 10, retryMs: [1000, 10_000] as readonly [number, number] }
+const defaults = {
+  maxProjects: 10_000,
+  maxPathBytesOfAgent: 2 * 1024 * 1024,
+  maxPending: 10,
+  retryMs: [1000, 10_000] as readonly [number, number],
+}
 
 /** What was sent so shortly before the end may not have been read: an agent that leaves retires its connection. ms */
 const unsureMs = 5000
@@ -61,21 +69,56 @@ export function reconcileProjects(
     notification()
     project(projectId)
   }
+  /** by agent */
+  const pathBytes = new Map<AgentId, number>()
   return async (call) => {
     const projects = await readProjects(call, limits.maxProjects)
-    call.sendMetadata({})
-    await new PushNotifications({ ...components, count }, limits, { call, projects }).run()
+    const leave = enter(pathBytes, call.agent.id, projects, limits.maxPathBytesOfAgent)
+    try {
+      call.sendMetadata({})
+      await new PushNotifications({ ...components, count }, limits, { call, projects }).run()
+    } finally {
+      leave()
+    }
   }
 }
 
 async function readProjects(call: AgentCall, maxProjects: number): Promise<ReadonlySet<string>> {
   for await (const bytes of call.messages) {
+    const count = countProjects(bytes)
+    if (count > maxProjects) throw invalid(`${count} projects are more than ${maxProjects}`)
     const { project } = decodeMessage(ReconcileProjectsRequestSchema, bytes)
-    if (project.length > maxProjects) throw invalid(`${project.length} projects are more than ${maxProjects}`)
     if (project.some(({ id }) => id === '')) throw invalid('project.id is required')
     return new Set(project.map(({ id }) => id))
   }
   throw invalid('no request message')
+}
+
+/** @throws KasError INVALID_MESSAGE */
+function countProjects(request: Uint8Array): number {
+  try {
+    return countField(request, ReconcileProjectsRequestSchema.field.project.number)
+  } catch (cause) {
+    throw new KasError(
+      { code: 'INVALID_MESSAGE', detail: `malformed ${ReconcileProjectsRequestSchema.typeName}` },
+      { cause },
+    )
+  }
+}
+
+/** @throws KasError TOO_MANY_STREAMS */
+function enter(bytesOf: Map<AgentId, number>, agentId: AgentId, paths: Iterable<string>, limit: number): () => void {
+  let bytes = 0
+  for (const path of paths) bytes += path.length
+  const sum = (bytesOf.get(agentId) ?? 0) + bytes
+  if (sum > limit)
+    throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'bytes of paths of projects of this agent' })
+  bytesOf.set(agentId, sum)
+  return () => {
+    const left = (bytesOf.get(agentId) ?? 0) - bytes
+    if (left > 0) bytesOf.set(agentId, left)
+    else bytesOf.delete(agentId)
+  }
 }
 
 function invalid(detail: string): KasError {

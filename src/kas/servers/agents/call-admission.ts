@@ -62,6 +62,7 @@ export class CallAdmission {
         admit: () => this.#admit(stream, connection, how),
         serve: (agent, span) => {
           span.calls(agent.id)
+          if (served.maxMessageBytes !== undefined) stream.messages.limit(served.maxMessageBytes)
           return this.#serve(
             served,
             new ServedCall(stream, {

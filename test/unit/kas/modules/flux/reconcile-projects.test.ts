@@ -327,3 +327,22 @@ t.test('the stream ends with its token, and when the caller leaves', async (t) =
   t.equal(await revoked.done, revoked.call.invalid)
   t.strictSame(revoked.received(), ['a/b'], 'nothing more is sent with a void token')
 })
+
+t.test('paths of projects are bounded over all streams of an agent', async (t) => {
+  const { open } = start(t, { maxPathBytesOfAgent: 10 })
+  const first = open(requestOf('a/bcd', 'e/fg'))
+  await settled()
+  const refused = await open(requestOf('h/i')).done
+  t.match(refused, { code: 'TOO_MANY_STREAMS', message: /paths of projects of this agent.*allowed: 10/ })
+  await first.retire()
+  const third = open(requestOf('h/i'))
+  await settled()
+  t.equal(await third.retire(), 'OK', 'there is room again')
+})
+
+t.test('projects are counted before one is built', async (t) => {
+  const { open } = start(t, { maxProjects: 3 })
+  const empty = Buffer.from([0x0a, 0]) // a project without an id
+  const refused = await open(Buffer.concat(Array.from({ length: 400_000 }, () => empty))).done
+  t.match(refused, { code: 'INVALID_MESSAGE', message: /400000 projects are more than 3/ })
+})
