@@ -85,8 +85,8 @@ export class Newcomers {
 
   /**
    * A call has come: if `check` resolves its connection is no newcomer any more. Meanwhile the connection is not silent;
-   * if `check` rejects, its silence begins anew, if there is room. Of many that call at once some
-   * are checked in each turn of the event loop, one network after another.
+   * if `check` rejects, its silence begins anew, if there is room. Of many that call at once some are checked in
+   * each turn of the event loop, one network after another.
    *
    * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED
    */

@@ -87,7 +87,7 @@ export class Tunnel {
     const span = RpcSpan.begin(this.#tracer, { kind: 'client', method, parent, attributes })
     span.calls(agentId)
     const reply = this.#carry(span.call(call))
-    void reply.done.then(({ error }) => span.end(error))
+    if (span !== RpcSpan.none) void reply.done.then(({ error }) => span.end(error))
     return reply
   }
 

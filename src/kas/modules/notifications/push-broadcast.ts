@@ -25,9 +25,9 @@ export class PushBroadcast {
   async publish(event: PushEvent): Promise<void> {
     const { pushes, peers } = this.#components
     const { projectId, projectPath, id } = event
-    const told = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
+    const acknowledged = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
     pushes.publish(event) // after: peers hear of it whatever becomes of it here
-    await told
+    await acknowledged
   }
 
   /** What peers call. */
