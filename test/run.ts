@@ -3,8 +3,8 @@
  * starts first, and as many run beside one another as the cores are enough for, by the times of test/times.json.
  * Prints each failure in full, one list of what was skipped and why, and as its last line
  * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
- * `--jobs N` (at most, default 4), `--timeout SECONDS` (of one process), `--grep PATTERN` (of test names),
- * `--record` (writes the times of what was run).
+ * `--jobs N` (at most, default 3), `--timeout SECONDS` (of one process), `--grep PATTERN` (of test names),
+ * `--record` (one after the other; writes the times of what was run: nothing else may run on the machine).
  */
 import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -23,14 +23,14 @@ const timesFile = join(import.meta.dirname, 'times.json')
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '4' },
+    jobs: { type: 'string', default: '3' },
     timeout: { type: 'string', default: '240' },
     grep: { type: 'string' },
     record: { type: 'boolean', default: false },
   },
 })
 
-const machine = { cores: availableParallelism(), jobs: Number(values.jobs) }
+const machine = { cores: availableParallelism(), jobs: values.record ? 1 : Number(values.jobs) }
 const options = { root, timeoutMs: Number(values.timeout) * 1000, lingerMs: 30_000, grep: values.grep }
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
@@ -53,7 +53,7 @@ async function run(job: Job): Promise<void> {
   for (const result of ofJob) printFile(result)
   const isGood = job.files.length === files.get(job.name) && ofJob.every(({ failures }) => failures.length === 0)
   const isWhole = ofJob.every(({ skips }) => skips.length === 0)
-  if (cost && isGood && (isWhole || !times.has(job.name))) measured.set(job.name, cost)
+  if (isGood && (isWhole || !times.has(job.name))) measured.set(job.name, cost)
 }
 
 const waiting = jobs.map((job) => ({ ...job, cost: times.get(job.name) ?? unmeasured }))

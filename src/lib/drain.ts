@@ -19,6 +19,8 @@ export interface Drainable {
   close?(): void
   /** No work is taken any more: what is idle ends. */
   drain?(): void
+  /** Who has arrived and has asked for nothing yet is waited for no longer. */
+  endArrivals?(): void
   /** The shutdown grace is over: what can end in order does. */
   endStreams?(): void
   /** All connections are about to be destroyed. */
@@ -32,6 +34,11 @@ export interface DrainOptions {
   readonly shutdownGraceMs?: number | undefined
   /** after that, or after the last work: how long connections may take to end. ms */
   readonly lingerMs?: number
+  /**
+   * once no connection is taken any more: how long those taken just before may still take to agree on TLS, and to ask
+   * for something. ms
+   */
+  readonly arrivalMs?: number
   /**
    * What waits for `stop`, because parts that stop before need it to their end: `drain`, or to `close` too. Absent:
    * nothing, both follow the listen grace
@@ -120,6 +127,7 @@ export class Drain {
     this.#phase = 'leaving'
     await this.#drainable.announce?.()
     await this.#wait(listenGraceMs, this.#impatience.signal)
+    if (listenGraceMs) await pollPhase() // who is connected already, and waits to be accepted, would be reset
     if (shutdownGraceMs !== undefined) this.#graceOver = this.#wait(shutdownGraceMs, this.#ended.signal)
     if (untilStop !== 'close') this.#closed = this.#close()
     if (untilStop === undefined) this.#drained = this.#drain()
@@ -136,9 +144,15 @@ export class Drain {
     const { promise, resolve } = Promise.withResolvers<void>()
     // not that of HTTP, which destroys idle connections with what they still have to send
     Server.prototype.close.call(this.#drainable.server, () => resolve())
-    this.#handshakes?.destroy()
     this.#drainable.close?.()
+    void this.#endArrivals()
     await promise
+  }
+
+  async #endArrivals(): Promise<void> {
+    await this.#wait(this.#options.arrivalMs, this.#ended.signal)
+    this.#handshakes?.destroy()
+    this.#drainable.endArrivals?.()
   }
 
   async #drain(): Promise<void> {
@@ -174,3 +188,6 @@ export class Drain {
     for (const socket of this.#sockets) socket.destroy()
   }
 }
+
+/** Of the event loop: what has come from the network has been heard of then. */
+const pollPhase = () => new Promise((resolve) => setImmediate(resolve))

@@ -6,6 +6,9 @@ export interface FoundProcess {
   command: string
 }
 
+/** From SIGKILL to the end of a process. */
+const dyingMs = 10_000
+
 const read = (path: string) => {
   try {
     return readFileSync(path, 'latin1')
@@ -24,16 +27,11 @@ export function processesMarked(mark: string): FoundProcess[] {
 }
 
 /**
- * Waits until no process is found, at most `patienceMs`, then kills those that are.
+ * Waits until no process is found, at most `patienceMs`, then kills those that are; resolves once they are gone.
  * @returns the commands of the killed
  */
 export async function endProcesses(find: () => FoundProcess[], patienceMs: number): Promise<string[]> {
-  const end = performance.now() + patienceMs
-  let left = find()
-  while (left.length > 0 && performance.now() < end) {
-    await delay(50)
-    left = find()
-  }
+  const left = await leftAfter(find, patienceMs)
   for (const { pid } of left) {
     try {
       process.kill(pid, 'SIGKILL')
@@ -41,5 +39,17 @@ export async function endProcesses(find: () => FoundProcess[], patienceMs: numbe
       // ended by itself in the meantime
     }
   }
-  return left.map(({ pid, command }) => `${command} (pid ${pid})`)
+  const undead = await leftAfter(find, dyingMs)
+  const kept = undead.map(({ pid }) => `pid ${pid} does not end by SIGKILL`)
+  return [...left.map(({ pid, command }) => `${command} (pid ${pid})`), ...kept]
+}
+
+async function leftAfter(find: () => FoundProcess[], patienceMs: number): Promise<FoundProcess[]> {
+  const end = performance.now() + patienceMs
+  let left = find()
+  while (left.length > 0 && performance.now() < end) {
+    await delay(50)
+    left = find()
+  }
+  return left
 }

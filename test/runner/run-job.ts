@@ -6,11 +6,12 @@ import { type RunOptions, runProgram } from './run-program.ts'
 import type { Cost } from './schedule.ts'
 import { tally, tallyFiles } from './tally.ts'
 
+const alone = join(import.meta.dirname, 'alone.ts')
 const together = join(import.meta.dirname, 'together.ts')
 
 export interface JobResult {
   readonly results: readonly FileResult[]
-  readonly cost: Cost | undefined
+  readonly cost: Cost
 }
 
 /** A file alone is the program itself, as by hand; several are run one after the other in one process. */
@@ -24,7 +25,12 @@ async function runFile(file: string, options: RunOptions): Promise<JobResult> {
   const result = emptyResult(file)
   const parser = new Parser()
   const settle = tally(parser, result)
-  const { complaints, output, cost } = await runProgram(file, { path: join(options.root, file) }, parser, options)
+  const { complaints, output, cost } = await runProgram(
+    file,
+    { path: [alone, join(options.root, file)] },
+    parser,
+    options,
+  )
   settle(complaints)
   return { results: [{ ...result, output, durationMs: performance.now() - started }], cost }
 }
@@ -33,7 +39,7 @@ async function runFile(file: string, options: RunOptions): Promise<JobResult> {
 async function runTogether(name: string, files: readonly string[], options: RunOptions): Promise<JobResult> {
   const parser = new Parser()
   const results = tallyFiles(parser)
-  const { complaints, output, cost } = await runProgram(name, { path: together, files }, parser, options)
+  const { complaints, output, cost } = await runProgram(name, { path: [together], files }, parser, options)
   const missing = files.filter((file) => !results.some((result) => result.file === file))
   const failures = [
     ...complaints.map((details) => ({ name, details })),

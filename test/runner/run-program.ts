@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Parser } from 'tap-parser'
+import { busyCpu } from './busy-cpu.ts'
 import { endProcesses, processesMarked } from './marked-processes.ts'
 import type { Cost } from './schedule.ts'
-import { waitedCpu } from './waited-cpu.ts'
 
 export interface RunOptions {
   root: string
@@ -18,8 +19,8 @@ export interface RunOptions {
 }
 
 export interface Program {
-  /** absolute */
-  readonly path: string
+  /** and its arguments; absolute */
+  readonly path: readonly string[]
   /** which it finds in `KAS_TEST_FILES` */
   readonly files?: readonly string[]
 }
@@ -30,8 +31,8 @@ export interface Ended {
   readonly complaints: string[]
   /** what it wrote beside its results */
   readonly output: string
-  /** undefined where it cannot be measured */
-  readonly cost: Cost | undefined
+  /** its CPU is that of all that ran meanwhile */
+  readonly cost: Cost
 }
 
 /** Given to a file for its own report on a time-out before it is killed. */
@@ -56,9 +57,6 @@ function environment(mark: string, files: readonly string[], options: RunOptions
   }
 }
 
-/** True if TAP that ends so has closed a test of the file, or its diagnosis, and opened no other. */
-const betweenTests = (text: string) => /(^|\n)((not )?ok \d[^\n]*| {2}\.\.\.)\s*$/.test(text)
-
 /**
  * Runs a program to its end, its TAP through `parser`. It is complained of if it outlives its time, lingers after
  * its last test (something was left open), or leaves processes behind, which are ended here.
@@ -70,19 +68,21 @@ export async function runProgram(
   options: RunOptions,
 ): Promise<Ended> {
   const started = performance.now()
+  const busyBefore = busyCpu()
   const mark = `${process.pid}:${name}`
-  const child = spawn(process.execPath, [path], {
+  const child = spawn(process.execPath, path, {
     cwd: options.root,
     env: environment(mark, files, options),
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   })
+  const [, stdout, stderr, told] = child.stdio as unknown as [null, Readable, Readable, Readable]
   let output = ''
   const keep = (text: string) => {
     if (output.length < outputLimit) output += text
   }
   parser.on('extra', keep)
-  child.stderr.setEncoding('utf8').on('data', keep)
-  child.stdout.setEncoding('utf8').pipe(parser)
+  stderr.setEncoding('utf8').on('data', keep)
+  stdout.setEncoding('utf8').pipe(parser)
 
   const complaints: string[] = []
   const done = new AbortController()
@@ -94,22 +94,17 @@ export async function runProgram(
   }
   const overdue = setTimeout(() => void end(`took over ${options.timeoutMs / 1000} s`), options.timeoutMs)
   let lingering: NodeJS.Timeout | undefined
-  child.stdout.on('data', (text: string) => {
-    if (text.trim() === '') return
+  told.setEncoding('utf8').on('data', (text: string) => {
     clearTimeout(lingering)
-    if (!betweenTests(text)) return
+    if (!text.endsWith('ends\n')) return
     lingering = setTimeout(() => void end('did not end after its last test: something is left open'), options.lingerMs)
   })
   const abandon = () => child.kill('SIGTERM')
   options.signal.addEventListener('abort', abandon)
 
   const closed = once(child, 'close')
-  let cost: Cost | undefined
-  child.once('exit', () => {
-    const cpu = cpuSinceLast()
-    if (cpu !== undefined) cost = { wall: (performance.now() - started) / 1000, cpu }
-  })
   const [code, signal] = await once(child, 'exit')
+  const cost = { wall: (performance.now() - started) / 1000, cpu: busyCpu() - busyBefore }
   done.abort()
   clearTimeout(overdue)
   clearTimeout(lingering)
@@ -117,19 +112,8 @@ export async function runProgram(
   const left = await endProcesses(() => processesMarked(mark), leftoverMs)
   complaints.push(...left.map((command) => `left a process running: ${command}`))
   await Promise.race([closed, delay(leftoverMs, undefined, { ref: false })])
-  child.stdout.destroy()
-  child.stderr.destroy()
+  for (const stream of [stdout, stderr, told]) stream.destroy()
   if (!parser.results) parser.end()
   if (code !== 0 && parser.ok && complaints.length === 0) complaints.push(`ended with ${signal ?? code}`)
   return { complaints, output, cost }
-}
-
-let counted = waitedCpu()
-
-/** What the child took whose end was just told: ended children come into the sum one by one. */
-function cpuSinceLast(): number | undefined {
-  const now = waitedCpu()
-  const cpu = now === undefined || counted === undefined ? undefined : now - counted
-  counted = now
-  return cpu
 }

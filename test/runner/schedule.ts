@@ -1,7 +1,7 @@
 /** What running something takes, in seconds. */
 export interface Cost {
   readonly wall: number
-  /** its own and that of all that it started */
+  /** its own, and that of all that it started */
   readonly cpu: number
 }
 

@@ -6,6 +6,7 @@ import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
+import './tell-tests.ts'
 import { begin } from './own-test.ts'
 
 const files = (process.env.KAS_TEST_FILES ?? '').split('\n') // arguments would become a part of tap's name for it

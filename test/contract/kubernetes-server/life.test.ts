@@ -87,6 +87,8 @@ t.test('after the listen grace: no new connections, idle ones closed, running re
   const { cluster, finish } = twoParts()
   const { server, open, port } = await setUp(t, cluster, { listenGraceMs: 50, shutdownGraceMs: long })
   const idle = await open()
+  await idle.request('GET /k8s-proxy/none').until(/}\n$/)
+  idle.text = ''
   const running = await open()
   running.request('GET /k8s-proxy/', good)
   await running.until(/first\r\n$/)
@@ -103,6 +105,21 @@ t.test('after the listen grace: no new connections, idle ones closed, running re
   await stopping
   await server.stop()
   t.pass('stop may be called again')
+})
+
+t.test('who has come before the listen grace was over is served, if the request comes in time', async (t) => {
+  const waits = { listenGraceMs: 0, shutdownGraceMs: long }
+  const { server, open, port } = await setUp(t, echo, { ...waits, limits: { arrivalMs: long } })
+  const late = await open()
+  const stopped = server.stop(patient)
+  await refusesConnections(port)
+  t.match(await late.request('GET /k8s-proxy/', good).toEnd(), /^HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*Connection: close\r\n/)
+  await stopped
+
+  const hasty = await setUp(t, echo, { ...waits, limits: { arrivalMs: 20 } })
+  const silent = await hasty.open()
+  await hasty.server.stop(patient)
+  t.equal(await silent.toEnd(), '')
 })
 
 // wire: limit.grace.shutdown
@@ -235,7 +252,9 @@ t.test('TLS', async (t) => {
     }
     yield encodeHttpResponse.upgradeData(Buffer.from('bye'))
   }
-  const started = await startServer(clusterForward(shout), { listenGraceMs: 0, shutdownGraceMs: long }, certificate)
+  const graces = { listenGraceMs: 0, shutdownGraceMs: long }
+  const limits = { arrivalMs: 500 }
+  const started = await startServer(clusterForward(shout), { ...graces, limits }, certificate)
   t.teardown(() => started.server.stop(AbortSignal.abort()))
   const handshake = async (ALPNProtocols?: string[]): Promise<TLSSocket> => {
     const options = { port: started.port, host: '127.0.0.1', ca: authority.certificate, allowHalfOpen: true }
@@ -280,7 +299,16 @@ t.test('TLS', async (t) => {
     await plain.toEnd()
     const idle = new RawClient(await handshake())
     const silent = await RawClient.open(started.port)
-    await started.server.stop(patient)
+    const late = connect(started.port, '127.0.0.1')
+    t.teardown(() => late.destroy())
+    await once(late, 'connect')
+    const stopped = started.server.stop(patient)
+    await refusesConnections(started.port)
+    const secured = connectTls({ socket: late, host: '127.0.0.1', ca: authority.certificate })
+    await once(secured, 'secureConnect')
+    const served = await new RawClient(secured).request('GET /k8s-proxy/', good).toEnd()
+    t.match(served, /ok$/, 'TLS that is agreed on meanwhile')
+    await stopped
     await Promise.all([idle.toEnd(), silent.toEnd()])
     t.equal(idle.text + silent.text, '')
   })

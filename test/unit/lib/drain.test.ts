@@ -46,6 +46,7 @@ async function start(t: Test, options: DrainOptions = graces, more: Partial<Drai
     await turn()
     clock.advance(ms)
     await turn()
+    await turn() // one is the server's own, for what has come from the network
   }
   return { drain, steps, clock, dial, client, closed, advance }
 }
@@ -168,6 +169,32 @@ t.test('after the last work connections linger', async (t) => {
   await advance(1)
   t.ok(steps.includes('cut'))
   await Promise.all([stopped, closed])
+})
+
+t.test('who has arrived before it closed is waited for', async (t) => {
+  const ended: string[] = []
+  const endArrivals = () => void ended.push('endArrivals')
+  const { drain, closed, advance } = await start(t, { ...graces, arrivalMs: 500 }, { endArrivals })
+  const stopped = drain.stop(patient)
+  await advance(1000)
+  t.equal(drain.phase, 'draining')
+  await advance(499)
+  t.strictSame(ended, [])
+  await advance(1)
+  t.strictSame(ended, ['endArrivals'])
+  await drain.stop()
+  await Promise.all([stopped, closed])
+})
+
+t.test('who is connected at the end of the listen grace is accepted, not reset', async (t) => {
+  const { drain, clock, dial } = await start(t)
+  const left = drain.leave(patient)
+  await turn()
+  const dialled = dial()
+  await new Promise((resolve) => process.nextTick(resolve)) // it is connected now; the server has not heard of it
+  clock.advance(1000)
+  t.equal((await dialled).taken, true)
+  await left
 })
 
 t.test('one that does not listen has ended', async (t) => {

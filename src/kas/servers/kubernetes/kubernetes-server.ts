@@ -147,6 +147,7 @@ export class KubernetesServer implements Service {
 
   #createDrain(server: Server): Drain {
     const { listenGraceMs, shutdownGraceMs } = this.#options
+    const { arrivalMs } = this.#limits
     return new Drain(
       {
         server,
@@ -157,11 +158,17 @@ export class KubernetesServer implements Service {
             connection.closeIfIdle()
           }
         },
+        endArrivals: () => {
+          for (const connection of this.#connections.values()) {
+            connection.isNew = false
+            connection.closeIfIdle()
+          }
+        },
         endStreams: () => {
           for (const { exchanges } of this.#connections.values()) for (const each of exchanges) each.endStream()
         },
       },
-      { listenGraceMs, shutdownGraceMs, lingerMs },
+      { listenGraceMs, shutdownGraceMs, lingerMs, arrivalMs },
     )
   }
 

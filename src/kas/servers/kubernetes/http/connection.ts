@@ -29,6 +29,8 @@ export class Connection {
   broken = false
   /** close it once nothing runs on it */
   closeWhenIdle = false
+  /** a first request is waited for */
+  isNew = true
 
   constructor(socket: Socket) {
     this.socket = socket
@@ -40,6 +42,7 @@ export class Connection {
   }
 
   add(exchange: Running): void {
+    this.isNew = false
     this.exchanges.add(exchange)
   }
 
@@ -50,6 +53,6 @@ export class Connection {
 
   /** What was written is still sent. */
   closeIfIdle(): void {
-    if (this.closeWhenIdle && this.exchanges.size === 0) this.socket.destroySoon()
+    if (this.closeWhenIdle && !this.isNew && this.exchanges.size === 0) this.socket.destroySoon()
   }
 }

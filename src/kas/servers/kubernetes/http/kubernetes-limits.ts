@@ -6,6 +6,8 @@ export interface KubernetesLimits {
   readonly maxHeadBytes: number
   /** for a request's head to come, in ms */
   readonly headTimeoutMs: number
+  /** after the listen grace: for a first request on a connection taken just before, in ms */
+  readonly arrivalMs: number
   /** connections without an authorized request yet, each of which may hold `maxHeadBytes` */
   readonly newcomers: NewcomersOptions
   /** a connection may be idle between requests, in ms */
@@ -33,6 +35,7 @@ export interface KubernetesLimits {
 export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
+  arrivalMs: 5000, // as Go's http.Server.Shutdown
   newcomers: { ...defaultNewcomers, maxSilentPerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
