@@ -54,6 +54,9 @@ export interface Restart {
 
 /** between two questions to a server that does not listen yet */
 const readyRetryMs = 50
+const maxKubeletStarts = 3
+/** in the last words of a kwok that has died of it */
+const kwokRace = /easycel\.\(\*Registry\)\.RegisterType/
 
 /**
  * A real Kubernetes API server with its store on loopback and, with parts `all`, controllers, a scheduler and one
@@ -215,12 +218,25 @@ export class ControlPlane implements Service {
       controllerManagerFlags(),
     )
     const scheduler = this.#program('kube-scheduler', join(assets, 'kube-scheduler'), schedulerFlags())
-    const kubelet = this.#program('kwok', join(assets, 'kwok'), kubeletFlags(kubeletPort))
-    for (const program of [controllers, scheduler, kubelet]) await this.#startProgram(program)
-    await this.#whileRunning(kubelet, () => this.admin.until('/api/v1/nodes', isReadyNode, signal))
+    for (const program of [controllers, scheduler]) await this.#startProgram(program)
+    await this.#startKubelet(kubeletPort, signal)
     await this.#whileRunning(controllers, () =>
       this.admin.until('/api/v1/namespaces/default/serviceaccounts', isDefault, signal),
     )
+  }
+
+  /** kwok fills a table of types from two threads when it starts, and now and then dies of it. */
+  async #startKubelet(port: number, signal: AbortSignal): Promise<void> {
+    for (let starts = 1; ; starts++) {
+      const kubelet = this.#program('kwok', join(this.#options.assets, 'kwok'), kubeletFlags(port))
+      await this.#startProgram(kubelet)
+      try {
+        await this.#whileRunning(kubelet, () => this.admin.until('/api/v1/nodes', isReadyNode, signal))
+        return
+      } catch (error) {
+        if (starts === maxKubeletStarts || !kwokRace.test((error as Error).message)) throw error
+      }
+    }
   }
 
   async #writeKubeletConfiguration(): Promise<void> {
