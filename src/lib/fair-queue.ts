@@ -13,6 +13,10 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return this.#size
   }
 
+  sizeOf(source: Item['source']): number {
+    return this.#sources.get(source)?.size ?? 0
+  }
+
   /** @returns who has no place: nobody, `item` itself, or the latest of the source that has the most */
   add(item: Item): Item | undefined {
     const own = this.#sources.get(item.source)

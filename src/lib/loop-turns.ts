@@ -25,13 +25,16 @@ export class LoopTurns {
   /**
    * @param begin - called in its turn, which may be now
    * @param lost - called in place of it: the source has too many that wait, and others have fewer
+   * @returns undefined where it has begun; else what ends the wait: neither is called then
    */
-  enter(source: string, begin: () => void, lost: () => void): void {
-    if (this.#begun < this.#perTurn) {
+  enter(source: string, begin: () => void, lost: () => void): (() => void) | undefined {
+    if (this.#begun < this.#perTurn && this.#waiting.size === 0) {
       this.#begin(begin)
-      return
+      return undefined
     }
-    this.#waiting.add({ source, begin, lost })?.lost()
+    const waiting = { source, begin, lost }
+    this.#waiting.add(waiting)?.lost()
+    return () => void this.#waiting.delete(waiting)
   }
 
   #begin(begin: () => void): void {
@@ -40,7 +43,7 @@ export class LoopTurns {
     begin()
   }
 
-  /** Nobody waits while fewer than may have begun. */
+  /** Nobody waits while fewer than may have begun, but who comes in the midst of it. */
   #turn(): void {
     this.#begun = 0
     while (this.#begun < this.#perTurn) {

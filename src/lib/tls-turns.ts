@@ -20,10 +20,13 @@ export function beginInTurns(server: Server): void {
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {
     const source = socket.remoteAddress === undefined ? '' : networkOf(socket.remoteAddress)
+    let leave: (() => void) | undefined
     const onTurn = () => {
-      if (socket.destroyed) return // there was no room for it, or it has left
+      if (leave) socket.off('close', leave)
+      if (socket.destroyed) return // there was no room for it
       for (const listener of begin) listener.call(server, socket)
     }
-    turns.enter(source, onTurn, () => socket.destroy())
+    leave = turns.enter(source, onTurn, () => socket.destroy())
+    if (leave) socket.once('close', leave)
   })
 }

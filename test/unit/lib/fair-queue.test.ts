@@ -18,6 +18,10 @@ t.test('sources take turns, each in the order in which it came', async (t) => {
   const { queue, add, rest } = ground(10)
   add('a1', 'a2', 'a3', 'b1', 'c1', 'c2')
   t.equal(queue.size, 6)
+  t.strictSame(
+    ['a', 'b', 'd'].map((source) => queue.sizeOf(source)),
+    [3, 1, 0],
+  )
   t.strictSame(rest(), ['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
   t.equal(queue.size, 0)
   t.equal(queue.take(), undefined)

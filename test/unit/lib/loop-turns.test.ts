@@ -34,3 +34,38 @@ t.test('who has more than the share makes room for who has less', async (t) => {
   for (let i = 0; i < 5; i++) await turn()
   t.same(begun, ['a0', 'a1', 'b1', 'a2', 'a3'])
 })
+
+t.test('who leaves is not begun, and takes no turn', async (t) => {
+  const turns = new LoopTurns(1, 100)
+  const begun: string[] = []
+  const lost = () => t.fail('there is room for all')
+  const enter = (name: string) => turns.enter('a', () => begun.push(name), lost)
+  t.equal(enter('first'), undefined, 'it has begun')
+  const leave = enter('second')
+  enter('third')
+  leave?.()
+  await turn()
+  t.same(begun, ['first', 'third'])
+  leave?.()
+})
+
+t.test('who comes in the midst of a turn stands behind those that wait', async (t) => {
+  const turns = new LoopTurns(2, 100)
+  const begun: string[] = []
+  const lost = () => t.fail('there is room for all')
+  const enter = (name: string, then?: () => void) =>
+    turns.enter(
+      'a',
+      () => {
+        begun.push(name)
+        then?.()
+      },
+      lost,
+    )
+  for (const name of ['1', '2']) enter(name)
+  enter('3', () => enter('late'))
+  for (const name of ['4', '5']) enter(name)
+  await turn()
+  await turn()
+  t.same(begun, ['1', '2', '3', '4', '5', 'late'])
+})
