@@ -1,17 +1,20 @@
 import type { Socket } from 'node:net'
 import { KasError } from '../../lib/errors.ts'
+import { FairQueue } from '../../lib/fair-queue.ts'
 import { networkOf } from '../../lib/host-port.ts'
 import { LoopTurns } from '../../lib/loop-turns.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
 
 export interface NewcomersOptions {
   /**
-   * connections of one address, or of one network of IPv6: many may share that of a front. Beyond it the one that has
-   * been silent for longest makes room
+   * connections of one address, or of one network of IPv6, that are silent or wait for a turn: many may share that of a
+   * front. Beyond it the one that has been silent for longest makes room
    */
-  readonly maxSilentPerAddress: number
-  /** of all addresses */
-  readonly maxSilent: number
+  readonly maxIdlePerAddress: number
+  /** of all addresses; where nobody can make room, those that have least come first */
+  readonly maxIdle: number
+  /** connections of which a call is being checked, which takes its time while the directory is away */
+  readonly maxChecked: number
   /**
    * One that arrived less than this ago makes no room, and the next is refused: where a thousand arrive at once, the
    * first are about to call. TLS and a first call over a long distance take so long. ms
@@ -23,12 +26,16 @@ export interface NewcomersOptions {
 
 /** A check takes the event loop about a quarter of a ms. */
 const checksPerTurn = 4
+/** Connections: newcomers have a lower bound, and those that were let in meanwhile end their turns. */
 const maxWaitingForTurn = 20_000
+/** Calls that wait for a turn on one connection. Clients open a hundred at the most before they are told how many. */
+export const maxWaitingPerConnection = 128
 
 /** For callers that arrive in any number at once, and call at once. */
 export const defaultNewcomers: NewcomersOptions = {
-  maxSilentPerAddress: 1000,
-  maxSilent: 2000,
+  maxIdlePerAddress: 1000,
+  maxIdle: 2000,
+  maxChecked: 2000,
   graceMs: 2000,
   maxSilenceMs: 60_000,
 }
@@ -41,84 +48,91 @@ export interface NewcomersComponents {
   readonly refused: (reason: NewcomerRefusal) => void
 }
 
+/** A call before it is checked. */
+interface Waiting {
+  begin(): void
+  refuse(reason: unknown): void
+}
+
 interface Newcomer {
   readonly remote: string
-  readonly network: string
+  /** its network */
+  readonly source: string
   readonly socket: Socket
   readonly cameAt: number
-  /** calls whose token is being checked: while the directory is away that takes its time */
+  /** calls that wait for a turn, the first that came first */
+  readonly waiting: Set<Waiting>
+  leaveTurns: (() => void) | undefined
+  /** calls whose token is being checked */
   checking: number
+  /** what it counts as */
+  state: 'silent' | 'waiting' | 'checked' | 'none'
   silentSince: number
 }
 
 /**
- * Connections by which no call has been let in yet. Those that are silent, of which nothing is being checked, are
- * bounded.
+ * Connections by which no call has been let in yet, which are bounded: those that are silent or wait for a turn
+ * together, and those of which something is being checked.
  */
 export class Newcomers {
   readonly #components: NewcomersComponents
   readonly #options: NewcomersOptions
   /** by their far end */
   readonly #newcomers = new Map<string, Newcomer>()
+  /** silent, or waiting */
+  readonly #idle: FairQueue<Newcomer>
+  readonly #checked: FairQueue<Newcomer>
   /** the longest silent first */
   readonly #silent = new Set<Newcomer>()
   /** by their network */
   readonly #silentOf = new Map<string, Set<Newcomer>>()
+  /** of connections that have calls waiting, also once they are let in: one call each */
   readonly #turns = new LoopTurns(checksPerTurn, maxWaitingForTurn)
 
   constructor(components: NewcomersComponents, options: NewcomersOptions = defaultNewcomers) {
     this.#components = components
     this.#options = options
+    this.#idle = new FairQueue(options.maxIdle)
+    this.#checked = new FairQueue(options.maxChecked)
   }
 
   /** @param socket - just accepted, before TLS */
   arrived(socket: Socket): void {
     const remote = remoteOf(socket)
     if (remote === undefined) return
-    const network = networkOf(socket.remoteAddress as string)
-    const cameAt = this.#components.now()
-    const newcomer = { remote, network, socket, cameAt, checking: 0, silentSince: cameAt }
+    const newcomer: Newcomer = {
+      remote,
+      source: networkOf(socket.remoteAddress as string),
+      socket,
+      cameAt: this.#components.now(),
+      waiting: new Set(),
+      leaveTurns: undefined,
+      checking: 0,
+      state: 'none',
+      silentSince: 0,
+    }
     this.#newcomers.set(remote, newcomer)
-    socket.once('close', () => this.#forget(newcomer))
-    this.#startSilence(newcomer)
+    socket.once('close', () => this.#leave(newcomer, new KasError({ code: 'CANCELLED' })))
+    this.#place(newcomer)
   }
 
   /**
-   * A call has come: if `check` resolves its connection is no newcomer any more. Meanwhile the connection is not silent;
-   * if `check` rejects, its silence begins anew, if there is room. Of many that call at once some are checked in
-   * each turn of the event loop, one network after another.
+   * A call has come: if `check` resolves its connection is no newcomer any more. Until then the connection is not
+   * silent; if `check` rejects, its silence begins anew, if there is room. Of many that call at once some are checked in
+   * each turn of the event loop, one network after another, and in it one connection after another.
    *
-   * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED
+   * @param signal - the call's: it waits for no turn once that aborts
+   * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED, CANCELLED, the signal's reason
    */
-  admit<T>(remote: string | undefined, check: () => Promise<T>): Promise<T> {
+  admit<T>(remote: string | undefined, check: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
-    return newcomer ? this.#admit(newcomer, check) : check()
+    return newcomer ? this.#admit(newcomer, check, signal) : check()
   }
 
   /** The connection is no newcomer any more, whatever calls come by it. */
   letIn(remote: string | undefined): void {
     const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
     if (newcomer) this.#forget(newcomer)
-  }
-
-  async #admit<T>(newcomer: Newcomer, check: () => Promise<T>): Promise<T> {
-    newcomer.checking++
-    this.#endSilence(newcomer)
-    try {
-      await this.#turn(newcomer)
-      const answer = await check()
-      this.#forget(newcomer)
-      return answer
-    } finally {
-      newcomer.checking--
-      if (this.#isNewcomer(newcomer) && newcomer.checking === 0) this.#startSilence(newcomer)
-    }
-  }
-
-  #turn({ network }: Newcomer): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.#turns.enter(network, resolve, () => reject(new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })))
-    return promise
   }
 
   /** Closes those that have been silent for too long; to be called now and then. */
@@ -131,49 +145,150 @@ export class Newcomers {
     }
   }
 
+  async #admit<T>(newcomer: Newcomer, check: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    await this.#turn(newcomer, signal)
+    try {
+      const answer = await check()
+      this.#forget(newcomer)
+      return answer
+    } finally {
+      newcomer.checking--
+      this.#place(newcomer)
+    }
+  }
+
+  /** Once it resolves the call counts as being checked. */
+  async #turn(newcomer: Newcomer, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    const { waiting } = newcomer
+    if (waiting.size >= maxWaitingPerConnection) throw notChecked()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const call = { begin: resolve, refuse: reject }
+    waiting.add(call)
+    if (waiting.size === 1) this.#enterTurns(newcomer)
+    this.#place(newcomer)
+    if (!waiting.has(call)) return await promise
+    const onAbort = () => {
+      waiting.delete(call)
+      if (waiting.size === 0) newcomer.leaveTurns?.()
+      this.#place(newcomer)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      await promise
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  #enterTurns(newcomer: Newcomer): void {
+    const lost = () => {
+      this.#refuseWaiting(newcomer, notChecked())
+      this.#place(newcomer)
+    }
+    newcomer.leaveTurns = this.#turns.enter(newcomer.source, () => this.#begin(newcomer), lost)
+  }
+
+  #begin(newcomer: Newcomer): void {
+    const { waiting } = newcomer
+    const [call] = waiting
+    newcomer.checking++
+    this.#place(newcomer)
+    if (!call || !waiting.delete(call)) return // there was no room for it
+    call.begin()
+    if (waiting.size > 0) this.#enterTurns(newcomer)
+  }
+
+  #refuseWaiting({ waiting }: Newcomer, reason: KasError): void {
+    for (const call of waiting) call.refuse(reason)
+    waiting.clear()
+  }
+
   #isNewcomer(newcomer: Newcomer): boolean {
     return this.#newcomers.get(newcomer.remote) === newcomer
   }
 
   #forget(newcomer: Newcomer): void {
     if (this.#isNewcomer(newcomer)) this.#newcomers.delete(newcomer.remote)
-    this.#endSilence(newcomer)
+    this.#place(newcomer)
   }
 
-  #startSilence(newcomer: Newcomer): void {
-    if (!this.#makeRoom(newcomer.network)) {
-      this.#drop(newcomer)
-      return
-    }
-    newcomer.silentSince = this.#components.now()
-    this.#silent.add(newcomer)
-    const ofNetwork = this.#silentOf.get(newcomer.network)
-    if (ofNetwork) ofNetwork.add(newcomer)
-    else this.#silentOf.set(newcomer.network, new Set([newcomer]))
-  }
-
-  #endSilence(newcomer: Newcomer): void {
-    if (!this.#silent.delete(newcomer)) return
-    const ofNetwork = this.#silentOf.get(newcomer.network)
-    ofNetwork?.delete(newcomer)
-    if (ofNetwork?.size === 0) this.#silentOf.delete(newcomer.network)
-  }
-
-  /** Whether one more may be silent; another may be closed for it. */
-  #makeRoom(network: string): boolean {
-    const { maxSilent, maxSilentPerAddress, graceMs } = this.#options
-    const ofNetwork = this.#silentOf.get(network)
-    const isFull = ofNetwork !== undefined && ofNetwork.size >= maxSilentPerAddress
-    if (!isFull && this.#silent.size < maxSilent) return true
-    this.#components.refused('too_many_connections')
-    const [longest] = isFull ? ofNetwork : this.#silent
-    if (!longest || longest.cameAt > this.#components.now() - graceMs) return false
-    this.#drop(longest)
-    return true
+  /** The connection has ended. */
+  #leave(newcomer: Newcomer, reason: KasError): void {
+    this.#forget(newcomer)
+    newcomer.leaveTurns?.()
+    this.#refuseWaiting(newcomer, reason)
   }
 
   #drop(newcomer: Newcomer): void {
-    this.#forget(newcomer)
+    this.#leave(newcomer, notChecked())
     newcomer.socket.destroy()
   }
+
+  #stateOf(newcomer: Newcomer): Newcomer['state'] {
+    if (!this.#isNewcomer(newcomer)) return 'none'
+    if (newcomer.checking > 0) return 'checked'
+    return newcomer.waiting.size > 0 ? 'waiting' : 'silent'
+  }
+
+  /** Counts it as what it is now; where there is no room for one more, it or another is closed. */
+  #place(newcomer: Newcomer): void {
+    const { state: before } = newcomer
+    const state = this.#stateOf(newcomer)
+    if (state === before) return
+    newcomer.state = state
+    if (before === 'silent') this.#endSilence(newcomer)
+    if (isIdle(before) && !isIdle(state)) this.#idle.delete(newcomer)
+    if (before === 'checked') this.#checked.delete(newcomer)
+    if (isIdle(state) && !isIdle(before) && !this.#beIdle(newcomer)) return
+    if (state === 'silent') this.#startSilence(newcomer)
+    if (state === 'checked') this.#dropLoser(this.#checked.add(newcomer))
+  }
+
+  /** @returns whether there is room for it */
+  #beIdle(newcomer: Newcomer): boolean {
+    const { maxIdle, maxIdlePerAddress, graceMs } = this.#options
+    const { source } = newcomer
+    const isFull = this.#idle.sizeOf(source) >= maxIdlePerAddress
+    if (!isFull && this.#idle.size < maxIdle) return this.#idle.add(newcomer) === undefined
+    const [longest] = (isFull ? this.#silentOf.get(source) : this.#silent) ?? []
+    if (longest && longest.cameAt <= this.#components.now() - graceMs) this.#dropLoser(longest)
+    else if (isFull) {
+      this.#dropLoser(newcomer)
+      return false
+    }
+    const loser = this.#idle.add(newcomer)
+    this.#dropLoser(loser)
+    return loser !== newcomer
+  }
+
+  #dropLoser(loser: Newcomer | undefined): void {
+    if (!loser) return
+    this.#components.refused('too_many_connections')
+    this.#drop(loser)
+  }
+
+  #startSilence(newcomer: Newcomer): void {
+    newcomer.silentSince = this.#components.now()
+    this.#silent.add(newcomer)
+    const ofNetwork = this.#silentOf.get(newcomer.source)
+    if (ofNetwork) ofNetwork.add(newcomer)
+    else this.#silentOf.set(newcomer.source, new Set([newcomer]))
+  }
+
+  #endSilence(newcomer: Newcomer): void {
+    this.#silent.delete(newcomer)
+    const ofNetwork = this.#silentOf.get(newcomer.source)
+    ofNetwork?.delete(newcomer)
+    if (ofNetwork?.size === 0) this.#silentOf.delete(newcomer.source)
+  }
+}
+
+function isIdle(state: Newcomer['state']): boolean {
+  return state === 'silent' || state === 'waiting'
+}
+
+function notChecked(): KasError {
+  return new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
 }

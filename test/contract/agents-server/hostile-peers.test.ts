@@ -191,7 +191,7 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { onRefused: (reason) => refused.push(reason) },
-    options: { newcomers: { maxSilentPerAddress: 3, graceMs: 0 } },
+    options: { newcomers: { maxIdlePerAddress: 3, graceMs: 0 } },
   })
   const agent = await FakeAgent.dial(server.port)
   t.teardown(() => agent.close())

@@ -235,7 +235,7 @@ t.test('more requests on one connection than it may have open', async (t) => {
 t.test(
   'connections that never say what they want: the longest silent makes room, those that have asked stay',
   async (t) => {
-    const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, graceMs: 0, maxSilenceMs: 60_000 }
+    const newcomers = { maxIdlePerAddress: 3, maxIdle: 10, maxChecked: 10, graceMs: 0, maxSilenceMs: 60_000 }
     const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
     const known = await open()
     await known.write(`${get}\r\n`).until(/}$/)
@@ -255,7 +255,7 @@ t.test(
 )
 
 t.test('a connection is a newcomer until a caller on it was let in: no other answer is enough', async (t) => {
-  const newcomers = { maxSilentPerAddress: 3, maxSilent: 10, graceMs: 0, maxSilenceMs: 60_000 }
+  const newcomers = { maxIdlePerAddress: 3, maxIdle: 10, maxChecked: 10, graceMs: 0, maxSilenceMs: 60_000 }
   const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
   const known = await open()
   await known.write(`${get}\r\n`).until(/}$/)

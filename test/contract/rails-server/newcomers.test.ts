@@ -36,7 +36,7 @@ async function setUp(t: Test, newcomers: RailsServerOptions['newcomers']) {
 }
 
 t.test('the longest silent makes room; a bad token is silence, a good one lets its connection in', async (t) => {
-  const { port, refused, connectSilently } = await setUp(t, { maxSilentPerAddress: 3, graceMs: 0 })
+  const { port, refused, connectSilently } = await setUp(t, { maxIdlePerAddress: 3, graceMs: 0 })
   const gitlab = connect(t, port)
   const call = openBidi(gitlab, '/test.Agent/Echo', await goodMetadata({ 'kas-hop-routing-agent-id': '42' }))
   const answer = async (text: string) => {
@@ -65,7 +65,7 @@ t.test('the longest silent makes room; a bad token is silence, a good one lets i
 })
 
 t.test('where all came just now, the next is refused', async (t) => {
-  const { port, refused, connectSilently } = await setUp(t, { maxSilentPerAddress: 2, graceMs: 60_000 })
+  const { port, refused, connectSilently } = await setUp(t, { maxIdlePerAddress: 2, graceMs: 60_000 })
   const gitlab = connect(t, port)
   const hello = async () => (await callUnary(gitlab, method, Buffer.from('x'), await goodMetadata())).code
   t.equal(await hello(), grpc.status.OK)

@@ -98,7 +98,7 @@ t.test('nobody comes in while the server stops', { timeout: 10_000 }, async (t) 
 
 t.test('silent connections do not keep replicas out for longer than a handshake may take', async (t) => {
   const { strangers, dial, connectSilently } = await startServer(t, { handshakeMs: 200 })
-  const silent = await Promise.all(Array.from({ length: strangerBounds.maxSilent }, () => connectSilently()))
+  const silent = await Promise.all(Array.from({ length: strangerBounds.maxIdle }, () => connectSilently()))
   for (const { socket } of silent) socket.resume()
   await Promise.all(silent.map(({ closed }) => closed))
   await t.resolves(dial())
@@ -107,17 +107,17 @@ t.test('silent connections do not keep replicas out for longer than a handshake 
 
 t.test('strangers of one address keep nobody else out', async (t) => {
   const { strangers, dial, connectSilently } = await startServer(t)
-  const { maxSilent, maxSilentPerAddress } = strangerBounds
-  const silent = await Promise.all(Array.from({ length: maxSilent }, () => connectSilently('127.0.0.2')))
+  const { maxIdle, maxIdlePerAddress } = strangerBounds
+  const silent = await Promise.all(Array.from({ length: maxIdle }, () => connectSilently('127.0.0.2')))
   for (const { socket } of silent) socket.resume()
   await t.resolves(dial())
-  t.equal(strangers.count, maxSilent - maxSilentPerAddress)
+  t.equal(strangers.count, maxIdle - maxIdlePerAddress)
 })
 
 t.test('the longest silent of an address makes room for a replica behind it', async (t) => {
   const { strangers, dial, connectSilently } = await startServer(t, { strangers: { graceMs: 0 } })
   const silent = []
-  for (let i = 0; i < strangerBounds.maxSilentPerAddress; i++) silent.push(await connectSilently())
+  for (let i = 0; i < strangerBounds.maxIdlePerAddress; i++) silent.push(await connectSilently())
   for (const { socket } of silent) socket.resume()
   const [first] = silent
   await Promise.all([dial(), first?.closed])
@@ -128,7 +128,7 @@ t.test('a replica whose row comes late has no place of a stranger any more', asy
   let known = false
   const { strangers, dial, connectSilently } = await startServer(t, {
     isKnown: () => known,
-    strangers: { maxSilentPerAddress: 1, graceMs: 0 },
+    strangers: { maxIdlePerAddress: 1, graceMs: 0 },
   })
   const session = await dial()
   const call = async () => (await session.open({ method: '/kas.Test/Hold' }).done).error

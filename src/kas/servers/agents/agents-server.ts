@@ -88,7 +88,7 @@ const sessionLimits = {
 } as const satisfies Partial<SessionLimits>
 
 /** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
-const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxSilent: 4000 }
+const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxIdle: 4000, maxChecked: 4000 }
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels open (doc/reference/tunnel-protocol.md 2). */
 export class AgentsServer implements Service {

@@ -165,12 +165,13 @@ export class CallAdmission {
     undecided.set(connection, before + bytes)
     const { authenticator, newcomers } = this.#components
     const from = hostOf(connection.remoteAddress)
+    const check = async () => {
+      const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
+      this.#knowConnection(session, agent) // where this throws the connection stays a newcomer: it must count as something
+      return agent
+    }
     try {
-      return await newcomers.admit(connection.remoteAddress, async () => {
-        const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
-        this.#knowConnection(session, agent) // where this throws the connection stays a newcomer: it must count as something
-        return agent
-      })
+      return await newcomers.admit(connection.remoteAddress, check, signal)
     } finally {
       undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
     }

@@ -137,7 +137,7 @@ export class KubernetesProxy {
     progress.span.calls(credentials.agentId)
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, socket.remoteAddress)
-    const { impersonation, access } = await this.#components.newcomers.admit(remote, ask)
+    const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
     exchange.signal.throwIfAborted()
     const leave = (reason: KasError) => {
       progress.withdraw(reason)

@@ -201,7 +201,7 @@ export class RailsServer implements Service {
   /** The outcome for a caller that is not GitLab. Never rejects. */
   async #refusal(call: RailsCall): Promise<Outcome | undefined> {
     try {
-      await this.#newcomers.admit(call.remote, async () => this.#jwt?.verify(call.metadata))
+      await this.#newcomers.admit(call.remote, async () => this.#jwt?.verify(call.metadata), call.signal)
       return undefined
     } catch (error) {
       return this.#failed(call, error)

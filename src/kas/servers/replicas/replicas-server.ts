@@ -50,8 +50,9 @@ export interface ReplicasServerOptions {
  * own, and TLS takes them some milliseconds.
  */
 export const strangerBounds: NewcomersOptions = {
-  maxSilentPerAddress: 16,
-  maxSilent: 64,
+  maxIdlePerAddress: 16,
+  maxIdle: 64,
+  maxChecked: 64,
   graceMs: 200,
   maxSilenceMs: 5000, // each of them has a time-out of its own before
 }

@@ -1,15 +1,19 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { Newcomers } from '../../../../src/kas/servers/newcomers.ts'
+import { maxWaitingPerConnection, Newcomers } from '../../../../src/kas/servers/newcomers.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-const options = { maxSilentPerAddress: 2, maxSilent: 3, graceMs: 2000, maxSilenceMs: 60_000 }
+const options = { maxIdlePerAddress: 2, maxIdle: 3, maxChecked: 10, graceMs: 2000, maxSilenceMs: 60_000 }
+const checksPerTurn = 4
 
-function start() {
+function start(overrides: Partial<typeof options> = {}) {
   const clock = new ManualClock()
   const refused: string[] = []
-  const newcomers = new Newcomers({ now: () => clock.now(), refused: (reason) => refused.push(reason) }, options)
+  const newcomers = new Newcomers(
+    { now: () => clock.now(), refused: (reason) => refused.push(reason) },
+    { ...options, ...overrides },
+  )
   let port = 0
   const arrive = (address: string, remotePort = ++port) => {
     const emitter = new EventEmitter()
@@ -25,8 +29,16 @@ function start() {
     newcomers.arrived(socket as unknown as Socket)
     return { socket, name: `${address}:${remotePort}` }
   }
-  return { clock, refused, newcomers, arrive }
+  const admit = <T>(name: string, check: () => Promise<T>, signal = new AbortController().signal) =>
+    newcomers.admit(name, check, signal)
+  /** As many calls as one turn of the event loop begins, of connections that are let in: those that come now wait. */
+  const spendTurn = () =>
+    Promise.all(Array.from({ length: checksPerTurn }, () => admit(arrive('busy').name, async () => undefined)))
+  return { clock, refused, newcomers, arrive, admit, spendTurn }
 }
+
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+const never = () => new Promise<never>(() => undefined)
 
 t.test('of one address, and of all, the longest silent makes room', async (t) => {
   const { refused, arrive: comes, clock } = start()
@@ -55,12 +67,12 @@ t.test('of one address, and of all, the longest silent makes room', async (t) =>
 })
 
 t.test('many at once: those that came first are let in, nobody makes room so soon', async (t) => {
-  const { refused, arrive, newcomers, clock } = start()
+  const { refused, arrive, admit, clock } = start()
   const herd = Array.from({ length: 5 }, () => arrive('a'))
   const destroyed = () => herd.map(({ socket }) => socket.destroyed)
   t.same(destroyed(), [false, false, true, true, true])
   t.same(refused, Array(3).fill('too_many_connections'))
-  for (const { name } of herd.slice(0, 2)) await newcomers.admit(name, async () => undefined)
+  for (const { name } of herd.slice(0, 2)) await admit(name, async () => undefined)
   herd.push(arrive('a'), arrive('a'))
   clock.advance(options.graceMs - 1)
   herd.push(arrive('a'))
@@ -71,11 +83,11 @@ t.test('many at once: those that came first are let in, nobody makes room so soo
 })
 
 t.test('who is refused again and again keeps no place by it', async (t) => {
-  const { arrive, newcomers, clock } = start()
+  const { arrive, admit, clock } = start()
   const strangers = [arrive('a'), arrive('a')]
   for (let i = 0; i < 4; i++) {
     clock.advance(options.graceMs / 4)
-    for (const { name } of strangers) await t.rejects(newcomers.admit(name, () => Promise.reject(new Error('nobody'))))
+    for (const { name } of strangers) await t.rejects(admit(name, () => Promise.reject(new Error('nobody'))))
   }
   const next = arrive('a')
   t.same(
@@ -84,30 +96,133 @@ t.test('who is refused again and again keeps no place by it', async (t) => {
   )
 })
 
-t.test('those that are refused all at once are no more than those that come', async (t) => {
-  const { arrive, newcomers, refused } = start()
-  const asked = Promise.withResolvers<void>()
-  const allBegun = Promise.withResolvers<void>()
-  const asking: Promise<void>[] = []
-  const all = []
-  let begun = 0
-  for (let i = 0; i < 4; i++) {
-    const pair = [arrive('a'), arrive('a')]
-    all.push(...pair)
-    const ask = () => {
-      if (++begun === 8) allBegun.resolve()
-      return asked.promise
-    }
-    for (const { name } of pair) asking.push(newcomers.admit(name, ask))
+t.test('those that wait for a turn count, and the silent ones make room for them', async (t) => {
+  const { arrive, admit, refused, newcomers, clock, spendTurn } = start()
+  const busy = spendTurn()
+  const [waits, silent] = [arrive('a'), arrive('a')]
+  const answer = admit(waits.name, async () => 'somebody')
+  clock.advance(options.maxSilenceMs / 2)
+  const third = arrive('a')
+  t.same(
+    [waits, silent, third].map(({ socket }) => socket.destroyed),
+    [false, true, false],
+  )
+  t.same(refused, ['too_many_connections'])
+  const other = admit(third.name, async () => 'another')
+  t.equal(arrive('a').socket.destroyed, true, 'both have called')
+  clock.advance(options.maxSilenceMs)
+  newcomers.closeSilent()
+  t.equal(waits.socket.destroyed, false, 'to wait for a turn is no silence')
+  await busy
+  t.same(await Promise.all([answer, other]), ['somebody', 'another'])
+  const next = [arrive('a'), arrive('a')]
+  t.same(
+    next.map(({ socket }) => socket.destroyed),
+    [false, false],
+    'there is room again',
+  )
+})
+
+t.test('where all wait, the latest of the address that has most makes room for one that has less', async (t) => {
+  const { arrive, admit, refused, spendTurn } = start()
+  const busy = spendTurn()
+  const waiting = ['a', 'a', 'b'].map((address) => {
+    const newcomer = arrive(address)
+    return { ...newcomer, answer: admit(newcomer.name, async () => newcomer.name) }
+  })
+  const another = arrive('c')
+  t.same(
+    [...waiting, another].map(({ socket }) => socket.destroyed),
+    [false, true, false, false],
+  )
+  t.equal(arrive('b').socket.destroyed, true, 'that has as many as others')
+  t.same(refused, ['too_many_connections', 'too_many_connections'])
+  await busy
+  const answers = await Promise.allSettled(waiting.map(({ answer }) => answer))
+  t.match(answers, [{ value: waiting[0]?.name }, { reason: { code: 'CREDENTIAL_NOT_CHECKED' } }, { value: /^b/ }])
+})
+
+t.test('a call that ends, or whose connection does, waits for no turn', async (t) => {
+  const { arrive, admit, spendTurn } = start()
+  const busy = spendTurn()
+  const [reset, left, stays] = [arrive('a'), arrive('b'), arrive('c')]
+  const call = new AbortController()
+  const checked: string[] = []
+  const check = (name: string) => async () => void checked.push(name)
+  const ended = [
+    admit(reset.name, check('reset'), call.signal),
+    admit(left.name, check('left')),
+    admit(reset.name, check('kept')),
+    admit(stays.name, check('stays')),
+  ]
+  call.abort(new Error('reset'))
+  left.socket.destroy()
+  t.match(await Promise.allSettled(ended), [
+    { reason: { message: 'reset' } },
+    { reason: { code: 'CANCELLED' } },
+    { status: 'fulfilled' },
+    { status: 'fulfilled' },
+  ])
+  t.same(checked, ['kept', 'stays'])
+  await t.rejects(admit(arrive('d').name, check('late'), call.signal), { message: 'reset' })
+  await busy
+})
+
+t.test('of one address connections take turns, with one call each', async (t) => {
+  const { arrive, admit, spendTurn } = start()
+  const busy = spendTurn()
+  const [greedy, modest] = [arrive('a'), arrive('a')]
+  const checked: string[] = []
+  const ask = (name: string, what: string) => admit(name, async () => void checked.push(what))
+  const calls = Array.from({ length: 6 }, (_, i) => ask(greedy.name, `greedy ${i}`))
+  calls.push(ask(modest.name, 'modest'))
+  await turn()
+  t.same(checked, ['greedy 0', 'modest', 'greedy 1', 'greedy 2'])
+  await Promise.all([busy, ...calls])
+})
+
+t.test('on one connection only so many calls wait', async (t) => {
+  const { arrive, admit, spendTurn } = start()
+  const busy = spendTurn()
+  const { name } = arrive('a')
+  const calls = Array.from({ length: maxWaitingPerConnection }, () => admit(name, async () => 'checked'))
+  await t.rejects(
+    admit(name, async () => 'too many'),
+    { code: 'CREDENTIAL_NOT_CHECKED' },
+  )
+  t.same(new Set(await Promise.all(calls)), new Set(['checked']))
+  await busy
+})
+
+t.test('connections of which a call is being checked are bounded too, addresses share the places', async (t) => {
+  const { arrive, admit, refused } = start({ maxChecked: 2 })
+  const ask = (address: string) => {
+    const newcomer = arrive(address)
+    void admit(newcomer.name, never).catch(() => undefined)
+    return newcomer.socket
   }
-  t.same(refused, [], 'nobody is silent')
-  await new Promise<void>((resolve) => process.nextTick(resolve))
-  t.equal(begun, 4, 'a few at a time')
-  await allBegun.promise
+  const [first, second, third] = [ask('a'), ask('a'), ask('a')]
+  t.same([first.destroyed, second.destroyed, third.destroyed], [false, false, true])
+  const other = ask('b')
+  t.same([first.destroyed, second.destroyed, other.destroyed], [false, true, false])
+  t.same(refused, Array(2).fill('too_many_connections'))
+})
+
+t.test('those that are refused all at once are no more than those that come', async (t) => {
+  const { arrive, admit, refused } = start()
+  const asked = Promise.withResolvers<void>()
+  const all = Array.from({ length: checksPerTurn }, () => arrive('a'))
+  t.equal(all.filter(({ socket }) => socket.destroyed).length, 2)
+  refused.length = 0
+  const asking = []
+  for (let i = 0; i < 4; i++) {
+    const { name } = arrive('b')
+    asking.push(admit(name, () => asked.promise))
+  }
+  t.same(refused, [], 'nobody is idle')
   asked.reject(new Error('nobody'))
   t.same(new Set((await Promise.allSettled(asking)).map(({ status }) => status)), new Set(['rejected']))
-  t.equal(all.filter(({ socket }) => !socket.destroyed).length, options.maxSilentPerAddress)
-  t.same(refused, Array(6).fill('too_many_connections'))
+  t.same(refused, Array(3).fill('too_many_connections'), 'one has found room beside those of the other address')
 })
 
 t.test('of IPv6 a network counts as one address', async (t) => {
@@ -123,17 +238,17 @@ t.test('of IPv6 a network counts as one address', async (t) => {
 })
 
 t.test('one that is being checked is not silent, one that is let in is no newcomer', async (t) => {
-  const { newcomers, arrive, clock, refused } = start()
+  const { newcomers, admit, arrive, clock, refused } = start()
   const [asked, agent] = [arrive('a'), arrive('a')]
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const calls = [first, second].map(({ promise }) => newcomers.admit(asked.name, () => promise))
-  t.equal(await newcomers.admit(agent.name, async () => 'somebody'), 'somebody')
+  const calls = [first, second].map(({ promise }) => admit(asked.name, () => promise))
+  t.equal(await admit(agent.name, async () => 'somebody'), 'somebody')
   for (let i = 0; i < 5; i++) arrive('a')
   const destroyed = () => [asked, agent].map(({ socket }) => socket.destroyed)
   t.same(destroyed(), [false, false])
   first.reject(new Error('nobody'))
   await t.rejects(calls[0] as Promise<void>, { message: 'nobody' })
-  await t.rejects(newcomers.admit(agent.name, () => Promise.reject(new Error('nobody'))))
+  await t.rejects(admit(agent.name, () => Promise.reject(new Error('nobody'))))
   clock.advance(options.maxSilenceMs)
   newcomers.closeSilent()
   t.same(destroyed(), [false, false], 'a call of it still waits')
@@ -148,10 +263,10 @@ t.test('one that is being checked is not silent, one that is let in is no newcom
 })
 
 t.test('one that leaves while it is being checked is forgotten, also where another comes from its port', async (t) => {
-  const { newcomers, arrive, clock, refused } = start()
+  const { newcomers, admit, arrive, clock, refused } = start()
   const left = arrive('a')
   const asked = Promise.withResolvers<void>()
-  const call = newcomers.admit(left.name, () => asked.promise)
+  const call = admit(left.name, () => asked.promise)
   left.socket.destroy()
   const next = arrive('a', left.socket.remotePort)
   asked.resolve()

@@ -36,7 +36,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
   arrivalMs: 5000, // as Go's http.Server.Shutdown
-  newcomers: { ...defaultNewcomers, maxSilentPerAddress: 500 }, // TLS and a head: about 90 KB each
+  newcomers: { ...defaultNewcomers, maxIdlePerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
   maxOwnBodyBytes: 1024 * 1024,
