@@ -40,7 +40,7 @@ const meta = (version: string) => toBinary(AgentMetaSchema, create(AgentMetaSche
 
 async function start(t: Test, publish: (event: PushEvent) => Promise<void> = async () => undefined) {
   const clock = new ManualClock()
-  const own = new OwnRegistrations({ clock })
+  const own = new OwnRegistrations({ clock, monotonic: clock })
   const { port, log } = await startRailsServer(t, {
     components: {
       methods: new Map([

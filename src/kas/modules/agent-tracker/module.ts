@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
+import { monotonicClock } from '../../../lib/clock.ts'
 import { positiveInt63 } from '../../../lib/positive-int63.ts'
 import type { InstanceId } from '../../../membership/membership.ts'
 import { ForgetPodResponseSchema, Registrations } from '../../../proto/gen/replica_registrations_pb.ts'
@@ -22,7 +23,7 @@ export interface AgentTracker extends KasModule {
 /** Which pods of agents are registered, with any replica: GitLab shows them as connected. */
 export function createAgentTracker(host: KasHost): AgentTracker {
   const { usage, clock } = host
-  const own = new OwnRegistrations({ clock })
+  const own = new OwnRegistrations({ clock, monotonic: monotonicClock })
   const all = allRegistrations(host, own)
   return {
     name: 'agent tracker',

@@ -26,6 +26,13 @@ export interface RegistrationListener {
 
 const defaults = { lifeMs: 330_000, maxMetaBytes: 4096, maxMetaBytesPerAgent: 128 << 10, maxPodsPerAgent: 500 }
 
+export interface OwnRegistrationsComponents {
+  /** says since when a pod is registered */
+  readonly clock: Pick<Clock, 'now'>
+  /** says how long ago it was renewed; it is never set */
+  readonly monotonic: Pick<Clock, 'now'>
+}
+
 interface Renewed {
   readonly registration: Registration
   readonly renewedAt: number
@@ -33,14 +40,14 @@ interface Renewed {
 
 /** The pods that registered with this replica. */
 export class OwnRegistrations {
-  readonly #clock: Clock
+  readonly #components: OwnRegistrationsComponents
   readonly #options: Required<OwnRegistrationsOptions>
   /** by agent, then by pod; the longest not renewed first */
   readonly #agents = new Map<AgentId, Map<bigint, Renewed>>()
   #listener: RegistrationListener | undefined
 
-  constructor(components: { clock: Clock }, options: OwnRegistrationsOptions = {}) {
-    this.#clock = components.clock
+  constructor(components: OwnRegistrationsComponents, options: OwnRegistrationsOptions = {}) {
+    this.#components = components
     this.#options = { ...defaults, ...options }
   }
 
@@ -63,7 +70,8 @@ export class OwnRegistrations {
         detail: `agent_meta has ${meta.length} bytes, more than ${maxMetaBytes}`,
       })
     }
-    const registeredAt = this.#agents.get(agent.id)?.get(podId)?.registration.registeredAt ?? this.#clock.now()
+    const known = this.#agents.get(agent.id)?.get(podId)?.registration
+    const registeredAt = known?.registeredAt ?? this.#components.clock.now()
     this.put({ agentId: agent.id, projectId: agent.project.id, podId, registeredAt, meta, ...how })
   }
 
@@ -80,7 +88,7 @@ export class OwnRegistrations {
       bytes -= oldest.registration.meta.length
       this.#remove(oldest.registration)
     }
-    pods.set(podId, { registration, renewedAt: this.#clock.now() })
+    pods.set(podId, { registration, renewedAt: this.#components.monotonic.now() })
     this.#agents.set(agentId, pods)
     if (!before || !isSame(before, registration)) this.#listener?.registered(registration)
   }
@@ -116,7 +124,7 @@ export class OwnRegistrations {
 
   /** Removes those that were not renewed in time; each query does so too. */
   expire(): void {
-    const oldest = this.#clock.now() - this.#options.lifeMs
+    const oldest = this.#components.monotonic.now() - this.#options.lifeMs
     for (const pods of this.#agents.values()) {
       for (const { registration, renewedAt } of pods.values()) {
         if (renewedAt > oldest) break

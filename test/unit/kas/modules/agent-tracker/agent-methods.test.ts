@@ -28,7 +28,7 @@ async function call(methods: ReturnType<typeof agentTrackerMethods>, method: str
 // wire: 8150.Register, 8150.Unregister, 8150.register.meta, 8150.register.pod-id
 t.test('a pod is known from Register to Unregister, its meta byte for byte', async (t) => {
   const clock = new ManualClock()
-  const own = new OwnRegistrations({ clock })
+  const own = new OwnRegistrations({ clock, monotonic: clock })
   const methods = agentTrackerMethods({ own, usage: noUsage })
   t.same(Object.keys(methods), [`${service}/Register`, `${service}/Unregister`])
   for (const method of Object.values(methods)) t.match(method, { type: 'unary', patient: false })
@@ -50,7 +50,7 @@ t.test('a pod is known from Register to Unregister, its meta byte for byte', asy
 
 t.test('a registration that is not renewed goes, and the oldest makes room', async (t) => {
   const clock = new ManualClock()
-  const own = new OwnRegistrations({ clock }, { maxPodsPerAgent: 2 })
+  const own = new OwnRegistrations({ clock, monotonic: clock }, { maxPodsPerAgent: 2 })
   for (const id of [1n, 2n, 3n]) own.register(agent, id, meta)
   t.same(
     own.all().map((one) => one.podId),
@@ -67,11 +67,32 @@ t.test('a registration that is not renewed goes, and the oldest makes room', asy
   t.same(own.all(), [])
 })
 
+t.test('a clock that is set, ahead or back, changes nothing of how long a registration lives', async (t) => {
+  const monotonic = new ManualClock(0)
+  for (const setByMs of [3_600_000, -3_600_000]) {
+    const clock = new ManualClock()
+    const own = new OwnRegistrations({ clock: { now: () => clock.now() + (set ? setByMs : 0) }, monotonic })
+    let set = false
+    own.register(agent, 1n, meta)
+    set = true
+    monotonic.advance(300_000)
+    own.register(agent, 2n, meta)
+    t.match(own.all(), [
+      { podId: 1n, registeredAt: clock.now() },
+      { podId: 2n, registeredAt: clock.now() + setByMs },
+    ])
+    monotonic.advance(30_000)
+    t.match(own.all(), [{ podId: 2n }])
+    monotonic.advance(300_000)
+    t.same(own.all(), [])
+  }
+})
+
 // wire: error.agent.invalid
 t.test('malformed and oversized requests are refused', async (t) => {
   const methods = agentTrackerMethods({
     usage: noUsage,
-    own: new OwnRegistrations({ clock: new ManualClock() }, { maxMetaBytes: 20 }),
+    own: new OwnRegistrations({ clock: new ManualClock(), monotonic: new ManualClock() }, { maxMetaBytes: 20 }),
   })
   const refused: [string, Uint8Array[]][] = [
     ['no request message', []],
@@ -86,7 +107,10 @@ t.test('malformed and oversized requests are refused', async (t) => {
 })
 
 t.test("an agent's pods have a budget of bytes, of which others see nothing", (t) => {
-  const own = new OwnRegistrations({ clock: new ManualClock() }, { maxMetaBytesPerAgent: 30 })
+  const own = new OwnRegistrations(
+    { clock: new ManualClock(), monotonic: new ManualClock() },
+    { maxMetaBytesPerAgent: 30 },
+  )
   const other: Agent = { ...agent, id: 43n as AgentId }
   own.register(other, 1n, Buffer.alloc(10))
   for (const id of [1n, 2n, 3n]) own.register(agent, id, Buffer.alloc(10))

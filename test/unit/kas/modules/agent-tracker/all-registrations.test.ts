@@ -25,7 +25,7 @@ class World {
 
   #create(name: string) {
     const id = instance(name)
-    const own = new OwnRegistrations({ clock: this.clock })
+    const own = new OwnRegistrations({ clock: this.clock, monotonic: this.clock })
     const row = new Map<string, Registration>()
     this.rows.set(id, row)
     const peers = {
@@ -198,7 +198,7 @@ t.test('what was registered before the start is published at the start; what doe
   await second.agents.start()
   t.strictSame(podIds(second), [7n])
 
-  const own = new OwnRegistrations({ clock: world.clock })
+  const own = new OwnRegistrations({ clock: world.clock, monotonic: world.clock })
   const full = new AllRegistrations({
     own,
     registrations: {
