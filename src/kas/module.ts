@@ -67,7 +67,7 @@ export interface AgentCall {
   onDirectoryChange(listener: () => void): () => void
 }
 
-/** A path that kas itself serves on 8154, to callers who may use the agent. */
+/** A path that kas itself serves on 8154, to callers who may use the agent: a few at once about each. */
 export interface OwnEndpoint {
   /** below the prefix: `/gitops/state` */
   readonly path: string
@@ -84,7 +84,7 @@ export interface OwnRequest {
   readonly method: string
   /** decoded, without what is meant for kas */
   readonly query: ReadonlyMap<string, readonly string[]>
-  /** read once; throws MESSAGE_TOO_LARGE, or the reason of `signal` */
+  /** read once; throws MESSAGE_TOO_LARGE, BODY_TOO_SLOW, or the reason of `signal` */
   readonly body: AsyncIterable<Uint8Array>
   /** the caller has left, or may no longer */
   readonly signal: AbortSignal
@@ -93,6 +93,7 @@ export interface OwnRequest {
 export interface OwnAnswer {
   readonly status: number
   readonly mediaType: string
+  /** at most 4 MiB: a longer one is INTERNAL */
   readonly body: Uint8Array
 }
 

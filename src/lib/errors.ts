@@ -144,6 +144,7 @@ const table = {
   EXPECTATION_FAILED: row(Code.INVALID_ARGUMENT, 417, 'Only 100-continue can be expected'),
   HEAD_TOO_LARGE: row(Code.RESOURCE_EXHAUSTED, 431, 'The head of the request is too large'),
   HEAD_TOO_SLOW: row(Code.DEADLINE_EXCEEDED, 408, 'The head of the request took too long'),
+  BODY_TOO_SLOW: row(Code.DEADLINE_EXCEEDED, 408, 'The body of the request took too long'),
   METHOD_UNKNOWN: row<{ method: string }>(Code.UNIMPLEMENTED, 404, (d) => `unknown method ${d.method}`),
   INVALID_MESSAGE: row<{ detail: string }>(Code.INVALID_ARGUMENT, 400, (d) => d.detail),
   MESSAGE_TOO_LARGE: row<{ bytes: number; maxBytes: number }>(

@@ -3,7 +3,9 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
 import type { OwnAnswer, OwnRequest } from '../../../src/kas/module.ts'
+import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { KasError } from '../../../src/lib/errors.ts'
+import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
@@ -15,12 +17,16 @@ const asJob = { Authorization: 'Bearer ci:42:as-job' }
 const asAgent = { Authorization: 'Bearer ci:42:good' }
 const maxBodyBytes = 1000
 
-async function start(t: Test, serve: (request: OwnRequest) => Promise<OwnAnswer>) {
+async function start(
+  t: Test,
+  serve: (request: OwnRequest) => Promise<OwnAnswer>,
+  limits: Partial<KubernetesLimits> = {},
+) {
   const clock = new ManualClock()
   const world = { directory: directory as Pick<Directory, 'grantJob' | 'grantUser'>, requests: [] as OwnRequest[] }
   const started = await startServer(
     clusterForward(echo),
-    { accessCheckMs: 1000, limits: { maxOwnBodyBytes: maxBodyBytes } },
+    { accessCheckMs: 1000, limits: { maxOwnBodyBytes: maxBodyBytes, ...limits } },
     undefined,
     {
       clock,
@@ -46,7 +52,11 @@ async function start(t: Test, serve: (request: OwnRequest) => Promise<OwnAnswer>
   return { ...started, world, clock, ask }
 }
 
-const answerOf = (body: string): OwnAnswer => ({ status: 200, mediaType: 'text/plain', body: Buffer.from(body) })
+const answerOf = (body: string | Buffer = ''): OwnAnswer => ({
+  status: 200,
+  mediaType: 'text/plain',
+  body: Buffer.from(body),
+})
 const failure = async (response: Response) => [
   response.status,
   ((await response.json()) as { message: string }).message,
@@ -181,4 +191,63 @@ t.test('a body that is read once the caller has left ends with that', async (t) 
   await begun.promise
   client.close()
   t.type(await read.promise, KasError, 'and waits for nothing')
+})
+
+const post = `POST /k8s-proxy/echo/state HTTP/1.1\r\nHost: kas\r\nAuthorization: ${asJob.Authorization}\r\n`
+
+t.test('a body that does not come to its end is waited for only so long', async (t) => {
+  const { port, count } = await start(t, async ({ body }) => answerOf(await text(body)), { ownBodyTimeoutMs: 20 })
+  const client = await RawClient.open(port)
+  t.teardown(() => client.close())
+  client.write(`${post}Content-Length: 10\r\n\r\nhalf`)
+  const answer = await client.toEnd()
+  t.match(answer, /^HTTP\/1\.1 408 /)
+  t.match(answer, /The body of the request took too long/)
+  t.equal(await count('failed'), 1)
+})
+
+t.test('about one agent only so many run at once', async (t) => {
+  const running: PromiseWithResolvers<OwnAnswer>[] = []
+  const begun = Promise.withResolvers<void>()
+  const serve = () => {
+    const answer = Promise.withResolvers<OwnAnswer>()
+    if (running.push(answer) === 2) begun.resolve()
+    return answer.promise
+  }
+  const { ask, count } = await start(t, serve, { maxOwnRequests: 2 })
+  const asked = [ask('/echo/state'), ask('/echo/state')]
+  await begun.promise
+  const refusal = /Too many requests to kas itself about this agent, allowed: 2/
+  t.match(await failure(await ask('/echo/state')), [429, refusal])
+  t.equal(await count('TOO_MANY_STREAMS'), 1)
+  running[0]?.resolve(answerOf('done'))
+  t.equal(await (await Promise.race(asked)).text(), 'done')
+  running[1]?.reject(new KasError({ code: 'FORBIDDEN' }))
+  await Promise.all(asked)
+  for (let i = 2; i < 4; i++) {
+    const again = ask('/echo/state')
+    await eventually(() => running.length > i)
+    running[i]?.resolve(answerOf('again'))
+    t.equal(await (await again).text(), 'again')
+  }
+})
+
+t.test('who does not take his answer is cut, and then counts no more', async (t) => {
+  const size = 32 * 1024 * 1024
+  const answers = [Buffer.alloc(size), Buffer.from('short')]
+  const limits = { maxOwnRequests: 1, maxOwnAnswerBytes: size, ownAnswerTimeoutMs: 50 }
+  const { port, ask, count } = await start(t, async () => answerOf(answers.shift()), limits)
+  const client = await RawClient.open(port)
+  t.teardown(() => client.close())
+  client.socket.pause()
+  client.write(`${post}Content-Length: 0\r\n\r\n`)
+  await eventually(async () => (await count('cut')) === 1)
+  t.equal(await (await ask('/echo/state')).text(), 'short', 'there is room again')
+  t.equal(await count('endpoint'), 1)
+})
+
+t.test('an answer that is longer than kas keeps is a fault of kas', async (t) => {
+  const { ask, log } = await start(t, async () => answerOf('too long'), { maxOwnAnswerBytes: 7 })
+  t.match(await failure(await ask('/echo/state')), [500, /Internal error/])
+  t.ok(log.some((line) => line.includes('the answer of /echo/state has 8 bytes')))
 })

@@ -81,7 +81,7 @@ export class KubernetesProxy {
     this.#countAccess = accessCounter(components.usage ?? noUsage)
     const parts = { clock: systemClock, ...components, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
-    this.#own = new OwnEndpoints({ webSocketTokens, watches, endpoints }, { maxBodyBytes: limits.maxOwnBodyBytes })
+    this.#own = new OwnEndpoints({ webSocketTokens, watches, endpoints }, limits)
   }
 
   /** Answers, whatever happens; never rejects. */

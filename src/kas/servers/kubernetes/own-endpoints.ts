@@ -1,9 +1,11 @@
+import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
 import type { Credentials } from './access/credentials.ts'
 import type { Exchange } from './http/exchange.ts'
+import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
@@ -18,10 +20,11 @@ export interface OwnEndpointsComponents {
   readonly endpoints: readonly OwnEndpoint[]
 }
 
-export interface OwnEndpointsOptions {
-  /** of a request to one of `endpoints` */
-  readonly maxBodyBytes: number
-}
+/** Of requests to `endpoints`. */
+export type OwnEndpointsOptions = Pick<
+  KubernetesLimits,
+  'maxOwnRequests' | 'maxOwnBodyBytes' | 'ownBodyTimeoutMs' | 'maxOwnAnswerBytes' | 'ownAnswerTimeoutMs'
+>
 
 /** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), or an endpoint that was handed in. */
 export type Own = 'token' | 'watch' | OwnEndpoint
@@ -44,6 +47,8 @@ export interface OwnCall {
 export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
   readonly #options: OwnEndpointsOptions
+  /** of each agent: requests to `endpoints` whose answers have not been taken yet */
+  readonly #running = new Map<AgentId, number>()
 
   constructor(components: OwnEndpointsComponents, options: OwnEndpointsOptions) {
     this.#components = components
@@ -75,11 +80,28 @@ export class OwnEndpoints {
   async serve(own: Own, call: OwnCall): Promise<RequestOutcome> {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
+    const leave = this.#enter(call.credentials.agentId)
     const stopChecking = call.checkAccess()
     try {
       return await this.#ask(own, call)
     } finally {
       stopChecking()
+      leave()
+    }
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS */
+  #enter(agentId: AgentId): () => void {
+    const limit = this.#options.maxOwnRequests
+    const running = this.#running.get(agentId) ?? 0
+    if (running >= limit) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'requests to kas itself about this agent' })
+    }
+    this.#running.set(agentId, running + 1)
+    return () => {
+      const left = (this.#running.get(agentId) as number) - 1
+      if (left > 0) this.#running.set(agentId, left)
+      else this.#running.delete(agentId)
     }
   }
 
@@ -104,19 +126,20 @@ export class OwnEndpoints {
   async #ask(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
     const { exchange, head, target, credentials, impersonation, headers } = call
     exchange.upgrade?.refused()
-    const { maxBodyBytes } = this.#options
-    if (head.contentLength > maxBodyBytes) throw tooLarge(head.contentLength, maxBodyBytes)
+    const { maxOwnBodyBytes, maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#options
+    if (head.contentLength > maxOwnBodyBytes) throw tooLarge(head.contentLength, maxOwnBodyBytes)
     const answer = endpoint.serve({
       agentId: credentials.agentId,
       impersonation,
       method: exchange.request.method as string,
       query: new Map(target.query),
-      body: bodyOf(exchange, head, maxBodyBytes),
+      body: bodyOf(exchange, head, this.#options),
       signal: exchange.signal,
     })
     const { status, mediaType, body } = await abortable(answer, exchange.signal)
+    if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
     await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
-    return 'endpoint'
+    return (await exchange.isTaken(ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }
 }
 
@@ -133,18 +156,23 @@ function contentHeaders(mediaType: string): string[] {
 async function* bodyOf(
   exchange: Exchange,
   { contentLength }: RequestHead,
-  maxBytes: number,
+  { maxOwnBodyBytes, ownBodyTimeoutMs }: OwnEndpointsOptions,
 ): AsyncGenerator<Uint8Array, void, void> {
   if (contentLength === 0) return
   const { signal } = exchange
   signal.throwIfAborted()
   const source = exchange.openBody()
   const read = () => abortable(source.read(), signal)
+  const deadline = setTimeout(() => source.fail(new KasError({ code: 'BODY_TOO_SLOW' })), ownBodyTimeoutMs)
   let bytes = 0
-  for (let chunk = await read(); chunk; chunk = await read()) {
-    bytes += chunk.length
-    if (bytes > maxBytes) throw tooLarge(bytes, maxBytes)
-    yield chunk
+  try {
+    for (let chunk = await read(); chunk; chunk = await read()) {
+      bytes += chunk.length
+      if (bytes > maxOwnBodyBytes) throw tooLarge(bytes, maxOwnBodyBytes)
+      yield chunk
+    }
+  } finally {
+    clearTimeout(deadline)
   }
 }
 

@@ -142,6 +142,18 @@ export class Exchange {
     this.#response.end()
   }
 
+  /** Whether the client takes all of the answer within `timeoutMs`. If it does not it is cut; it may have left, too. */
+  async isTaken(timeoutMs: number): Promise<boolean> {
+    const response = this.#response
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(() => this.cut(), timeoutMs)
+    response.once('finish', resolve)
+    this.signal.addEventListener('abort', () => resolve(), { once: true })
+    if (!response.writableFinished && !this.signal.aborted) await promise
+    clearTimeout(timer)
+    return response.writableFinished
+  }
+
   /** Answers 101; from now on the connection carries bytes. */
   switchProtocols(head: ResponseHead): void {
     this.#response.writeHead(101, head.statusText ?? 'Switching Protocols', head.headers)

@@ -14,8 +14,16 @@ export interface KubernetesLimits {
   readonly keepAliveMs: number
   /** a client on an upgraded connection may take nothing, in ms */
   readonly upgradedWriteTimeoutMs: number
+  /** requests to endpoints of kas' own about one agent, until their answers are taken; each holds body and answer */
+  readonly maxOwnRequests: number
   /** bytes of a body that kas reads itself, for an endpoint of its own */
   readonly maxOwnBodyBytes: number
+  /** for all of such a body to come, once it is read. ms */
+  readonly ownBodyTimeoutMs: number
+  /** bytes of the answer of an endpoint of its own */
+  readonly maxOwnAnswerBytes: number
+  /** for a client to take all of such an answer; else it is cut. ms */
+  readonly ownAnswerTimeoutMs: number
   /** watches that run at once over one WebSocket */
   readonly maxWatches: number
   /** bytes of one message that asks for a watch */
@@ -39,7 +47,11 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   newcomers: { ...defaultNewcomers, maxIdlePerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
   upgradedWriteTimeoutMs: 20_000,
+  maxOwnRequests: 16,
   maxOwnBodyBytes: 1024 * 1024,
+  ownBodyTimeoutMs: 30_000,
+  maxOwnAnswerBytes: 4 * 1024 * 1024,
+  ownAnswerTimeoutMs: 60_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (doc/reference/gitlab-contract.md 3.5)
   maxWatchMessageBytes: 64 * 1024,
   maxWatchPartialBytes: 8 * 1024 * 1024, // an object of etcd has at most 1.5 MiB, in JSON somewhat more
