@@ -40,6 +40,8 @@ export interface AgentMethod {
   readonly type: GrpcType
   /** of one message of the agent's, which is decoded as a whole; absent: as of gRPC, for what is passed on */
   readonly maxMessageBytes?: number
+  /** calls that one agent may have open at a replica; absent: as many as all its calls together */
+  readonly maxPerAgent?: number
   /** Its calls wait while the directory is away; their token is watched. */
   readonly patient: boolean
   /** @returns trailers */

@@ -154,6 +154,59 @@ t.test('an agent that has as many streams as it may: one more is refused, those 
   await lives(t, server)
 })
 
+t.test('a method may have fewer calls of an agent than all together', async (t) => {
+  const endless = async ({ signal }: AgentCall) => once(signal, 'abort').then(() => undefined)
+  const method = { type: 'server_stream', patient: true, serve: endless } as const
+  const refused: string[] = []
+  const server = await startAgentsServer(t, {
+    components: {
+      methods: { '/test.Poll/Heavy': { ...method, maxPerAgent: 2 }, '/test.Poll/Light': method },
+      onRefused: (reason) => refused.push(reason),
+    },
+  })
+  const { session } = await FakeAgent.dial(server.port)
+  t.teardown(() => session.destroy())
+  const open = (name: string) =>
+    session.open({ method: `/test.Poll/${name}`, metadata: { authorization: ['Bearer good'] } })
+  const [first] = [open('Heavy'), open('Heavy')]
+  const { error } = await open('Heavy').done
+  t.match(error, { grpcCode: Code.RESOURCE_EXHAUSTED, message: /Too many Heavy calls of this agent.*allowed: 2/ })
+  t.same(refused, ['too_many_streams'])
+  first?.cancel()
+  await session.ping()
+  const others = [open('Light'), open('Heavy')]
+  await session.ping()
+  const ended = others.map(({ done }) => done.then(() => 'ended'))
+  t.equal(await Promise.race([...ended, session.ping().then(() => 'open')]), 'open')
+})
+
+t.test('an agent that arrives while strangers flood is asked about in its turn, not behind them', async (t) => {
+  const asked: string[] = []
+  const known = oneAgent()
+  const directory: Directory = {
+    ...known,
+    agentByToken: (token, signal) => {
+      asked.push(token)
+      return known.agentByToken(token, signal)
+    },
+  }
+  const server = await startAgentsServer(t, { components: { directory } })
+  const [connections, calls] = [30, 32]
+  for (let i = 0; i < connections; i++) {
+    const socket = connect({ port: server.port, host: '127.0.0.1', localAddress: '127.0.0.2' })
+    await once(socket, 'connect')
+    const stranger = new FakeAgent(socket, {})
+    t.teardown(() => stranger.close())
+    for (let call = 0; call < calls; call++) {
+      const metadata = { authorization: [`Bearer made-up-${i}-${call}`] }
+      stranger.session.open({ method: connectMethod, metadata })
+    }
+  }
+  await lives(t, server)
+  const before = asked.indexOf('good')
+  t.ok(before >= 0 && before < (connections * calls) / 2, `${before} were asked about before`)
+})
+
 t.test('made-up tokens wait to be checked only up to a bound, on their connection alone', async (t) => {
   const asked = Promise.withResolvers<never>()
   t.teardown(() => asked.promise.catch(() => undefined))

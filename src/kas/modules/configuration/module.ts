@@ -9,6 +9,8 @@ export interface AgentRegistry {
 
 /** A commit and the agent's meta. */
 const maxMessageBytes = 16 * 1024
+/** A pod keeps one open, and two while it moves. Each asks about its token at every poll, and may not read its answers. */
+const maxPerAgent = 250
 
 /** Sends agents their configuration, and posts it to GitLab. */
 export function createConfiguration(host: KasHost, tracker: AgentRegistry, options: ConfigurationOptions): KasModule {
@@ -36,7 +38,13 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
   return {
     name: 'configuration',
     agentMethods: {
-      [getConfigurationMethod]: { type: 'server_stream', patient: true, maxMessageBytes, serve: followed },
+      [getConfigurationMethod]: {
+        type: 'server_stream',
+        patient: true,
+        maxMessageBytes,
+        maxPerAgent,
+        serve: followed,
+      },
     },
     ...(posts ? { services: [posts] } : {}),
   }

@@ -9,6 +9,8 @@ import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects
 
 /** of 10,000 projects with paths of usual length */
 const maxMessageBytes = 1024 * 1024
+/** The pod that leads keeps one open. Each hears of every push, and of the recent ones at its start. */
+const maxPerAgent = 20
 /** pushes in one call */
 const maxPushesAtOnce = 1000
 
@@ -29,7 +31,9 @@ export function createFlux({ directory, pushes, peers, usage, clock, register, l
   peers.onReached(greet)
   return {
     name: 'flux',
-    agentMethods: { [reconcileProjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, serve } },
+    agentMethods: {
+      [reconcileProjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+    },
     replicaMethods: unaryService(Pushes, {
       recentPushes: async ({ push }) => {
         recent.learn(push.map(({ pushId, ...each }) => ({ ...each, id: pushId })))

@@ -33,7 +33,7 @@ export interface ReconcileProjectsComponents {
 export interface ReconcileProjectsOptions {
   /** of one stream; a request for more is refused */
   readonly maxProjects?: number
-  /** paths of projects, over all streams of an agent */
+  /** paths of projects, over all streams of an agent, each with what it costs beside its text */
   readonly maxPathBytesOfAgent?: number
   /** pushes of one stream that wait to be sent; beyond it the newest to a project takes the place of an older one */
   readonly maxPending?: number
@@ -43,10 +43,13 @@ export interface ReconcileProjectsOptions {
 
 const defaults = {
   maxProjects: 10_000,
-  maxPathBytesOfAgent: 2 * 1024 * 1024,
+  maxPathBytesOfAgent: 4 * 1024 * 1024,
   maxPending: 10,
   retryMs: [1000, 10_000] as readonly [number, number],
 }
+
+/** of a path, beside its text: its place in the set */
+const pathOverheadBytes = 64
 
 /** What was sent so shortly before the end may not have been read: an agent that leaves retires its connection. ms */
 const unsureMs = 5000
@@ -109,7 +112,7 @@ function countProjects(request: Uint8Array): number {
 /** @throws KasError TOO_MANY_STREAMS */
 function enter(bytesOf: Map<AgentId, number>, agentId: AgentId, paths: Iterable<string>, limit: number): () => void {
   let bytes = 0
-  for (const path of paths) bytes += path.length
+  for (const path of paths) bytes += path.length + pathOverheadBytes
   const sum = (bytesOf.get(agentId) ?? 0) + bytes
   if (sum > limit)
     throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'bytes of paths of projects of this agent' })

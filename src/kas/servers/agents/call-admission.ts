@@ -12,7 +12,7 @@ import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
 import type { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { type Authenticator, bearerToken } from './authenticator.ts'
-import { headBytes, type OpenStreams } from './open-streams.ts'
+import { headBytes, type MethodBound, type OpenStreams } from './open-streams.ts'
 import { type RefusalReason, refusalReason } from './refusals.ts'
 import { ServedCall } from './served-call.ts'
 
@@ -56,7 +56,9 @@ export class CallAdmission {
       refused('unknown_method')
       return undefined
     }
-    const how = { patient: served.patient, counted: true, kind: 'calls' } as const
+    const { patient, maxPerAgent: limit } = served
+    const own = limit === undefined ? undefined : { name: method.slice(method.lastIndexOf('/') + 1), limit }
+    const how = { patient, counted: true, kind: 'calls', method: own } as const
     return (stream) =>
       traceAdmitted(tracer, stream, {
         admit: () => this.#admit(stream, connection, how),
@@ -86,7 +88,7 @@ export class CallAdmission {
   }
 
   async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
-    const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels' } as const
+    const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels', method: undefined } as const
     const agent = await this.#admit(stream, connection, how)
     try {
       await serveConnect(this.#components.connect, { agent, connection, stream })
@@ -100,12 +102,12 @@ export class CallAdmission {
   async #admit(
     stream: ServerStream,
     connection: AgentConnection,
-    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'calls' },
+    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'calls'; method: MethodBound | undefined },
   ): Promise<Agent> {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
-      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes)
+      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes, how.method)
       this.#charge(stream, agent, leave)
       stream.session.quota.admitted(stream.session.streams.size)
       return agent

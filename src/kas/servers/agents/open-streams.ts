@@ -23,11 +23,21 @@ export const defaultOpenStreams: OpenStreamsOptions = {
   maxHeadBytes: 8 * 1024 * 1024,
 }
 
+/** Of a method one stream of which costs more than others. */
+export interface MethodBound {
+  /** its last word, for the refusal */
+  readonly name: string
+  /** streams of one agent */
+  readonly limit: number
+}
+
 interface OpenOfAgent {
   tunnels: number
   calls: number
   connections: number
   headBytes: number
+  /** of methods with a bound of their own, by their names */
+  readonly methods: Map<string, number>
 }
 
 /** what an entry of a head costs beside its texts. Bytes */
@@ -45,29 +55,26 @@ export class OpenStreams {
   /**
    * @param kind - `tunnels`: a Connect; `calls`: any other stream
    * @param headBytes - of a stream
+   * @param method - absent: it has no bound of its own
    * @returns to be called once at the end of the stream or connection
    * @throws KasError TOO_MANY_STREAMS
    */
-  enter(agentId: AgentId, kind: 'tunnels' | 'calls' | 'connections', headBytes = 0): () => void {
+  enter(agentId: AgentId, kind: 'tunnels' | 'calls' | 'connections', headBytes = 0, method?: MethodBound): () => void {
     const { maxTunnels, maxCalls, maxConnections, maxHeadBytes } = this.#options
-    const open = this.#agents.get(agentId) ?? { tunnels: 0, calls: 0, connections: 0, headBytes: 0 }
+    const open = this.#agents.get(agentId) ?? none()
     const limit = { tunnels: maxTunnels, calls: maxCalls, connections: maxConnections }[kind]
-    if (open[kind] >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${kind} of this agent at this replica` })
-    }
-    if (open.headBytes + headBytes > maxHeadBytes) {
-      throw new KasError({
-        code: 'TOO_MANY_STREAMS',
-        limit: maxHeadBytes,
-        what: 'bytes of headers of this agent at this replica',
-      })
-    }
+    const ofMethod = method ? (open.methods.get(method.name) ?? 0) : 0
+    if (open[kind] >= limit) throw tooMany(kind, limit)
+    if (method && ofMethod >= method.limit) throw tooMany(`${method.name} calls`, method.limit)
+    if (open.headBytes + headBytes > maxHeadBytes) throw tooMany('bytes of headers', maxHeadBytes)
     this.#agents.set(agentId, open)
     open[kind]++
     open.headBytes += headBytes
+    if (method) open.methods.set(method.name, ofMethod + 1)
     return () => {
       open[kind]--
       open.headBytes -= headBytes
+      if (method) open.methods.set(method.name, (open.methods.get(method.name) as number) - 1)
       if (open.tunnels + open.calls + open.connections === 0) this.#agents.delete(agentId)
     }
   }
@@ -80,4 +87,12 @@ export function headBytes(metadata: Metadata): number {
     for (const value of metadata[key] as readonly string[]) bytes += key.length + value.length + entryBytes
   }
   return bytes
+}
+
+function none(): OpenOfAgent {
+  return { tunnels: 0, calls: 0, connections: 0, headBytes: 0, methods: new Map() }
+}
+
+function tooMany(what: string, limit: number): KasError {
+  return new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${what} of this agent at this replica` })
 }

@@ -329,11 +329,11 @@ t.test('the stream ends with its token, and when the caller leaves', async (t) =
 })
 
 t.test('paths of projects are bounded over all streams of an agent', async (t) => {
-  const { open } = start(t, { maxPathBytesOfAgent: 10 })
+  const { open } = start(t, { maxPathBytesOfAgent: 140 })
   const first = open(requestOf('a/bcd', 'e/fg'))
   await settled()
   const refused = await open(requestOf('h/i')).done
-  t.match(refused, { code: 'TOO_MANY_STREAMS', message: /paths of projects of this agent.*allowed: 10/ })
+  t.match(refused, { code: 'TOO_MANY_STREAMS', message: /paths of projects of this agent.*allowed: 140/ })
   await first.retire()
   const third = open(requestOf('h/i'))
   await settled()

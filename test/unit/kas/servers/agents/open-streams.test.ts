@@ -48,3 +48,21 @@ t.test('connections are counted apart from their streams', async (t) => {
   leave()
   open.enter(one, 'connections')
 })
+
+t.test('a method may have a bound of its own within that of all calls', async (t) => {
+  const open = new OpenStreams({ ...options, maxCalls: 5 })
+  const heavy = { name: 'Heavy', limit: 2 }
+  const leave = open.enter(one, 'calls', 0, heavy)
+  open.enter(one, 'calls', 0, heavy)
+  t.throws(() => open.enter(one, 'calls', 0, heavy), {
+    code: 'TOO_MANY_STREAMS',
+    message: 'Too many Heavy calls of this agent at this replica, allowed: 2. Please try again later',
+  })
+  open.enter(other, 'calls', 0, heavy)
+  open.enter(one, 'calls', 0, { name: 'Other', limit: 1 })
+  open.enter(one, 'calls')
+  leave()
+  open.enter(one, 'calls', 0, heavy)
+  open.enter(one, 'calls')
+  t.throws(() => open.enter(one, 'calls'), { message: /many calls of .*allowed: 5/ })
+})
