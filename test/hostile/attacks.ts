@@ -6,11 +6,14 @@ import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
 import { halfWebSockets } from './attacks/half-websockets.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
+import { knocking } from './attacks/knocking.ts'
 import { longErrors } from './attacks/long-errors.ts'
+import { longestRequests } from './attacks/longest-requests.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
+import { unreadReplies } from './attacks/unread-replies.ts'
 import { waitingCalls } from './attacks/waiting-calls.ts'
 
 /** All that is played. */
@@ -25,6 +28,9 @@ export const attacks: readonly Attack<unknown>[] = [
   manyConnections,
   waitingCalls,
   slowReaders,
+  unreadReplies,
+  longestRequests,
+  knocking,
   halfMessages,
   halfWebSockets,
   madeUpTokens,

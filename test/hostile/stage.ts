@@ -32,8 +32,8 @@ export interface Stage {
 /** The evil tenant's own, so that what is counted by address does not count against others. */
 export const evilAddress = '127.0.0.66'
 
-export function dial(ca: string, port: number, alpn: string[] = []): TLSSocket {
-  const options = { host: '127.0.0.1', port, ca, localAddress: evilAddress, ALPNProtocols: alpn }
+export function dial(ca: string, port: number, alpn: string[] = [], localAddress = evilAddress): TLSSocket {
+  const options = { host: '127.0.0.1', port, ca, localAddress, ALPNProtocols: alpn }
   return connect(options).on('error', () => undefined) // the evil one is used to being thrown out
 }
 

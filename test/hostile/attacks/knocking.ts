@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { abortable, delay } from '../../../src/lib/signals.ts'
+import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
+import type { Attack } from '../attack.ts'
+import { dial, type Stage } from '../stage.ts'
+
+interface Size {
+  /** that are there at once, over all addresses */
+  readonly connections: number
+}
+
+/** the evil one's own, beside that by which he is counted otherwise */
+const addresses = ['127.0.0.66', '127.0.0.67', '127.0.0.68', '127.0.0.69']
+/** as many as kas takes of a stranger */
+const callsAtOnce = 32
+/** between two of its connections, for each: else a busy machine is all that one sees. ms */
+const restMs = 50
+
+/** One connection, with as many calls as it may have, until they are refused. */
+async function knock({ ca, holder }: Stage, address: string, refused: (text: string) => void): Promise<void> {
+  const socket = dial(ca, holder.agents, ['h2'], address)
+  try {
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(10_000) })
+    const { session } = new FakeAgent(socket, {})
+    const calls = Array.from({ length: callsAtOnce }, async () => {
+      const metadata = { authorization: [`Bearer glagent-${randomBytes(15).toString('base64url')}`] }
+      const { error } = await session.open({ method: connectMethod, metadata }).done
+      if (error && !socket.destroyed) refused(error.message)
+    })
+    await Promise.all(calls)
+  } catch {
+    // there was no room for it
+  } finally {
+    socket.destroy()
+  }
+}
+
+export const knocking: Attack<Size> = {
+  name: 'knocking',
+  what: 'strangers of four addresses who connect, call with made-up tokens and come again, without end',
+  refusal: /unauthenticated/,
+  counter: 'kas_agents_refused_total{reason="unauthenticated"}',
+  cheap: { connections: 40 },
+  full: { connections: 200 },
+  async play(stage, { connections }, signal) {
+    const refusals = new Set<string>()
+    const heard = Promise.withResolvers<void>()
+    const ended = new AbortController()
+    const knocking = Array.from({ length: connections }, async (_, i) => {
+      const address = addresses[i % addresses.length] as string
+      while (!ended.signal.aborted) {
+        await knock(stage, address, (text) => {
+          refusals.add(text)
+          heard.resolve()
+        })
+        await delay(restMs, ended.signal).catch(() => undefined) // it is over
+      }
+    })
+    const end = async () => {
+      ended.abort()
+      await Promise.all(knocking)
+    }
+    try {
+      await abortable(heard.promise, signal)
+    } catch (error) {
+      await end()
+      throw error
+    }
+    return { refusal: [...refusals].join('; '), end }
+  },
+}
