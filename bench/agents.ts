@@ -1,9 +1,12 @@
 /**
  * What does an agent cost a replica, and how soon are all back when it dies? Three replicas of kas as whole processes;
  * stock agents, each with one connection, two idle tunnels and a configuration stream, all at the first replica through
- * a balancer; then kill -9. By gRPC and by WebSocket.
- * Options: `--rounds N`, `--agents N`, `--settle N` and `--rest N` seconds.
+ * a balancer; then kill -9. By gRPC and by WebSocket; beside them `bare`, the same connections and streams on node:http2
+ * alone, by gRPC.
+ * Options: `--rounds N`, `--agents N`, `--settle N` and `--rest N` seconds, `--replicas N` (1: what has to do with
+ * another one is left out, which takes a minute less).
  */
+import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +22,7 @@ import type {
   ReturnAnswer,
   Transport,
 } from './agents/questions.ts'
-import { connectedAgents, type Replica, readyTimeoutMs, startReplicas } from './agents/replicas.ts'
+import { connectedAgents, type Replica, readyTimeoutMs, replicaFlags, startReplicas } from './agents/replicas.ts'
 import { askProgram, hear } from './support/ask-program.ts'
 import { addTo, type Row, report } from './support/figures.ts'
 import { machineTime } from './support/machine-time.ts'
@@ -27,54 +30,86 @@ import { readCounts } from './support/options.ts'
 import { percentile } from './support/percentile.ts'
 import { Programs } from './support/programs.ts'
 
-const { rounds, agents, settle, rest } = readCounts({ rounds: 3, agents: 1000, settle: 20, rest: 15 })
-const transports: readonly Transport[] = ['grpc', 'ws']
-const crowds = 2
+const counts = readCounts({ rounds: 3, agents: 1000, settle: 20, rest: 15, replicas: 3 })
+const { rounds, agents, settle, rest, replicas: replicaCount } = counts
+const crowdCount = 2
 const kib = 1024
 
 type Crowd = ReturnType<Programs['spawn']>
 
-const rows: Record<Transport, Row> = { grpc: {}, ws: {} }
+const rows = { grpc: {}, ws: {}, bare: {} } satisfies Record<string, Row>
+const names = Object.keys(rows) as (keyof typeof rows)[]
 for (let round = 0; round < rounds; round++) {
-  for (const transport of round % 2 ? transports.toReversed() : transports) {
-    addTo(rows[transport], await oneRound(transport))
+  for (const name of round % 2 ? names.toReversed() : names) {
+    addTo(
+      rows[name],
+      await inFolder(name === 'bare' ? bareRound : (programs, folder) => kasRound(programs, folder, name)),
+    )
   }
   process.stderr.write(`round ${round + 1} of ${rounds}\n`)
 }
 report('agents', rows)
 
-async function oneRound(transport: Transport): Promise<Record<string, number>> {
+async function inFolder<T>(work: (programs: Programs, folder: string) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'bench-agents-'))
   const programs = new Programs()
-  let balancer: Balancer | undefined
   try {
-    const replicas = await startReplicas(programs, { folder: join(folder, 'kas'), replicas: 3, agents })
-    const [first, ...others] = replicas as [Replica, Replica, Replica]
-    balancer = new Balancer({ fronts: [0], replicas: [first.balanced] })
-    await balancer.start()
-    await sleep(settle * 1000)
-    const before = await ask<MemoryAnswer>(first, 'memory')
-    // of another one: a full collection would change what this one has later
-    const alone = await ask<MemoryAnswer>(others[0] as Replica, 'live')
-    const all = await startCrowds(programs, { port: balancer.ports[0] as number, transport })
-    await sleep(settle * 1000)
-    const idle = await idleShares([first, others[0] as Replica])
-    const after = await ask<MemoryAnswer>(first, 'memory')
-    const live = await ask<MemoryAnswer>(first, 'live')
-    for (const other of others) balancer.add(other.balanced)
-    const ready = balancer
-    await eventually(() => ready.ready.length === replicas.length, { timeoutMs: readyTimeoutMs })
-    return { ...costs({ before, after, alone, live }), ...idle, ...(await kill(first, others, all)) }
+    return await work(programs, folder)
   } finally {
     programs.stop()
-    await balancer?.stop()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
+async function kasRound(programs: Programs, folder: string, transport: Transport): Promise<Record<string, number>> {
+  const replicas = await startReplicas(programs, { folder: join(folder, 'kas'), replicas: replicaCount, agents })
+  const [first, ...others] = replicas as [Replica, ...Replica[]]
+  const balancer = new Balancer({ fronts: [0], replicas: [first.balanced] })
+  try {
+    await balancer.start()
+    const to = { port: balancer.ports[0] as number, transport }
+    const { figures, crowds } = await measure(programs, first.child, others[0]?.child, to)
+    if (others.length === 0) return figures
+    for (const other of others) balancer.add(other.balanced)
+    await eventually(() => balancer.ready.length === replicas.length, { timeoutMs: readyTimeoutMs })
+    return { ...figures, ...(await kill(first, others, crowds)) }
+  } finally {
+    await balancer.stop()
+  }
+}
+
+async function bareRound(programs: Programs): Promise<Record<string, number>> {
+  const file = join(import.meta.dirname, 'agents/bare-server.ts')
+  const both = [0, 1].map(() => programs.spawn(file, [], { flags: replicaFlags }))
+  const [first, other] = both as [ChildProcess, ChildProcess]
+  const [port] = (await Promise.all(both.map((bare) => hear<number>(bare)))) as [number, number]
+  return (await measure(programs, first, other, { port, transport: 'grpc' })).figures
+}
+
+/** What the agents cost `first`, and `other` without any. */
+async function measure(
+  programs: Programs,
+  first: ChildProcess,
+  other: ChildProcess | undefined,
+  to: Pick<CrowdSettings, 'port' | 'transport'>,
+): Promise<{ figures: Record<string, number>; crowds: readonly Crowd[] }> {
+  await sleep(settle * 1000)
+  const before = await ask<MemoryAnswer>(first, 'memory')
+  // of another one: a full collection would change what this one has later
+  const alone = other && (await ask<MemoryAnswer>(other, 'live'))
+  const crowds = await startCrowds(programs, to)
+  await sleep(settle * 1000)
+  const idle = await idleShares(first, other)
+  const after = await ask<MemoryAnswer>(first, 'memory')
+  const figures = { 'RSS before, MiB': before.rss / kib / kib, 'RSS an agent, KiB': each(after.rss - before.rss) }
+  if (!alone) return { figures: { ...figures, ...idle }, crowds }
+  const live = await ask<MemoryAnswer>(first, 'live')
+  return { figures: { ...figures, ...costs(live, alone), ...idle }, crowds }
+}
+
 async function startCrowds(programs: Programs, to: Pick<CrowdSettings, 'port' | 'transport'>): Promise<Crowd[]> {
-  const share = Math.ceil(agents / crowds)
-  const all = Array.from({ length: crowds }, (_, i) => {
+  const share = Math.ceil(agents / crowdCount)
+  const all = Array.from({ length: crowdCount }, (_, i) => {
     const settings: CrowdSettings = { ...to, from: i * share, to: Math.min(agents, (i + 1) * share) }
     const file = join(import.meta.dirname, 'agents/crowd.ts')
     return programs.spawn(file, [JSON.stringify(settings)], { flags: nodeFlags })
@@ -83,31 +118,31 @@ async function startCrowds(programs: Programs, to: Pick<CrowdSettings, 'port' | 
   return all
 }
 
-function ask<Answer>({ child }: Replica, kind: ReplicaQuestion['kind']): Promise<Answer> {
+function ask<Answer>(child: ChildProcess, kind: ReplicaQuestion['kind']): Promise<Answer> {
   return askProgram<Answer>(child, { kind } satisfies ReplicaQuestion)
 }
 
-/** By agent: what it costs, and what of it is in use. */
-function costs({ before, after, alone, live }: Record<'before' | 'after' | 'alone' | 'live', MemoryAnswer>) {
-  const each = (bytes: number) => bytes / agents / kib
+const each = (bytes: number) => bytes / agents / kib
+
+/** By agent: what of it is in use. */
+function costs(live: MemoryAnswer, alone: MemoryAnswer) {
   return {
-    'RSS before, MiB': before.rss / kib / kib,
-    'RSS an agent, KiB': each(after.rss - before.rss),
     'RSS an agent after full GC, KiB': each(live.rss - alone.rss),
     'heap an agent after full GC, KiB': each(live.heap - alone.heap),
     'external an agent after full GC, KiB': each(live.external - alone.external),
   }
 }
 
-/** Of the replica with the agents, and of one without. */
-async function idleShares(both: readonly [Replica, Replica]): Promise<Record<string, number>> {
-  const cpuMs = () => Promise.all(both.map((replica) => ask<CpuAnswer>(replica, 'cpu')))
+async function idleShares(first: ChildProcess, other: ChildProcess | undefined): Promise<Record<string, number>> {
+  const all = other ? [first, other] : [first]
+  const cpuMs = () => Promise.all(all.map((child) => ask<CpuAnswer>(child, 'cpu')))
   const began = machineTime()
   const before = await cpuMs()
   await sleep(rest * 1000)
   const after = await cpuMs()
   const shares = after.map((at, i) => (100 * (at.cpuMs - (before[i] as CpuAnswer).cpuMs)) / (machineTime() - began))
-  return { 'idle, % of a core': shares[0] as number, 'idle without agents, % of a core': shares[1] as number }
+  const [own, alone] = shares as [number, number | undefined]
+  return { 'idle, % of a core': own, ...(alone === undefined ? {} : { 'idle without agents, % of a core': alone }) }
 }
 
 /** kill -9 of the replica that has all agents. */

@@ -10,7 +10,8 @@ import { eventually } from '../../test/support/eventually.ts'
 import type { Programs } from '../support/programs.ts'
 import { tokenOf } from './questions.ts'
 
-const probe = join(import.meta.dirname, 'replica-probe.ts')
+/** Node's own for kas, and the probe that is asked what it uses. */
+export const replicaFlags = [...nodeFlags, '--expose-gc', `--import=${join(import.meta.dirname, 'replica-probe.ts')}`]
 const program = join(import.meta.dirname, '../../src/kas/main.ts')
 export const readyTimeoutMs = 180_000
 
@@ -45,8 +46,8 @@ export async function startReplicas(
       cluster: { name, listen: { address: gossip }, discovery: { static: members } },
     }
     writeFileSync(file(`${name}.yaml`), JSON.stringify(configuration))
-    const flags = [...nodeFlags, '--expose-gc', `--import=${probe}`]
-    const child = programs.spawn(program, [`--configuration-file=${file(`${name}.yaml`)}`], { flags })
+    const args = [`--configuration-file=${file(`${name}.yaml`)}`]
+    const child = programs.spawn(program, args, { flags: replicaFlags })
     return { child, balanced: { name, opsPort, ports: [agentsPort] } }
   })
   await Promise.all(all.map(isReady))
