@@ -101,6 +101,7 @@ export class AgentsServer implements Service {
   readonly #liveness: LivenessOptions
   readonly #hints: HomeHints
   readonly #connections = new Set<AgentConnection>()
+  readonly #ages = new Set<ConnectionAge>()
   /** absent: this replica is alone */
   readonly #departure: Departure | undefined
   #checks: NodeJS.Timeout | undefined
@@ -171,6 +172,7 @@ export class AgentsServer implements Service {
       const lateMs = Math.max(0, now - expected)
       expected = now + checkIntervalMs
       for (const connection of this.#connections) connection.check(now, lateMs)
+      for (const age of this.#ages) age.check(now)
       this.#newcomers.closeSilent()
     }, checkIntervalMs)
   }
@@ -241,9 +243,11 @@ export class AgentsServer implements Service {
         sessionError: (error) => log.debug({ error, net_address: remoteAddress }, 'A connection of an agent failed'),
       },
     })
-    const connection = new AgentConnection(session, remoteAddress, performance.now(), this.#liveness)
+    const now = performance.now()
+    const connection = new AgentConnection(session, remoteAddress, now, this.#liveness)
+    const age = new ConnectionAge(connection, now, this.#options.age)
     this.#connections.add(connection)
-    const age = new ConnectionAge(connection, this.#options.age)
+    this.#ages.add(age)
     const pings = new PingPolicy()
     session.onPing((active) => {
       if (pings.accept(performance.now(), active)) return
@@ -256,8 +260,8 @@ export class AgentsServer implements Service {
       else connection.retire()
     })
     void session.closed.then(() => {
-      age.stop()
       this.#connections.delete(connection)
+      this.#ages.delete(age)
     })
     if (this.#drain?.phase === 'serving') return
     if (this.#departure) this.#departure.arrived(connection)

@@ -14,25 +14,35 @@ const retireShare = 0.3
 const retireJitter = 0.05
 const graceShare = 0.65
 
+const steps: readonly ((connection: AgentConnection) => void)[] = [
+  (connection) => connection.goAway(),
+  (connection) => connection.retire(),
+  (connection) => connection.session.destroy(),
+]
+
 /**
  * Ends a connection by its age: first GOAWAY, so that new streams go to another; then idle tunnels and polling
  * streams end with OK; at last what still runs is cut.
  */
 export class ConnectionAge {
-  readonly #timers: NodeJS.Timeout[]
+  readonly #connection: AgentConnection
+  /** when, of each step */
+  readonly #times: readonly number[]
+  /** steps that were taken */
+  #taken = 0
 
-  constructor(connection: AgentConnection, { maxAgeMs, random = Math.random }: ConnectionAgeOptions) {
+  /** @param now - ms, of the clock of `check` */
+  constructor(connection: AgentConnection, now: number, { maxAgeMs, random = Math.random }: ConnectionAgeOptions) {
     const goAwayMs = maxAgeMs * goAwayShare * (1 + goAwayJitter * (2 * random() - 1))
     const retireMs = maxAgeMs * (retireShare + retireJitter * random())
-    this.#timers = [
-      setTimeout(() => connection.goAway(), goAwayMs),
-      setTimeout(() => connection.retire(), retireMs),
-      setTimeout(() => connection.session.destroy(), goAwayMs + maxAgeMs * graceShare),
-    ]
-    for (const timer of this.#timers) timer.unref()
+    this.#connection = connection
+    this.#times = [goAwayMs, retireMs, goAwayMs + maxAgeMs * graceShare].map((ms) => now + Math.round(ms))
   }
 
-  stop(): void {
-    for (const timer of this.#timers) clearTimeout(timer)
+  /** Takes the steps that are due; to be called a few times a second. */
+  check(now: number): void {
+    for (; now >= (this.#times[this.#taken] ?? Number.POSITIVE_INFINITY); this.#taken++) {
+      steps[this.#taken]?.(this.#connection)
+    }
   }
 }
