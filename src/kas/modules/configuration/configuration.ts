@@ -130,37 +130,46 @@ class ConfigurationPush {
     this.#sent = sent
   }
 
+  /** Between two rounds it keeps no more than a promise and what resolves it: there is one for each agent. */
   async run(): Promise<void> {
     const { agent, signal, retired } = this.#call
     const wake = () => this.#changed.resolve()
     const detachConfiguration = this.#components.agentConfig.onChange(agent, wake)
     const detachDirectory = this.#call.onDirectoryChange(wake)
-    const ended = linkedController(signal, retired)
+    for (const end of [signal, retired]) end.addEventListener('abort', wake, { once: true })
     try {
-      for (;;) await this.#round(ended.signal)
-    } catch (error) {
-      if (!retired.aborted || signal.aborted) throw error
+      while (!signal.aborted && !retired.aborted) {
+        this.#changed = Promise.withResolvers() // first, so that no change is missed
+        const cancel = this.#components.clock.after(this.#options.pollMs, wake)
+        try {
+          await this.#sendNew()
+          await this.#changed.promise
+        } finally {
+          cancel()
+        }
+      }
+      signal.throwIfAborted()
     } finally {
-      ended.dispose()
+      for (const end of [signal, retired]) end.removeEventListener('abort', wake)
       detachConfiguration()
       detachDirectory()
     }
   }
 
-  /** Sends what is new, then waits until something may be. */
-  async #round(signal: AbortSignal): Promise<void> {
-    this.#changed = Promise.withResolvers() // first, so that no change is missed
-    const cancel = this.#components.clock.after(this.#options.pollMs, () => this.#changed.resolve())
+  /** As long as neither the call nor its connection ends. */
+  async #sendNew(): Promise<void> {
+    const { signal, retired } = this.#call
+    const ended = linkedController(signal, retired)
     try {
-      await abortable(this.#call.stillValid(), signal)
-      const newest = await this.#newest(signal)
-      if (newest && newest.commit !== this.#sent) {
-        await this.#send(newest)
-        this.#sent = newest.commit
-      }
-      await abortable(this.#changed.promise, signal)
+      await abortable(this.#call.stillValid(), ended.signal)
+      const newest = await this.#newest(ended.signal)
+      if (!newest || newest.commit === this.#sent) return
+      await this.#send(newest)
+      this.#sent = newest.commit
+    } catch (error) {
+      if (!retired.aborted || signal.aborted) throw error
     } finally {
-      cancel()
+      ended.dispose()
     }
   }
 
