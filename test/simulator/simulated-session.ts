@@ -273,6 +273,8 @@ export class SimulatedServerStream {
   /** Bytes are not counted here. */
   chargeTo(): void {}
 
+  forgetMetadata(): void {}
+
   onClosed(listener: () => void): void {
     void this.session.closed.then(listener)
   }

@@ -36,14 +36,10 @@ interface ConnectCall {
  * tunnel ends.
  */
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
-  const { tunnels, descriptions, held, onCut, tracer } = components
+  const { tunnels, held, onCut, tracer } = components
   const { agent, connection, stream } = call
-  stream.messages.limit(maxFirstMessageBytes)
-  const first = await stream.messages.next()
-  if (first.done) return
-  stream.messages.limit(stream.session.limits.maxMessageBytes)
-  const methods = descriptions.of(agent.id, connection, first.value)
-  if (connection.retired.aborted) return
+  const methods = await readMethods(components, call)
+  if (!methods || connection.retired.aborted) return
   const { renewals } = connection
   const onIdle = () => {
     if (connection.renewals === renewals) tunnels.offer(agent.id, tunnel)
@@ -65,6 +61,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   if (pod) connection.movesByItself = true
   held?.described(agent, connection, methods, pod)
   const endHints = pod && sendHints(components, call, { pod, end })
+  stream.forgetMetadata()
   tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
   try {
     await tunnel.ended
@@ -72,6 +69,18 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
     endHints?.()
     stayed()
   }
+}
+
+/** Apart from what waits for the tunnel's end, which would keep the message. @returns undefined: the stream has ended */
+async function readMethods(
+  { descriptions }: ConnectComponents,
+  { agent, connection, stream }: ConnectCall,
+): Promise<ReadonlySet<string> | undefined> {
+  stream.messages.limit(maxFirstMessageBytes)
+  const first = await stream.messages.next()
+  if (first.done) return undefined
+  stream.messages.limit(stream.session.limits.maxMessageBytes)
+  return descriptions.of(agent.id, connection, first.value)
 }
 
 /** To a stock agent nothing is sent on an idle tunnel. @returns to be called at its end */

@@ -20,11 +20,7 @@ export class Outbox {
   #charged: UnreadBytes | undefined
   #countedBytes = 0
   // node's 'drain' comes only from its own mark on, and a sender may wait for less
-  readonly #onLeft = () => this.#left()
-  readonly #uncork = () => {
-    this.#corked = false
-    this.#stream.uncork()
-  }
+  #onLeft: (() => void) | undefined
 
   constructor(stream: Http2Stream, maxMessageBytes: number) {
     this.#stream = stream
@@ -53,6 +49,7 @@ export class Outbox {
     const stream = this.#stream
     if (this.#closed || stream.destroyed || stream.writableEnded) return undefined
     this.sent++
+    this.#onLeft ??= () => this.#left()
     const onLeft = this.#corked ? undefined : this.#onLeft // one for all of this turn: they leave together
     this.cork()
     const prefix = framePrefix(bytes)
@@ -80,7 +77,13 @@ export class Outbox {
     if (this.#corked) return
     this.#corked = true
     this.#stream.cork()
-    process.nextTick(this.#uncork)
+    process.nextTick(uncork, this)
+  }
+
+  /** The turn has ended. */
+  uncork(): void {
+    this.#corked = false
+    this.#stream.uncork()
   }
 
   /** The stream has closed: nobody waits any longer. */
@@ -107,3 +110,5 @@ export class Outbox {
     this.#room = undefined
   }
 }
+
+const uncork = (outbox: Outbox) => outbox.uncork()

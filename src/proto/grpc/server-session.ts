@@ -58,6 +58,8 @@ export function serveSession(
   return new ServerSession(duplex, handlerFor, options)
 }
 
+const ignore = () => undefined
+
 /** a PING, and its acknowledgement */
 const pingFrameBytes = 17
 
@@ -192,7 +194,7 @@ export class ServerSession {
 
   #onStream(http2: ServerHttp2Stream, headers: IncomingHttpHeaders, rawHeaders: readonly string[]): void {
     const contentType = headers['content-type'] ?? ''
-    http2.on('error', () => undefined) // 'close' brings its code
+    http2.on('error', ignore) // 'close' brings its code
     if (http2.destroyed || http2.closed) return // reset by what came right behind its head
     if (headers[':method'] !== 'POST' || !/^application\/grpc(\+|;|$)/.test(contentType)) {
       http2.respond({ ':status': 415, 'grpc-status': String(Code.INVALID_ARGUMENT) }, { endStream: true })

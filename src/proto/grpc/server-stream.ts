@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, OutgoingHttpHeaders, ServerHttp2Stream } from 'node:http2'
-import type { Metadata } from '../../call/call.ts'
+import { type Metadata, noMetadata } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import { bodyTrailersKey, bodyTrailersValue, encodeTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
@@ -13,6 +13,8 @@ const noError = 0
 /** 102, Processing: the status of headers that come before the response's */
 const interimStatus = 102
 
+const noHeaders: readonly string[] = []
+
 /** One call, seen from its server. */
 export class ServerStream {
   /** `/package.Service/Method` */
@@ -21,11 +23,14 @@ export class ServerStream {
   /** ends at the caller's half-close, throws a KasError when the call ends before */
   readonly messages: Inbox
   readonly #http2: ServerHttp2Stream
-  readonly #rawHeaders: readonly string[]
+  /** until they are read */
+  #rawHeaders: readonly string[]
   readonly #outbox: Outbox
   readonly #trailersInBody: boolean
   #metadata: Metadata | undefined
   #controller: AbortController | undefined
+  /** of `whileOpen` */
+  #working: AbortController | undefined
   #failure: KasError | undefined
   #finished = false
   #deadline: NodeJS.Timeout | undefined
@@ -46,7 +51,8 @@ export class ServerStream {
     const maxBytes = session.limits.maxMessageBytes
     this.#outbox = new Outbox(http2, maxBytes)
     this.#trailersInBody = headers[bodyTrailersKey] === bodyTrailersValue
-    const deframer = new Deframer(maxBytes, () => headers['grpc-encoding'] as string | undefined)
+    const encoding = headers['grpc-encoding'] as string | undefined // alone, for the headers would be kept
+    const deframer = new Deframer(maxBytes, () => encoding)
     this.messages = new Inbox(
       { stream: http2, deframer, window: session.window, unpacker: session.unpacker },
       (error) => {
@@ -60,15 +66,23 @@ export class ServerStream {
       // a lost connection ends its streams too
       if (!http2.aborted && !http2.destroyed) this.messages.end()
     })
-    http2.on('error', () => undefined) // 'close' brings its code
     http2.on('close', () => this.#onClose())
     const timeoutMs = readTimeout(headers['grpc-timeout'])
     if (timeoutMs !== undefined) this.#deadline = setTimeout(() => this.#onDeadline(), Math.min(timeoutMs, 2 ** 31 - 1))
   }
 
   get metadata(): Metadata {
-    this.#metadata ??= readMetadata(this.#rawHeaders)
+    if (!this.#metadata) {
+      this.#metadata = readMetadata(this.#rawHeaders)
+      this.#rawHeaders = noHeaders
+    }
     return this.#metadata
+  }
+
+  /** What the caller said of itself has been read, and is not kept: it may be as long as the stream is. */
+  forgetMetadata(): void {
+    this.#metadata = noMetadata
+    this.#rawHeaders = noHeaders
   }
 
   /** Messages so far. */
@@ -83,6 +97,18 @@ export class ServerStream {
       if (this.#failure) this.#controller.abort(this.#failure)
     }
     return this.#controller.signal
+  }
+
+  /** Runs `work` with a signal as `signal`, of which nothing stays: a stream that waits for long needs none. */
+  async whileOpen<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const controller = new AbortController()
+    if (this.#failure) controller.abort(this.#failure)
+    this.#working = controller
+    try {
+      return await work(controller.signal)
+    } finally {
+      this.#working = undefined
+    }
   }
 
   /** What comes and is not read, and what is not taken, is counted there. */
@@ -211,5 +237,6 @@ export class ServerStream {
     this.#failure ??= error
     this.messages.fail(error)
     this.#controller?.abort(error)
+    this.#working?.abort(error)
   }
 }

@@ -154,7 +154,7 @@ export class CallAdmission {
 
   /** Whose a stream is; its connection is no newcomer from then on. */
   async #authenticate(
-    { metadata, signal, session }: ServerStream,
+    stream: ServerStream,
     connection: AgentConnection,
     { bytes, ...how }: { patient: boolean; counted: boolean; bytes: number },
   ): Promise<Agent> {
@@ -167,13 +167,15 @@ export class CallAdmission {
     undecided.set(connection, before + bytes)
     const { authenticator, newcomers } = this.#components
     const from = hostOf(connection.remoteAddress)
-    const check = async () => {
-      const agent = await authenticator.authenticate(metadata, { ...how, from }, signal)
-      this.#knowConnection(session, agent) // where this throws the connection stays a newcomer: it must count as something
-      return agent
-    }
     try {
-      return await newcomers.admit(connection.remoteAddress, check, signal)
+      return await stream.whileOpen((signal) => {
+        const check = async () => {
+          const agent = await authenticator.authenticate(stream.metadata, { ...how, from }, signal)
+          this.#knowConnection(stream.session, agent) // where this throws the connection stays a newcomer: it must count as something
+          return agent
+        }
+        return newcomers.admit(connection.remoteAddress, check, signal)
+      })
     } finally {
       undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
     }
