@@ -11,6 +11,8 @@ export interface Drainable {
   /** just made: each of its connections is seen, and begins TLS in its turn */
   readonly server: Server
   readonly log: Pick<Logger, 'warn'>
+  /** of a server that speaks TLS: how long a connection may say nothing at its start; default 10 s. ms */
+  readonly firstBytesMs?: number
   /** resolves once it drains and no work runs: connections may then linger; absent: each ends with its work */
   readonly idle?: Promise<unknown>
   /** It leaves, and everything still works. */
@@ -55,6 +57,8 @@ export interface DrainOptions {
  */
 export type DrainPhase = 'serving' | 'leaving' | 'draining' | 'ended'
 
+const defaultFirstBytesMs = 10_000
+
 /**
  * The life of a server: it listens, leaves, drains and, where the shutdown grace or patience is over, is cut
  * (doc/operations.md "How a replica leaves").
@@ -77,8 +81,8 @@ export class Drain {
   constructor(drainable: Drainable, options: DrainOptions = {}) {
     this.#drainable = drainable
     this.#options = options
-    const { server } = drainable
-    if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server)
+    const { server, firstBytesMs = defaultFirstBytesMs } = drainable
+    if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs)
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
       socket.once('close', () => this.#sockets.delete(socket))

@@ -11,9 +11,12 @@ export class TlsHandshakes {
   /** by their far end */
   readonly #sockets = new Map<string, Socket>()
 
-  /** @param server - whose every connection is seen from here on, and begins in its turn */
-  constructor(server: Server) {
-    beginInTurns(server)
+  /**
+   * @param server - whose every connection is seen from here on, and begins in its turn
+   * @param firstBytesMs - until one that says nothing is told as a handshake that takes too long
+   */
+  constructor(server: Server, firstBytesMs: number) {
+    beginInTurns(server, firstBytesMs)
     server.on('connection', (socket: Socket) => {
       const remote = remoteOf(socket)
       if (remote === undefined) return // of a Unix socket: its time-out has to do

@@ -9,24 +9,42 @@ const begunPerTurn = 2
 const maxWaiting = 20_000
 
 /**
- * Of connections that come at once TLS begins in turns, one address after another (of IPv6: one network after another).
- * What they send meanwhile waits in the socket.
+ * Of connections that have spoken TLS begins in turns, one address after another (of IPv6: one network after another).
+ * What they send meanwhile waits in the socket. One that says nothing costs nothing, until it is told as node tells
+ * handshakes that take too long.
  *
  * @param server - whose listeners of `connection` are node's own yet; those that come later hear of each at once
+ * @param firstBytesMs - from a connection's start to its first bytes
  */
-export function beginInTurns(server: Server): void {
+export function beginInTurns(server: Server, firstBytesMs: number): void {
   const turns = new LoopTurns(begunPerTurn, maxWaiting)
-  const begin = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
+  const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {
     const source = socket.remoteAddress === undefined ? '' : networkOf(socket.remoteAddress)
     let leave: (() => void) | undefined
-    const onTurn = () => {
-      if (leave) socket.off('close', leave)
-      if (socket.destroyed) return // there was no room for it
-      for (const listener of begin) listener.call(server, socket)
+    const silence = setTimeout(() => server.emit('tlsClientError', timedOut(), socket), firstBytesMs)
+    const end = () => {
+      clearTimeout(silence)
+      leave?.()
     }
-    leave = turns.enter(source, onTurn, () => socket.destroy())
-    if (leave) socket.once('close', leave)
+    const begin = () => {
+      socket.off('close', end)
+      if (socket.destroyed) return // there was no room for it
+      socket.off('error', ignore)
+      for (const listener of listeners) listener.call(server, socket)
+    }
+    socket.on('error', ignore).once('close', end)
+    socket.once('readable', () => {
+      clearTimeout(silence)
+      if (socket.readableLength > 0) leave = turns.enter(source, begin, () => socket.destroy())
+      else socket.destroy() // it has ended
+    })
   })
 }
+
+function timedOut(): Error {
+  return Object.assign(new Error('no TLS came in time'), { code: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
+}
+
+function ignore(): void {} // its 'close' follows

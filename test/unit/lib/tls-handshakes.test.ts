@@ -8,7 +8,7 @@ import { TlsHandshakes } from '../../../src/lib/tls-handshakes.ts'
 async function listen(t: Test, handshakeTimeout: number) {
   const { certificatePem: cert, keyPem: key } = await createReplicaIdentity()
   const server = createServer({ cert, key, handshakeTimeout })
-  const handshakes = new TlsHandshakes(server)
+  const handshakes = new TlsHandshakes(server, handshakeTimeout)
   server.listen(0, '127.0.0.1')
   t.teardown(() => server.close())
   await once(server, 'listening')

@@ -6,21 +6,73 @@ import { beginInTurns } from '../../../src/lib/tls-turns.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-t.test('a connection that ends while it waits takes no turn from the others', async (t) => {
+/** A server whose connections are names: what has begun. */
+function start(firstBytesMs = 60_000) {
   const server = new EventEmitter()
   const begun: string[] = []
   server.on('connection', ({ name }: { name: string }) => begun.push(name))
-  beginInTurns(server as Server)
+  beginInTurns(server as Server, firstBytesMs)
   const arrive = (name: string) => {
-    const socket = Object.assign(new EventEmitter(), { name, remoteAddress: '127.0.0.1', destroyed: false })
+    const socket = Object.assign(new EventEmitter(), {
+      name,
+      remoteAddress: '127.0.0.1',
+      readableLength: 0,
+      destroyed: false,
+      destroy: () => {
+        socket.destroyed = true
+        socket.emit('close')
+      },
+    })
     server.emit('connection', socket as unknown as Socket)
-    return socket
+    const speak = (readableLength = 1) => {
+      socket.readableLength = readableLength
+      socket.emit('readable')
+    }
+    return { socket, speak }
   }
-  const [, , third] = ['1', '2', '3', '4', '5', '6'].map(arrive)
+  return { server, begun, arrive }
+}
+
+t.test('those that have spoken begin, a few in each turn; the others take no turn', async (t) => {
+  const { begun, arrive } = start()
+  const all = ['1', '2', '3', '4', '5', '6'].map(arrive)
+  const [first, second, third, ...rest] = all
+  t.same(begun, [])
+  for (const { speak } of rest) speak()
+  t.same(begun, ['4', '5'])
+  third?.speak()
+  second?.speak()
+  await turn()
+  t.same(begun, ['4', '5', '6', '3'])
+  await turn()
+  t.same(begun, ['4', '5', '6', '3', '2'])
+  first?.socket.destroy()
+  second?.socket.emit('close')
+})
+
+t.test('a connection that ends while it waits takes no turn from the others', async (t) => {
+  const { begun, arrive } = start()
+  const all = ['1', '2', '3', '4', '5', '6'].map(arrive)
+  for (const { speak } of all) speak()
   t.same(begun, ['1', '2'])
-  third?.emit('close')
+  all[2]?.socket.emit('error', new Error('read ECONNRESET'))
+  all[2]?.socket.destroy()
   await turn()
   t.same(begun, ['1', '2', '4', '5'])
   await turn()
   t.same(begun, ['1', '2', '4', '5', '6'])
+})
+
+t.test('one that ends without a word is closed, one that stays without a word is told', async (t) => {
+  const { server, begun, arrive } = start(10)
+  const told = new Promise<[NodeJS.ErrnoException, unknown]>((resolve) => {
+    server.on('tlsClientError', (error, socket) => resolve([error, socket]))
+  })
+  const [left, silent] = [arrive('left'), arrive('silent')]
+  left.speak(0)
+  t.equal(left.socket.destroyed, true)
+  const [{ code }, socket] = await told
+  t.equal(code, 'ERR_TLS_HANDSHAKE_TIMEOUT')
+  t.equal(socket, silent.socket)
+  t.same(begun, [])
 })

@@ -91,7 +91,7 @@ export class ReplicasServer implements Service {
 
   async start(): Promise<void> {
     const { identity, log, onStranger } = this.#components
-    const { listen, listenGraceMs, handshakeMs } = this.#options
+    const { listen, listenGraceMs, handshakeMs: firstBytesMs = tlsHandshakeTimeoutMs } = this.#options
     const server = createServer({
       cert: identity.certificatePem,
       key: identity.keyPem,
@@ -99,12 +99,13 @@ export class ReplicasServer implements Service {
       rejectUnauthorized: false, // keys are pinned by the table: no authority signs these certificates
       minVersion: 'TLSv1.3',
       ALPNProtocols: ['h2'],
-      handshakeTimeout: handshakeMs ?? tlsHandshakeTimeoutMs,
+      handshakeTimeout: firstBytesMs,
       noDelay: true,
     })
     const drainable = {
       server,
       log,
+      firstBytesMs,
       drain: () => {
         this.#handOvers.close()
         for (const session of this.#sessions) session.close()
