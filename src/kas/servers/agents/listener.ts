@@ -11,6 +11,8 @@ import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { networkOf } from '../../../lib/host-port.ts'
+import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
@@ -29,6 +31,11 @@ export interface ListenerOptions {
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const protocolError = 1002
 
+/** A session, and the streams that a stranger may open at once, take the event loop some ms. */
+const begunPerTurn = 2
+/** Newcomers have a lower bound. */
+const maxWaiting = 20_000
+
 /**
  * Of a WebSocket message: ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. Agents
  * send one frame a message; a proxy may cut 64 KiB to 1 KiB each, and the 10 MiB of the largest come in 640 B a piece.
@@ -46,7 +53,8 @@ export interface ListenerEvents {
 
 /**
  * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: the first bytes after TLS tell which
- * (doc/reference/tunnel-protocol.md 2.2).
+ * (doc/reference/tunnel-protocol.md 2.2). Of many that speak at once some begin in each turn of the event loop, one
+ * address after another.
  */
 export class Listener {
   readonly server: Server
@@ -54,6 +62,7 @@ export class Listener {
   readonly #webSockets: WebSocketServer
   /** connections that have not become HTTP/2 yet, and what closes each if it takes too long */
   readonly #undecided = new Map<Socket, NodeJS.Timeout>()
+  readonly #turns = new LoopTurns(begunPerTurn, maxWaiting)
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
 
@@ -97,16 +106,39 @@ export class Listener {
   }
 
   #accept(socket: Socket): void {
-    // node's own time-outs need a server that listens, which the HTTP server here does not
-    this.#undecided.set(
-      socket,
-      setTimeout(() => {
-        this.#events.refused('too_slow')
-        socket.destroy()
-      }, this.#options.firstBytesTimeoutMs),
-    )
+    this.#await(socket)
+    let leave: (() => void) | undefined
     socket.on('error', (error) => this.#events.failed(error))
-    socket.once('close', () => this.#decided(socket))
+    socket.once('close', () => {
+      this.#decided(socket)
+      leave?.()
+    })
+    const onFirstBytes = () => {
+      socket.off('readable', onFirstBytes)
+      leave = this.#turns.enter(
+        networkOf(socket.remoteAddress ?? ''),
+        () => this.#decide(socket),
+        () => socket.destroy(),
+      )
+      if (leave) clearTimeout(this.#undecided.get(socket)) // to wait for a turn is not slow
+    }
+    socket.on('readable', onFirstBytes)
+  }
+
+  /** Closes it unless it is decided in time: node's own time-outs need a server that listens, as the one here does not. */
+  #await(socket: Socket): void {
+    clearTimeout(this.#undecided.get(socket))
+    const onTimeout = () => {
+      this.#events.refused('too_slow')
+      socket.destroy()
+    }
+    this.#undecided.set(socket, setTimeout(onTimeout, this.#options.firstBytesTimeoutMs))
+  }
+
+  /** Its first bytes are here. */
+  #decide(socket: Socket): void {
+    if (socket.destroyed) return
+    this.#await(socket)
     let head: Buffer = Buffer.alloc(0)
     const onReadable = () => {
       const chunk = socket.read() as Buffer | null
@@ -127,6 +159,7 @@ export class Listener {
       }
     }
     socket.on('readable', onReadable)
+    onReadable()
   }
 
   #decided(socket: Socket): void {
