@@ -105,8 +105,17 @@ export interface Admission<A, T> {
   readonly serve: (caller: A, span: RpcSpan) => Promise<T>
 }
 
-/** As `traceHandler`, once it is known who calls; of a caller that is not let in the span begins a trace of its own. */
-export async function traceAdmitted<A, T>(
+/**
+ * As `traceHandler`, once it is known who calls; of a caller that is not let in the span begins a trace of its own.
+ * Where nothing is traced nothing is kept for it: a call may be open for days.
+ */
+export function traceAdmitted<A, T>(tracer: Tracer, stream: ServedCall, admission: Admission<A, T>): Promise<T> {
+  if (tracer !== noTracer) return tracedAdmission(tracer, stream, admission)
+  const { admit, serve } = admission
+  return admit().then((caller) => serve(caller, RpcSpan.none))
+}
+
+async function tracedAdmission<A, T>(
   tracer: Tracer,
   stream: ServedCall,
   { admit, serve }: Admission<A, T>,

@@ -85,7 +85,7 @@ export class Drain {
     if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs)
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
-      socket.once('close', () => this.#sockets.delete(socket))
+      socket.on('close', () => this.#sockets.delete(socket))
     })
   }
 

@@ -112,7 +112,7 @@ export class Newcomers {
       silentSince: 0,
     }
     this.#newcomers.set(remote, newcomer)
-    socket.once('close', () => this.#leave(newcomer, new KasError({ code: 'CANCELLED' })))
+    socket.on('close', () => this.#leave(newcomer, new KasError({ code: 'CANCELLED' })))
     this.#place(newcomer)
   }
 

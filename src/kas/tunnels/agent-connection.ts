@@ -23,6 +23,12 @@ export const defaultLiveness: LivenessOptions = {
   idlePingTimeoutMs: 20_000,
 }
 
+/** A tunnel, as far as it ends while it is idle. */
+export interface Renewable {
+  /** @returns whether it was idle, and ends */
+  endIdle(): boolean
+}
+
 /** One for all: an error that was made here would keep the whole session, as long as its stack is not read. */
 const retirement = new KasError({ code: 'CANCELLED', detail: 'the connection retires' })
 
@@ -39,8 +45,8 @@ export class AgentConnection {
   /** how often idle tunnels were to end: one that carried a call meanwhile ends after it */
   renewals = 0
   readonly #retire = new AbortController()
-  /** ends each tunnel that is idle */
-  readonly #idle = new Map<() => boolean, AgentId>()
+  /** tunnels, idle or not, and whose they are */
+  readonly #tunnels = new Map<Renewable, AgentId>()
   readonly #options: LivenessOptions
   #running = 0
   #replacements = 0
@@ -82,13 +88,13 @@ export class AgentConnection {
     return this.#ping !== undefined && now - this.#ping.sentAt >= this.#options.suspectMs
   }
 
-  /**
-   * Calls `listener` when an idle tunnel of the agent should end, until the returned function is called; it says whether
-   * it did.
-   */
-  onRenew(agentId: AgentId, listener: () => boolean): () => void {
-    this.#idle.set(listener, agentId)
-    return () => void this.#idle.delete(listener)
+  /** The tunnel of the agent is ended, if it is idle, when idle ones should be; until `offRenew`. */
+  onRenew(agentId: AgentId, tunnel: Renewable): void {
+    this.#tunnels.set(tunnel, agentId)
+  }
+
+  offRenew(tunnel: Renewable): void {
+    this.#tunnels.delete(tunnel)
   }
 
   /**
@@ -98,17 +104,17 @@ export class AgentConnection {
    */
   renew(agentIds?: ReadonlySet<AgentId>): void {
     let hasIdle = false
-    for (const [listener, agentId] of this.#idle) {
+    for (const [tunnel, agentId] of this.#tunnels) {
       if (agentIds && !agentIds.has(agentId)) continue
       hasIdle = true
-      listener()
+      tunnel.endIdle()
     }
     if (hasIdle || !agentIds) this.renewals++
   }
 
   /** As `renew`, of one: the others stay usable meanwhile. */
   renewOne(): void {
-    for (const listener of this.#idle.keys()) if (listener()) return
+    for (const tunnel of this.#tunnels.keys()) if (tunnel.endIdle()) return
   }
 
   /** Ends what is idle with OK, and lets no new streams in: running calls go on. */

@@ -1,7 +1,7 @@
 import type { AgentId, Metadata } from '../../call/call.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { ServerStream } from '../../proto/grpc/server-session.ts'
-import { type AgentPod, hasFeature, readAgentPod } from '../../proto/placement.ts'
+import { hasFeature, readAgentPod } from '../../proto/placement.ts'
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'
 import { type Descriptions, maxFirstMessageBytes } from './descriptions.ts'
@@ -21,7 +21,9 @@ export interface ConnectComponents {
   readonly held?: PublishedConnections
   readonly hints?: ConnectHints
   /** an agent said more of a reply than is passed on */
-  readonly onCut?: () => void
+  readonly onCut?: (() => void) | undefined
+  /** it ended with an error, which the tunnel's call may have had */
+  readonly onFailed?: ((stream: ServerStream, error: unknown) => void) | undefined
   readonly tracer: Tracer
 }
 
@@ -36,60 +38,59 @@ interface ConnectCall {
  * tunnel ends.
  */
 export async function serveConnect(components: ConnectComponents, call: ConnectCall): Promise<void> {
-  const { tunnels, held, onCut, tracer } = components
   const { agent, connection, stream } = call
-  const methods = await readMethods(components, call)
-  if (!methods || connection.retired.aborted) return
+  try {
+    const tunnel = await openTunnel(components, call)
+    if (!tunnel) return
+    connection.onRenew(agent.id, tunnel)
+    const endHints = introduce(components, call, tunnel)
+    stream.forgetMetadata()
+    components.tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
+    try {
+      await tunnel.ended
+    } finally {
+      endHints?.()
+      connection.offRenew(tunnel)
+    }
+  } catch (error) {
+    components.onFailed?.(stream, error)
+    throw error
+  }
+}
+
+/** Apart from what waits for its end, which would keep what came first. @returns undefined: the stream is to end */
+async function openTunnel(
+  { tunnels, descriptions, onCut, tracer }: ConnectComponents,
+  { agent, connection, stream }: ConnectCall,
+): Promise<Tunnel | undefined> {
+  stream.messages.limit(maxFirstMessageBytes)
+  const first = await stream.messages.next()
+  if (first.done) return undefined
+  stream.messages.limit(stream.session.limits.maxMessageBytes)
+  const methods = descriptions.of(agent.id, connection, first.value)
+  if (connection.retired.aborted) return undefined
+  if (!hasFeature(stream.metadata, 'reuse')) return new Tunnel(stream, connection, { methods, onCut, tracer })
   const { renewals } = connection
   const onIdle = () => {
     if (connection.renewals === renewals) tunnels.offer(agent.id, tunnel)
     else tunnel.retire()
   }
-  const tunnel = new Tunnel(stream, connection, {
-    methods,
-    ...(hasFeature(stream.metadata, 'reuse') ? { onIdle } : {}),
-    ...(onCut ? { onCut } : {}),
-    tracer,
-  })
-  const end = () => {
-    if (tunnel.state !== 'idle') return false
-    tunnel.retire()
-    return true
-  }
-  const stayed = connection.onRenew(agent.id, end)
-  const pod = readAgentPod(stream.metadata)
-  if (pod) connection.movesByItself = true
-  held?.described(agent, connection, methods, pod)
-  const endHints = pod && sendHints(components, call, { pod, end })
-  stream.forgetMetadata()
-  tunnels.add(agent.id, tunnel) // last: it may get its call at once, and then nothing else may be sent
-  try {
-    await tunnel.ended
-  } finally {
-    endHints?.()
-    stayed()
-  }
+  const tunnel = new Tunnel(stream, connection, { methods, onIdle, onCut, tracer })
+  return tunnel
 }
 
-/** Apart from what waits for the tunnel's end, which would keep the message. @returns undefined: the stream has ended */
-async function readMethods(
-  { descriptions }: ConnectComponents,
+/** Says what the agent serves, and to an agent that understands hints where it should be. @returns to be called at its end */
+function introduce(
+  components: ConnectComponents,
   { agent, connection, stream }: ConnectCall,
-): Promise<ReadonlySet<string> | undefined> {
-  stream.messages.limit(maxFirstMessageBytes)
-  const first = await stream.messages.next()
-  if (first.done) return undefined
-  stream.messages.limit(stream.session.limits.maxMessageBytes)
-  return descriptions.of(agent.id, connection, first.value)
-}
-
-/** To a stock agent nothing is sent on an idle tunnel. @returns to be called at its end */
-function sendHints(
-  { hints }: ConnectComponents,
-  { agent, connection, stream }: ConnectCall,
-  { pod, end }: { pod: AgentPod; end: () => boolean },
+  tunnel: Tunnel,
 ): (() => void) | undefined {
+  const { held, hints } = components
+  const pod = readAgentPod(stream.metadata)
+  held?.described(agent, connection, tunnel.methods, pod)
+  if (!pod) return undefined // to a stock agent nothing is sent on an idle tunnel
+  connection.movesByItself = true
   const metadata = hints?.hints(connection, agent.id, pod.name)
   if (metadata) stream.sendMetadata(metadata)
-  return hints?.idle(connection, agent.id, end)
+  return hints?.idle(connection, agent.id, () => tunnel.endIdle())
 }

@@ -20,8 +20,8 @@ interface Waiter {
 interface AgentTunnels {
   /** oldest first, so that calls spread over the agent's pods */
   readonly idle: Set<Tunnel>
-  /** by method, first in, first out: a tunnel that serves none of them costs no more than their names */
-  readonly waiters: Map<string, Set<Waiter>>
+  /** by method, first in, first out: a tunnel that serves none of them costs no more than their names; undefined: none */
+  waiters: Map<string, Set<Waiter>> | undefined
   waiting: number
   lastPlace: number
   /** all that live, idle or not */
@@ -137,6 +137,7 @@ export class TunnelRegistry {
           resolve(tunnel)
         },
       }
+      agent.waiters ??= new Map()
       const queue = agent.waiters.get(method)
       if (queue) queue.add(waiter)
       else agent.waiters.set(method, new Set([waiter]))
@@ -159,7 +160,7 @@ export class TunnelRegistry {
   #of(agentId: AgentId): AgentTunnels {
     let agent = this.#agents.get(agentId)
     if (!agent) {
-      agent = { idle: new Set(), waiters: new Map(), waiting: 0, lastPlace: 0, count: 0 }
+      agent = { idle: new Set(), waiters: undefined, waiting: 0, lastPlace: 0, count: 0 }
       this.#agents.set(agentId, agent)
     }
     return agent
@@ -176,6 +177,7 @@ function longestWaiting(
   { methods }: Tunnel,
 ): { method: string; waiter: Waiter } | undefined {
   let longest: { method: string; waiter: Waiter } | undefined
+  if (!waiters) return undefined
   for (const [method, queue] of waiters) {
     if (!methods.has(method)) continue
     const [waiter] = queue
@@ -185,8 +187,8 @@ function longestWaiting(
 }
 
 function remove(agent: AgentTunnels, method: string, waiter: Waiter): void {
-  const queue = agent.waiters.get(method)
+  const queue = agent.waiters?.get(method)
   if (!queue?.delete(waiter)) return
-  if (queue.size === 0) agent.waiters.delete(method)
-  agent.waiting--
+  if (queue.size === 0) agent.waiters?.delete(method)
+  if (--agent.waiting === 0) agent.waiters = undefined
 }

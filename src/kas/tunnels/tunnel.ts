@@ -26,9 +26,9 @@ export interface TunnelOptions {
   /** `/package.Service/Method`, all that the agent's descriptor names */
   readonly methods: ReadonlySet<string>
   /** the agent may use it for one call after another (doc/decisions/0011): called when it is idle again */
-  readonly onIdle?: () => void
+  readonly onIdle?: (() => void) | undefined
   /** what the agent said of a reply was beyond its bounds, and is passed on in part */
-  readonly onCut?: () => void
+  readonly onCut?: (() => void) | undefined
   readonly tracer: Tracer
 }
 
@@ -76,6 +76,13 @@ export class Tunnel {
   retire(): void {
     this.#step('ended')
     this.#end.resolve()
+  }
+
+  /** As `retire`, if it is idle. @returns whether it was */
+  endIdle(): boolean {
+    if (this.#state !== 'idle') return false
+    this.retire()
+    return true
   }
 
   /** Carries `call`, whose owner it is from now on. */

@@ -8,27 +8,47 @@ import { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
  */
 export const maxHeldBytesPerAgent = 20 * 1024 * 1024
 
+/** What waits of an agent, and how many may add to it. */
+class Account {
+  readonly held: UnreadBytes
+  readonly #forget: () => void
+  #users = 0
+
+  constructor(maxBytes: number, forget: () => void) {
+    this.held = new UnreadBytes(maxBytes)
+    this.#forget = forget
+  }
+
+  enter(): this {
+    this.#users++
+    this.held.onEmpty = undefined
+    return this
+  }
+
+  /** To be called once for each `enter`: nothing more is charged. What waits then still counts. */
+  leave(): void {
+    if (--this.#users > 0) return
+    if (this.held.bytes === 0) this.#forget()
+    else this.held.onEmpty = this.#forget
+  }
+}
+
 /** What waits of each agent, over all its streams and connections. */
 export class UnreadByAgent {
   readonly #maxBytes: number
-  readonly #agents = new Map<AgentId, { readonly held: UnreadBytes; users: number }>()
+  readonly #agents = new Map<AgentId, Account>()
 
   constructor(options: { maxBytes?: number } = {}) {
     this.#maxBytes = options.maxBytes ?? maxHeldBytesPerAgent
   }
 
-  /** @returns what to charge, and what to call once nothing more is charged to it; what waits then still counts */
-  enter(agentId: AgentId): { readonly held: UnreadBytes; leave(): void } {
-    const agent = this.#agents.get(agentId) ?? { held: new UnreadBytes(this.#maxBytes), users: 0 }
-    this.#agents.set(agentId, agent)
-    agent.users++
-    agent.held.onEmpty = undefined
-    const leave = () => {
-      if (--agent.users > 0) return
-      const forget = () => this.#agents.delete(agentId)
-      if (agent.held.bytes === 0) forget()
-      else agent.held.onEmpty = forget
+  /** @returns what to charge, and to `leave` */
+  enter(agentId: AgentId): Account {
+    let account = this.#agents.get(agentId)
+    if (!account) {
+      account = new Account(this.#maxBytes, () => this.#agents.delete(agentId))
+      this.#agents.set(agentId, account)
     }
-    return { held: agent.held, leave }
+    return account.enter()
   }
 }

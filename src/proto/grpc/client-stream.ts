@@ -150,6 +150,7 @@ export class ClientStream {
   }
 
   #onClose(): void {
+    this.#inbox.close()
     this.#outbox.close()
     this.#connection.onClosed()
     this.#isClosed = true

@@ -76,11 +76,13 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
       this.discard()
       deframer.clear()
     })
-    stream.on('close', () => {
-      this.#bytes.close(this.#queuedBytes())
-      this.#release()
-      unpacker.leave(this)
-    })
+  }
+
+  /** The stream has closed. */
+  close(): void {
+    this.#bytes.close(this.#queuedBytes())
+    this.#release()
+    this.#unpacker.leave(this)
   }
 
   /** Takes what comes, ahead of the reader; without it, from the first read on. */

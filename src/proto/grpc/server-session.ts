@@ -206,14 +206,14 @@ export class ServerSession {
     const encoding = headers['grpc-encoding']
     const handler = this.#handlerFor(stream.method)
     if (encoding !== undefined && encoding !== 'gzip' && encoding !== 'identity') {
-      void stream.run(() => {
+      stream.run(() => {
         const message = `grpc: Decompressor is not installed for grpc-encoding "${String(encoding)}"`
         throw new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message })
       })
     } else if (!handler) {
-      void stream.run(() => {
+      stream.run(() => {
         throw new KasError({ code: 'METHOD_UNKNOWN', method: stream.method })
       })
-    } else void stream.run(handler)
+    } else stream.run(handler)
   }
 }

@@ -154,17 +154,31 @@ export class ServerStream {
   }
 
   /** Runs the handler and ends the call with what it returns or throws. */
-  async run(handler: Handler): Promise<void> {
+  run(handler: Handler): void {
     try {
-      const trailers = await handler(this)
-      this.#finish(undefined, trailers ?? undefined)
+      handler(this).then(
+        (trailers) => this.#served(trailers ?? undefined),
+        (error: unknown) => this.#failed(error),
+      )
     } catch (error) {
-      const failure = KasError.from(error)
-      if (failure.code === 'INTERNAL') this.session.onHandlerError(this.method, error)
-      this.#finish(failure)
-    } finally {
-      this.messages.leave()
+      this.#failed(error)
     }
+  }
+
+  #served(trailers: Metadata | undefined): void {
+    try {
+      this.#finish(undefined, trailers)
+      this.messages.leave()
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  #failed(error: unknown): void {
+    const failure = KasError.from(error)
+    if (failure.code === 'INTERNAL') this.session.onHandlerError(this.method, error)
+    this.#finish(failure)
+    this.messages.leave()
   }
 
   #respond(metadata?: Metadata): void {
@@ -219,6 +233,7 @@ export class ServerStream {
 
   #onClose(): void {
     clearTimeout(this.#deadline)
+    this.messages.close()
     this.#outbox.close()
     const isOver = this.#finished && this.#http2.readableEnded
     if (!isOver) this.#fail(this.#closeError())

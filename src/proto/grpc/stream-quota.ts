@@ -11,6 +11,8 @@ export const spareStreams = 16
  */
 export const lowerEveryMs = 60_000
 
+const monotonicMs = () => performance.now()
+
 /**
  * How many streams the other side may have open: few at first, four times what is open whenever more than half of them
  * were admitted. Once one was refused it falls to what is open and a few, and grows by a few when none is left. What is
@@ -32,7 +34,7 @@ export class StreamQuota {
   constructor(
     session: Http2Session,
     limits: Pick<SessionLimits, 'maxConcurrentStreams' | 'firstStreams'>,
-    now = () => performance.now(),
+    now = monotonicMs,
   ) {
     this.#session = session
     this.#maxStreams = limits.maxConcurrentStreams

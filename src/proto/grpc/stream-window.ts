@@ -11,8 +11,8 @@ export class StreamWindow {
   readonly #wideBytes: number
   #bytes: number
   #isStranger: boolean
-  /** of the connection */
-  readonly #own = new StoppedReaders()
+  /** of the connection; undefined: none has stopped yet */
+  #own: StoppedReaders | undefined
   /** of the connection's owner, on all of his connections */
   #owners: StoppedReaders | undefined
   /** SETTINGS are not acknowledged yet */
@@ -25,8 +25,7 @@ export class StreamWindow {
     this.#wideBytes = streamWindowBytes
     this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
     this.#isStranger = this.#bytes < streamWindowBytes
-    this.#own.watch(this.#onChange)
-    session.once('close', () => this.#owners?.unwatch(this.#onChange))
+    session.on('close', () => this.#owners?.unwatch(this.#onChange))
   }
 
   /** The peer has shown who it is: what it sends from now on is counted as its own. */
@@ -46,19 +45,24 @@ export class StreamWindow {
 
   /** The reader of a stream takes no more for now. */
   stopped(): void {
+    if (!this.#own) {
+      this.#own = new StoppedReaders()
+      this.#own.watch(this.#onChange)
+    }
     this.#own.add()
   }
 
   /** It reads again, or its stream has closed. */
   resumed(): void {
-    this.#own.remove()
+    this.#own?.remove()
   }
 
   #adapt(): void {
     const session = this.#session
     if (this.#isStranger || this.#changing || session.closed || session.destroyed) return
+    const own = this.#own?.windowBytes ?? this.#wideBytes
     const owners = this.#owners?.windowBytes ?? this.#wideBytes
-    const bytes = Math.min(this.#wideBytes, this.#own.windowBytes, owners)
+    const bytes = Math.min(this.#wideBytes, own, owners)
     if (bytes === this.#bytes) return
     this.#bytes = bytes
     this.#changing = true

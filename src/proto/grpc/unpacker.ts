@@ -21,8 +21,8 @@ export class Unpacker {
   #payer: object = this
   /** who waits for the turn of the connection */
   #asking: object | undefined
-  /** first in, first out, by who reads */
-  readonly #waiting = new Map<object, PromiseWithResolvers<void>>()
+  /** first in, first out, by who reads; undefined: nobody has waited yet */
+  #waiting: Map<object, PromiseWithResolvers<void>> | undefined
 
   /** @param turns - with other connections; absent: it is alone */
   constructor(options: { maxMessageBytes: number }, turns = new UnpackTurns()) {
@@ -59,6 +59,7 @@ export class Unpacker {
   async unpack(packed: Buffer, reader: object, maxBytes = this.#maxMessageBytes): Promise<Buffer> {
     if (this.#running || this.#isFull) {
       const turn = Promise.withResolvers<void>()
+      this.#waiting ??= new Map()
       this.#waiting.set(reader, turn)
       await turn.promise
     }
@@ -90,8 +91,8 @@ export class Unpacker {
   /** What the reader waits for is not wanted any more. */
   leave(reader: object): void {
     if (this.#asking === reader) this.#turns.leave(this)
-    const turn = this.#waiting.get(reader)
-    this.#waiting.delete(reader)
+    const turn = this.#waiting?.get(reader)
+    this.#waiting?.delete(reader)
     turn?.reject(new KasError({ code: 'CANCELLED' }))
   }
 
@@ -105,7 +106,7 @@ export class Unpacker {
   }
 
   #next(): void {
-    if (this.#running || this.#isFull) return
+    if (this.#running || this.#isFull || !this.#waiting) return
     const [first] = this.#waiting
     if (!first) return
     const [reader, turn] = first

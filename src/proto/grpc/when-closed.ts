@@ -14,7 +14,7 @@ export function whenClosed(session: Http2Session, duplex: Duplex): Promise<void>
       session.on('error', () => undefined) // none comes after the end; but one would end the process
       resolve()
     }
-    session.once('close', ended)
+    session.on('close', ended)
     if (!duplex.destroyed) return
     session.destroy()
     queueMicrotask(ended) // node's 'close' follows that of the duplex, which has been

@@ -49,19 +49,17 @@ export function getConfiguration(
   options: ConfigurationOptions,
 ): (call: AgentCall) => Promise<void> {
   const responses = new Responses(options.gitlabExternalUrl)
-  return async (call) => {
-    call.sendMetadata(writeHints({ pingIntervalMs: options.pingIntervalMs ?? defaultPingIntervalMs }))
-    const { meta, commitId } = await readRequest(call)
-    const unregister = meta && components.register(call.agent, meta)
-    try {
-      await new ConfigurationPush(components, options, { call, responses, sent: commitId }).run()
-    } finally {
-      unregister?.()
-    }
-  }
+  return (call) => new ConfigurationPush(components, options, { call, responses }).run()
 }
 
-async function readRequest(call: AgentCall): Promise<{ commitId: string; meta?: Uint8Array | undefined }> {
+interface ConfigurationQuestion {
+  /** of the configuration that the agent has */
+  readonly commitId: string
+  /** of an agent that registers by it */
+  readonly meta: Uint8Array | undefined
+}
+
+async function readRequest(call: AgentCall): Promise<ConfigurationQuestion> {
   for await (const bytes of call.messages) {
     try {
       const { commitId, skipRegister } = fromBinary(ConfigurationRequestSchema, bytes)
@@ -115,32 +113,29 @@ class ConfigurationPush {
   readonly #call: AgentCall
   readonly #responses: Responses
   /** the commit that the agent has */
-  #sent: string
+  #sent = ''
   #changed = Promise.withResolvers<void>()
 
   constructor(
     components: ConfigurationComponents,
     options: ConfigurationOptions,
-    { call, responses, sent }: { call: AgentCall; responses: Responses; sent: string },
+    { call, responses }: { call: AgentCall; responses: Responses },
   ) {
     this.#components = components
     this.#options = options
     this.#call = call
     this.#responses = responses
-    this.#sent = sent
   }
 
-  /** Between two rounds it keeps no more than a promise and what resolves it: there is one for each agent. */
+  /** Between two rounds one function waits for one promise: there is such a stream for each agent. */
   async run(): Promise<void> {
-    const { agent, signal, retired } = this.#call
-    const wake = () => this.#changed.resolve()
-    const detachConfiguration = this.#components.agentConfig.onChange(agent, wake)
-    const detachDirectory = this.#call.onDirectoryChange(wake)
-    for (const end of [signal, retired]) end.addEventListener('abort', wake, { once: true })
+    const { pingIntervalMs = defaultPingIntervalMs, pollMs } = this.#options
+    this.#call.sendMetadata(writeHints({ pingIntervalMs }))
+    const detach = this.#follow(await readRequest(this.#call))
     try {
-      while (!signal.aborted && !retired.aborted) {
+      while (!this.#hasEnded) {
         this.#changed = Promise.withResolvers() // first, so that no change is missed
-        const cancel = this.#components.clock.after(this.#options.pollMs, wake)
+        const cancel = this.#components.clock.after(pollMs, this.#changed.resolve)
         try {
           await this.#sendNew()
           await this.#changed.promise
@@ -148,11 +143,33 @@ class ConfigurationPush {
           cancel()
         }
       }
-      signal.throwIfAborted()
+      this.#call.signal.throwIfAborted()
     } finally {
-      for (const end of [signal, retired]) end.removeEventListener('abort', wake)
-      detachConfiguration()
+      detach()
+    }
+  }
+
+  get #hasEnded(): boolean {
+    return this.#call.signal.aborted || this.#call.retired.aborted
+  }
+
+  /** `#changed` is resolved once something may be new, until the returned function is called. */
+  #follow({ commitId, meta }: ConfigurationQuestion): () => void {
+    const { agent, signal, retired } = this.#call
+    const { agentConfig, register } = this.#components
+    this.#sent = commitId
+    const wake = () => this.#changed.resolve()
+    const unregister = meta && register(agent, meta)
+    const detachConfiguration = agentConfig.onChange(agent, wake)
+    const detachDirectory = this.#call.onDirectoryChange(wake)
+    signal.addEventListener('abort', wake, { once: true })
+    retired.addEventListener('abort', wake, { once: true })
+    return () => {
+      signal.removeEventListener('abort', wake)
+      retired.removeEventListener('abort', wake)
       detachDirectory()
+      detachConfiguration()
+      unregister?.()
     }
   }
 

@@ -27,13 +27,9 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
       clock,
       log: log.child({ mod_name: 'configuration' }),
     })
-  const followed = async (call: AgentCall) => {
+  const followed = (call: AgentCall) => {
     const unfollow = posts?.follow(call.agent)
-    try {
-      await serve(call)
-    } finally {
-      unfollow?.()
-    }
+    return unfollow ? serve(call).finally(unfollow) : serve(call)
   }
   return {
     name: 'configuration',

@@ -36,15 +36,31 @@ export interface CallAdmissionComponents {
  */
 const maxUndecidedHeadBytes = 1024 * 1024
 
+/** What a stream counts as. */
+interface Entered {
+  readonly kind: 'tunnels' | 'calls'
+  /** of its head */
+  readonly bytes: number
+  readonly method: MethodBound | undefined
+}
+
 /** Authenticates the calls of agents, each by its own token, charges them to their agent, and serves them. */
 export class CallAdmission {
   readonly #components: CallAdmissionComponents
+  readonly #connectComponents: ConnectComponents
   readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
   /** connections that are counted as an agent's: the first that was let in */
   readonly #known = new WeakSet<ServerStream['session']>()
 
   constructor(components: CallAdmissionComponents) {
     this.#components = components
+    this.#connectComponents = {
+      ...components.connect,
+      onFailed: (stream, error) => {
+        // else the tunnel's call has ended it
+        if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
+      },
+    }
   }
 
   /** @returns undefined for a method that is not served */
@@ -78,25 +94,18 @@ export class CallAdmission {
       })
   }
 
-  async #serve(method: AgentMethod, call: ServedCall): ReturnType<AgentMethod['serve']> {
+  #serve(method: AgentMethod, call: ServedCall): ReturnType<AgentMethod['serve']> {
     const release = method.patient ? this.#components.directory.watchToken?.(call.token) : undefined
-    try {
-      return await method.serve(call)
-    } finally {
-      release?.()
-    }
+    const served = method.serve(call)
+    return release ? served.finally(release) : served
   }
 
-  async #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
+  /** No function of its own waits for the end: there is one for each idle tunnel already. */
+  #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
     const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels', method: undefined } as const
-    const agent = await this.#admit(stream, connection, how)
-    try {
-      await serveConnect(this.#components.connect, { agent, connection, stream })
-    } catch (error) {
-      // else the tunnel's call has ended it
-      if (refusalReason(KasError.from(error).code)) this.#countRefusal(stream, error)
-      throw error
-    }
+    return this.#admit(stream, connection, how).then((agent) =>
+      serveConnect(this.#connectComponents, { agent, connection, stream }),
+    )
   }
 
   async #admit(
@@ -107,8 +116,8 @@ export class CallAdmission {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
-      const leave = this.#components.openStreams.enter(agent.id, how.kind, bytes, how.method)
-      this.#charge(stream, agent, leave)
+      this.#components.openStreams.enter(agent.id, how.kind, bytes, how.method)
+      this.#charge(stream, agent, { kind: how.kind, bytes, method: how.method })
       stream.session.quota.admitted(stream.session.streams.size)
       return agent
     } catch (error) {
@@ -119,10 +128,11 @@ export class CallAdmission {
   }
 
   /** What the stream holds is counted as the agent's own. */
-  #charge(stream: ServerStream, { id }: Agent, leave: () => void): void {
-    const own = this.#components.heldByAgent.enter(id)
+  #charge(stream: ServerStream, { id }: Agent, { kind, bytes, method }: Entered): void {
+    const { openStreams, heldByAgent } = this.#components
+    const own = heldByAgent.enter(id)
     stream.onClosed(() => {
-      leave()
+      openStreams.leave(id, kind, bytes, method)
       own.leave()
     })
     stream.chargeTo(own.held)
@@ -131,21 +141,21 @@ export class CallAdmission {
   /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
   #knowConnection(session: ServerStream['session'], { id }: Agent): void {
     if (this.#known.has(session)) return
-    const leave = this.#enter(session, id)
+    this.#enter(session, id)
     this.#known.add(session)
     const own = this.#components.heldByAgent.enter(id)
     session.chargeTo(own.held)
     session.window.widen()
     void session.closed.then(() => {
-      leave()
+      this.#components.openStreams.leave(id, 'connections')
       own.leave()
     })
   }
 
   /** A connection beyond the agent's limit closes once its streams have ended. @throws KasError TOO_MANY_STREAMS */
-  #enter(session: ServerStream['session'], id: Agent['id']): () => void {
+  #enter(session: ServerStream['session'], id: Agent['id']): void {
     try {
-      return this.#components.openStreams.enter(id, 'connections')
+      this.#components.openStreams.enter(id, 'connections')
     } catch (error) {
       session.close()
       throw error

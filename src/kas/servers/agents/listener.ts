@@ -43,11 +43,19 @@ const maxWaiting = 20_000
 const maxFragments = 64
 const maxBufferedChunks = 16 * 1024
 
+interface Undecided {
+  /** closes it if it takes too long */
+  timeout: NodeJS.Timeout
+  readonly onClose: () => void
+  /** while it waits for its turn */
+  leaveTurns: (() => void) | undefined
+}
+
 export interface ListenerEvents {
   /** what was accepted: bytes that begin with the HTTP/2 preface */
   connection(duplex: Duplex, remoteAddress: string): void
   /** a connection that failed before it was one */
-  failed(error: unknown): void
+  readonly failed: (error: unknown) => void
   refused(reason: RefusalReason): void
 }
 
@@ -60,8 +68,8 @@ export class Listener {
   readonly server: Server
   readonly #http: HttpServer
   readonly #webSockets: WebSocketServer
-  /** connections that have not become HTTP/2 yet, and what closes each if it takes too long */
-  readonly #undecided = new Map<Socket, NodeJS.Timeout>()
+  /** connections that have not become HTTP/2 yet */
+  readonly #undecided = new Map<Socket, Undecided>()
   readonly #turns = new LoopTurns(begunPerTurn, maxWaiting)
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
@@ -106,39 +114,52 @@ export class Listener {
   }
 
   #accept(socket: Socket): void {
-    this.#await(socket)
-    let leave: (() => void) | undefined
-    socket.on('error', (error) => this.#events.failed(error))
-    socket.once('close', () => {
+    const onClose = () => {
+      this.#undecided.get(socket)?.leaveTurns?.()
       this.#decided(socket)
-      leave?.()
-    })
+    }
+    this.#undecided.set(socket, { timeout: this.#timeOut(socket), onClose, leaveTurns: undefined })
+    socket.on('error', this.#events.failed)
+    socket.on('close', onClose)
+    this.#awaitFirst(socket)
+  }
+
+  /** node's own time-outs need a server that listens, which the HTTP server here does not. */
+  #timeOut(socket: Socket): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#events.refused('too_slow')
+      socket.destroy()
+    }, this.#options.firstBytesTimeoutMs)
+  }
+
+  #awaitFirst(socket: Socket): void {
     const onFirstBytes = () => {
       socket.off('readable', onFirstBytes)
-      leave = this.#turns.enter(
+      const leaveTurns = this.#turns.enter(
         networkOf(socket.remoteAddress ?? ''),
         () => this.#decide(socket),
         () => socket.destroy(),
       )
-      if (leave) clearTimeout(this.#undecided.get(socket)) // to wait for a turn is not slow
+      const undecided = this.#undecided.get(socket)
+      if (!leaveTurns || !undecided) return
+      undecided.leaveTurns = leaveTurns
+      clearTimeout(undecided.timeout) // to wait for a turn is not slow
     }
     socket.on('readable', onFirstBytes)
   }
 
-  /** Closes it unless it is decided in time: node's own time-outs need a server that listens, as the one here does not. */
-  #await(socket: Socket): void {
-    clearTimeout(this.#undecided.get(socket))
-    const onTimeout = () => {
-      this.#events.refused('too_slow')
-      socket.destroy()
-    }
-    this.#undecided.set(socket, setTimeout(onTimeout, this.#options.firstBytesTimeoutMs))
-  }
-
   /** Its first bytes are here. */
   #decide(socket: Socket): void {
-    if (socket.destroyed) return
-    this.#await(socket)
+    const undecided = this.#undecided.get(socket)
+    if (!undecided) return
+    undecided.leaveTurns = undefined
+    clearTimeout(undecided.timeout)
+    undecided.timeout = this.#timeOut(socket)
+    this.#readFirst(socket)
+  }
+
+  /** Apart from what stays with the connection, which would keep its first bytes. */
+  #readFirst(socket: Socket): void {
     let head: Buffer = Buffer.alloc(0)
     const onReadable = () => {
       const chunk = socket.read() as Buffer | null
@@ -163,7 +184,10 @@ export class Listener {
   }
 
   #decided(socket: Socket): void {
-    clearTimeout(this.#undecided.get(socket))
+    const undecided = this.#undecided.get(socket)
+    if (!undecided) return
+    clearTimeout(undecided.timeout)
+    socket.off('close', undecided.onClose)
     this.#undecided.delete(socket)
   }
 

@@ -23,6 +23,8 @@ export const defaultOpenStreams: OpenStreamsOptions = {
   maxHeadBytes: 8 * 1024 * 1024,
 }
 
+type OpenKind = 'tunnels' | 'calls' | 'connections'
+
 /** Of a method one stream of which costs more than others. */
 export interface MethodBound {
   /** its last word, for the refusal */
@@ -53,13 +55,14 @@ export class OpenStreams {
   }
 
   /**
+   * Until `leave`.
+   *
    * @param kind - `tunnels`: a Connect; `calls`: any other stream
    * @param headBytes - of a stream
    * @param method - absent: it has no bound of its own
-   * @returns to be called once at the end of the stream or connection
    * @throws KasError TOO_MANY_STREAMS
    */
-  enter(agentId: AgentId, kind: 'tunnels' | 'calls' | 'connections', headBytes = 0, method?: MethodBound): () => void {
+  enter(agentId: AgentId, kind: OpenKind, headBytes = 0, method?: MethodBound): void {
     const { maxTunnels, maxCalls, maxConnections, maxHeadBytes } = this.#options
     const open = this.#agents.get(agentId) ?? none()
     const limit = { tunnels: maxTunnels, calls: maxCalls, connections: maxConnections }[kind]
@@ -71,12 +74,16 @@ export class OpenStreams {
     open[kind]++
     open.headBytes += headBytes
     if (method) open.methods.set(method.name, ofMethod + 1)
-    return () => {
-      open[kind]--
-      open.headBytes -= headBytes
-      if (method) open.methods.set(method.name, (open.methods.get(method.name) as number) - 1)
-      if (open.tunnels + open.calls + open.connections === 0) this.#agents.delete(agentId)
-    }
+  }
+
+  /** To be called once at the end of what was entered, as it was. */
+  leave(agentId: AgentId, kind: OpenKind, headBytes = 0, method?: MethodBound): void {
+    const open = this.#agents.get(agentId)
+    if (!open) return
+    open[kind]--
+    open.headBytes -= headBytes
+    if (method) open.methods.set(method.name, (open.methods.get(method.name) as number) - 1)
+    if (open.tunnels + open.calls + open.connections === 0) this.#agents.delete(agentId)
   }
 }
 

@@ -56,10 +56,7 @@ t.test('a change that concerns one agent ends the idle tunnels of that one', asy
   const ended: bigint[] = []
   const [good, evil] = [42n as AgentId, 43n as AgentId]
   for (const agentId of [good, evil]) {
-    connection.onRenew(agentId, () => {
-      ended.push(agentId)
-      return true
-    })
+    connection.onRenew(agentId, { endIdle: () => ended.push(agentId) > 0 })
   }
   connection.renew(new Set([44n as AgentId]))
   t.same([ended, connection.renewals], [[], 0], 'one that it does not carry')

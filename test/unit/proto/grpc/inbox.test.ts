@@ -33,6 +33,7 @@ function inbox(held?: UnreadBytes) {
   )
   if (held) messages.chargeTo(held)
   stream.on('end', () => messages.end())
+  stream.on('close', () => messages.close())
   return { stream, messages, faults, stopped: () => stopped }
 }
 
