@@ -2,7 +2,7 @@ import type { ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2'
 import { addAbortSignal } from 'node:stream'
 import { type Metadata, noMetadata, type Outcome } from '../../call/call.ts'
 import { Code, KasError } from '../../lib/errors.ts'
-import { decodeTrailers } from './body-trailers.ts'
+import { decodeTrailers, parsedTrailers } from './body-trailers.ts'
 import { Deframer } from './frames.ts'
 import { httpStatus, readMetadata, readStatus, resetStatus } from './headers.ts'
 import { Inbox } from './inbox.ts'
@@ -30,17 +30,19 @@ export class ClientStream {
   readonly metadata: Promise<Metadata | undefined>
   /** how the call ended. Never rejects. */
   readonly done: Promise<Outcome>
+  /** what comes, as it comes: `messages` is for those whom its end does not concern */
+  readonly inbox: Inbox
   readonly #http2: ClientHttp2Stream
   readonly #connection: Connection
   readonly #outbox: Outbox
   readonly #metadata = Promise.withResolvers<Metadata | undefined>()
   readonly #done = Promise.withResolvers<Outcome>()
-  readonly #inbox: Inbox
   #encoding: string | undefined
   #trailers: { parsed: IncomingHttpHeaders; raw: readonly string[] } | undefined
   #outcome: Outcome | undefined
   #unbind: (() => void) | undefined
   #isClosed = false
+  #wasReset = false
   #closedListener: (() => void) | undefined
 
   constructor(http2: ClientHttp2Stream, limits: SessionLimits, connection: Connection) {
@@ -54,12 +56,12 @@ export class ClientStream {
       () => this.#encoding,
       connection.bodyTrailers ? (bytes) => this.#onBodyTrailers(bytes) : undefined,
     )
-    this.#inbox = new Inbox(
+    this.inbox = new Inbox(
       { stream: http2, deframer, window: connection.window, unpacker: connection.unpacker },
       (error) => this.cancel(error),
       () => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })),
     )
-    this.#inbox.begin() // also where nobody reads: the end of the call comes behind its messages
+    this.inbox.begin() // also where nobody reads: the end of the call comes behind its messages
     http2.on('response', (headers, _flags, raw: readonly string[]) => this.#onResponse(headers, raw))
     http2.on('trailers', (parsed, _flags, raw: readonly string[]) => {
       this.#trailers = { parsed, raw }
@@ -71,12 +73,28 @@ export class ClientStream {
 
   /** Ends with the reply, also with a failed one: `done` alone says how it ended. */
   get messages(): AsyncIterable<Uint8Array> {
-    return { [Symbol.asyncIterator]: () => quiet(this.#inbox) }
+    return { [Symbol.asyncIterator]: () => quiet(this.inbox) }
   }
 
-  /** What comes and is not read, and what is not taken, is counted there. */
-  chargeTo(held: UnreadBytes): void {
-    this.#inbox.chargeTo(held)
+  /** The other side has ended it without a status. */
+  get wasReset(): boolean {
+    return this.#wasReset
+  }
+
+  /** Sent, and waiting for the connection. */
+  get unsentBytes(): number {
+    return this.#outbox.unsentBytes
+  }
+
+  /** No longer message is taken or sent. To be called before the next one comes. */
+  limit(maxMessageBytes: number): void {
+    this.inbox.limit(maxMessageBytes)
+    this.#outbox.limit(maxMessageBytes)
+  }
+
+  /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
+  chargeTo(held: UnreadBytes | undefined): void {
+    this.inbox.chargeTo(held)
     this.#outbox.chargeTo(held)
   }
 
@@ -117,7 +135,7 @@ export class ClientStream {
 
   cancel(reason: KasError = new KasError({ code: 'CANCELLED' })): void {
     this.#settle({ error: reason, trailers: noMetadata })
-    this.#inbox.discard()
+    this.inbox.discard()
     this.#reset()
   }
 
@@ -133,15 +151,13 @@ export class ClientStream {
 
   #onBodyTrailers(bytes: Uint8Array): void {
     const raw = decodeTrailers(bytes)
-    const parsed: IncomingHttpHeaders = {}
-    for (let i = 0; i < raw.length; i += 2) parsed[raw[i] as string] ??= raw[i + 1] as string
-    this.#trailers = { parsed, raw }
+    this.#trailers = { parsed: parsedTrailers(raw), raw }
   }
 
   #onEnd(): void {
     if (!this.#trailers) return // a reset, which 'close' brings
-    this.#inbox.end()
-    const error = this.#inbox.failed
+    this.inbox.end()
+    const error = this.inbox.failed
       ? new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' })
       : readStatus(this.#trailers.parsed)
     this.#settle({ error, trailers: readMetadata(this.#trailers.raw) })
@@ -158,10 +174,10 @@ export class ClientStream {
     if (this.#outcome) return
     const code = this.#http2.rstCode
     const refused = code === refusedCode || this.#http2.id === undefined
-    const error =
-      refused || this.#connection.isLost()
-        ? new KasError({ code: 'TUNNEL_LOST', delivery: refused ? 'none' : 'maybe' })
-        : resetStatus(code ?? 0)
+    this.#wasReset = !refused && !this.#connection.isLost()
+    const error = this.#wasReset
+      ? resetStatus(code ?? 0)
+      : new KasError({ code: 'TUNNEL_LOST', delivery: refused ? 'none' : 'maybe' })
     this.#settle({ error, trailers: noMetadata })
   }
 
@@ -175,7 +191,7 @@ export class ClientStream {
     this.#outcome = outcome
     this.#unbind?.()
     this.#metadata.resolve(undefined)
-    if (outcome.error) this.#inbox.fail(outcome.error)
+    if (outcome.error) this.inbox.fail(outcome.error)
     this.#done.resolve(outcome)
   }
 }

@@ -109,8 +109,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     this.#deframer.limit(maxMessageBytes)
   }
 
-  /** What waits here is counted there from now on: where there is no room, the call ends. */
-  chargeTo(held: UnreadBytes): void {
+  /** What waits here is counted there from now on, where without room the call ends; undefined: nowhere. */
+  chargeTo(held: UnreadBytes | undefined): void {
     if (!this.#stream.destroyed) this.#bytes.chargeTo(held)
   }
 

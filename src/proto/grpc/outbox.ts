@@ -13,12 +13,13 @@ export class Outbox {
   /** messages so far */
   sent = 0
   readonly #stream: Http2Stream
-  readonly #maxMessageBytes: number
+  #maxMessageBytes: number
   #corked = false
   #room: PromiseWithResolvers<void> | undefined
   #closed = false
   #charged: UnreadBytes | undefined
   #countedBytes = 0
+  #onSent: (() => void) | undefined
   // node's 'drain' comes only from its own mark on, and a sender may wait for less
   #onLeft: (() => void) | undefined
 
@@ -27,10 +28,28 @@ export class Outbox {
     this.#maxMessageBytes = maxMessageBytes
   }
 
-  /** Its waiting is counted there from now on. */
-  chargeTo(held: UnreadBytes): void {
+  /** No longer message is sent from now on. */
+  limit(maxMessageBytes: number): void {
+    this.#maxMessageBytes = maxMessageBytes
+  }
+
+  /** Its waiting is counted there from now on; undefined: nowhere. */
+  chargeTo(held: UnreadBytes | undefined): void {
+    if (this.#charged) this.#charged.unsent -= this.#countedBytes
+    this.#countedBytes = 0
     this.#charged = held
     this.#count()
+  }
+
+  /** Waits for the connection. */
+  get unsentBytes(): number {
+    return this.#closed ? 0 : this.#stream.writableLength
+  }
+
+  /** Calls `listener` once, when nothing waits for the connection. */
+  onSent(listener: () => void): void {
+    this.#onSent = listener
+    this.#tellSent()
   }
 
   /**
@@ -53,10 +72,10 @@ export class Outbox {
     const onLeft = this.#corked ? undefined : this.#onLeft // one for all of this turn: they leave together
     this.cork()
     const prefix = framePrefix(bytes)
-    const first = head ? Buffer.concat([prefix, head]) : prefix
-    if (payload.length <= copiedBytes) stream.write(Buffer.concat([first, payload]), onLeft)
-    else {
-      stream.write(first, onLeft)
+    if (payload.length <= copiedBytes) {
+      stream.write(Buffer.concat(head ? [prefix, head, payload] : [prefix, payload]), onLeft)
+    } else {
+      stream.write(head ? Buffer.concat([prefix, head]) : prefix, onLeft)
       stream.write(payload)
     }
     for (const piece of rest) stream.write(piece)
@@ -98,16 +117,24 @@ export class Outbox {
 
   #count(): void {
     if (!this.#charged) return
-    const bytes = this.#closed ? 0 : this.#stream.writableLength
+    const bytes = this.unsentBytes
     this.#charged.unsent += bytes - this.#countedBytes
     this.#countedBytes = bytes
   }
 
   #left(): void {
     this.#count()
-    if (!this.#room || (!this.#closed && this.#stream.writableLength > this.#maxUnsentBytes)) return
+    this.#tellSent()
+    if (!this.#room || this.unsentBytes > this.#maxUnsentBytes) return
     this.#room.resolve()
     this.#room = undefined
+  }
+
+  #tellSent(): void {
+    if (!this.#onSent || this.unsentBytes > 0) return
+    const listener = this.#onSent
+    this.#onSent = undefined
+    listener()
   }
 }
 

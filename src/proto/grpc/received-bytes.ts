@@ -50,13 +50,15 @@ export class ReceivedBytes implements Holder {
     this.#stream.on('data', onData)
   }
 
-  /** They are counted there from now on: where there is no room, the call ends. */
-  chargeTo(held: UnreadBytes): void {
+  /** They are counted there from now on, where without room the call ends; undefined: nowhere. */
+  chargeTo(held: UnreadBytes | undefined): void {
     const bytes = this.#heldBytes
-    this.#heldBytes = 0
+    this.remove(bytes)
+    this.#charged?.leave(this)
+    if (this.#paused) this.#charged?.stoppedReaders.remove()
     this.#charged = held
-    if (this.#paused) held.stoppedReaders.add()
-    if (!this.#hasEnded) held.enter(this)
+    if (this.#paused) held?.stoppedReaders.add()
+    if (!this.#hasEnded) held?.enter(this)
     this.add(bytes)
   }
 

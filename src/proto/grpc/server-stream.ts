@@ -111,10 +111,21 @@ export class ServerStream {
     }
   }
 
-  /** What comes and is not read, and what is not taken, is counted there. */
-  chargeTo(held: UnreadBytes): void {
+  /** No longer message is taken or sent. To be called before the next one comes. */
+  limit(maxMessageBytes: number): void {
+    this.messages.limit(maxMessageBytes)
+    this.#outbox.limit(maxMessageBytes)
+  }
+
+  /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
+  chargeTo(held: UnreadBytes | undefined): void {
     this.messages.chargeTo(held)
     this.#outbox.chargeTo(held)
+  }
+
+  /** Calls `listener` once, when nothing that was sent waits for the connection. */
+  onSent(listener: () => void): void {
+    this.#outbox.onSent(listener)
   }
 
   /** Calls `listener` once nothing of the stream is left here, which may be long after its handler is done. */

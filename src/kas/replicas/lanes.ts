@@ -1,0 +1,108 @@
+import type { Clock } from '../../lib/clock.ts'
+import { Code } from '../../lib/errors.ts'
+import { type ClientCall, ClientLane, type LaneCallOptions } from '../../proto/grpc/client-lane.ts'
+import type { ClientSession } from '../../proto/grpc/client-session.ts'
+
+export interface LanesComponents {
+  readonly session: ClientSession
+  readonly clock: Clock
+}
+
+export interface LanesOptions {
+  /** as many are kept for the next calls, though more calls may run at once */
+  readonly maxIdle: number
+  /** those that no call has needed for so long end. ms */
+  readonly idleMs: number
+}
+
+export const defaultLanes: LanesOptions = { maxIdle: 64, idleMs: 30_000 }
+
+/**
+ * Calls on one connection to a peer: each on a lane that has carried others before, if one is free (doc/decisions/0018).
+ * Until the peer has said that it serves lanes, and for ever if it does not, each has a stream of its own.
+ */
+export class Lanes {
+  readonly #session: ClientSession
+  readonly #clock: Clock
+  readonly #options: LanesOptions
+  /** used last: last */
+  readonly #idle: ClientLane[] = []
+  /** of `#idle`, since the last sweep: the first ones were not needed */
+  #leastIdle = 0
+  #serves: 'unknown' | 'asked' | 'lanes' | 'streams' = 'unknown'
+  #cancelSweep: (() => void) | undefined
+
+  constructor({ session, clock }: LanesComponents, options: LanesOptions = defaultLanes) {
+    this.#session = session
+    this.#clock = clock
+    this.#options = options
+    session.onDraining(() => this.#drain())
+  }
+
+  /** @throws KasError TUNNEL_LOST (delivery none) when the session is draining; INVALID_MESSAGE */
+  open(options: LaneCallOptions): ClientCall {
+    const lane = this.#take()
+    if (lane) return lane.carry(options)
+    if (this.#serves === 'lanes') return this.#open().carry(options)
+    const stream = this.#session.open(options)
+    if (this.#serves === 'unknown') this.#ask()
+    return stream
+  }
+
+  #take(): ClientLane | undefined {
+    const lane = this.#idle.pop()
+    this.#leastIdle = Math.min(this.#leastIdle, this.#idle.length)
+    return lane
+  }
+
+  #open(): ClientLane {
+    const lane = new ClientLane(this.#session, this.#keep)
+    void lane.ended.then(() => this.#forget(lane))
+    return lane
+  }
+
+  /** Opens a lane: its headers, or what it ends with, say whether the peer serves lanes. */
+  #ask(): void {
+    this.#serves = 'asked'
+    const lane = this.#open()
+    void lane.served.then(async (isServed) => {
+      if (isServed) {
+        this.#serves = 'lanes'
+        this.#keep(lane)
+      } else {
+        const { error } = await lane.ended
+        // a peer that does not know us yet may serve them later
+        this.#serves = error?.grpcCode === Code.UNIMPLEMENTED ? 'streams' : 'unknown'
+      }
+    })
+  }
+
+  #keep = (lane: ClientLane): void => {
+    if (this.#session.draining || this.#idle.length >= this.#options.maxIdle) lane.end()
+    else {
+      this.#idle.push(lane)
+      this.#cancelSweep ??= this.#clock.after(this.#options.idleMs, this.#sweep)
+    }
+  }
+
+  #forget(lane: ClientLane): void {
+    const at = this.#idle.indexOf(lane)
+    if (at >= 0) this.#idle.splice(at, 1)
+    this.#leastIdle = Math.min(this.#leastIdle, this.#idle.length)
+  }
+
+  #sweep = (): void => {
+    this.#cancelSweep = undefined
+    for (const lane of this.#idle.splice(0, this.#leastIdle)) lane.end()
+    this.#leastIdle = this.#idle.length
+    if (this.#leastIdle > 0) this.#cancelSweep = this.#clock.after(this.#options.idleMs, this.#sweep)
+  }
+
+  /** The connection ends with the last call. */
+  #drain(): void {
+    this.#cancelSweep?.()
+    this.#cancelSweep = undefined
+    this.#leastIdle = 0
+    for (const lane of this.#idle.splice(0)) lane.end()
+  }
+}
