@@ -1,4 +1,5 @@
 import { type Port, ports } from './simulated-network.ts'
+import type { SimulatedClientStream } from './simulated-session.ts'
 import type { World } from './world.ts'
 
 /** Each does its harm to a world that stands, and returns what ends it; undefined if there was nothing to harm. */
@@ -92,6 +93,31 @@ export const faults = {
     }
   },
 
+  'lanes cut': (world) => {
+    const replica = world.chance.pick(world.replicas)
+    for (const lane of someOf(world, replica.lanes)) breakOne(world, lane)
+    return () => undefined
+  },
+
+  'lanes stall': (world) => {
+    const replica = world.chance.pick(world.replicas)
+    const held = someOf(world, replica.lanes).map((lane) => {
+      const { toServer, toClient } = lane.exchange
+      const ways = world.chance.pick([[toServer], [toClient], [toServer, toClient]])
+      for (const way of ways) way.hold()
+      return { lane, ways, isCut: world.chance.chance(0.5) }
+    })
+    return () => {
+      for (const { lane, ways, isCut } of held) {
+        if (isCut) breakOne(world, lane)
+        for (const way of ways) {
+          const at = way === lane.exchange.toServer ? lane.wire.peer : lane.wire
+          world.time.post(at.machine, 0, () => way.release())
+        }
+      }
+    }
+  },
+
   'agents hang up': (world) => {
     for (const agent of world.chance.shuffled(world.agents).slice(0, world.agents.length / 4)) {
       world.time.post(agent.machine, 0, () => agent.hangUp())
@@ -115,6 +141,17 @@ export const faults = {
 
 export type FaultKind = keyof typeof faults
 export const faultKinds = Object.keys(faults) as readonly FaultKind[]
+
+function someOf<T>(world: World, all: readonly T[]): T[] {
+  return world.chance.shuffled(all).slice(0, Math.ceil(all.length / 2))
+}
+
+/** At the one end or at the other, which hears of it later. */
+function breakOne(world: World, lane: SimulatedClientStream): void {
+  const { wire, exchange } = lane
+  if (world.chance.chance(0.5)) world.time.post(wire.machine, 0, () => lane.break())
+  else world.time.post(wire.peer.machine, 0, () => exchange.server?.break())
+}
 
 function pair(from: string, to: string): { from: string; to: string } {
   return { from, to }

@@ -17,6 +17,8 @@ import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import { type InstanceId, Membership } from '../../src/membership/membership.ts'
 import type { ClientSession } from '../../src/proto/grpc/client-session.ts'
+import { laneMethod } from '../../src/proto/grpc/lane-frames.ts'
+import type { CallHandler } from '../../src/proto/grpc/server-lane.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
 import type { Seeded } from '../support/seeded.ts'
 import type { Ledger } from './ledger.ts'
@@ -24,7 +26,7 @@ import type { PlantedBug } from './planted-bugs.ts'
 import type { SimulatedDiscovery } from './simulated-discovery.ts'
 import { SimulatedGossip, type Turbulence } from './simulated-gossip.ts'
 import { ports, type SimulatedNetwork, type WireEnd } from './simulated-network.ts'
-import { SimulatedClientSession, SimulatedServerSession } from './simulated-session.ts'
+import { SimulatedClientSession, type SimulatedClientStream, SimulatedServerSession } from './simulated-session.ts'
 import type { Machine } from './virtual-time.ts'
 
 export interface SimulatedReplicaComponents {
@@ -89,6 +91,8 @@ export class SimulatedReplica {
   readonly #descriptions = new Descriptions()
   readonly #held: PublishedConnections
   readonly #agents = new Set<AgentConnection>()
+  /** to peers */
+  readonly #sessions = new Set<SimulatedClientSession>()
   readonly #checkedVersions = new Map<InstanceId, number>()
 
   constructor(components: SimulatedReplicaComponents, options: SimulatedReplicaOptions) {
@@ -138,6 +142,12 @@ export class SimulatedReplica {
 
   get agents(): ReadonlySet<AgentConnection> {
     return this.#agents
+  }
+
+  /** To peers, also those that carry nothing now. */
+  get lanes(): readonly SimulatedClientStream[] {
+    const streams = Array.from(this.#sessions).flatMap((session) => [...session.streams])
+    return streams.filter(({ method }) => method === laneMethod)
   }
 
   /** As src/kas/peering.ts does. */
@@ -220,6 +230,8 @@ export class SimulatedReplica {
         wire.close()
         throw error
       }
+      this.#sessions.add(session)
+      void session.closed.then(() => this.#sessions.delete(session))
       return session as unknown as ClientSession
     } catch (cause) {
       throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' }, { cause })
@@ -234,15 +246,20 @@ export class SimulatedReplica {
     const { ledger } = this.#components
     const isKnown = () => this.membership.rows().some(({ head }) => head.publicKeyHash === publicKeyHash)
     const serve = this.#options.bug === 'holder-forwards' ? this.#serveOrForward : this.#handOvers.serve
-    new SimulatedServerSession(wire, session, (_, metadata) => {
-      if (!isKnown()) return refuseStranger
-      ledger.handedOver(metadata[callKey]?.[0] ?? '', instance, this.membership.instance)
-      return serve
+    const handOver: CallHandler = (call) => {
+      if (!isKnown()) return refuseStranger(call)
+      ledger.handedOver(call.metadata[callKey]?.[0] ?? '', instance, this.membership.instance)
+      return serve(call)
+    }
+    const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
+    new SimulatedServerSession(wire, session, (method) => {
+      if (method !== laneMethod) return handOver
+      return isKnown() ? lane : refuseStranger
     })
   }
 
   /** A planted bug: what is not here is looked for elsewhere. */
-  #serveOrForward: Handler = async (stream) => {
+  #serveOrForward: CallHandler = async (stream) => {
     const agentId = BigInt(stream.metadata['kas-agent-id']?.[0] ?? '') as AgentId
     if (this.tunnels.holds(agentId)) return await this.#handOvers.serve(stream)
     const { method, messages, signal } = stream
@@ -272,7 +289,7 @@ export class SimulatedReplica {
   }
 }
 
-const refuseStranger: Handler = async (stream) => {
+const refuseStranger: CallHandler = async (stream) => {
   stream.addTrailers({ [tunnelKey]: ['unknown'] })
   throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
 }

@@ -1,17 +1,43 @@
 import { type Metadata, noMetadata, type Outcome } from '../../src/call/call.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import type { OpenOptions } from '../../src/proto/grpc/client-session.ts'
+import { resetStatus } from '../../src/proto/grpc/headers.ts'
 import { defaultLimits } from '../../src/proto/grpc/limits.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
 import { SimulatedInbox } from './simulated-inbox.ts'
 import type { WireEnd } from './simulated-network.ts'
 
+/** of HTTP/2 */
+const internalError = 2
+
 /** gRPC between two machines: sessions and streams with the manners of src/proto/grpc, without bytes of HTTP/2. */
 
-/** the two sides of one call */
+/** the two sides of one stream, and what is on its way between them */
 interface Exchange {
   readonly client: SimulatedClientStream
   server: SimulatedServerStream | undefined
+  readonly toServer: StreamWay
+  readonly toClient: StreamWay
+}
+
+/** One direction of one stream: it may stand still while the connection does not. */
+class StreamWay {
+  #held: (() => void)[] | undefined
+
+  pass(action: () => void): void {
+    if (this.#held) this.#held.push(action)
+    else action()
+  }
+
+  hold(): void {
+    this.#held ??= []
+  }
+
+  release(): void {
+    const held = this.#held ?? []
+    this.#held = undefined
+    for (const action of held) action()
+  }
 }
 
 abstract class SimulatedSession {
@@ -61,6 +87,7 @@ abstract class SimulatedSession {
 }
 
 export class SimulatedClientSession extends SimulatedSession {
+  readonly limits = defaultLimits
   draining = false
   readonly #onDraining: (() => void)[] = []
   readonly streams = new Set<SimulatedClientStream>()
@@ -103,7 +130,7 @@ export class SimulatedClientSession extends SimulatedSession {
 
   open({ method, metadata = noMetadata, onInterim }: OpenOptions): SimulatedClientStream {
     if (this.draining) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
-    const stream = new SimulatedClientStream(this, onInterim)
+    const stream = new SimulatedClientStream(this, method, onInterim)
     this.streams.add(stream)
     this.wire.send(() => this.server.accept(stream.exchange, method, metadata))
     return stream
@@ -111,27 +138,41 @@ export class SimulatedClientSession extends SimulatedSession {
 }
 
 export class SimulatedClientStream {
+  readonly method: string
   readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
-  readonly exchange: Exchange = { client: this, server: undefined }
-  readonly #inbox: SimulatedInbox
+  readonly exchange: Exchange = {
+    client: this,
+    server: undefined,
+    toServer: new StreamWay(),
+    toClient: new StreamWay(),
+  }
+  readonly inbox: SimulatedInbox
+  /** Bytes are not counted here. */
+  readonly unsentBytes = 0
+  wasReset = false
   readonly #session: SimulatedClientSession
   readonly #onInterim: ((metadata: Metadata) => void) | undefined
   readonly #metadata = Promise.withResolvers<Metadata | undefined>()
   readonly #done = Promise.withResolvers<Outcome>()
   #settled = false
 
-  constructor(session: SimulatedClientSession, onInterim: ((metadata: Metadata) => void) | undefined) {
+  constructor(session: SimulatedClientSession, method: string, onInterim: ((metadata: Metadata) => void) | undefined) {
+    this.method = method
     this.#session = session
     this.#onInterim = onInterim
     this.metadata = this.#metadata.promise
     this.done = this.#done.promise
-    this.#inbox = new SimulatedInbox(() => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })))
+    this.inbox = new SimulatedInbox(() => this.cancel(new KasError({ code: 'CANCELLED', detail: 'the reader left' })))
+  }
+
+  get wire(): WireEnd {
+    return this.#session.wire
   }
 
   /** Ends with the reply, also with a failed one. */
   get messages(): AsyncIterable<Uint8Array> {
-    const inbox = this.#inbox
+    const inbox = this.inbox
     const done: IteratorResult<Uint8Array> = { value: undefined, done: true }
     const iterator = { next: () => inbox.next().catch(() => done), return: () => inbox.return() }
     return { [Symbol.asyncIterator]: () => iterator }
@@ -140,11 +181,17 @@ export class SimulatedClientStream {
   send(payload: Uint8Array, head?: Uint8Array): undefined {
     if (this.#settled) return
     const message = joined(payload, head)
-    this.#session.wire.send(() => this.exchange.server?.messages.add(message))
+    this.#toServer(() => this.exchange.server?.messages.add(message))
   }
 
+  /** Messages here have no size. */
+  limit(): void {}
+
+  /** Bytes are not counted here. */
+  chargeTo(): void {}
+
   end(): void {
-    if (!this.#settled) this.#session.wire.send(() => this.exchange.server?.messages.end())
+    if (!this.#settled) this.#toServer(() => this.exchange.server?.messages.end())
   }
 
   cancel(reason: KasError = new KasError({ code: 'CANCELLED' })): void {
@@ -157,7 +204,23 @@ export class SimulatedClientStream {
     void this.done.then(listener)
   }
 
+  /** It breaks, and both sides hear of it; nothing else of the connection does. */
+  break(): void {
+    if (this.#settled) return
+    this.broken()
+    this.#session.wire.send(() => this.exchange.server?.cancelled())
+  }
+
+  #toServer(action: () => void): void {
+    this.#session.wire.send(() => this.exchange.toServer.pass(action))
+  }
+
   // what comes from the server
+
+  broken(): void {
+    this.wasReset = true
+    this.settle({ error: resetStatus(internalError), trailers: noMetadata })
+  }
 
   interim(metadata: Metadata): void {
     if (!this.#settled) this.#onInterim?.(metadata)
@@ -168,11 +231,11 @@ export class SimulatedClientStream {
   }
 
   message(message: Uint8Array): void {
-    this.#inbox.add(message)
+    this.inbox.add(message)
   }
 
   finish(outcome: Outcome): void {
-    this.#inbox.end()
+    this.inbox.end()
     this.settle(outcome)
   }
 
@@ -181,7 +244,7 @@ export class SimulatedClientStream {
     this.#settled = true
     this.#session.ended(this)
     this.#metadata.resolve(undefined)
-    if (outcome.error) this.#inbox.fail(outcome.error)
+    if (outcome.error) this.inbox.fail(outcome.error)
     this.#done.resolve(outcome)
   }
 }
@@ -222,11 +285,14 @@ export class SimulatedServerSession extends SimulatedSession {
       this.wire.send(() => exchange.client.settle(lost('none')))
       return
     }
-    const stream = new SimulatedServerStream(this, exchange.client, method, metadata)
+    const stream = new SimulatedServerStream(this, exchange, method, metadata)
     exchange.server = stream
     this.streams.add(stream)
     void stream.run(this.#handlerFor(method, metadata))
   }
+
+  /** What is at fault shows in what the ledger finds. */
+  onHandlerError(): void {}
 
   ended(stream: SimulatedServerStream): void {
     this.streams.delete(stream)
@@ -243,15 +309,17 @@ export class SimulatedServerStream {
   readonly metadata: Metadata
   readonly session: SimulatedServerSession
   readonly messages = new SimulatedInbox(() => undefined)
+  readonly #exchange: Exchange
   readonly #client: SimulatedClientStream
   readonly #controller = new AbortController()
   #hasHead = false
   #finished = false
   #trailers: Metadata = noMetadata
 
-  constructor(session: SimulatedServerSession, client: SimulatedClientStream, method: string, metadata: Metadata) {
+  constructor(session: SimulatedServerSession, exchange: Exchange, method: string, metadata: Metadata) {
     this.session = session
-    this.#client = client
+    this.#exchange = exchange
+    this.#client = exchange.client
     this.method = method
     this.metadata = metadata
   }
@@ -270,10 +338,17 @@ export class SimulatedServerStream {
     if (!this.#finished) this.#toClient(() => this.#client.head(metadata))
   }
 
+  /** Messages here have no size. */
+  limit(): void {}
+
   /** Bytes are not counted here. */
   chargeTo(): void {}
 
   forgetMetadata(): void {}
+
+  onSent(listener: () => void): void {
+    listener()
+  }
 
   onClosed(listener: () => void): void {
     void this.session.closed.then(listener)
@@ -307,6 +382,13 @@ export class SimulatedServerStream {
     this.#fail(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
   }
 
+  /** As that of the other side. */
+  break(): void {
+    if (this.#finished) return
+    this.cancelled()
+    this.session.wire.send(() => this.#client.broken())
+  }
+
   #fail(error: KasError): void {
     this.#finished = true
     this.session.streams.delete(this)
@@ -325,7 +407,7 @@ export class SimulatedServerStream {
   }
 
   #toClient(action: () => void): void {
-    this.session.wire.send(action)
+    this.session.wire.send(() => this.#exchange.toClient.pass(action))
   }
 }
 

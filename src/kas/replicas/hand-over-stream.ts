@@ -1,12 +1,16 @@
 import type { Call, Metadata, Outcome, Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
+import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-lane.ts'
 import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
 
 /** What a peer answers to a call that it is offered. `gone`: nothing, and it will not. */
 export type Answer = 'ready' | 'none' | 'unknown' | 'gone'
+
+interface Connection {
+  open(options: LaneCallOptions): ClientCall
+}
 
 /** One call that is handed to the peer that holds its agent, seen from the entry. */
 export class HandOverStream {
@@ -14,7 +18,7 @@ export class HandOverStream {
   /** the agent's; undefined: the call ended before they came */
   readonly metadata: Promise<Metadata | undefined>
   readonly done: Promise<Outcome>
-  readonly #stream: ClientStream
+  readonly #stream: ClientCall
   readonly #eager: boolean
   /** anything went out for the agent */
   #isSent = false
@@ -22,14 +26,15 @@ export class HandOverStream {
   #unbind: (() => void) | undefined
 
   /**
+   * @param connection - to the peer
    * @param held - where what the caller does not take is counted
    * @throws KasError TUNNEL_LOST (delivery none)
    */
-  constructor(session: ClientSession, call: Call, handOver: HandOver, held?: UnreadBytes) {
+  constructor(connection: Connection, call: Call, handOver: HandOver, held?: UnreadBytes) {
     const answer = Promise.withResolvers<Answer>()
     this.answer = answer.promise
     this.#eager = handOver.eager
-    this.#stream = session.open({
+    this.#stream = connection.open({
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
       held,

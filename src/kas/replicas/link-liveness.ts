@@ -3,6 +3,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { HandOverStream } from './hand-over-stream.ts'
+import { Lanes } from './lanes.ts'
 import { Reachability, type ReachabilityOptions } from './reachability.ts'
 
 export interface LinkLivenessComponents {
@@ -16,6 +17,8 @@ export interface LinkLivenessComponents {
 /** One connection to a peer, watched by PINGs to its end: also while it drains, for calls run on it. */
 export class LinkLiveness {
   readonly session: ClientSession
+  /** where calls are handed over */
+  readonly lanes: Lanes
   /** resolves once nothing can be opened on it: it drains, or has ended */
   readonly drained: Promise<void>
   readonly #components: LinkLivenessComponents
@@ -28,8 +31,9 @@ export class LinkLiveness {
   #next: { readonly dueAt: number; cancel(): void } | undefined
 
   constructor(components: LinkLivenessComponents, options: ReachabilityOptions) {
-    const { session } = components
+    const { session, clock } = components
     this.session = session
+    this.lanes = new Lanes({ session, clock })
     this.#components = components
     this.#options = options
     this.#reachability = new Reachability(options)

@@ -10,6 +10,7 @@ import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { UnreadByAgent } from '../tunnels/unread-by-agent.ts'
 import type { HandOver } from './hand-over.ts'
 import { HandOverStream } from './hand-over-stream.ts'
+import type { Lanes } from './lanes.ts'
 import { LinkLiveness } from './link-liveness.ts'
 import { defaultReachability, type ReachabilityOptions } from './reachability.ts'
 
@@ -135,7 +136,7 @@ export class Link {
   async offer(call: Call, { waitMs, eager, tryElsewhere, signal }: OfferRequest): Promise<Offer | undefined> {
     const usable = this.#usable
     if (!usable || signal.aborted) return undefined
-    const opened = this.#open(usable.session, call, { agentId: call.agentId, waitMs, eager })
+    const opened = this.#open(usable.lanes, call, { agentId: call.agentId, waitMs, eager })
     if (!opened) return undefined
     const { stream, span } = opened
     this.#calls++
@@ -166,12 +167,12 @@ export class Link {
    *
    * @returns undefined: the connection takes no call, or not this one
    */
-  #open(session: ClientSession, call: Call, handOver: HandOver): { stream: HandOverStream; span: RpcSpan } | undefined {
+  #open(lanes: Lanes, call: Call, handOver: HandOver): { stream: HandOverStream; span: RpcSpan } | undefined {
     const { heldByAgent, log } = this.#components
     const own = heldByAgent?.enter(call.agentId)
     const span = this.#begin(call)
     try {
-      const stream = new HandOverStream(session, span.call(call), handOver, own?.held)
+      const stream = new HandOverStream(lanes, span.call(call), handOver, own?.held)
       stream.onClosed(() => own?.leave())
       return { stream, span }
     } catch (error) {

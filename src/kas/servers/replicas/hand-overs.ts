@@ -4,7 +4,8 @@ import { type RpcSpan, traceHandler } from '../../../call/rpc-span.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
+import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/grpc/server-lane.ts'
+import type { ServerStream } from '../../../proto/grpc/server-session.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../replicas/hand-over.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
@@ -22,7 +23,8 @@ const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
 /** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
 export class HandOvers {
-  readonly serve: Handler
+  readonly serve: CallHandler
+  readonly #lanes = new ServerLanes()
   readonly #tunnels: TunnelRegistry
   readonly #heldByAgent = new UnreadByAgent()
   readonly #closing = new AbortController()
@@ -32,12 +34,18 @@ export class HandOvers {
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
   }
 
-  /** No new calls: those that wait, or arrive, are answered `none`. */
-  close(): void {
-    this.#closing.abort()
+  /** Serves a lane, whose calls `serve` takes. */
+  carry(stream: ServerStream, serve: CallHandler): Promise<void> {
+    return this.#lanes.serve(stream, serve)
   }
 
-  async #serve(stream: ServerStream, span: RpcSpan): Promise<Metadata> {
+  /** No new calls: those that wait, or arrive, are answered `none`. Lanes end, with the calls that run on them. */
+  close(): void {
+    this.#closing.abort()
+    this.#lanes.close()
+  }
+
+  async #serve(stream: ServedCall, span: RpcSpan): Promise<Metadata> {
     const handOver = readHandOver(stream.metadata)
     const { agentId, eager } = handOver
     span.calls(agentId)
@@ -73,7 +81,7 @@ export class HandOvers {
     return carry(stream, tunnel.forward(call), eager)
   }
 
-  async #find(stream: ServerStream, { agentId, waitMs }: HandOver): Promise<Tunnel | undefined> {
+  async #find(stream: ServedCall, { agentId, waitMs }: HandOver): Promise<Tunnel | undefined> {
     const { method, signal } = stream
     if (this.#closing.signal.aborted) return undefined
     const tunnel = this.#tunnels.take(agentId, method)
@@ -97,14 +105,14 @@ export class HandOvers {
 }
 
 /** Until `go` arrives nothing is sent to the agent, and the tunnel can go back unused. */
-async function decided({ messages }: ServerStream): Promise<void> {
+async function decided({ messages }: ServedCall): Promise<void> {
   const message = messages.take() ?? (await inTime(messages.next())).value
   if (message?.length !== 0)
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a hand-over that begins without go' })
 }
 
 /** They came with the call: collected, they leave for the agent in one write. */
-async function allOf({ messages }: ServerStream): Promise<KnownMessages> {
+async function allOf({ messages }: ServedCall): Promise<KnownMessages> {
   const all: Uint8Array[] = []
   for await (const message of messages) {
     if (all.push(message) > maxEagerMessages)
@@ -129,7 +137,7 @@ function notUsed(): KasError {
   return new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 }
 
-async function carry(stream: ServerStream, reply: Reply, eager: boolean): Promise<Metadata> {
+async function carry(stream: ServedCall, reply: Reply, eager: boolean): Promise<Metadata> {
   const late = eager ? setTimeout(() => stream.sendInterim(readySign), promptReplyMs) : undefined
   const metadata = await reply.metadata
   clearTimeout(late)

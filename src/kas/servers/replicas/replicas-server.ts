@@ -8,7 +8,9 @@ import type { Registry } from '../../../lib/metrics.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import { laneMethod } from '../../../proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../proto/grpc/limits.ts'
+import type { CallHandler } from '../../../proto/grpc/server-lane.ts'
 import {
   type Handler,
   type ServerSession,
@@ -150,7 +152,11 @@ export class ReplicasServer implements Service {
       return isKnown
     }
     const options = { limits: replicaLimits, ...(events ? { events } : {}) }
-    const session = serveSession(socket, (method) => (isMember() ? this.#handlerFor(method) : refuseStranger), options)
+    /** each call: a lane may live longer than its peer is a member */
+    const handOver: CallHandler = (call) => (isMember() ? this.#handOvers.serve : refuseStranger)(call)
+    const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
+    const handlerFor = (method: string) => (method === laneMethod ? lane : this.#handlerFor(method))
+    const session = serveSession(socket, (method) => (isMember() ? handlerFor(method) : refuseStranger), options)
     this.#sessions.add(session)
     void session.closed.then(() => this.#sessions.delete(session))
     if (isMember()) return
@@ -173,8 +179,8 @@ export class ReplicasServer implements Service {
 }
 
 /** The caller publishes its row again, and retries. */
-const refuseStranger: Handler = async (stream) => {
-  stream.addTrailers({ [tunnelKey]: ['unknown'] })
+const refuseStranger: CallHandler = async (call) => {
+  call.addTrailers({ [tunnelKey]: ['unknown'] })
   throw new KasError({ code: 'UNAUTHENTICATED', detail: 'no row has this key yet' })
 }
 

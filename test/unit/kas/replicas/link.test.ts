@@ -4,13 +4,26 @@ import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/replicas/link.ts'
 import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
 import { monotonicClock } from '../../../../src/lib/clock.ts'
-import { KasError } from '../../../../src/lib/errors.ts'
+import { Code, KasError } from '../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
-import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
+import type { ClientSession, ClientStream } from '../../../../src/proto/grpc/client-session.ts'
+import { laneMethod } from '../../../../src/proto/grpc/lane-frames.ts'
+import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import type { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
 const lost = (error: KasError): Outcome => ({ error, trailers: {} })
+
+/** An older replica's answer to a lane. */
+function withoutLanes(): ClientStream {
+  const error = new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: '' })
+  return {
+    metadata: Promise.resolve(undefined),
+    done: Promise.resolve(lost(error)),
+    inbox: { next: () => new Promise(() => undefined) },
+    limit: () => undefined,
+  } as unknown as ClientStream
+}
 
 /** A connection to a replica that says `ready` to each call, and then nothing any more. */
 function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
@@ -18,7 +31,8 @@ function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) 
     []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
-  const open: ClientSession['open'] = ({ onInterim, held }) => {
+  const open: ClientSession['open'] = ({ method, onInterim, held }) => {
+    if (method === laneMethod) return withoutLanes()
     const metadata = Promise.withResolvers<Metadata>()
     const done = Promise.withResolvers<Outcome>()
     const sent: string[] = []
@@ -41,6 +55,7 @@ function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) 
   }
   const session = {
     open,
+    limits: replicaLimits,
     draining: false,
     destroyed: false,
     bytesRead: 0,
