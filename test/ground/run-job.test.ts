@@ -99,9 +99,9 @@ function leftoverSkip(): string | false {
 }
 
 t.test('a test may take its time before its first result', async (t) => {
-  const silent = `await new Promise((resolve) => setTimeout(resolve, 1000)); t.ok(1)`
+  const silent = `await new Promise((resolve) => setTimeout(resolve, 3000)); t.ok(1)`
   const source = `t.test('a', async (t) => { t.ok(1) })\nt.test('b', async (t) => { ${silent} })`
-  const result = await run(t, source, { lingerMs: 600 })
+  const result = await run(t, source, { lingerMs: 2500 })
   t.strictSame(counts(result), [2, 0, 0])
 })
 

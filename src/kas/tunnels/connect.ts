@@ -42,6 +42,7 @@ export async function serveConnect(components: ConnectComponents, call: ConnectC
   try {
     const tunnel = await openTunnel(components, call)
     if (!tunnel) return
+    if (tunnel.state === 'ended') return await tunnel.ended // lost already
     connection.onRenew(agent.id, tunnel)
     const endHints = introduce(components, call, tunnel)
     stream.forgetMetadata()

@@ -166,7 +166,7 @@ export class ClientStream {
   }
 
   #onClose(): void {
-    this.#inbox.close()
+    this.inbox.close()
     this.#outbox.close()
     this.#connection.onClosed()
     this.#isClosed = true

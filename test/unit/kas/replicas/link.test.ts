@@ -253,9 +253,9 @@ t.test('retired, it waits for all of its connections', async (t) => {
 
 /** What is counted of the agent now; a new one once nobody has any. */
 function heldNow(heldByAgent: UnreadByAgent): UnreadBytes {
-  const { held, leave } = heldByAgent.enter(42n as AgentId)
-  leave()
-  return held
+  const account = heldByAgent.enter(42n as AgentId)
+  account.leave()
+  return account.held
 }
 
 t.test('what a call holds is counted until nothing of its stream is left, also after its end', async (t) => {
