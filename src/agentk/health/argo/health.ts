@@ -1,0 +1,19 @@
+import type { KubernetesObject } from '../object.ts'
+
+/** From best to worst, as Argo CD orders them. */
+export const argoStatuses = ['Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const
+export type ArgoStatus = (typeof argoStatuses)[number]
+
+export interface ArgoHealth {
+  readonly status: ArgoStatus
+  readonly text: string
+}
+
+/** What Argo CD says of an object of one kind. */
+export type ArgoRule = (object: KubernetesObject) => ArgoHealth
+
+export const healthy = (text = ''): ArgoHealth => ({ status: 'Healthy', text })
+export const suspended = (text = ''): ArgoHealth => ({ status: 'Suspended', text })
+export const progressing = (text = ''): ArgoHealth => ({ status: 'Progressing', text })
+export const degraded = (text = ''): ArgoHealth => ({ status: 'Degraded', text })
+export const unknown = (text = ''): ArgoHealth => ({ status: 'Unknown', text })

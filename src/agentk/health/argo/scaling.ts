@@ -1,0 +1,52 @@
+import { type Condition, conditionsOf, type KubernetesObject, textAt, toCondition } from '../object.ts'
+import { type ArgoHealth, type ArgoRule, degraded, healthy, progressing } from './health.ts'
+
+/** Where version 1 keeps what later ones have in their status. */
+const conditionsAnnotation = 'autoscaling.alpha.kubernetes.io/conditions'
+
+/** By the type of the condition, reasons that say that it does not scale, whatever the condition's status. */
+const failures: Readonly<Record<string, readonly string[]>> = {
+  AbleToScale: ['FailedGetScale', 'FailedUpdateScale'],
+  ScalingActive: [
+    'FailedGetResourceMetric',
+    'FailedGetObjectMetric',
+    'FailedGetPodsMetric',
+    'FailedGetExternalMetric',
+    'FailedComputeMetricsReplicas',
+    'InvalidSelector',
+  ],
+}
+const scales = ['AbleToScale', 'ScalingLimited']
+
+export const horizontalPodAutoscaler: ArgoRule = (object) => {
+  const conditions = autoscalerConditions(object)
+  const failure = conditions.find(({ type, reason }) => failures[type]?.includes(reason))
+  if (failure) return degraded(failure.message)
+  const able = conditions.find(({ type, status }) => scales.includes(type) && status === 'True')
+  return able ? healthy(able.message) : progressing('Waiting to Autoscale')
+}
+
+function autoscalerConditions(object: KubernetesObject): readonly Condition[] {
+  if (textAt(object, 'apiVersion') !== 'autoscaling/v1') return conditionsOf(object)
+  const { annotations = {} } = (object.metadata ?? {}) as { annotations?: Record<string, unknown> }
+  const text = annotations[conditionsAnnotation]
+  if (typeof text !== 'string') return []
+  try {
+    const parsed: unknown = JSON.parse(text)
+    return Array.isArray(parsed) ? parsed.map(toCondition) : []
+  } catch {
+    return [] // anybody may write an annotation
+  }
+}
+
+export const podDisruptionBudget: ArgoRule = (object) => {
+  const conditions = conditionsOf(object)
+  if (conditions.length === 0) return progressing('Waiting for status')
+  const failed = conditions.find(({ status, reason }) => status === 'False' && reason !== 'InsufficientPods')
+  if (failed) return budget('Degraded', failed)
+  return budget('Healthy', conditions[0] as Condition)
+}
+
+function budget(status: ArgoHealth['status'], { reason }: Condition): ArgoHealth {
+  return { status, text: `PodDisruptionBudget has ${reason}` }
+}

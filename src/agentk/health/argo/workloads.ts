@@ -1,0 +1,91 @@
+import { conditionsOf, numberAt, textAt } from '../object.ts'
+import { type ArgoRule, degraded, healthy, progressing, suspended } from './health.ts'
+
+export const deployment: ArgoRule = (object) => {
+  if ((object.spec as { paused?: unknown } | undefined)?.paused === true) return suspended('Deployment is paused')
+  if (isUnobserved(object)) return waiting('observed deployment generation less than desired generation')
+  const isOverdue = conditionsOf(object).some(
+    ({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded',
+  )
+  if (isOverdue) return degraded(`Deployment "${textAt(object, 'metadata.name')}" exceeded its progress deadline`)
+  const wanted = numberAt(object, 'spec.replicas')
+  const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
+  const [updated, replicas, available] = [count('updatedReplicas'), count('replicas'), count('availableReplicas')]
+  if (wanted !== undefined && updated < wanted) {
+    return waiting(`${updated} out of ${wanted} new replicas have been updated...`)
+  }
+  if (replicas > updated) return waiting(`${replicas - updated} old replicas are pending termination...`)
+  if (available < updated) return waiting(`${available} of ${updated} updated replicas are available...`)
+  return healthy()
+}
+
+export const replicaSet: ArgoRule = (object) => {
+  if (isUnobserved(object)) return waiting('observed replica set generation less than desired generation')
+  const failure = conditionsOf(object).find(({ type, status }) => type === 'ReplicaFailure' && status === 'True')
+  if (failure) return degraded(failure.message)
+  const wanted = numberAt(object, 'spec.replicas')
+  const available = numberAt(object, 'status.availableReplicas') ?? 0
+  if (wanted !== undefined && available < wanted) {
+    return waiting(`${available} out of ${wanted} new replicas are available...`)
+  }
+  return healthy()
+}
+
+export const daemonSet: ArgoRule = (object) => {
+  if (isUnobserved(object)) return waiting('observed daemon set generation less than desired generation')
+  const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
+  const [desired, updated, available] = [
+    count('desiredNumberScheduled'),
+    count('updatedNumberScheduled'),
+    count('numberAvailable'),
+  ]
+  if (textAt(object, 'spec.updateStrategy.type') === 'OnDelete') {
+    return healthy(`daemon set ${updated} out of ${desired} new pods have been updated`)
+  }
+  const name = textAt(object, 'metadata.name')
+  if (updated < desired) {
+    return progressing(
+      `Waiting for daemon set "${name}" rollout to finish: ${updated} out of ${desired} new pods have been updated...`,
+    )
+  }
+  if (available < desired) {
+    return progressing(
+      `Waiting for daemon set "${name}" rollout to finish: ${available} of ${desired} updated pods are available...`,
+    )
+  }
+  return healthy()
+}
+
+export const statefulSet: ArgoRule = (object) => {
+  const observed = numberAt(object, 'status.observedGeneration') ?? 0
+  if (observed === 0 || isUnobserved(object)) {
+    return progressing('Waiting for statefulset spec update to be observed...')
+  }
+  const wanted = numberAt(object, 'spec.replicas')
+  const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
+  const [ready, updated] = [count('readyReplicas'), count('updatedReplicas')]
+  if (wanted !== undefined && ready < wanted) return progressing(`Waiting for ${wanted - ready} pods to be ready...`)
+  const strategy = textAt(object, 'spec.updateStrategy.type')
+  const { rollingUpdate } = (object.spec as { updateStrategy?: { rollingUpdate?: unknown } }).updateStrategy ?? {}
+  if (strategy === 'RollingUpdate' && rollingUpdate !== undefined && rollingUpdate !== null) {
+    const partition = numberAt(rollingUpdate, 'partition')
+    if (wanted !== undefined && partition !== undefined && updated < wanted - partition) {
+      return progressing(
+        `Waiting for partitioned roll out to finish: ${updated} out of ${wanted - partition} new pods have been updated...`,
+      )
+    }
+    return healthy(`partitioned roll out complete: ${updated} new pods have been updated...`) // whatever the revision
+  }
+  if (strategy === 'OnDelete') return healthy(`statefulset has ${ready} ready pods`)
+  const [update, current] = [textAt(object, 'status.updateRevision'), textAt(object, 'status.currentRevision')]
+  if (update !== current) {
+    return progressing(`waiting for statefulset rolling update to complete ${updated} pods at revision ${update}...`)
+  }
+  return healthy(`statefulset rolling update complete ${count('currentReplicas')} pods at revision ${current}...`)
+}
+
+function isUnobserved(object: Parameters<ArgoRule>[0]): boolean {
+  return (numberAt(object, 'metadata.generation') ?? 0) > (numberAt(object, 'status.observedGeneration') ?? 0)
+}
+
+const waiting = (why: string) => progressing(`Waiting for rollout to finish: ${why}`)

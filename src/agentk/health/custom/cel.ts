@@ -1,0 +1,170 @@
+import {
+  type CelInput,
+  type CelMap,
+  CelScalar,
+  type CelValue,
+  celEnv,
+  celFunc,
+  isCelError,
+  isCelList,
+  isCelMap,
+  mapType,
+  parse,
+  plan,
+} from '@bufbuild/cel'
+import type { KubernetesObject } from '../object.ts'
+
+/** Expressions of rules, with bounds that the library has not: what they cost is counted. */
+
+/** characters */
+export const maxExpressionLength = 2048
+/** of macros inside one another, as `all` in `exists` */
+export const maxComprehensionDepth = 2
+/** elements that all macros of one object's rules walk over */
+export const maxSteps = 10_000
+
+export type Bindings = Record<string, CelInput>
+
+/** The name cannot be written in an expression. */
+const counted = '@counted'
+
+/** What the rules of one object may still cost. */
+export class Steps {
+  #left = maxSteps
+
+  get areSpent(): boolean {
+    return this.#left < 0
+  }
+
+  /** @throws Error when there are none left */
+  take(count: number): void {
+    this.#left -= count
+    if (this.areSpent) throw new Error(`more than ${maxSteps} steps`)
+  }
+}
+
+let steps = new Steps()
+
+const dyn = CelScalar.DYN
+const environment = celEnv({
+  funcs: [
+    celFunc(counted, [dyn], dyn, (range) => {
+      steps.take(isCelList(range) || isCelMap(range) ? range.size : 0)
+      return range
+    }),
+    celFunc('at', [dyn, CelScalar.STRING, dyn], dyn, (value, path, otherwise) => valueAt(value, path) ?? otherwise),
+    celFunc('cond', [dyn, CelScalar.STRING], mapType(CelScalar.STRING, dyn), (object, type) =>
+      conditionOf(object, type),
+    ),
+  ],
+})
+
+/** One expression, which may be evaluated for any number of objects. */
+export class Expression {
+  readonly #run: (bindings: Bindings) => ReturnType<ReturnType<typeof plan>>
+
+  /** @throws Error that says where it cannot be read, or which bound it does not keep */
+  constructor(text: string) {
+    if (text.length > maxExpressionLength)
+      throw new Error(`an expression of more than ${maxExpressionLength} characters`)
+    const parsed = parse(text)
+    if (parsed.expr) count(parsed.expr, 0)
+    this.#run = plan(environment, parsed)
+  }
+
+  /** @throws Error: it has no value for this object */
+  evaluate(bindings: Bindings, own: Steps): CelValue {
+    steps = own
+    const result = this.#run(bindings)
+    if (own.areSpent) throw new Error(`more than ${maxSteps} steps`) // `||` takes an error for no answer
+    if (isCelError(result)) throw result
+    return result
+  }
+}
+
+type Node = { [key: string]: unknown }
+
+/** Puts a count around the range of each macro. */
+function count(node: Node, depth: number): void {
+  const kind = node.exprKind as { case?: string; value?: Node } | undefined
+  let below = depth
+  if (kind?.case === 'comprehensionExpr' && kind.value) {
+    below++
+    if (below > maxComprehensionDepth) throw new Error(`macros more than ${maxComprehensionDepth} deep`)
+    const range = kind.value.iterRange as Node
+    count(range, depth)
+    kind.value.iterRange = { ...range, exprKind: { case: 'callExpr', value: call(range) } }
+    for (const name of ['accuInit', 'loopCondition', 'loopStep', 'result']) count(kind.value[name] as Node, below)
+    return
+  }
+  for (const value of Object.values(kind?.value ?? {})) {
+    if (Array.isArray(value)) for (const one of value) countIn(one, below)
+    else countIn(value, below)
+  }
+}
+
+/** Elements of lists and entries of maps among them. */
+function countIn(value: unknown, depth: number): void {
+  if (typeof value !== 'object' || value === null) return
+  const node = value as Node
+  if ('exprKind' in node) count(node, depth)
+  else for (const inner of Object.values(node)) countIn(inner, depth)
+}
+
+function call(range: Node): Node {
+  return { $typeName: 'cel.expr.Expr.Call', function: counted, args: [range] }
+}
+
+function valueAt(value: CelValue, path: string): CelValue | undefined {
+  let found: CelValue | undefined = value
+  for (const name of path.split('.')) {
+    if (!isCelMap(found)) return undefined
+    found = found.get(name)
+  }
+  return found ?? undefined // null counts as absent
+}
+
+/** Empty texts where there is none. */
+function conditionOf(object: CelValue, type: string): ReadonlyMap<string, CelInput> {
+  const conditions = valueAt(object, 'status.conditions')
+  const found = isCelList(conditions)
+    ? [...conditions].find((one): one is CelMap => isCelMap(one) && one.get('type') === type)
+    : undefined
+  const text = (name: string) => {
+    const value = found?.get(name)
+    return typeof value === 'string' ? value : ''
+  }
+  return new Map<string, CelInput>([
+    ['type', found ? type : ''],
+    ['status', text('status')],
+    ['reason', text('reason')],
+    ['message', text('message')],
+    ['lastTransitionTime', text('lastTransitionTime')],
+    ['observedGeneration', (found?.get('observedGeneration') as CelInput) ?? 0n],
+  ])
+}
+
+const hidden = new Set(['managedFields'])
+/** It holds the object once more, of a Secret its data. */
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+
+/** As rules see it: whole numbers are ints. */
+export function toCel(object: KubernetesObject): CelInput {
+  const { metadata, ...rest } = object
+  return convert({ ...rest, metadata: visible(metadata) })
+}
+
+function visible(metadata: unknown): unknown {
+  if (typeof metadata !== 'object' || metadata === null) return {}
+  const { annotations, ...rest } = metadata as { annotations?: Record<string, unknown> }
+  const kept = Object.entries(annotations ?? {}).filter(([name]) => name !== lastApplied)
+  const fields = Object.entries(rest).filter(([name]) => !hidden.has(name))
+  return { ...Object.fromEntries(fields), annotations: Object.fromEntries(kept) }
+}
+
+function convert(value: unknown): CelInput {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value
+  if (Array.isArray(value)) return value.map(convert)
+  if (typeof value !== 'object' || value === null) return value as CelInput
+  return new Map(Object.entries(value).map(([name, one]) => [name, convert(one)])) as unknown as CelInput
+}

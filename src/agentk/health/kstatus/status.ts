@@ -1,0 +1,21 @@
+import type { KubernetesObject } from '../object.ts'
+
+/** Those of kstatus; NotFound is no verdict on an object that is there. */
+export const kstatuses = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown'] as const
+export type KstatusStatus = (typeof kstatuses)[number]
+
+export interface Kstatus {
+  readonly status: KstatusStatus
+  /** of the condition that kstatus adds: Reconciling while InProgress, Stalled once Failed */
+  readonly reason: string
+  readonly text: string
+  /** when time alone may change it. ms since 1970 */
+  readonly dueAt?: number
+}
+
+/** @param now - ms since 1970 */
+export type KstatusRule = (object: KubernetesObject, now: number) => Kstatus
+
+export const current = (text: string): Kstatus => ({ status: 'Current', reason: '', text })
+export const inProgress = (reason: string, text: string): Kstatus => ({ status: 'InProgress', reason, text })
+export const failed = (reason: string, text: string): Kstatus => ({ status: 'Failed', reason, text })

@@ -1,0 +1,57 @@
+/** An object as the API server has it, read with care: nothing of it need be there, or be of the type that it should. */
+export type KubernetesObject = Readonly<Record<string, unknown>>
+
+/** @param path - names, joined by dots: no name in it holds one */
+export function at(value: unknown, path: string): unknown {
+  let found = value
+  for (const name of path.split('.')) {
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined
+    found = (found as Record<string, unknown>)[name]
+  }
+  return found
+}
+
+export function textAt(value: unknown, path: string): string {
+  const text = at(value, path)
+  return typeof text === 'string' ? text : ''
+}
+
+/** @returns undefined where there is no number */
+export function numberAt(value: unknown, path: string): number | undefined {
+  const number = at(value, path)
+  return typeof number === 'number' ? number : undefined
+}
+
+/** @returns what of it are objects; none where there is no list */
+export function listAt(value: unknown, path: string): readonly KubernetesObject[] {
+  const list = at(value, path)
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
+}
+
+export interface Condition {
+  readonly type: string
+  readonly status: string
+  readonly reason: string
+  readonly message: string
+}
+
+export function conditionsOf(object: KubernetesObject): readonly Condition[] {
+  return listAt(object, 'status.conditions').map(toCondition)
+}
+
+export function toCondition(value: unknown): Condition {
+  const [type, status, reason, message] = ['type', 'status', 'reason', 'message'].map((name) => textAt(value, name))
+  return { type, status, reason, message } as Condition
+}
+
+/** `group/Kind`, without its version; `Kind` alone of the core group. */
+export function kindOf(object: KubernetesObject): string {
+  const version = textAt(object, 'apiVersion')
+  const kind = textAt(object, 'kind')
+  const slash = version.indexOf('/')
+  return slash < 0 ? kind : `${version.slice(0, slash)}/${kind}`
+}
+
+export function isBeingDeleted(object: KubernetesObject): boolean {
+  return textAt(object, 'metadata.deletionTimestamp') !== ''
+}
