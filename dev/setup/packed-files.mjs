@@ -1,7 +1,9 @@
-import { lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from './run.mjs'
 
+/** data that agentk reads */
+const healthRules = 'src/agentk/health/vendors'
 const made = ['dist', 'npm-shrinkwrap.json']
 
 /**
@@ -14,6 +16,7 @@ export async function make(root) {
     throw new Error('node_modules is a link: npm packs the dependencies from a folder only')
   }
   await run(join(root, 'node_modules', '.bin', 'tsc'), ['-p', 'tsconfig.build.json'], root)
+  cpSync(join(root, healthRules), join(root, healthRules.replace('src', 'dist')), { recursive: true })
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   writeFileSync(join(root, 'npm-shrinkwrap.json'), `${JSON.stringify(shrinkwrapOf(lock), null, 2)}\n`)
 }

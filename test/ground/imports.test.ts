@@ -63,6 +63,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib agentk/cluster',
   'agentk/configuration': 'lib call proto proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
+  'agentk/health': '| @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
   'agentk/modules/*':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',

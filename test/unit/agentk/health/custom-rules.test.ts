@@ -1,0 +1,119 @@
+import t from 'tap'
+import { Expression, maxSteps, Steps, toCel } from '../../../../src/agentk/health/custom/cel.ts'
+import {
+  CustomRule,
+  type CustomRuleSource,
+  CustomRules,
+  customRuleSchema,
+} from '../../../../src/agentk/health/custom/custom-rules.ts'
+import { vendorRules } from '../../../../src/agentk/health/custom/vendors.ts'
+
+const source = (more: Partial<Record<keyof CustomRuleSource, unknown>>): CustomRuleSource =>
+  customRuleSchema.parse({ kind: 'example.com/Thing', rules: [{ when: 'true', verdict: 'Healthy' }], ...more })
+const rule = (...rules: readonly { when: string; verdict: string; text?: string }[]) =>
+  new CustomRule(source({ rules }))
+const thing = (status: unknown, more: object = {}) => ({ apiVersion: 'example.com/v1', kind: 'Thing', status, ...more })
+
+t.test('the first that is true decides; none is no verdict', async (t) => {
+  const judged = rule(
+    { when: "at(object, 'status.phase', '') == 'Down'", verdict: 'Degraded', text: "'it is ' + object.status.phase" },
+    { when: "cond(object, 'Ready').status == 'True'", verdict: 'Healthy', text: "cond(object, 'Ready').message" },
+  )
+  const ready = { type: 'Ready', status: 'True', message: 'fine' }
+  t.same(judged.judge(thing({ phase: 'Down', conditions: [ready] })).health, { status: 'Degraded', text: 'it is Down' })
+  t.same(judged.judge(thing({ conditions: [ready] })).health, { status: 'Healthy', text: 'fine' })
+  t.same(judged.judge(thing(undefined)), { health: undefined, errors: [] })
+})
+
+t.test('names stand for expressions, also for those before them', async (t) => {
+  const judged = new CustomRule(
+    source({
+      let: { ready: 'object.status.ready', all: 'ready == object.spec.replicas' },
+      rules: [{ when: 'all', verdict: 'Healthy', text: 'string(ready)' }],
+    }),
+  )
+  t.same(judged.judge(thing({ ready: 3 }, { spec: { replicas: 3 } })).health, { status: 'Healthy', text: '3' })
+  t.equal(judged.judge(thing({}, { spec: { replicas: 3 } })).health, undefined)
+})
+
+t.test('what has no value is false, and told', async (t) => {
+  const judged = rule({ when: 'object.status.none > 1', verdict: 'Degraded' }, { when: 'true', verdict: 'Unknown' })
+  const { health, errors } = judged.judge(thing({}))
+  t.same(health, { status: 'Unknown', text: '' })
+  t.equal(errors.length, 1)
+})
+
+t.test('a rule that cannot be read, or whose test fails, is not used and says so', async (t) => {
+  t.throws(() => rule({ when: 'a +', verdict: 'Healthy' }), { message: /^rules\[0\]\.when: .*1:3/ })
+  t.throws(() => new CustomRule(source({ let: { x: ')' } })), { message: /^let\.x: / })
+  const tests = [{ object: thing({}), verdict: 'Degraded' }]
+  t.throws(() => new CustomRule(source({ tests })), { message: 'tests[0]: Healthy, not Degraded' })
+  const broken: string[] = []
+  const rules = new CustomRules([source({ tests })], (kind, error) =>
+    broken.push(`${kind}: ${(error as Error).message}`),
+  )
+  t.equal(rules.judge(thing({})), undefined)
+  rules.judge(thing({}))
+  t.same(broken, ['example.com/Thing: tests[0]: Healthy, not Degraded'], 'once')
+})
+
+t.test('what rules cost is counted, however it is hidden', async (t) => {
+  const list = Array.from({ length: 200 }, (_, i) => i)
+  const walks = 'object.list.all(x, object.list.all(y, x + y >= 0))'
+  for (const when of [walks, `${walks} || true`, `has(object.none) && false || ${walks}`]) {
+    const { health, errors } = rule({ when, verdict: 'Healthy' }).judge(thing({}, { list }))
+    t.equal(health, undefined, when)
+    t.match(errors, [new RegExp(`more than ${maxSteps} steps`)])
+  }
+  t.equal(
+    rule({ when: walks, verdict: 'Healthy' }).judge(thing({}, { list: list.slice(0, 50) })).health?.status,
+    'Healthy',
+  )
+  t.throws(() => rule({ when: 'object.a.all(x, x.all(y, y.all(z, z)))', verdict: 'Healthy' }), {
+    message: /macros more than 2 deep/,
+  })
+  t.throws(() => new Expression(`'${'x'.repeat(3000)}'`), { message: /more than 2048 characters/ })
+  const deep = `object.a.map(x, [x, {'b': object.a.filter(y, y.exists(z, z))}])`
+  t.throws(() => new Expression(deep), { message: /macros more than 2 deep/ }, 'in lists and maps too')
+})
+
+t.test('whole numbers are ints; what a rule must not see is gone', async (t) => {
+  const metadata = {
+    managedFields: [{}],
+    annotations: { 'kubectl.kubernetes.io/last-applied-configuration': '{"data":"secret"}', other: 'y' },
+  }
+  const value = (text: string) =>
+    new Expression(text).evaluate({ object: toCel(thing({ half: 0.5, one: 1 }, { metadata })) }, new Steps())
+  t.equal(value('object.status.one + 1'), 2n)
+  t.equal(value('object.status.half * 2.0'), 1)
+  t.equal(value('has(object.metadata.managedFields)'), false)
+  t.equal(value(`string(object.metadata.annotations.size()) + object.metadata.annotations.other`), '1y')
+})
+
+t.test('an exact kind goes before one with a star', async (t) => {
+  const named = (kind: string, verdict: string) => source({ kind, rules: [{ when: 'true', verdict }] })
+  const rules = new CustomRules(
+    [
+      named('*.example.com/*', 'Degraded'),
+      named('a.example.com/B*', 'Progressing'),
+      named('a.example.com/Bee', 'Healthy'),
+    ],
+    () => t.fail(),
+  )
+  const status = (group: string, kind: string) => rules.judge({ apiVersion: `${group}/v1`, kind })?.health?.status
+  t.equal(status('a.example.com', 'Bee'), 'Healthy')
+  t.equal(status('a.example.com', 'Cee'), 'Degraded')
+  t.equal(status('example.com', 'Cee'), undefined)
+})
+
+t.test('rules of vendors can all be used, and keep their own tests', async (t) => {
+  const rules = vendorRules()
+  t.ok(rules.length > 0)
+  for (const one of rules) t.doesNotThrow(() => new CustomRule(one), one.kind)
+  const kinds = rules.map(({ kind }) => kind)
+  t.same(
+    kinds.filter((kind, i) => kinds.indexOf(kind) !== i),
+    [],
+    'each kind once',
+  )
+})

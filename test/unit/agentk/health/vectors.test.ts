@@ -1,0 +1,22 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { compare, readVectors } from '../../../vectors/compare.ts'
+
+const folder = process.env.KAS_VECTORS ?? ''
+const absent = existsSync(join(folder, 'kstatus.json')) ? false : 'needs KAS_VECTORS'
+
+for (const name of ['argo-built-in', 'argo-core', 'kstatus']) {
+  t.test(`${name}: every status is equal`, { skip: absent }, async (t) => {
+    const { vectors, equalStatus, texts, equalTexts, differences } = compare(readVectors(join(folder, `${name}.json`)))
+    t.comment(`${name}: ${equalStatus} of ${vectors} by status, ${equalTexts} of ${texts} by text`)
+    t.ok(vectors > 0)
+    t.same(differences, [])
+  })
+}
+
+t.test('kinds of vendors: nineteen of twenty, as data alone', { skip: absent }, async (t) => {
+  const { vectors, equalStatus, texts, equalTexts } = compare(readVectors(join(folder, 'argo-custom.json')))
+  t.comment(`argo-custom: ${equalStatus} of ${vectors} by status, ${equalTexts} of ${texts} by text`)
+  t.ok(equalStatus >= 0.95 * vectors, `${equalStatus} of ${vectors}`)
+})
