@@ -5,7 +5,7 @@ import { request as httpsRequest } from 'node:https'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, getCACertificates, type TLSSocket } from 'node:tls'
-import WebSocket from 'ws'
+import WebSocket, * as ws from 'ws'
 import { KasError } from '../../lib/errors.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
 import type { KasAddress } from './kas-address.ts'
@@ -122,18 +122,42 @@ function authorities(caFile: string | undefined): string[] {
   return caFile ? [...systemAuthorities, readFileSync(caFile, 'utf8')] : systemAuthorities
 }
 
+/**
+ * Masks are for those between who read the bytes: in TLS up to a certificate that was checked there are none. With zero
+ * ws goes through the bytes at neither end (doc/decisions/0019).
+ */
+function zeroMask(mask: Buffer): void {
+  mask.fill(0)
+}
+
+/** what the types of ws leave out */
+const { Sender } = ws as unknown as {
+  Sender: { frame(data: Buffer, options: Readonly<Record<string, boolean | number>>): Buffer[] }
+}
+
+/** A binary message in one frame, with a mask of its own. */
+function maskInPlace(message: Buffer): readonly Buffer[] {
+  return Sender.frame(message, { fin: true, opcode: 2, mask: true, readOnly: false, rsv1: false })
+}
+
 function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
   const { address } = options
   const extra: Record<string, string[]> = {}
   for (const [name, value] of options.headers) extra[name] = [...(extra[name] ?? []), value]
-  const ws = new WebSocket(`${address.scheme}://${address.authority}${address.path}`, webSocketProtocol, {
+  const unmasked = address.tls && !options.skipVerify
+  const webSocket = new WebSocket(`${address.scheme}://${address.authority}${address.path}`, webSocketProtocol, {
     createConnection: () => socket,
     headers: { 'User-Agent': options.userAgent, Authorization: options.authorization(), ...extra },
     perMessageDeflate: false,
     maxPayload: maxWebSocketMessageBytes,
     followRedirects: false,
+    ...(unmasked ? { generateMask: zeroMask } : {}),
   } as object)
-  const duplex = new MessageDuplex(ws)
+  const duplex = new MessageDuplex(webSocket, {
+    connection: socket,
+    masking: unmasked ? 'zero' : maskInPlace,
+    trusted: true,
+  })
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       signal.removeEventListener('abort', onAbort)
@@ -142,17 +166,17 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     }
     const onAbort = () => fail(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
-    ws.once('unexpected-response', (_, response) => {
+    webSocket.once('unexpected-response', (_, response) => {
       response.resume()
       const { statusCode } = response
       const hint = statusCode === 404 || statusCode === 301 ? `, is the path ${address.path} right?` : ''
       const detail = `${address.authority} answered ${statusCode} instead of a WebSocket upgrade${hint}`
       fail(unreachable(detail, statusCode))
     })
-    ws.once('error', fail)
-    ws.once('open', () => {
+    webSocket.once('error', fail)
+    webSocket.once('open', () => {
       signal.removeEventListener('abort', onAbort)
-      ws.off('error', fail)
+      webSocket.off('error', fail)
       resolve(duplex)
     })
   })

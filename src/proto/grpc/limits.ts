@@ -89,10 +89,11 @@ export const narrowUnsentBytes = 16 * 1024
 export const wideUnsentBytes = 2 * 1024 * 1024
 
 /**
- * One WebSocket message that carries a connection's bytes. The other side holds it whole before it reads any of it, and
- * takes 10 MiB at the most (doc/reference/tunnel-protocol.md 2.2); node writes a whole window at once.
+ * One WebSocket message that carries a connection's bytes: with its head it fills four TLS records. The other side holds
+ * it whole before it reads any of it, and takes 10 MiB at the most (doc/reference/tunnel-protocol.md 2.2); node writes a
+ * whole window at once.
  */
-export const webSocketMessageBytes = 64 * 1024
+export const webSocketMessageBytes = 64 * 1024 - 8
 
 export function http2Settings(limits: SessionLimits) {
   return {

@@ -1,15 +1,15 @@
-import { Duplex, type Readable } from 'node:stream'
+import { Duplex } from 'node:stream'
 import { KasError } from '../../lib/errors.ts'
-import { maxUnsentBytes, webSocketMessageBytes } from './limits.ts'
+import { freeBuffer } from './free-buffer.ts'
+import { maxUnsentBytes } from './limits.ts'
+import { lengthOf, type Masking, writeFrames } from './message-frames.ts'
 import { PartialMessage } from './partial-message.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
 /** What is needed of a WebSocket; that of package ws fits. */
 export interface MessageSocket {
-  readonly bufferedAmount: number
   readonly readyState: number
   binaryType: string
-  send(data: Uint8Array, options: SendOptions, sent?: (error?: Error) => void): void
   on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown
   on(event: 'ping' | 'pong', listener: (data: Buffer) => void): unknown
   on(event: 'close', listener: () => void): unknown
@@ -20,16 +20,10 @@ export interface MessageSocket {
   terminate(): void
 }
 
-export interface SendOptions {
-  readonly binary: true
-  readonly compress: false
-}
-
 /** the sub-protocol of agents, and either side's limit for one message (doc/reference/tunnel-protocol.md 2.2) */
 export const webSocketProtocol = 'ws-tunnel'
 export const maxWebSocketMessageBytes = 10 * 1024 * 1024
 
-const sendOptions: SendOptions = { binary: true, compress: false }
 /** of WebSocket's readyState */
 const open = 1
 const closed = 3
@@ -41,18 +35,26 @@ const messageTooBig = 1009
 /** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
+/** A message as agents send it comes in four of 16 KiB, or in two of 64 KiB; what is read before these is not freed here. */
+const keptChunks = 8
 
 export interface MessageDuplexOptions {
+  /** below the WebSocket */
+  readonly connection: Duplex
+  readonly masking: Masking
+  /** what the other side sends of a message is not bounded before it is whole */
+  readonly trusted?: boolean
   /** after the end of the WebSocket a reader may take what came before for this long */
   readonly unreadPatienceMs?: number
-  /** the connection that the WebSocket reads, whose bytes are counted; absent: the other side is trusted */
-  readonly connection?: Readable
 }
 
 /**
  * A byte stream inside a WebSocket: the payloads of its binary messages, whose borders mean nothing
  * (doc/reference/tunnel-protocol.md 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be
  * made before the socket is open or in the same turn, or the first bytes are lost.
+ *
+ * For node:http2, which copies what it reads and what it writes: a large buffer of either way is freed as soon as it has
+ * passed.
  *
  * It closes with the WebSocket, also while nobody reads: node:http2 stops reading a connection that it is about to
  * leave, and would never get an 'end'.
@@ -63,21 +65,27 @@ export class MessageDuplex extends Duplex {
   /** payload bytes handed to the WebSocket */
   bytesWritten = 0
   readonly #socket: MessageSocket
+  readonly #connection: Duplex
+  readonly #masking: Masking
   readonly #unreadPatienceMs: number
   readonly #partial = new PartialMessage()
+  /** what was read last, of which messages are made */
+  readonly #chunks: Buffer[] = []
   #paused = false
   #closing: NodeJS.Timeout | undefined
 
-  constructor(socket: MessageSocket, options: MessageDuplexOptions = {}) {
+  constructor(socket: MessageSocket, options: MessageDuplexOptions) {
     super({ readableHighWaterMark: maxUnreadBytes, writableHighWaterMark: maxUnsentBytes })
     this.#socket = socket
+    this.#connection = options.connection
+    this.#masking = options.masking
     this.#unreadPatienceMs = options.unreadPatienceMs ?? defaultUnreadPatienceMs
     socket.binaryType = 'nodebuffer'
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
     // ahead of ws, which may find a whole message in it
-    options.connection?.prependListener('data', (chunk: Buffer) => this.#arrived(chunk.length))
-    socket.on('ping', ({ length }) => this.#partial.passed(length))
-    socket.on('pong', ({ length }) => this.#partial.passed(length))
+    options.connection.prependListener('data', (chunk: Buffer) => this.#arrived(chunk, options.trusted === true))
+    socket.on('ping', ({ length }) => this.#passed(length))
+    socket.on('pong', ({ length }) => this.#passed(length))
     socket.on('close', () => this.#onClose())
     socket.on('error', (error) => this.destroy(error))
   }
@@ -87,8 +95,23 @@ export class MessageDuplex extends Duplex {
     if (!this.destroyed && !this.#partial.chargeTo(held)) this.#refusePartial()
   }
 
-  #arrived(bytes: number): void {
-    if (!this.destroyed && !this.#partial.arrived(bytes)) this.#refusePartial()
+  #arrived(chunk: Buffer, trusted: boolean): void {
+    if (this.destroyed) return
+    this.#chunks.push(chunk)
+    if (this.#chunks.length > keptChunks) this.#chunks.shift()
+    if (!trusted && !this.#partial.arrived(chunk.length)) this.#refusePartial()
+  }
+
+  /** A PING or PONG. */
+  #passed(payloadBytes: number): void {
+    this.#partial.passed(payloadBytes)
+    this.#freeChunks()
+  }
+
+  /** All that has come is read, up to the last chunk, in which the next message may have begun. */
+  #freeChunks(): void {
+    if (this.readableLength > 0) return
+    for (const chunk of this.#chunks.splice(0, this.#chunks.length - 1)) freeBuffer(chunk)
   }
 
   #refusePartial(): void {
@@ -104,11 +127,14 @@ export class MessageDuplex extends Duplex {
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    this.#send(chunk, done)
+    this.#send([chunk], done)
   }
 
   override _writev(chunks: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
-    this.#send(Buffer.concat(chunks.map(({ chunk }) => chunk)), done)
+    this.#send(
+      chunks.map(({ chunk }) => chunk),
+      done,
+    )
   }
 
   override _final(done: (error?: Error | null) => void): void {
@@ -124,20 +150,16 @@ export class MessageDuplex extends Duplex {
   }
 
   /** Waits only while much is unsent: a wait for each write would cost a turn of the event loop. */
-  #send(bytes: Buffer, done: (error?: Error | null) => void): void {
-    const socket = this.#socket
+  #send(pieces: readonly Buffer[], done: (error?: Error | null) => void): void {
     // 'close' brings its end: an error here would throw away what came before and is not read yet
-    if (socket.readyState !== open) {
+    if (this.#socket.readyState !== open) {
       done()
       return
     }
-    this.bytesWritten += bytes.length
-    let at = 0
-    for (; bytes.length - at > webSocketMessageBytes; at += webSocketMessageBytes) {
-      socket.send(bytes.subarray(at, at + webSocketMessageBytes), sendOptions)
-    }
-    const wait = socket.bufferedAmount > maxUnsentBytes
-    socket.send(bytes.subarray(at), sendOptions, wait ? () => done() : undefined)
+    const bytes = lengthOf(pieces)
+    this.bytesWritten += bytes
+    const wait = bytes > 0 && this.#connection.writableLength > maxUnsentBytes
+    writeFrames(this.#connection, pieces, { masking: this.#masking, sent: () => wait && done() })
     if (!wait) done()
   }
 
@@ -149,7 +171,10 @@ export class MessageDuplex extends Duplex {
     }
     this.bytesRead += data.length
     this.#partial.taken(data.length)
-    if (this.push(data)) return
+    const room = this.push(data)
+    if (this.readableLength === 0) freeBuffer(data) // its reader has it
+    this.#freeChunks()
+    if (room) return
     this.#paused = true
     this.#socket.pause()
   }

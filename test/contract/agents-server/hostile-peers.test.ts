@@ -389,8 +389,10 @@ t.test('a WebSocket message in too many fragments, or in too many pieces, ends i
 
 t.test('whole messages of any size up to 10 MiB are taken, however many', async (t) => {
   const server = await startAgentsServer(t)
-  const agent = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel')
-  const duplex = new MessageDuplex(agent)
+  const connection = connect(server.port, '127.0.0.1')
+  const createConnection = () => connection
+  const agent = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel', { createConnection } as object)
+  const duplex = new MessageDuplex(agent, { connection, masking: 'zero', trusted: true })
   await once(agent, 'open')
   const session = ClientSession.over(duplex, { authority: 'kas.test', scheme: 'http' })
   t.teardown(() => session.destroy())

@@ -229,7 +229,7 @@ export class Listener {
         return
       }
       this.#decided(request.socket)
-      const duplex = new MessageDuplex(webSocket, { connection: socket })
+      const duplex = new MessageDuplex(webSocket, { connection: socket, masking: 'none' })
       duplex.on('error', (error) => {
         if (isTooMuchUnread(error)) this.#events.refused('too_much_unread')
       })

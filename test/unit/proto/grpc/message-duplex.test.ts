@@ -1,28 +1,20 @@
 import { EventEmitter, once } from 'node:events'
-import type { Readable } from 'node:stream'
+import { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
 import { maxUnsentBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
 import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
 import { maxStrangerBytes, pieceBytes, uncountedBytes } from '../../../../src/proto/grpc/partial-message.ts'
 import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
+import { webSocketFrames } from '../../../support/websocket-frames.ts'
 
 const open = 1
 const closed = 3
 
-/** A WebSocket that takes everything at once, and tells that it has when the test says so. */
 class FakeSocket extends EventEmitter {
-  readonly sent: Uint8Array[] = []
-  readonly flushed: (() => void)[] = []
-  bufferedAmount = 0
   readyState = open
   binaryType = ''
   paused = false
   ended: number | 'terminated' | undefined
-
-  send(data: Uint8Array, _: unknown, done?: () => void): void {
-    this.sent.push(data)
-    if (done) this.flushed.push(done)
-  }
 
   pause(): void {
     this.paused = true
@@ -47,43 +39,111 @@ class FakeSocket extends EventEmitter {
   }
 }
 
-function start(t: Test, options?: MessageDuplexOptions) {
+/** What lies below a WebSocket: takes everything, or keeps the first write waiting until `release`. */
+class FakeConnection extends Duplex {
+  readonly #sent: Buffer[] = []
+  #held: (() => void) | undefined
+  holds = false
+
+  get frames() {
+    return webSocketFrames(Buffer.concat(this.#sent))
+  }
+
+  release(): void {
+    this.holds = false
+    this.#held?.()
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#sent.push(Buffer.from(chunk))
+    if (this.holds) this.#held = done
+    else done()
+  }
+}
+
+function start(t: Test, options: Partial<MessageDuplexOptions> = {}) {
   const socket = new FakeSocket()
-  const duplex = new MessageDuplex(socket, options)
-  t.teardown(() => duplex.destroy())
-  return { socket, duplex }
+  const connection = new FakeConnection()
+  const duplex = new MessageDuplex(socket, { connection, masking: 'none', ...options })
+  t.teardown(() => {
+    duplex.destroy()
+    connection.destroy()
+  })
+  return { socket, connection, duplex }
 }
 
 t.test('a large write leaves in messages that the other side takes, in order', async (t) => {
-  const { socket, duplex } = start(t)
+  const { connection, duplex } = start(t)
   const bytes = Buffer.alloc(2 * webSocketMessageBytes + 5, 'abcdefg')
   duplex.cork() // several writes become one, as node:http2 writes a window
   for (let at = 0; at < bytes.length; at += 16_384) duplex.write(bytes.subarray(at, at + 16_384))
   const written = new Promise((resolve) => duplex.write('end', resolve))
   duplex.uncork()
   await written
+  const sent = connection.frames.map(({ payload }) => payload)
   t.strictSame(
-    socket.sent.map(({ length }) => length),
+    sent.map(({ length }) => length),
     [webSocketMessageBytes, webSocketMessageBytes, 8],
   )
-  t.ok(Buffer.concat(socket.sent).equals(Buffer.concat([bytes, Buffer.from('end')])))
+  t.ok(Buffer.concat(sent).equals(Buffer.concat([bytes, Buffer.from('end')])))
   t.equal(duplex.bytesWritten, bytes.length + 3)
 })
 
 t.test('a write waits only while more than the bound is unsent', async (t) => {
-  const { socket, duplex } = start(t)
+  const { connection, duplex } = start(t)
+  connection.holds = true
   await write(duplex, 'first')
-  t.equal(socket.flushed.length, 0, 'nobody waits to be told')
-  socket.bufferedAmount = maxUnsentBytes + 1
+  await write(duplex, 'x'.repeat(maxUnsentBytes))
+  t.ok(connection.writableLength > maxUnsentBytes, 'nobody waited to be told')
   let over = false
-  const second = write(duplex, 'second').then(() => {
+  const third = write(duplex, 'third').then(() => {
     over = true
   })
   await new Promise(setImmediate)
-  t.equal(socket.sent.length, 2)
   t.equal(over, false)
-  socket.flushed[0]?.()
-  await second
+  connection.release()
+  await third
+  t.match(connection.frames.at(-1)?.payload.toString(), 'third')
+})
+
+t.test('memory of its own is given back once its bytes have passed, either way', async (t) => {
+  const { socket, connection, duplex } = start(t)
+  const [kept, sent] = [Buffer.alloc(2 * 5000), Buffer.alloc(5000)]
+  duplex.cork()
+  duplex.write(kept.subarray(5000))
+  const written = new Promise((resolve) => duplex.write(sent, resolve))
+  duplex.uncork()
+  await written
+  t.equal(connection.frames[0]?.payload.length, 10_000)
+  t.strictSame([kept.length, sent.length], [2 * 5000, 0])
+  const [unread, read] = [Buffer.alloc(5000), Buffer.alloc(5000)]
+  socket.emit('message', unread, true)
+  t.equal(unread.length, 5000, 'it waits for its reader')
+  const seen: number[] = []
+  duplex.on('data', ({ length }: Buffer) => seen.push(length))
+  await new Promise(setImmediate)
+  socket.emit('message', read, true)
+  t.strictSame([...seen, read.length], [5000, 5000, 0])
+})
+
+t.test('so is that of reads, up to the last one, in which the next message may have begun', async (t) => {
+  const { socket, connection, duplex } = start(t)
+  const reads = Array.from({ length: 4 }, () => Buffer.alloc(5000))
+  const lengths = () => reads.map(({ length }) => length)
+  connection.emit('data', reads[0])
+  connection.emit('data', reads[1])
+  socket.emit('message', reads[1]?.subarray(0, 3000), true)
+  t.strictSame(lengths(), [5000, 5000, 5000, 5000], 'a message that is not read lies in them')
+  duplex.on('data', () => undefined)
+  await new Promise(setImmediate)
+  connection.emit('data', reads[2])
+  socket.emit('message', Buffer.alloc(10), true)
+  t.strictSame(lengths(), [0, 0, 5000, 5000])
+  connection.emit('data', reads[3])
+  socket.emit('ping', Buffer.alloc(0))
+  t.strictSame(lengths(), [0, 0, 0, 5000])
 })
 
 t.test('a reader that does not read stops the WebSocket', async (t) => {
@@ -109,13 +169,13 @@ t.test('it closes with the WebSocket, also when its reader has paused it', async
 })
 
 t.test('what came before the end is still read', async (t) => {
-  const { socket, duplex } = start(t)
+  const { socket, connection, duplex } = start(t)
   const chunks: Buffer[] = []
   duplex.on('data', (chunk: Buffer) => chunks.push(chunk)).pause()
   socket.emit('message', Buffer.from('the last words'), true)
   socket.vanish()
   await write(duplex, 'an answer that comes too late does no harm')
-  t.equal(socket.sent.length, 0)
+  t.equal(connection.frames.length, 0)
   const events: string[] = []
   for (const event of ['end', 'error', 'close']) duplex.on(event, () => events.push(event))
   duplex.resume()
@@ -157,8 +217,7 @@ const chunkBytes = 64 * 1024
 
 /** A connection whose agent has so much waiting elsewhere. */
 function startCharged(t: Test, heldBytes: number, maxBytes = 1024 * 1024) {
-  const connection = new EventEmitter()
-  const { socket, duplex } = start(t, { connection: connection as unknown as Readable })
+  const { socket, connection, duplex } = start(t)
   const held = new UnreadBytes(maxBytes)
   held.add(heldBytes)
   duplex.on('error', () => undefined).resume()
@@ -244,8 +303,7 @@ t.test('without room for it the connection ends, and says why', async (t) => {
 })
 
 t.test('a stranger has no more than its connection may keep', async (t) => {
-  const connection = new EventEmitter()
-  const { duplex } = start(t, { connection: connection as unknown as Readable })
+  const { connection, duplex } = start(t)
   const failed = once(duplex, 'error')
   connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
   t.equal(duplex.destroyed, false)
@@ -254,8 +312,7 @@ t.test('a stranger has no more than its connection may keep', async (t) => {
 })
 
 t.test('who becomes known has what came before counted, beyond what is free', async (t) => {
-  const connection = new EventEmitter()
-  const { duplex } = start(t, { connection: connection as unknown as Readable })
+  const { connection, duplex } = start(t)
   connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
   const held = new UnreadBytes(1024 * 1024)
   duplex.chargeTo(held)
