@@ -18,9 +18,14 @@ interface Locked {
   os?: string[]
 }
 const manifest = JSON.parse(read('package.json')) as Record<string, Record<string, string> | undefined>
+const { bundleDependencies: carried } = JSON.parse(read('package.json')) as { bundleDependencies: string[] }
 const locked = Object.entries((JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> }).packages)
 
 const namesOf = (kind: string) => Object.keys(manifest[kind] ?? {})
+
+/** What another dependency takes if it is there; the programs run without it. */
+const accelerators = ['bufferutil']
+const nodes = namesOf('optionalDependencies').filter((name) => !accelerators.includes(name))
 
 t.test('an import is found however it is written', async (t) => {
   const folder = t.testdir({
@@ -76,7 +81,10 @@ const isMeant = (pattern: string, name: string) =>
 t.test('README names each dependency where it belongs, and none that is gone', async (t) => {
   const tables = readmeTables()
   t.equal(tables.length, 2)
-  const kinds = [namesOf('dependencies'), [...namesOf('devDependencies'), ...namesOf('optionalDependencies')]]
+  const kinds = [
+    [...namesOf('dependencies'), ...accelerators],
+    [...namesOf('devDependencies'), ...nodes],
+  ]
   for (const [i, names] of kinds.entries()) {
     const patterns = tables[i] ?? []
     t.strictSame(
@@ -107,14 +115,21 @@ t.test('the lock file names no registry, and holds a hash of all that this platf
 })
 
 t.test('the package carries each dependency, and each fits every platform', async (t) => {
-  for (const [path, { dev, optional, inBundle, os, cpu }] of locked) {
-    if (path !== '' && !dev && !optional)
+  t.strictSame(carried, [...namesOf('dependencies'), ...accelerators].sort())
+  const left = nodes.map((name) => `node_modules/${name}`)
+  for (const [path, { dev, inBundle, os, cpu }] of locked) {
+    if (path !== '' && !dev && !left.includes(path))
       t.strictSame({ inBundle, os, cpu }, { inBundle: true, os: undefined, cpu: undefined }, path)
   }
 })
 
 /** Scripts that set-up never runs, and what they would do: look whether a binary is there; print advice. */
-const unused = ['node_modules/@bufbuild/buf', 'node_modules/core-js', 'node_modules/protobufjs']
+const unused = [
+  'node_modules/@bufbuild/buf',
+  'node_modules/bufferutil',
+  'node_modules/core-js',
+  'node_modules/protobufjs',
+]
 
 t.test('no other dependency brings an install script', async (t) => {
   const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => path)

@@ -69,12 +69,12 @@ async function play(t: Test, { home, programs }: Installation, state: string): P
 interface Locked {
   version: string
   dev?: boolean
-  optional?: boolean
+  inBundle?: boolean
 }
 const lockOf = (file: string) =>
   Object.entries((JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, Locked> }).packages)
     .filter(([path]) => path !== '')
-    .map(([path, { version, dev, optional }]) => ({ is: `${path} ${version}`, dev: dev === true, optional }))
+    .map(([path, { version, dev, inBundle }]) => ({ is: `${path} ${version}`, dev: dev === true, inBundle }))
 const names = (locked: ReturnType<typeof lockOf>) => locked.map(({ is }) => is).sort()
 
 async function holdsWhatItShould(t: Test, home: string): Promise<void> {
@@ -87,7 +87,7 @@ async function holdsWhatItShould(t: Test, home: string): Promise<void> {
       const { version } = JSON.parse(readFileSync(join(home, path), 'utf8')) as { version: string }
       return `${path.slice(0, -'/package.json'.length)} ${version}`
     })
-  t.strictSame(installed.sort(), names(tested.filter(({ optional }) => !optional)), 'each dependency as it was tested')
+  t.strictSame(installed.sort(), names(tested.filter(({ inBundle }) => inBundle)), 'each dependency as it was tested')
   t.equal(existsSync(join(home, 'src')), false)
   const own = globSync('{bin,dist,doc,deploy}/**', { cwd: home })
   t.strictSame(
