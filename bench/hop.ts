@@ -1,8 +1,8 @@
 /**
  * What does a hop cost? A GET of 1 KiB and a body of 64 MiB: direct, through bare bytes (the shortest program over the
  * same hops), through the replica of kas that holds the agent, and through another one, which bare bytes do too;
- * alternating in one run.
- * Options: `--rounds N`, `--requests N`.
+ * alternating in one run; then the body by each transport of agents, either way.
+ * Options: `--rounds N`, `--requests N`, `--transports`: that last part alone.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,15 +12,17 @@ import { ControlPlane } from '../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../dev/control-plane/kubeconfig.ts'
 import { download, type LoadResult, load, type Target } from './hop/load.ts'
 import { startOurs } from './hop/ours.ts'
-import { readCounts, refuse } from './support/options.ts'
+import { compareTransports } from './hop/transports.ts'
+import { readOptions, refuse } from './support/options.ts'
 import { cpuSeconds, median, Programs } from './support/programs.ts'
 
-const { rounds, requests } = readCounts({ rounds: 5, requests: 1500 })
+const { rounds, requests, transports } = readOptions({ rounds: 5, requests: 1500 }, ['transports'])
 const concurrencies = [1, 16, 64]
 const assets = process.env.KUBEBUILDER_ASSETS
 if (!assets) refuse('hop needs KUBEBUILDER_ASSETS, a folder with kube-apiserver and etcd')
 
 type Row = Record<string, number[]>
+type Results = Record<string, Record<string, number>>
 interface Way {
   readonly name: 'direct' | 'bare' | 'holder' | 'bare other' | 'other'
   readonly target: (path: string) => Target
@@ -43,14 +45,19 @@ const programs = new Programs()
 const cluster = new ControlPlane({ assets, parts: 'api' })
 try {
   await cluster.start()
-  await run()
+  const results = transports ? {} : await run()
+  Object.assign(results, await compareTransports({ programs, cluster, folder, rounds }))
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
+  process.stdout.write(
+    `${JSON.stringify({ bench: 'hop', commit, node: process.version, cpus: cpus().length, results })}\n`,
+  )
 } finally {
   programs.stop()
   await cluster.stop()
   rmSync(folder, { recursive: true, force: true })
 }
 
-async function run(): Promise<void> {
+async function run(): Promise<Results> {
   const data = { text: 'x'.repeat(1024) }
   await cluster.admin.create('/api/v1/namespaces/default/configmaps', { metadata: { name: 'one-kib' }, data })
   const small = '/api/v1/namespaces/default/configmaps/one-kib'
@@ -78,7 +85,7 @@ async function run(): Promise<void> {
     for (const way of turn(large)) add(way.row, 'MB/s', await download(way.target('/64mib')))
     process.stderr.write(`round ${round + 1} of ${rounds}\n`)
   }
-  report(small1, large)
+  return report(small1, large)
 }
 
 async function waysTo(
@@ -138,8 +145,8 @@ function add(row: Row, name: string, value: number): void {
 }
 
 /** One line a figure: medians, the spread over the rounds, and ratios. */
-function report(...groups: Way[][]): void {
-  const results: Record<string, Record<string, number>> = {}
+function report(...groups: Way[][]): Results {
+  const results: Results = {}
   const print = (cells: string[]) =>
     process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i === 0 ? 34 : i < 6 ? 24 : 20)).join('')}\n`)
   const names = ['direct', 'bare', 'holder', 'bare other', 'other'] as const
@@ -159,10 +166,7 @@ function report(...groups: Way[][]): void {
       results[figure] = Object.fromEntries([...medians, ...told])
     }
   }
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
-  process.stdout.write(
-    `${JSON.stringify({ bench: 'hop', commit, node: process.version, cpus: cpus().length, results })}\n`,
-  )
+  return results
 }
 
 function ratio(left: number[] | undefined, right: number[] | undefined): number | undefined {

@@ -1,5 +1,7 @@
 import { readFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import { Pool } from 'undici'
+import { largeBytes } from './contents.ts'
 
 /** Where requests go, and as whom. */
 export interface Target {
@@ -53,6 +55,27 @@ export async function download(target: Target): Promise<number> {
   await pool.destroy()
   if (statusCode !== 200 || bytes < 1024 * 1024) throw new Error(`${target.path}: ${statusCode}, ${bytes} bytes`)
   return bytes / 1e6 / seconds
+}
+
+/** Sends one large body, of one chunk again and again; MB a second. */
+export async function upload(target: Target, chunk: Buffer): Promise<number> {
+  const pool = open(target, 1)
+  const began = performance.now()
+  const { statusCode, body } = await pool.request({
+    path: target.path,
+    method: 'POST',
+    headers: { ...target.headers, 'content-length': String(largeBytes) },
+    body: Readable.from(copies(chunk)),
+  })
+  const said = await body.text()
+  const seconds = (performance.now() - began) / 1000
+  await pool.destroy()
+  if (statusCode !== 200) throw new Error(`${target.path}: ${statusCode}, ${said}`)
+  return largeBytes / 1e6 / seconds
+}
+
+function* copies(chunk: Buffer): Iterable<Buffer> {
+  for (let left = largeBytes; left > 0; left -= chunk.length) yield chunk
 }
 
 function open({ origin, tls }: Target, connections: number): Pool {

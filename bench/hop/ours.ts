@@ -14,8 +14,19 @@ const jobToken = 'bench-job-token'
 const main = (program: string) => join(import.meta.dirname, `../../src/${program}/main.ts`)
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-/** Two replicas of kas and one agentk as they are run: plain gRPC on 8150, at the first one, and plain HTTP on 8154. */
-export async function startOurs(programs: Programs, folder: string, kubeconfig: string) {
+/** How agentk reaches kas; the schemes of TLS need the files. */
+export interface AgentTransport {
+  readonly scheme: 'grpc' | 'grpcs' | 'ws' | 'wss'
+  readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string }
+}
+
+/** Two replicas of kas and one agentk as they are run: agentk at the first one, and plain HTTP on 8154. */
+export async function startOurs(
+  programs: Programs,
+  folder: string,
+  kubeconfig: string,
+  { scheme, tls }: AgentTransport = { scheme: 'grpc' },
+) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
   createRepository(file('clusters.git'))
@@ -23,13 +34,14 @@ export async function startOurs(programs: Programs, folder: string, kubeconfig: 
   writeFileSync(file('token'), agentToken, { mode: 0o600 })
   writeFileSync(file('secret'), randomBytes(32).toString('base64'), { mode: 0o600 })
   const ports = await freePorts(replicas * 5)
+  const certificate = tls && { certificate_file: tls.cert, key_file: tls.key }
   const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * 5]}`)
   const all = members.map((gossip, i) => {
     const [, agents, ops, kubernetes, links] = ports.slice(i * 5) as [number, number, number, number, number]
     const at = (port: number) => ({ address: `127.0.0.1:${port}` })
     const configuration = {
       directory: { file: file('directory.yaml') },
-      agent: { listen: { ...at(agents), websocket: true }, kubernetes_api: { listen: at(kubernetes) } },
+      agent: { listen: { ...at(agents), websocket: true, ...certificate }, kubernetes_api: { listen: at(kubernetes) } },
       observability: { listen: at(ops), logging: { level: 'error' } },
       private_api: { listen: { ...at(links), authentication_secret_file: file('secret') } },
       cluster: { name: `kas-${i}`, listen: { address: gossip }, discovery: { static: members } },
@@ -46,10 +58,11 @@ export async function startOurs(programs: Programs, folder: string, kubeconfig: 
   })
   const [holder, other] = all as [(typeof all)[0], (typeof all)[0]]
   const args = [
-    `--kas-address=grpc://127.0.0.1:${holder.agents}`,
+    `--kas-address=${scheme}://127.0.0.1:${holder.agents}`,
     `--token-file=${file('token')}`,
     `--kubeconfig=${kubeconfig}`,
     '--observability-listen-address=127.0.0.1:0',
+    ...(tls ? [`--kas-ca-cert-file=${tls.ca}`] : []),
   ]
   const env = { POD_NAMESPACE: 'bench', POD_NAME: 'agentk-0' }
   const agentk = programs.spawn(main('agentk'), args, { flags: nodeFlags, env })

@@ -8,18 +8,32 @@ export function refuse(why: string): never {
 
 /** Reads options that are counts: `--rounds 5`. What is no count from 1 on, or unknown, ends the bench. */
 export function readCounts<Name extends string>(defaults: Record<Name, number>): Record<Name, number> {
+  return readOptions(defaults, [])
+}
+
+/** The same, with options that are given or not: `--transports`. */
+export function readOptions<Name extends string, Flag extends string>(
+  defaults: Record<Name, number>,
+  flags: readonly Flag[],
+): Record<Name, number> & Record<Flag, boolean> {
   const names = Object.keys(defaults) as Name[]
-  const options = Object.fromEntries(names.map((name) => [name, { type: 'string' as const }]))
+  const options = {
+    ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const }])),
+    ...Object.fromEntries(flags.map((name) => [name, { type: 'boolean' as const }])),
+  }
   const counts = { ...defaults }
+  const given = Object.fromEntries(flags.map((name) => [name, false])) as Record<Flag, boolean>
   try {
     const { values } = parseArgs({ options })
     for (const name of names) {
       const value = values[name]
-      if (value !== undefined && !/^[1-9]\d{0,8}$/.test(value)) throw new Error(`--${name} ${value}: a count from 1 on`)
-      if (value !== undefined) counts[name] = Number(value)
+      if (value === undefined) continue
+      if (!/^[1-9]\d{0,8}$/.test(String(value))) throw new Error(`--${name} ${value}: a count from 1 on`)
+      counts[name] = Number(value)
     }
+    for (const name of flags) given[name] = values[name] === true
   } catch (error) {
     refuse((error as Error).message)
   }
-  return counts
+  return { ...counts, ...given }
 }
