@@ -35,8 +35,8 @@ const messageTooBig = 1009
 /** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
-/** A message as agents send it comes in four of 16 KiB, or in two of 64 KiB; what is read before these is not freed here. */
-const keptChunks = 8
+/** What may be unread, and a message that is not whole, in TLS records of 16 KiB; what was read before is not freed here. */
+const keptChunks = 32
 
 export interface MessageDuplexOptions {
   /** below the WebSocket */
@@ -69,8 +69,9 @@ export class MessageDuplex extends Duplex {
   readonly #masking: Masking
   readonly #unreadPatienceMs: number
   readonly #partial = new PartialMessage()
-  /** what was read last, of which messages are made */
+  /** what was read last, of which messages are made; the first `#takenChunks` of them by ws */
   readonly #chunks: Buffer[] = []
+  #takenChunks = 0
   #paused = false
   #closing: NodeJS.Timeout | undefined
 
@@ -98,20 +99,40 @@ export class MessageDuplex extends Duplex {
   #arrived(chunk: Buffer, trusted: boolean): void {
     if (this.destroyed) return
     this.#chunks.push(chunk)
-    if (this.#chunks.length > keptChunks) this.#chunks.shift()
+    if (this.#chunks.length > keptChunks) {
+      this.#chunks.shift()
+      this.#takenChunks = Math.max(0, this.#takenChunks - 1)
+    }
     if (!trusted && !this.#partial.arrived(chunk.length)) this.#refusePartial()
   }
 
   /** A PING or PONG. */
   #passed(payloadBytes: number): void {
     this.#partial.passed(payloadBytes)
+    this.#takeChunks()
     this.#freeChunks()
   }
 
-  /** All that has come is read, up to the last chunk, in which the next message may have begun. */
+  /** Something is whole that ends in the last chunk, where the next may have begun. */
+  #takeChunks(): void {
+    this.#takenChunks = Math.max(0, this.#chunks.length - 1)
+  }
+
+  /** Those in which nothing lies any more that is not read. */
   #freeChunks(): void {
     if (this.readableLength > 0) return
-    for (const chunk of this.#chunks.splice(0, this.#chunks.length - 1)) freeBuffer(chunk)
+    for (const chunk of this.#chunks.splice(0, this.#takenChunks)) freeBuffer(chunk)
+    this.#takenChunks = 0
+  }
+
+  /** The way of what had to wait: the listeners of 'data' have it when this returns. */
+  override read(size?: number): Buffer | null {
+    const bytes = super.read(size) as Buffer | null
+    if (bytes && this.readableFlowing) {
+      freeBuffer(bytes)
+      this.#freeChunks()
+    }
+    return bytes
   }
 
   #refusePartial(): void {
@@ -171,6 +192,7 @@ export class MessageDuplex extends Duplex {
     }
     this.bytesRead += data.length
     this.#partial.taken(data.length)
+    this.#takeChunks()
     const room = this.push(data)
     if (this.readableLength === 0) freeBuffer(data) // its reader has it
     this.#freeChunks()

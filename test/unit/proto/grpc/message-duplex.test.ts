@@ -125,7 +125,7 @@ t.test('memory of its own is given back once its bytes have passed, either way',
   duplex.on('data', ({ length }: Buffer) => seen.push(length))
   await new Promise(setImmediate)
   socket.emit('message', read, true)
-  t.strictSame([...seen, read.length], [5000, 5000, 0])
+  t.strictSame([...seen, unread.length, read.length], [5000, 5000, 0, 0])
 })
 
 t.test('so is that of reads, up to the last one, in which the next message may have begun', async (t) => {
@@ -136,9 +136,14 @@ t.test('so is that of reads, up to the last one, in which the next message may h
   connection.emit('data', reads[1])
   socket.emit('message', reads[1]?.subarray(0, 3000), true)
   t.strictSame(lengths(), [5000, 5000, 5000, 5000], 'a message that is not read lies in them')
+  connection.emit('data', reads[2])
   duplex.on('data', () => undefined)
   await new Promise(setImmediate)
-  connection.emit('data', reads[2])
+  t.strictSame(
+    lengths(),
+    [0, 5000, 5000, 5000],
+    'the next message may have begun in the second, and goes on in the third',
+  )
   socket.emit('message', Buffer.alloc(10), true)
   t.strictSame(lengths(), [0, 0, 5000, 5000])
   connection.emit('data', reads[3])
