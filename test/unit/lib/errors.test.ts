@@ -25,3 +25,10 @@ t.test('anything becomes a KasError at a border, and keeps its cause there', asy
   t.match({ code: error.code, text: error.message }, { code: 'INTERNAL', text: 'Internal error' })
   t.equal(error.cause, cause)
 })
+
+t.test('what strangers can have by the thousand does not say where it was thrown, all else does', async (t) => {
+  const { stackTraceLimit } = Error
+  t.notMatch(new KasError({ code: 'UNAUTHENTICATED' }).stack, /\n/)
+  t.match(new KasError({ code: 'INTERNAL' }).stack, /errors\.test\.ts/)
+  t.equal(Error.stackTraceLimit, stackTraceLimit)
+})
