@@ -82,7 +82,7 @@ const lingerMs = 1000
  */
 const sessionLimits = {
   maxConcurrentStreams: 1000,
-  firstStreams: 32,
+  firstStreams: 16,
   maxHeaderBytes: 16 * 1024,
   strangerWindowBytes: 64 * 1024,
 } as const satisfies Partial<SessionLimits>
