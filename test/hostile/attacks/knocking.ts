@@ -13,26 +13,32 @@ interface Size {
 
 /** the evil one's own, beside that by which he is counted otherwise */
 const addresses = ['127.0.0.66', '127.0.0.67', '127.0.0.68', '127.0.0.69']
-/** as many as kas takes of a stranger */
+/** more than kas takes of a stranger at first */
 const callsAtOnce = 32
 /** between two of its connections, for each: else a busy machine is all that one sees. ms */
 const restMs = 50
 
 /** One connection, with as many calls as it may have, until they are refused. */
-async function knock({ ca, holder }: Stage, address: string, refused: (text: string) => void): Promise<void> {
+async function knock(
+  { ca, holder }: Stage,
+  { address, refused, signal }: { address: string; refused: (text: string) => void; signal: AbortSignal },
+): Promise<void> {
   const socket = dial(ca, holder.agents, ['h2'], address)
+  const hangUp = () => void socket.destroy()
+  signal.addEventListener('abort', hangUp)
   try {
-    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(10_000) })
+    await once(socket, 'secureConnect', { signal })
     const { session } = new FakeAgent(socket, {})
     const calls = Array.from({ length: callsAtOnce }, async () => {
       const metadata = { authorization: [`Bearer glagent-${randomBytes(15).toString('base64url')}`] }
       const { error } = await session.open({ method: connectMethod, metadata }).done
-      if (error && !socket.destroyed) refused(error.message)
+      if (error && error.code !== 'TUNNEL_LOST') refused(error.message) // else there was no room for it, or it is over
     })
     await Promise.all(calls)
   } catch {
     // there was no room for it
   } finally {
+    signal.removeEventListener('abort', hangUp)
     socket.destroy()
   }
 }
@@ -51,10 +57,11 @@ export const knocking: Attack<Size> = {
     const knocking = Array.from({ length: connections }, async (_, i) => {
       const address = addresses[i % addresses.length] as string
       while (!ended.signal.aborted) {
-        await knock(stage, address, (text) => {
+        const refused = (text: string) => {
           refusals.add(text)
           heard.resolve()
-        })
+        }
+        await knock(stage, { address, refused, signal: ended.signal })
         await delay(restMs, ended.signal).catch(() => undefined) // it is over
       }
     })
