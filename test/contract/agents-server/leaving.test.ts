@@ -116,9 +116,9 @@ t.test('alone: those that are here stay to the end; another is sent away at once
 
 t.test('idle tunnels end with OK when the shutdown grace is over by the time of stop, too', async (t) => {
   const side = await startAgentsServer(t, { options: { listenGraceMs: 0, shutdownGraceMs: 0 } })
-  const agents = await Promise.all(Array.from({ length: 10 }, () => FakeAgent.dial(side.port)))
+  const agents = await Promise.all(Array.from({ length: 20 }, () => FakeAgent.dial(side.port)))
   for (const agent of agents) t.teardown(() => agent.close())
-  const tunnels = agents.flatMap((agent) => Array.from({ length: 20 }, () => agent.open()))
+  const tunnels = agents.flatMap((agent) => Array.from({ length: 10 }, () => agent.open()))
   await Promise.all(agents.map(({ session }) => session.ping()))
   const patience = new AbortController()
   await side.server.leave(patience.signal)
