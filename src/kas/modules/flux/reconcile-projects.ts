@@ -3,6 +3,7 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import {
   GitLabFlux,
@@ -48,6 +49,13 @@ const defaults = {
   retryMs: [1000, 10_000] as readonly [number, number],
 }
 
+/** The longest list takes the event loop 10 ms and more: agents that send such take turns. */
+const listsPerTurn = 1
+/** one of some hundred projects, which takes no turn */
+const shortListBytes = 16 * 1024
+/** of 1 MiB at the most, and 20 of one agent */
+const maxWaitingLists = 200
+
 /** of a path, beside its text: its place in the set */
 const pathOverheadBytes = 64
 
@@ -74,8 +82,9 @@ export function reconcileProjects(
   }
   /** by agent */
   const pathBytes = new Map<AgentId, number>()
+  const turns = new LoopTurns(listsPerTurn, maxWaitingLists)
   return async (call) => {
-    const projects = await readProjects(call, limits.maxProjects)
+    const projects = await readProjects(call, limits.maxProjects, turns)
     const leave = enter(pathBytes, call.agent.id, projects, limits.maxPathBytesOfAgent)
     try {
       call.sendMetadata({})
@@ -86,8 +95,9 @@ export function reconcileProjects(
   }
 }
 
-async function readProjects(call: AgentCall, maxProjects: number): Promise<ReadonlySet<string>> {
+async function readProjects(call: AgentCall, maxProjects: number, turns: LoopTurns): Promise<ReadonlySet<string>> {
   for await (const bytes of call.messages) {
+    if (bytes.length > shortListBytes) await turn(turns, call)
     const count = countProjects(bytes)
     if (count > maxProjects) throw invalid(`${count} projects are more than ${maxProjects}`)
     const { project } = decodeMessage(ReconcileProjectsRequestSchema, bytes)
@@ -95,6 +105,22 @@ async function readProjects(call: AgentCall, maxProjects: number): Promise<Reado
     return new Set(project.map(({ id }) => id))
   }
   throw invalid('no request message')
+}
+
+/** @throws KasError TOO_MANY_STREAMS, or the signal's reason */
+async function turn(turns: LoopTurns, { agent, signal }: AgentCall): Promise<void> {
+  signal.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const what = 'long lists of projects that wait to be read'
+  const lost = () => reject(new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaitingLists, what }))
+  const leave = turns.enter(String(agent.id), resolve, lost)
+  if (!leave) return
+  const onAbort = () => {
+    leave()
+    reject(signal.reason)
+  }
+  signal.addEventListener('abort', onAbort, { once: true })
+  await promise.finally(() => signal.removeEventListener('abort', onAbort))
 }
 
 /** @throws KasError INVALID_MESSAGE */

@@ -340,6 +340,27 @@ t.test('paths of projects are bounded over all streams of an agent', async (t) =
   t.equal(await third.retire(), 'OK', 'there is room again')
 })
 
+t.test('of long lists that come at once one is read in each turn of the event loop, agents by turns', async (t) => {
+  const { open } = start(t)
+  const long = () => requestOf(...Array.from({ length: 300 }, (_, i) => `group/${i}`.padEnd(80, 'x')))
+  const other = { ...agent, id: 43n as AgentId }
+  const mine = [open(long()), open(long()), open(long())]
+  const theirs = open(long(), other)
+  const short = open(requestOf('a/b'))
+  const left = open(long(), other)
+  left.call.cut(new KasError({ code: 'CANCELLED' }))
+  const read = () => [...mine, theirs, short].map(({ call }) => call.sentMetadata.length)
+  t.match(await left.done, { code: 'CANCELLED' })
+  t.same(read(), [1, 0, 0, 0, 1])
+  await new Promise(setImmediate)
+  t.same(read(), [1, 1, 0, 0, 1])
+  await new Promise(setImmediate)
+  t.same(read(), [1, 1, 0, 1, 1])
+  await new Promise(setImmediate)
+  t.same(read(), [1, 1, 1, 1, 1])
+  await Promise.all([...mine, theirs, short].map((stream) => stream.retire()))
+})
+
 t.test('projects are counted before one is built', async (t) => {
   const { open } = start(t, { maxProjects: 3 })
   const empty = Buffer.from([0x0a, 0]) // a project without an id
