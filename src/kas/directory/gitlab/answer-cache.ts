@@ -21,7 +21,7 @@ export interface AnswerCacheOptions<Answer> {
   readonly maxBytes?: number
   /** refusals at once, apart from the answers: callers with made-up tokens push out no good ones */
   readonly maxRefusals?: number
-  /** questions at once; more are refused */
+  /** questions at once; more are refused. Half of them may be about keys that were never answered */
   readonly maxAsking?: number
 }
 
@@ -29,6 +29,9 @@ const defaults = { maxAnswers: 20_000, maxBytes: 64 << 20, maxRefusals: 10_000, 
 
 /** Of what all answers may take, that one may: a larger one would drop too many others, and is not kept. */
 const largestPart = 1 / 8
+
+/** Of the questions at once, about keys that were never answered: anybody can make them up. */
+const strangersPart = 1 / 2
 
 /** In ms since 1970. */
 interface Life {
@@ -42,6 +45,8 @@ type Ask<T> = (signal: AbortSignal, isKnown: boolean) => Promise<T>
 interface Asking<T> {
   readonly promise: Promise<T>
   readonly controller: AbortController
+  /** there was no answer for its key before */
+  readonly isStranger: boolean
   callers: number
 }
 
@@ -60,6 +65,8 @@ export class AnswerCache<T> {
   readonly #refusals = new Map<string, Life & { readonly error: KasError }>()
   readonly #pauses = new Map<string, Life>()
   readonly #asking = new Map<string, Asking<T>>()
+  /** of these questions, those about strangers */
+  #strangers = 0
 
   constructor(components: { clock: Clock }, options: AnswerCacheOptions<T>) {
     this.#clock = components.clock
@@ -102,23 +109,34 @@ export class AnswerCache<T> {
       return await abortable(asking.promise, signal)
     } finally {
       asking.callers -= 1
-      if (asking.callers === 0 && this.#asking.get(key) === asking) {
-        this.#asking.delete(key)
-        asking.controller.abort(new KasError({ code: 'CANCELLED' }))
-      }
+      if (asking.callers === 0 && this.#end(key, asking)) asking.controller.abort(new KasError({ code: 'CANCELLED' }))
     }
   }
 
   #begin(key: string, ask: Ask<T>): Asking<T> {
-    if (this.#asking.size >= this.#options.maxAsking) throw new KasError({ code: 'GITLAB_BUSY', waitedMs: 0 })
+    const { maxAsking } = this.#options
+    const isStranger = !this.#isKnown(key)
+    const isFull = this.#asking.size >= maxAsking || (isStranger && this.#strangers >= maxAsking * strangersPart)
+    if (isFull) throw new KasError({ code: 'GITLAB_BUSY', waitedMs: 0 })
     const controller = new AbortController()
-    const asking = { promise: this.#ask(key, ask, controller.signal), controller, callers: 0 }
+    const asking = { promise: this.#ask(key, ask, controller.signal), controller, isStranger, callers: 0 }
     this.#asking.set(key, asking)
-    const end = () => {
-      if (this.#asking.get(key) === asking) this.#asking.delete(key)
-    }
+    if (isStranger) this.#strangers += 1
+    const end = () => this.#end(key, asking)
     asking.promise.then(end, end)
     return asking
+  }
+
+  /** @returns whether it had not ended before */
+  #end(key: string, asking: Asking<T>): boolean {
+    if (this.#asking.get(key) !== asking) return false
+    this.#asking.delete(key)
+    if (asking.isStranger) this.#strangers -= 1
+    return true
+  }
+
+  #isKnown(key: string): boolean {
+    return this.#answers.has(key) || this.#known.has(key)
   }
 
   async #ask(key: string, ask: Ask<T>, signal: AbortSignal): Promise<T> {
@@ -127,7 +145,7 @@ export class AnswerCache<T> {
     this.#pauses.delete(key)
     const askedAt = this.#clock.now()
     try {
-      const value = await ask(signal, this.#answers.has(key) || this.#known.has(key))
+      const value = await ask(signal, this.#isKnown(key))
       this.#refusals.delete(key)
       this.#keepAnswer(key, value, askedAt)
       return value

@@ -80,12 +80,22 @@ t.test('the longest unused answer makes room, and refusals make none', async (t)
   t.equal(asked(), 15)
 })
 
-t.test('only so many questions at once', async (t) => {
-  const { get } = ground({ maxAsking: 2 })
-  const never = new Promise<string>(() => undefined)
-  void get('a', () => never)
-  void get('b', () => never)
-  await t.rejects(get('c'), { code: 'GITLAB_BUSY' })
+t.test('only so many questions at once, and half of them about who was never known', async (t) => {
+  const { clock, get } = ground({ maxAsking: 4 })
+  const answer = Promise.withResolvers<string>()
+  const known = ['a', 'b', 'c']
+  for (const key of known) await get(key)
+  clock.advance(1000)
+  const asking = [get('x', () => answer.promise), get('y', () => answer.promise)]
+  await t.rejects(get('z'), { code: 'GITLAB_BUSY' })
+  asking.push(
+    get('a', () => answer.promise),
+    get('b', () => answer.promise),
+  )
+  await t.rejects(get('c'), { code: 'GITLAB_BUSY' }, 'all are taken')
+  answer.resolve('answer')
+  await Promise.all(asking)
+  t.equal(await get('z'), 'z', 'there is room again')
 })
 
 t.test('after a failure that is no answer the next question for the key waits a little', async (t) => {
