@@ -280,3 +280,20 @@ t.test('a connection is a newcomer until a caller on it was let in: no other ans
   await known.write(`${get}\r\n`).until(/}$/)
   t.equal(known.ended, undefined)
 })
+
+t.test('of one agent\u2019s callers only so many connections are kept: the longest idle makes room', async (t) => {
+  const { open, count } = await setUp(t, clusterForward(echo), { limits: { maxKeptPerAgent: 2 } })
+  const ask = async () => {
+    const client = await open()
+    await client.write(`${get}\r\n`).until(/}$/)
+    return client
+  }
+  const [first, second] = [await ask(), await ask()]
+  first.text = ''
+  await first.write(`${get}\r\n`).until(/}$/)
+  await ask()
+  await second.toEnd()
+  t.equal(first.ended, undefined, 'it was used since')
+  t.equal(await count('TOO_MANY_STREAMS'), 1)
+  first.close()
+})

@@ -18,6 +18,7 @@ import { Newcomers } from '../newcomers.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Connection, maxPipelinedRequests } from './http/connection.ts'
 import { Exchange } from './http/exchange.ts'
+import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
 import { malformed, type ParserError, refuseMalformed } from './http/malformed-request.ts'
 import { createKubernetesMetrics, type KubernetesMetrics } from './http/metrics.ts'
@@ -84,6 +85,7 @@ export class KubernetesServer implements Service {
   readonly #metrics: KubernetesMetrics
   readonly #connections = new Map<Socket, Connection>()
   readonly #newcomers: Newcomers
+  readonly #idle: IdleConnections
   #server: Server | undefined
   #drain: Drain | undefined
 
@@ -95,6 +97,7 @@ export class KubernetesServer implements Service {
     this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
     const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
     this.#newcomers = new Newcomers({ now: () => performance.now(), refused }, this.#limits.newcomers)
+    this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(
       { ...components, metrics: this.#metrics, newcomers: this.#newcomers },
       {
@@ -248,7 +251,7 @@ export class KubernetesServer implements Service {
   #connection(socket: Socket): Connection {
     const known = this.#connections.get(socket)
     if (known) return known
-    const connection = new Connection(socket)
+    const connection = new Connection(socket, this.#idle)
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
     connection.closeWhenIdle = this.#drain?.phase === 'draining'

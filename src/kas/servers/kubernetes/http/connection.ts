@@ -1,6 +1,8 @@
 import type { Socket } from 'node:net'
+import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/remote-of.ts'
+import type { IdleConnections } from './idle-connections.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 4
@@ -31,11 +33,16 @@ export class Connection {
   closeWhenIdle = false
   /** a first request is waited for */
   isNew = true
+  /** whose callers were let in on it first */
+  owner: AgentId | undefined
+  readonly #idle: IdleConnections
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket, idle: IdleConnections) {
     this.socket = socket
     this.remote = remoteOf(socket)
+    this.#idle = idle
     socket.once('close', () => {
+      idle.delete(this)
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()
     })
@@ -44,11 +51,13 @@ export class Connection {
   add(exchange: Running): void {
     this.isNew = false
     this.exchanges.add(exchange)
+    this.#idle.delete(this)
   }
 
   delete(exchange: Running): void {
     this.exchanges.delete(exchange)
     this.closeIfIdle()
+    if (this.exchanges.size === 0) this.#idle.add(this)
   }
 
   /** What was written is still sent. */

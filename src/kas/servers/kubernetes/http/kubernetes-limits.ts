@@ -12,6 +12,11 @@ export interface KubernetesLimits {
   readonly newcomers: NewcomersOptions
   /** a connection may be idle between requests, in ms */
   readonly keepAliveMs: number
+  /**
+   * connections that are kept so of one agent's callers, those that were let in on them first: about 90 KB each. The
+   * longest idle is closed for the next
+   */
+  readonly maxKeptPerAgent: number
   /** a client on an upgraded connection may take nothing, in ms */
   readonly upgradedWriteTimeoutMs: number
   /** requests to endpoints of kas' own about one agent, until their answers are taken; each holds body and answer */
@@ -46,6 +51,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   arrivalMs: 5000, // as Go's http.Server.Shutdown
   newcomers: { ...defaultNewcomers, maxIdlePerAddress: 500 }, // TLS and a head: about 90 KB each
   keepAliveMs: 60_000,
+  maxKeptPerAgent: 500,
   upgradedWriteTimeoutMs: 20_000,
   maxOwnRequests: 16,
   maxOwnBodyBytes: 1024 * 1024,
