@@ -74,6 +74,11 @@ export class Listener {
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
 
+  // one for all: made beside the request, each would keep that
+  readonly #onDuplexError = (error: Error) => {
+    if (isTooMuchUnread(error)) this.#events.refused('too_much_unread')
+  }
+
   constructor(options: ListenerOptions, events: ListenerEvents) {
     this.#options = options
     this.#events = events
@@ -230,9 +235,7 @@ export class Listener {
       }
       this.#decided(request.socket)
       const duplex = new MessageDuplex(webSocket, { connection: socket, masking: 'none' })
-      duplex.on('error', (error) => {
-        if (isTooMuchUnread(error)) this.#events.refused('too_much_unread')
-      })
+      duplex.on('error', this.#onDuplexError)
       this.#events.connection(duplex, remoteOf(request.socket) ?? '')
     })
   }
