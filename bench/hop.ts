@@ -1,7 +1,8 @@
 /**
  * What does a hop cost? A GET of 1 KiB and a body of 64 MiB: direct, through bare bytes (the shortest program over the
- * same hops), through the replica of kas that holds the agent, and through another one, which bare bytes do too;
- * alternating in one run; then the body by each transport of agents, either way.
+ * same hops), through the replica of kas that holds the agent, and through another one, which bare bytes do too, with a
+ * stream for each call and with long-lived ones; alternating in one run; then the body by each transport of agents,
+ * either way.
  * Options: `--rounds N`, `--requests N`, `--transports`: that last part alone.
  */
 import { execFileSync } from 'node:child_process'
@@ -21,10 +22,11 @@ const concurrencies = [1, 16, 64]
 const assets = process.env.KUBEBUILDER_ASSETS
 if (!assets) refuse('hop needs KUBEBUILDER_ASSETS, a folder with kube-apiserver and etcd')
 
+const names = ['direct', 'bare', 'holder', 'bare other', 'bare lanes other', 'other'] as const
 type Row = Record<string, number[]>
 type Results = Record<string, Record<string, number>>
 interface Way {
-  readonly name: 'direct' | 'bare' | 'holder' | 'bare other' | 'other'
+  readonly name: (typeof names)[number]
   readonly target: (path: string) => Target
   /** of the programs on the way; several replicas count as one */
   readonly pids: Record<string, number[]>
@@ -37,6 +39,7 @@ const ratios = [
   ['other', 'bare other'],
   ['other', 'holder'],
   ['bare other', 'bare'],
+  ['bare lanes other', 'bare'],
   ['holder', 'direct'],
 ] as const
 
@@ -99,8 +102,11 @@ async function waysTo(
   const bareKas = await programs.start<Ports>(here('bare-kas.ts'), [])
   const settings = JSON.stringify({ agentsPort: bareKas.said.agentsPort, apiServer: server, ...tls })
   const bareAgent = await programs.start(here('bare-agent.ts'), [settings])
-  const link = JSON.stringify({ replicasPort: bareKas.said.replicasPort })
-  const bareEntry = await programs.start<{ httpPort: number }>(here('bare-entry.ts'), [link])
+  const startEntry = (lanes: boolean) =>
+    programs.start<{ httpPort: number }>(here('bare-entry.ts'), [
+      JSON.stringify({ replicasPort: bareKas.said.replicasPort, lanes }),
+    ])
+  const [bareEntry, laneEntry] = [await startEntry(false), await startEntry(true)]
   const ours = await startOurs(programs, join(folder, name), kubeconfig)
   const agentk = [ours.agentkPid]
   const bareTarget =
@@ -119,6 +125,12 @@ async function waysTo(
       name: 'bare other',
       target: bareTarget(bareEntry.said),
       pids: { kas: [bareKas.pid, bareEntry.pid], agentk: [bareAgent.pid] },
+      row: {},
+    },
+    {
+      name: 'bare lanes other',
+      target: bareTarget(laneEntry.said),
+      pids: { kas: [bareKas.pid, laneEntry.pid], agentk: [bareAgent.pid] },
       row: {},
     },
     { name: 'other', target: ours.other.target, pids: { kas: [ours.holder.pid, ours.other.pid], agentk }, row: {} },
@@ -148,8 +160,7 @@ function add(row: Row, name: string, value: number): void {
 function report(...groups: Way[][]): Results {
   const results: Results = {}
   const print = (cells: string[]) =>
-    process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i === 0 ? 34 : i < 6 ? 24 : 20)).join('')}\n`)
-  const names = ['direct', 'bare', 'holder', 'bare other', 'other'] as const
+    process.stdout.write(`${cells.map((cell, i) => cell.padEnd(i === 0 ? 34 : 26)).join('')}\n`)
   print(['median [min to max]', ...names, ...ratios.map((pair) => pair.join(' / '))])
   for (const ways of groups) {
     const rowOf = (name: Way['name']) => ways.find((way) => way.name === name)?.row ?? {}

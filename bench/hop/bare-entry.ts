@@ -1,14 +1,16 @@
-/** Bare bytes, a replica without the agent: carries each request to the one that has it, on one HTTP/2 connection. */
+/**
+ * Bare bytes, a replica without the agent: carries each request to the one that has it, on one HTTP/2 connection; on a
+ * stream of its own, or on long-lived ones.
+ */
 import { connect } from 'node:http2'
-import { startBareHttp, windowBytes } from './bare-http.ts'
+import { carryOnStreams, startBareHttp, windowBytes } from './bare-http.ts'
+import { laneCarrier } from './bare-lanes.ts'
 
-const { replicasPort } = JSON.parse(process.argv[2] as string) as { replicasPort: number }
+const { replicasPort, lanes } = JSON.parse(process.argv[2] as string) as { replicasPort: number; lanes: boolean }
 const holder = connect(`http://127.0.0.1:${replicasPort}`, { settings: { initialWindowSize: windowBytes } })
 holder.once('connect', () => {
   holder.setLocalWindowSize(windowBytes)
-  startBareHttp(
-    () => holder,
-    (httpPort) => process.send?.({ httpPort }),
-  )
+  const carry = lanes ? laneCarrier(holder) : carryOnStreams(() => holder)
+  startBareHttp(carry, (httpPort) => process.send?.({ httpPort }))
 })
 process.on('disconnect', () => process.exit())

@@ -1,12 +1,18 @@
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { ClientHttp2Session } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 
 export const windowBytes = 16 * 1024 * 1024
 
-/** Bare bytes, the callers' side: each HTTP request is one stream of `session`. */
-export function startBareHttp(session: () => ClientHttp2Session, listening: (port: number) => void): void {
-  const http = createServer({ noDelay: true }, (request, response) => {
+/** Bare bytes, the callers' side. */
+export function startBareHttp(carry: RequestListener, listening: (port: number) => void): void {
+  const http = createServer({ noDelay: true }, carry)
+  http.listen(0, '127.0.0.1', () => listening((http.address() as AddressInfo).port))
+}
+
+/** Each HTTP request is one stream of `session`. */
+export function carryOnStreams(session: () => ClientHttp2Session): RequestListener {
+  return (request, response) => {
     const stream = session().request({ ':method': request.method, ':path': request.url })
     stream.on('response', ({ ':status': status, 'content-type': type, 'content-length': length }) => {
       response.writeHead(status as number, {
@@ -16,6 +22,5 @@ export function startBareHttp(session: () => ClientHttp2Session, listening: (por
       stream.pipe(response)
     })
     request.pipe(stream)
-  })
-  http.listen(0, '127.0.0.1', () => listening((http.address() as AddressInfo).port))
+  }
 }

@@ -5,7 +5,8 @@
  */
 import { type ClientHttp2Session, connect, createServer } from 'node:http2'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
-import { startBareHttp, windowBytes } from './bare-http.ts'
+import { carryOnStreams, startBareHttp, windowBytes } from './bare-http.ts'
+import { lanePath, serveLane } from './bare-lanes.ts'
 
 let agent: ClientHttp2Session | undefined
 const toAgent = () => agent as ClientHttp2Session
@@ -23,6 +24,11 @@ const agents = createTcpServer({ noDelay: true }, (socket) => {
 const replicas = createServer({ settings: { initialWindowSize: windowBytes } })
 replicas.on('session', (session) => session.setLocalWindowSize(windowBytes))
 replicas.on('stream', (caller, { ':method': method, ':path': path }) => {
+  if (path === lanePath) {
+    caller.respond()
+    serveLane(caller, toAgent)
+    return
+  }
   const stream = toAgent().request({ ':method': method, ':path': path })
   stream.on('response', ({ ':status': status, 'content-type': type, 'content-length': length }) => {
     caller.respond({
@@ -38,7 +44,7 @@ replicas.on('stream', (caller, { ':method': method, ':path': path }) => {
 const port = (server: { address(): unknown }) => (server.address() as AddressInfo).port
 agents.listen(0, '127.0.0.1', () =>
   replicas.listen(0, '127.0.0.1', () =>
-    startBareHttp(toAgent, (httpPort) =>
+    startBareHttp(carryOnStreams(toAgent), (httpPort) =>
       process.send?.({ agentsPort: port(agents), replicasPort: port(replicas), httpPort }),
     ),
   ),
