@@ -213,3 +213,21 @@ t.test('messages that nobody reads do not keep what was read with them', async (
     if (!value || !Buffer.alloc(sizes[i] as number, fill(i)).equals(value)) t.fail(`message ${i}`)
   }
 })
+
+t.test('charged to another one, it owes nothing to the one before', async (t) => {
+  const [first, second] = [new UnreadBytes(1 << 20), new UnreadBytes(1 << 20)]
+  const { stream, messages } = inbox(first)
+  messages.begin()
+  const large = maxUnreadBytes + 1
+  stream.push(message(large, 'x'))
+  await once(stream, 'pause')
+  t.equal(first.bytes, waiting(large))
+  messages.chargeTo(second)
+  t.same([first.bytes, second.bytes], [0, waiting(large)])
+  messages.chargeTo(undefined)
+  t.same([first.bytes, second.bytes], [0, 0])
+  messages.chargeTo(first)
+  t.equal(first.bytes, waiting(large))
+  t.equal((await messages.next()).value?.length, large)
+  t.same([first.bytes, second.bytes], [0, 0])
+})
