@@ -7,7 +7,7 @@ import type { Registry } from '../../lib/metrics.ts'
 import type { Service } from '../../lib/service.ts'
 import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
-import type { InstanceId, Membership } from '../../membership/membership.ts'
+import type { InstanceId, Membership, Row } from '../../membership/membership.ts'
 import { UnreadByAgent } from '../tunnels/unread-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
 import { defaultLink, isUsable, Link, type LinkOptions, type Reach, reaches } from './link.ts'
@@ -113,16 +113,21 @@ export class Links implements Service {
    */
   candidates(agentId: AgentId, method: string): Candidate[] {
     const { membership } = this.#components
-    const holders = membership.holders(agentId).filter(({ methods }) => methods.has(method))
-    if (holders.length === 0) return []
+    const found: { readonly candidate: Candidate; readonly head: Row['head'] }[] = []
+    for (const { row, methods } of membership.holders(agentId)) {
+      const link = methods.has(method) ? this.link(row.instance) : undefined
+      if (link) found.push({ candidate: { instance: row.instance, link, version: row.version }, head: row.head })
+    }
+    if (found.length < 2) return found.map(({ candidate }) => candidate)
     const names = membership.rank(String(agentId))
     const rank = (name: string) => (names.includes(name) ? names.indexOf(name) : names.length)
-    return holders
-      .flatMap(({ row }) => {
-        const link = this.link(row.instance)
-        if (!link) return []
-        const order = [reachOrder[link.reach], row.head.state === 'leaving' ? 1 : 0, link.calls, rank(row.head.name)]
-        return [{ candidate: { instance: row.instance, link, version: row.version }, order }]
+    return found
+      .map(({ candidate, head }) => {
+        const { link } = candidate
+        return {
+          candidate,
+          order: [reachOrder[link.reach], head.state === 'leaving' ? 1 : 0, link.calls, rank(head.name)],
+        }
       })
       .sort((a, b) => compare(a.order, b.order))
       .map(({ candidate }) => candidate)
