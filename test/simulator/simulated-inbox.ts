@@ -37,6 +37,10 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
     return true
   }
 
+  get isRead(): boolean {
+    return this.#ended && this.#messages.length === 0
+  }
+
   take(): Uint8Array | undefined {
     return this.#messages.shift()
   }

@@ -160,6 +160,11 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     return this.#ended
   }
 
+  /** Nothing is left to be read, and nothing will come. */
+  get isRead(): boolean {
+    return this.#ended && this.#messages.length === 0
+  }
+
   get failed(): boolean {
     return this.#failure !== undefined
   }

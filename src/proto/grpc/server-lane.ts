@@ -24,7 +24,7 @@ export interface ServedCall
     'method' | 'metadata' | 'signal' | 'chargeTo' | 'onClosed' | 'sendInterim' | 'sendMetadata' | 'addTrailers'
   > {
   /** end at the caller's half-close, throw a KasError when the call ends before */
-  readonly messages: AsyncIterableIterator<Uint8Array> & Pick<Inbox, 'take'>
+  readonly messages: AsyncIterableIterator<Uint8Array> & Pick<Inbox, 'take' | 'isRead'>
   send(message: Uint8Array): Promise<void> | undefined
 }
 
@@ -212,6 +212,10 @@ class LaneMessages implements AsyncIterableIterator<Uint8Array> {
 
   take(): Uint8Array | undefined {
     return this.#isLeft ? undefined : this.#take()
+  }
+
+  get isRead(): boolean {
+    return this.#hasEnded
   }
 
   next(): Promise<IteratorResult<Uint8Array>> {

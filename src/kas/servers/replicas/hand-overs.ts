@@ -56,7 +56,7 @@ export class HandOvers {
     if (!tunnel) return none
     let messages: AsyncIterable<Uint8Array> = stream.messages
     try {
-      if (eager) messages = await inTime(allOf(stream))
+      if (eager) messages = await allOf(stream)
       else {
         stream.sendInterim(readySign)
         await decided(stream)
@@ -114,11 +114,17 @@ async function decided({ messages }: ServedCall): Promise<void> {
 /** They came with the call: collected, they leave for the agent in one write. */
 async function allOf({ messages }: ServedCall): Promise<KnownMessages> {
   const all: Uint8Array[] = []
-  for await (const message of messages) {
+  const add = (message: Uint8Array) => {
     if (all.push(message) > maxEagerMessages)
       throw new KasError({ code: 'INVALID_MESSAGE', detail: `an eager call of more than ${maxEagerMessages} messages` })
   }
+  for (let next = messages.take(); next; next = messages.take()) add(next)
+  if (!messages.isRead) await inTime(addRest(messages, add))
   return new KnownMessages(all)
+}
+
+async function addRest(messages: AsyncIterable<Uint8Array>, add: (message: Uint8Array) => void): Promise<void> {
+  for await (const message of messages) add(message)
 }
 
 /** @throws KasError TUNNEL_LOST (delivery none): the caller did not decide in time */

@@ -231,3 +231,15 @@ t.test('charged to another one, it owes nothing to the one before', async (t) =>
   t.equal((await messages.next()).value?.length, large)
   t.same([first.bytes, second.bytes], [0, 0])
 })
+
+t.test('it is read once it has ended and nothing is left, not before', async (t) => {
+  const { stream, messages } = inbox()
+  messages.begin()
+  stream.push(message(1, 'x'))
+  stream.push(null)
+  t.equal(messages.isRead, false)
+  await once(stream, 'end')
+  t.equal(messages.isRead, false)
+  t.same(messages.take(), Buffer.from('x'))
+  t.equal(messages.isRead, true)
+})
