@@ -1,0 +1,184 @@
+import t from 'tap'
+import type { Metadata, Outcome } from '../../../../src/call/call.ts'
+import { Lanes, type LanesOptions } from '../../../../src/kas/replicas/lanes.ts'
+import { Code, KasError } from '../../../../src/lib/errors.ts'
+import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
+import { encodeHeaders, frameKind, laneMethod } from '../../../../src/proto/grpc/lane-frames.ts'
+import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const ok = encodeHeaders('trailers', { 'grpc-status': '0' })
+
+/** A stream of a session, and what its peer does. */
+class Stream {
+  readonly name: string
+  isEnded = false
+  readonly #metadata = Promise.withResolvers<Metadata | undefined>()
+  readonly #done = Promise.withResolvers<Outcome>()
+  #read = Promise.withResolvers<IteratorResult<Uint8Array>>()
+  readonly metadata = this.#metadata.promise
+  readonly done = this.#done.promise
+  readonly unsentBytes = 0
+  readonly inbox = {
+    take: () => undefined,
+    next: () => {
+      this.#read = Promise.withResolvers()
+      return this.#read.promise
+    },
+  }
+
+  readonly #onCall: (stream: Stream) => void
+
+  constructor(name: string, onCall: (stream: Stream) => void) {
+    this.name = name
+    this.#onCall = onCall
+  }
+
+  limit(): void {}
+
+  chargeTo(): void {}
+
+  send(frame: Uint8Array): undefined {
+    if (frame[0] === frameKind.head) this.#onCall(this)
+  }
+
+  end(): void {
+    this.isEnded = true
+    this.finish(undefined)
+  }
+
+  serve(): void {
+    this.#metadata.resolve({})
+  }
+
+  /** The call on it is over. */
+  answer(): void {
+    this.#read.resolve({ value: ok, done: false })
+  }
+
+  finish(error: KasError | undefined): void {
+    this.#metadata.resolve(undefined)
+    this.#done.resolve({ error, trailers: {} })
+  }
+}
+
+function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
+  const clock = new ManualClock()
+  const streams: Stream[] = []
+  let last: Stream | undefined
+  const onCall = (stream: Stream) => {
+    last = stream
+  }
+  const draining = Promise.withResolvers<void>()
+  const session = {
+    limits: replicaLimits,
+    draining: false,
+    open: ({ method }: { method: string }) => {
+      const isLane = method === laneMethod
+      const stream = new Stream(`${isLane ? 'lane' : 'stream'} ${streams.length}`, onCall)
+      streams.push(stream)
+      return stream
+    },
+    onDraining: (listener: () => void) => void draining.promise.then(listener),
+  }
+  const lanes = new Lanes({ session: session as unknown as ClientSession, clock }, options)
+  /** @returns the lane that carries it; undefined: none does */
+  const call = () => {
+    last = undefined
+    lanes.open({ method: '/a.B/C' })
+    return last as Stream | undefined
+  }
+  const drain = () => {
+    session.draining = true
+    draining.resolve()
+    return new Promise(setImmediate)
+  }
+  return { clock, streams, call, drain, names: () => streams.map(({ name }) => name) }
+}
+
+const turn = () => new Promise(setImmediate)
+
+/** One whose peer serves lanes, with as many that are free. */
+async function served(free: number, options?: LanesOptions) {
+  const side = pool(options)
+  side.call()
+  side.streams[1]?.serve()
+  await turn()
+  const busy = Array.from({ length: free }, () => side.call() as Stream)
+  for (const lane of busy) lane.answer()
+  await turn()
+  return side
+}
+
+t.test('the first call asks for a lane and does not wait for it; others while the answer is out neither', async (t) => {
+  const { call, streams, names } = pool()
+  call()
+  call()
+  t.same(names(), ['stream 0', 'lane 1', 'stream 2'])
+  streams[1]?.serve()
+  await turn()
+  t.equal(call()?.name, 'lane 1')
+  t.equal(call()?.name, 'lane 3', 'it takes no round trip any more')
+})
+
+t.test('a peer that knows no lanes is not asked again; one that refuses for now is', async (t) => {
+  for (const [grpc, asks] of [
+    [Code.UNIMPLEMENTED, 1],
+    [Code.UNAUTHENTICATED, 2],
+  ] as const) {
+    const { call, streams, names } = pool()
+    call()
+    streams[1]?.finish(new KasError({ code: 'STATUS', grpc, message: '' }))
+    await turn()
+    call()
+    call()
+    t.equal(names().filter((name) => name.startsWith('lane')).length, asks)
+  }
+})
+
+t.test('the lane that was used last carries the next call', async (t) => {
+  const side = await served(2)
+  t.same(side.names(), ['stream 0', 'lane 1', 'lane 2'])
+  t.equal(side.call()?.name, 'lane 2')
+  t.equal(side.call()?.name, 'lane 1')
+  side.streams[2]?.answer()
+  await turn()
+  side.streams[1]?.answer()
+  await turn()
+  t.equal(side.call()?.name, 'lane 1')
+})
+
+t.test('more than some that are free end; those that nobody needs end in time, and no timer is left', async (t) => {
+  const { clock, streams, call } = await served(3)
+  t.same(
+    streams.map(({ isEnded }) => isEnded),
+    [false, false, false, true],
+  )
+  clock.advance(1000)
+  t.same([streams[1]?.isEnded, streams[2]?.isEnded], [false, false], 'they were just used')
+  call()?.answer()
+  await turn()
+  clock.advance(1000)
+  t.same([streams[1]?.isEnded, streams[2]?.isEnded], [true, false])
+  clock.advance(1000)
+  t.equal(streams[2]?.isEnded, true)
+  t.equal(clock.pending, 0)
+})
+
+t.test('a lane that its peer has ended carries nothing', async (t) => {
+  const { streams, call } = await served(1)
+  streams[1]?.finish(undefined)
+  await turn()
+  t.equal(call()?.name, 'lane 2')
+})
+
+t.test('once the connection drains, lanes end: with their call, or at once', async (t) => {
+  const { clock, streams, call, drain } = await served(2)
+  call()
+  await drain()
+  t.same([streams[1]?.isEnded, streams[2]?.isEnded], [true, false])
+  streams[2]?.answer()
+  await turn()
+  t.equal(streams[2]?.isEnded, true)
+  t.equal(clock.pending, 0)
+})
