@@ -1,5 +1,4 @@
 #!/usr/bin/env node
-import { createLogger } from '../lib/log.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
 import { parseFlags, UsageError, usage } from './config/flags.ts'
@@ -14,11 +13,12 @@ async function main(argv: readonly string[]): Promise<number> {
   if (flags.version) return print(`agentk ${version.version}\n`)
   if (flags.help) return print(usage)
   // loaded here, so that --version and --help answer at once
-  const [{ App }, { readConfig }, { loadCluster }, { createTracing }] = await Promise.all([
+  const [{ App }, { readConfig }, { loadCluster }, { createTracing }, { createLogger }] = await Promise.all([
     import('./app.ts'),
     import('./config/config.ts'),
     import('./cluster/load-cluster.ts'),
     import('./config/tracing.ts'),
+    import('../lib/log.ts'),
   ])
   const config = readConfig(flags, process.env)
   const access = await loadCluster(config.cluster, process.env).catch((cause: Error) => {

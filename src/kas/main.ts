@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util'
 import type { ConfigWarning } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
-import { createLogger, type Logger } from '../lib/log.ts'
+import type { Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
@@ -57,7 +57,11 @@ function parse(argv: readonly string[]) {
 }
 
 async function serve(file: string): Promise<number> {
-  const [{ App }, { loadKasConfig }] = await Promise.all([import('./app.ts'), import('./config/kas-config.ts')])
+  const [{ App }, { loadKasConfig }, { createLogger }] = await Promise.all([
+    import('./app.ts'),
+    import('./config/kas-config.ts'),
+    import('../lib/log.ts'),
+  ])
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
   logWarnings(log, warnings)

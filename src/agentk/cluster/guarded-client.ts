@@ -1,4 +1,5 @@
-import { type buildConnector, Client, type Dispatcher } from 'undici'
+import type { buildConnector, Dispatcher } from 'undici'
+import Client from 'undici/lib/dispatcher/client.js'
 import { HeadGuard } from './head-guard.ts'
 
 /** One connection at a time, one request at a time: the heads of its answers are counted before they are parsed. */

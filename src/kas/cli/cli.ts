@@ -2,7 +2,6 @@ import { parseArgs } from 'node:util'
 import { nearestName } from '../../lib/nearest-name.ts'
 import { agentCreate } from './agent.ts'
 import { type CliIo, type Command, UsageError } from './command.ts'
-import { DirectoryDocument } from './directory-document.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { route } from './route.ts'
 import { status } from './status.ts'
@@ -90,6 +89,7 @@ async function run(command: Command, args: readonly string[], io: CliIo): Promis
   }
   if (positionals.length > command.positionals)
     throw new UsageError(`too much: ${positionals.slice(command.positionals).join(' ')}`)
+  const { DirectoryDocument } = await import('./directory-document.ts') // here: `kas status` and helps need none of it
   const directory = await DirectoryDocument.load(file)
   const output = await command.run({ values, positionals, directory, io })
   if (directory.isChanged && values.print) {

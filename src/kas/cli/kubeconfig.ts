@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { stringify } from 'yaml'
 import { type CliContext, type Command, required, textOption, UsageError } from './command.ts'
 import { agentNamed, userNamed } from './look-up.ts'
 import { newToken } from './token.ts'
@@ -33,6 +32,7 @@ export const kubeconfig: Command = {
     const target = { cluster: 'gitlab', user: `agent:${agent.id}`, ...(namespace === undefined ? {} : { namespace }) }
     const name = `${agent.project.path}:${agent.name}` // as CI jobs are given it (doc/reference/gitlab-contract.md 4.1)
     const token = `${values.ci ? 'ci' : 'pat'}:${agent.id}:${await tokenFor(context)}`
+    const { stringify } = await import('yaml') // for a help nothing is loaded
     const text = stringify({
       apiVersion: 'v1',
       kind: 'Config',
