@@ -4,7 +4,13 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import { request as httpsRequest } from 'node:https'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { connect as connectTls, getCACertificates, type TLSSocket } from 'node:tls'
+import {
+  connect as connectTls,
+  createSecureContext,
+  getCACertificates,
+  type SecureContext,
+  type TLSSocket,
+} from 'node:tls'
 import WebSocket, * as ws from 'ws'
 import { KasError } from '../../lib/errors.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
@@ -101,7 +107,7 @@ async function secure(
   const tls = connectTls({
     socket,
     ...(isIP(name) ? { host: name } : { servername: name }),
-    ca: authorities(options.caFile),
+    secureContext: trusting(options.caFile),
     rejectUnauthorized: !options.skipVerify,
     // the WebSocket client of stock agents sends none either
     ...(address.webSocket ? {} : { ALPNProtocols: ['h2'] }),
@@ -114,12 +120,18 @@ async function secure(
   return tls
 }
 
-let systemAuthorities: string[] | undefined
+let systemAuthorities: readonly string[] | undefined
+/** the last one: parsing hundreds of authorities takes longer than a handshake */
+let kept: { readonly own: string | undefined; readonly context: SecureContext } | undefined
 
-/** As Go: the system's authorities (SSL_CERT_FILE and SSL_CERT_DIR included) and the given file's. */
-function authorities(caFile: string | undefined): string[] {
+/** As Go: the system's authorities (SSL_CERT_FILE and SSL_CERT_DIR included) and those that the file holds now. */
+function trusting(caFile: string | undefined): SecureContext {
+  const own = caFile ? readFileSync(caFile, 'utf8') : undefined
+  if (kept && kept.own === own) return kept.context
   systemAuthorities ??= [...new Set([...getCACertificates('default'), ...getCACertificates('system')])]
-  return caFile ? [...systemAuthorities, readFileSync(caFile, 'utf8')] : systemAuthorities
+  const context = createSecureContext({ ca: [...systemAuthorities, ...(own === undefined ? [] : [own])] })
+  kept = { own, context }
+  return context
 }
 
 /**
