@@ -7,7 +7,7 @@ import { files, replicaFiles } from './settings.ts'
 
 const project = resolve(import.meta.dirname, '../..')
 /** Settings of the caller's shell that would steer kas or agentk elsewhere. */
-const foreign = /^(KUBECONFIG|KUBERNETES_|POD_|KAS_|AGENTK_|NODE_OPTIONS|NODE_CHANNEL_FD|npm_)/
+const foreign = /^(KUBECONFIG|KUBERNETES_|POD_|KAS_|AGENTK_|NODE_OPTIONS|NODE_COMPILE_CACHE|NODE_CHANNEL_FD|npm_)/
 
 /** Which kas and which agentk run: the words before their own arguments, the first one an absolute path. */
 export interface Programs {
@@ -18,9 +18,10 @@ export interface Programs {
 }
 
 /** Those of this source tree, by the Node that runs this. */
-const sourcePrograms: Programs = {
+export const sourcePrograms: Programs = {
   kas: [process.execPath, ...nodeFlags, join(project, 'src/kas/main.ts')],
   agentk: [process.execPath, ...nodeFlags, join(project, 'src/agentk/main.ts')],
+  environment: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(project, 'node_modules/.cache/compiled') },
 }
 
 interface Inputs {

@@ -1,0 +1,12 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+
+/** Time from the start of a command to its end, in ms. @throws Error if it fails */
+export async function commandMs(words: readonly string[], environment: Record<string, string> = {}): Promise<number> {
+  const [command = '', ...args] = words
+  const begun = performance.now()
+  const child = spawn(command, args, { env: { ...process.env, ...environment }, stdio: 'ignore' })
+  const [code] = (await once(child, 'exit')) as [number | null]
+  if (code !== 0) throw new Error(`${words.join(' ')} ended with ${code}`)
+  return performance.now() - begun
+}
