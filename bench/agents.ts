@@ -122,7 +122,9 @@ function ask<Answer>(child: ChildProcess, kind: ReplicaQuestion['kind']): Promis
   return askProgram<Answer>(child, { kind } satisfies ReplicaQuestion)
 }
 
-const each = (bytes: number) => bytes / agents / kib
+function each(bytes: number): number {
+  return bytes / agents / kib
+}
 
 /** By agent: what of it is in use. */
 function costs(live: MemoryAnswer, alone: MemoryAnswer) {
