@@ -25,8 +25,8 @@ class Account {
     return this
   }
 
-  /** To be called once for each `enter`: nothing more is charged. What waits then still counts. */
-  leave(): void {
+  /** To be called once for each `enter`, as a function too: nothing more is charged. What waits then still counts. */
+  readonly leave = (): void => {
     if (--this.#users > 0) return
     if (this.held.bytes === 0) this.#forget()
     else this.held.onEmpty = this.#forget
