@@ -66,13 +66,11 @@ export class ClientLane {
   /**
    * Of an idle lane.
    *
-   * @throws KasError INVALID_MESSAGE: HTTP/2 would not take such a call either
+   * @throws KasError INVALID_MESSAGE: HTTP/2 would not take such a call either, and the lane is free again
    */
   carry(options: LaneCallOptions): ClientCall {
     if (this.#call) throw new Error('a lane carries one call at a time')
-    const headers: OutgoingHttpHeaders = {}
-    if (options.metadata) writeMetadata(headers, options.metadata, maxRequestMetadataBytes)
-    const head = encodeCall(options.method, headers)
+    const head = this.#headOf(options)
     this.#stream.chargeTo(options.held)
     const components = { limits: this.#limits, isServed: () => this.#isServed, onFree: () => this.#free() }
     this.#call = new LaneCall(this.#stream, components, options)
@@ -83,6 +81,17 @@ export class ClientLane {
   /** Of an idle lane: no more calls. */
   end(): void {
     this.#stream.end()
+  }
+
+  #headOf({ method, metadata }: LaneCallOptions): Uint8Array {
+    const headers: OutgoingHttpHeaders = {}
+    if (metadata) writeMetadata(headers, metadata, maxRequestMetadataBytes)
+    try {
+      return encodeCall(method, headers)
+    } catch (error) {
+      this.#onFree(this)
+      throw error
+    }
   }
 
   /** One read is always outstanding: what comes while the lane is idle is a fault, or the end. */

@@ -18,9 +18,6 @@ export type HeaderKind = 'head' | 'interim' | 'trailers'
 export const messageHead = Uint8Array.of(frameKind.message)
 export const endFrame = Uint8Array.of(frameKind.end)
 
-/** `/package.Service/Method`, as HTTP/2 takes it as a path. */
-const methodForm = /^\/[^\s]+$/
-
 const lineEnd = '\r\n'
 
 export function encodeHeaders(kind: HeaderKind, headers: OutgoingHttpHeaders): Buffer {
@@ -66,7 +63,7 @@ export function malformed(detail: string): KasError {
   return new KasError({ code: 'INVALID_MESSAGE', detail: `malformed lane: ${detail}` })
 }
 
-const isMethod = (method: string) => methodForm.test(method) && isSendableValue(method)
+const isMethod = (method: string) => method.startsWith('/') && isSendableValue(method)
 
 function encodeText(kind: HeaderKind, text: string): Buffer {
   return Buffer.from(String.fromCharCode(frameKind[kind]) + text, 'latin1')

@@ -366,6 +366,38 @@ t.test('a server that leaves: idle lanes end at once, others with their call; so
   await side.session.closed
 })
 
+t.test('a server that leaves while nobody reads what it has said: all of that comes', async (t) => {
+  const pieces = 60
+  const said = Promise.withResolvers<void>()
+  const side = await sides(t, async (call) => {
+    call.sendMetadata({})
+    if (!call.metadata.long) return
+    for (let i = 0; i < pieces; i++) void call.send(Buffer.alloc(50_000, `${i % 10}`))
+    said.resolve()
+    return { ended: ['yes'] }
+  })
+  await warm(side)
+  const call = side.pool.open({ method, metadata: { long: ['yes'] } })
+  call.end()
+  await said.promise
+  await new Promise(setImmediate)
+  side.lanes.close()
+  for (const session of side.sessions) session.close()
+  for (let i = 0; i < 20; i++) await side.session.ping()
+  const { messages, error, trailers } = await read(call)
+  t.same([messages.length, error, { ...trailers }], [pieces, undefined, { ended: ['yes'] }])
+  t.ok(messages.every((message, i) => message === `${i % 10}`.repeat(50_000)))
+  await side.session.closed
+})
+
+t.test('a call that no lane can carry leaves it as it was', async (t) => {
+  const side = await warm(await sides(t, echo))
+  const before = side.streams.length
+  t.throws(() => side.pool.open({ method: '/a\r\nb' }), { code: 'INVALID_MESSAGE' })
+  t.same((await ask(side, ['next'])).messages, ['next'])
+  t.equal(side.streams.length, before)
+})
+
 t.test('a client that leaves: the connection ends with its last call', async (t) => {
   const side = await warm(await sides(t, echo))
   const running = side.pool.open({ method })

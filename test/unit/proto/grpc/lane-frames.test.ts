@@ -30,7 +30,7 @@ t.test('headers pass, none too', async (t) => {
 })
 
 t.test('a method that would be more than one line, or is none, is refused', async (t) => {
-  for (const method of ['', 'a.B/C', '/a b', '/a\r\nkas-agent-id: 1', '/a\u0000', '/\u0100']) {
+  for (const method of ['', 'a.B/C', '/a\r\nkas-agent-id: 1', '/a\u0000', '/\u0100']) {
     t.throws(() => encodeCall(method, {}), { code: 'INVALID_MESSAGE' }, JSON.stringify(method))
   }
 })
