@@ -38,7 +38,11 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
   }
 
   get isRead(): boolean {
-    return this.#ended && this.#messages.length === 0
+    return this.#ended && this.isEmpty
+  }
+
+  get isEmpty(): boolean {
+    return this.#messages.length === 0
   }
 
   take(): Uint8Array | undefined {

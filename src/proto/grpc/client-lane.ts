@@ -60,6 +60,9 @@ export class ClientLane {
       return this.#isServed
     })
     this.ended = this.#stream.done
+    void this.ended.then(() => {
+      if (this.#stream.inbox.isEmpty) this.#call?.lost() // else what came before is still read, perhaps its end
+    })
     this.#listen()
   }
 

@@ -162,7 +162,12 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
 
   /** Nothing is left to be read, and nothing will come. */
   get isRead(): boolean {
-    return this.#ended && this.#messages.length === 0
+    return this.#ended && this.isEmpty
+  }
+
+  /** All that has come whole is read. */
+  get isEmpty(): boolean {
+    return this.#messages.length === 0
   }
 
   get failed(): boolean {

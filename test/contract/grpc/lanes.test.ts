@@ -348,6 +348,22 @@ t.test('what waits is counted while a call runs, and nothing of it once it is ov
   }
 })
 
+t.test('a reader that has stopped is told that there is no room for what it leaves unread', async (t) => {
+  const side = await sides(t, async (call) => {
+    call.sendMetadata({})
+    if (call.metadata.long) for (let i = 0; i < 20; i++) await call.send(Buffer.alloc(30_000))
+  })
+  await warm(side)
+  const closed = Promise.withResolvers<void>()
+  const held = new UnreadBytes(200_000)
+  const call = side.pool.open({ method, metadata: { long: ['yes'] }, held })
+  call.onClosed(closed.resolve)
+  t.match((await call.done).error, { code: 'TOO_MUCH_UNREAD' })
+  await closed.promise
+  t.equal(held.bytes, 0)
+  t.match((await ask(side, [])).error, undefined)
+})
+
 t.test('a server that leaves: idle lanes end at once, others with their call; so does the connection', async (t) => {
   const side = await warm(await sides(t, echo))
   const running = side.pool.open({ method })
@@ -473,7 +489,8 @@ t.test('a lost connection says so to each call', async (t) => {
   await Promise.all(calls.map(({ metadata }) => metadata))
   side.session.destroy()
   for (const call of calls) {
-    t.match((await read(call)).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+    t.match((await call.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' }, 'also while nobody reads')
+    t.same((await read(call)).messages, [])
   }
 })
 
