@@ -1,7 +1,7 @@
 import type { Call, Metadata, Outcome, Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-lane.ts'
+import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
 import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { Code } from '../../lib/errors.ts'
-import { type ClientCall, ClientLane, type LaneCallOptions } from '../../proto/grpc/client-lane.ts'
+import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
+import { ClientLane } from '../../proto/grpc/client-lane.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 
 export interface LanesComponents {
