@@ -160,9 +160,13 @@ async function kill(
   const answers = await back
   const tunnels = answers.flatMap(({ tunnelsAt }) => tunnelsAt.map((at) => at - killedAt))
   const configurations = answers.flatMap(({ configurationAt }) => configurationAt.map((at) => at - killedAt))
-  const held = await Promise.all(others.map((other) => connectedAgents(other)))
-  if (held.reduce((sum, count) => sum + count) !== agents)
-    throw new Error(`${held.join(' and ')} of ${agents} are back`)
+  // a PING is answered at once, a token checked in its turn
+  const held = await eventually(async () => {
+    const counts = await Promise.all(others.map((other) => connectedAgents(other)))
+    if (counts.reduce((sum, count) => sum + count) !== agents)
+      throw new Error(`${counts.join(' and ')} of ${agents} are back`)
+    return counts
+  })
   return {
     'killed to tunnels back, p50 ms': percentile(tunnels, 0.5),
     'killed to tunnels back, p99 ms': percentile(tunnels, 0.99),
