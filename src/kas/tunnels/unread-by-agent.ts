@@ -46,7 +46,10 @@ export class UnreadByAgent {
   enter(agentId: AgentId): Account {
     let account = this.#agents.get(agentId)
     if (!account) {
-      account = new Account(this.#maxBytes, () => this.#agents.delete(agentId))
+      const made: Account = new Account(this.#maxBytes, () => {
+        if (this.#agents.get(agentId) === made) this.#agents.delete(agentId)
+      })
+      account = made
       this.#agents.set(agentId, account)
     }
     return account.enter()

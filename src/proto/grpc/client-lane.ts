@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http2'
 import type { Outcome } from '../../call/call.ts'
+import { KasError } from '../../lib/errors.ts'
 import { type ClientCall, LaneCall, type LaneCallOptions } from './client-call.ts'
 import type { ClientSession, ClientStream } from './client-session.ts'
 import { writeMetadata } from './headers.ts'
@@ -17,6 +18,7 @@ export class ClientLane {
   readonly #limits: SessionLimits
   readonly #onFree: (lane: ClientLane) => void
   #isServed = false
+  #hasEnded = false
   /** absent: it is idle */
   #call: LaneCall | undefined
 
@@ -35,6 +37,7 @@ export class ClientLane {
     })
     this.ended = this.#stream.done
     void this.ended.then(() => {
+      this.#hasEnded = true
       if (this.#stream.inbox.isEmpty) this.#call?.lost() // else what came before is still read, perhaps its end
     })
     this.#listen()
@@ -47,6 +50,7 @@ export class ClientLane {
    */
   carry(options: LaneCallOptions): ClientCall {
     if (this.#call) throw new Error('a lane carries one call at a time')
+    if (this.#hasEnded) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
     const head = this.#headOf(options)
     this.#stream.chargeTo(options.held)
     const components = { limits: this.#limits, isServed: () => this.#isServed, onFree: () => this.#free() }
@@ -86,6 +90,7 @@ export class ClientLane {
   #free(): void {
     this.#call = undefined
     this.#stream.chargeTo(undefined)
+    if (this.#hasEnded) return // its last reply has been read only now
     this.#listen()
     this.#onFree(this)
   }

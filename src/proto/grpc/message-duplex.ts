@@ -35,8 +35,6 @@ const messageTooBig = 1009
 /** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
-/** What may be unread, and a message that is not whole, in TLS records of 16 KiB; what was read before is not freed here. */
-const keptChunks = 32
 
 export interface MessageDuplexOptions {
   /** below the WebSocket */
@@ -53,8 +51,8 @@ export interface MessageDuplexOptions {
  * (doc/reference/tunnel-protocol.md 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be
  * made before the socket is open or in the same turn, or the first bytes are lost.
  *
- * For node:http2, which copies what it reads and what it writes: a large buffer of either way is freed as soon as it has
- * passed.
+ * For node:http2, which copies what it reads and what it writes: a large buffer of its own, of either way, is freed
+ * as soon as it has passed.
  *
  * It closes with the WebSocket, also while nobody reads: node:http2 stops reading a connection that it is about to
  * leave, and would never get an 'end'.
@@ -69,9 +67,6 @@ export class MessageDuplex extends Duplex {
   readonly #masking: Masking
   readonly #unreadPatienceMs: number
   readonly #partial = new PartialMessage()
-  /** what was read last, of which messages are made; the first `#takenChunks` of them by ws */
-  readonly #chunks: Buffer[] = []
-  #takenChunks = 0
   #paused = false
   #closing: NodeJS.Timeout | undefined
 
@@ -84,9 +79,9 @@ export class MessageDuplex extends Duplex {
     socket.binaryType = 'nodebuffer'
     socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
     // ahead of ws, which may find a whole message in it
-    options.connection.prependListener('data', (chunk: Buffer) => this.#arrived(chunk, options.trusted === true))
-    socket.on('ping', ({ length }) => this.#passed(length))
-    socket.on('pong', ({ length }) => this.#passed(length))
+    if (!options.trusted) options.connection.prependListener('data', ({ length }: Buffer) => this.#arrived(length))
+    socket.on('ping', ({ length }) => this.#partial.passed(length))
+    socket.on('pong', ({ length }) => this.#partial.passed(length))
     socket.on('close', () => this.#onClose())
     socket.on('error', (error) => this.destroy(error))
   }
@@ -96,42 +91,14 @@ export class MessageDuplex extends Duplex {
     if (!this.destroyed && !this.#partial.chargeTo(held)) this.#refusePartial()
   }
 
-  #arrived(chunk: Buffer, trusted: boolean): void {
-    if (this.destroyed) return
-    this.#chunks.push(chunk)
-    if (this.#chunks.length > keptChunks) {
-      this.#chunks.shift()
-      this.#takenChunks = Math.max(0, this.#takenChunks - 1)
-    }
-    if (!trusted && !this.#partial.arrived(chunk.length)) this.#refusePartial()
-  }
-
-  /** A PING or PONG. */
-  #passed(payloadBytes: number): void {
-    this.#partial.passed(payloadBytes)
-    this.#takeChunks()
-    this.#freeChunks()
-  }
-
-  /** Something is whole that ends in the last chunk, where the next may have begun. */
-  #takeChunks(): void {
-    this.#takenChunks = Math.max(0, this.#chunks.length - 1)
-  }
-
-  /** Those in which nothing lies any more that is not read. */
-  #freeChunks(): void {
-    if (this.readableLength > 0) return
-    for (const chunk of this.#chunks.splice(0, this.#takenChunks)) freeBuffer(chunk)
-    this.#takenChunks = 0
+  #arrived(bytes: number): void {
+    if (!this.destroyed && !this.#partial.arrived(bytes)) this.#refusePartial()
   }
 
   /** The way of what had to wait: the listeners of 'data' have it when this returns. */
   override read(size?: number): Buffer | null {
     const bytes = super.read(size) as Buffer | null
-    if (bytes && this.readableFlowing) {
-      freeBuffer(bytes)
-      this.#freeChunks()
-    }
+    if (bytes && this.readableFlowing) freeBuffer(bytes)
     return bytes
   }
 
@@ -179,8 +146,9 @@ export class MessageDuplex extends Duplex {
     }
     const bytes = lengthOf(pieces)
     this.bytesWritten += bytes
-    const wait = bytes > 0 && this.#connection.writableLength > maxUnsentBytes
+    let wait = false // it is never sent before this returns
     writeFrames(this.#connection, pieces, { masking: this.#masking, sent: () => wait && done() })
+    wait = bytes > 0 && this.#connection.writableLength > maxUnsentBytes
     if (!wait) done()
   }
 
@@ -192,10 +160,10 @@ export class MessageDuplex extends Duplex {
     }
     this.bytesRead += data.length
     this.#partial.taken(data.length)
-    this.#takeChunks()
-    const room = this.push(data)
+    // a small one that waits would keep all that was read with it
+    const alone = this.readableLength > 0 && data.length < data.buffer.byteLength / 4
+    const room = this.push(alone ? Buffer.from(data) : data)
     if (this.readableLength === 0) freeBuffer(data) // its reader has it
-    this.#freeChunks()
     if (room) return
     this.#paused = true
     this.#socket.pause()

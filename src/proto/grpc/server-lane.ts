@@ -60,6 +60,8 @@ class ServerLane {
   readonly #stream: ServerStream
   readonly #handler: CallHandler
   readonly #end = Promise.withResolvers<void>()
+  /** the last one; a handler may run */
+  #call: ServerLaneCall | undefined
   /** a handler runs */
   #isCarrying = false
   #isClosing = false
@@ -88,19 +90,22 @@ class ServerLane {
   }
 
   async #carryAll(): Promise<void> {
-    const { messages, session } = this.#stream
-    let last: ServerLaneCall | undefined
     while (!this.#isClosing) {
-      const first = await messages.next()
-      if (this.#hasEnded || first.done) return
-      last?.release() // the client has read all of it
-      const { method, raw } = decodeCall(first.value, session.limits.maxHeaderBytes)
-      last = new ServerLaneCall(this.#stream, method, readMetadata(raw))
+      this.#call = await this.#stream.messages.next().then(this.#begin)
+      if (!this.#call) return
       this.#isCarrying = true
-      await last.run(this.#handler)
+      await this.#call.run(this.#handler)
       this.#isCarrying = false
-      if (!this.#isClosing) await last.messages.skip()
+      if (!this.#isClosing) await this.#call.messages.skip()
     }
+  }
+
+  /** Apart from what waits for its end, which would keep its head, and all that was read with it. */
+  #begin = (first: IteratorResult<Uint8Array>): ServerLaneCall | undefined => {
+    if (this.#hasEnded || first.done) return undefined
+    this.#call?.release() // the client has read all of it
+    const { method, raw } = decodeCall(first.value, this.#stream.session.limits.maxHeaderBytes)
+    return new ServerLaneCall(this.#stream, method, readMetadata(raw))
   }
 }
 

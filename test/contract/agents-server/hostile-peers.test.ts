@@ -69,6 +69,23 @@ t.test('inside a WebSocket: heads that are reset, or whose connection breaks, in
   }
 })
 
+t.test('inside a WebSocket: large fragments, with PINGs between them', async (t) => {
+  const server = await startAgentsServer(t)
+  const webSocket = new WebSocket(`ws://127.0.0.1:${server.port}`, 'ws-tunnel')
+  t.teardown(() => webSocket.terminate())
+  await once(webSocket, 'open')
+  const answered = once(webSocket, 'message')
+  const unknownFrame = frame(0xfa, 0, 0, Buffer.alloc(5000))
+  for (const fragment of [Buffer.concat([preface, settings, unknownFrame]), unknownFrame]) {
+    webSocket.send(fragment, { fin: false })
+    webSocket.ping()
+    await once(webSocket, 'pong') // the fragment has been read by itself
+  }
+  webSocket.send(settings, { fin: true })
+  await answered
+  await lives(t, server)
+})
+
 t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
   const upgraded: unknown[] = []
   const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50 }

@@ -483,6 +483,28 @@ for (const [name, say] of Object.entries(step)) {
   )
 }
 
+t.test('a lane that ends before its last reply is read carries nothing more', async (t) => {
+  let finished = Promise.withResolvers<void>()
+  const side = await warm(
+    await sides(t, async (call) => {
+      const trailers = await echo(call)
+      finished.resolve()
+      return trailers
+    }),
+  )
+  finished = Promise.withResolvers()
+  const late = side.pool.open({ method })
+  void late.send(Buffer.from('late'))
+  late.end()
+  await finished.promise
+  await new Promise(setImmediate)
+  await side.session.ping() // all of the reply is here
+  side.reset(3)
+  while (side.session.streams.size > 0) await new Promise(setImmediate)
+  t.match(await read(late), { messages: ['late'], error: undefined })
+  t.match(await ask(side, ['next']), { messages: ['next'], error: undefined })
+})
+
 t.test('a lost connection says so to each call', async (t) => {
   const side = await warm(await sides(t, echo))
   const calls = Array.from({ length: 3 }, () => side.pool.open({ method }))
