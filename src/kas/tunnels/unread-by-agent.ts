@@ -46,10 +46,7 @@ export class UnreadByAgent {
   enter(agentId: AgentId): Account {
     let account = this.#agents.get(agentId)
     if (!account) {
-      const made: Account = new Account(this.#maxBytes, () => {
-        if (this.#agents.get(agentId) === made) this.#agents.delete(agentId)
-      })
-      account = made
+      account = new Account(this.#maxBytes, () => this.#agents.delete(agentId))
       this.#agents.set(agentId, account)
     }
     return account.enter()

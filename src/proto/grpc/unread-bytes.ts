@@ -44,7 +44,10 @@ export class UnreadBytes {
 
   remove(bytes: number): void {
     this.#bytes -= bytes
-    if (this.#bytes === 0) this.onEmpty?.()
+    if (this.#bytes !== 0) return
+    const { onEmpty } = this
+    this.onEmpty = undefined // once: nothing may be removed again
+    onEmpty?.()
   }
 
   /** It may be dropped, until it leaves. */

@@ -15,6 +15,7 @@ import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { laneMethod } from '../../../src/proto/grpc/lane-frames.ts'
 import { agentId, callOf, readReply } from '../../support/agents-server.ts'
 import { echoMethod } from '../../support/fake-agent.ts'
+import { idleTunnel } from '../../support/idle-tunnel.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 
 /** The second hop by itself: an entry's hand-overs on lanes, to a replica whose agent says what the test says. */
@@ -91,27 +92,13 @@ async function hop(t: Test, agent: Agent = echo) {
 }
 
 function tunnelOf(agent: Agent): Tunnel {
-  const tunnel = {
-    state: 'idle',
-    methods: new Set([echoMethod]),
-    connection: { isSuspect: () => false, retired: new AbortController().signal },
-    ended: new Promise<void>(() => undefined),
-    take: () => {
-      tunnel.state = 'taken'
-    },
-    giveBack: () => {
-      tunnel.state = 'idle'
-    },
-    forward: (call: Call): Reply => {
-      tunnel.state = 'forwarding'
-      const reply = Promise.resolve(agent(call))
-      const messages = (async function* () {
-        yield* (await reply).messages
-      })()
-      return { metadata: reply.then(({ metadata }) => metadata), messages, done: reply.then(({ done }) => done) }
-    },
-  }
-  return tunnel as unknown as Tunnel
+  return idleTunnel(echoMethod, (call): Reply => {
+    const reply = Promise.resolve(agent(call))
+    const messages = (async function* () {
+      yield* (await reply).messages
+    })()
+    return { metadata: reply.then(({ metadata }) => metadata), messages, done: reply.then(({ done }) => done) }
+  })
 }
 
 /** The peer has said that it serves lanes, and one is free. */

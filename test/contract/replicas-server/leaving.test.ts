@@ -4,29 +4,12 @@ import { dialReplica } from '../../../src/kas/replicas/dial-replica.ts'
 import { tunnelKey, writeHandOver } from '../../../src/kas/replicas/hand-over.ts'
 import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
 import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-server.ts'
-import type { Tunnel } from '../../../src/kas/tunnels/tunnel.ts'
 import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { agentId } from '../../support/agents-server.ts'
 import { echoMethod } from '../../support/fake-agent.ts'
-
-/** A tunnel that nobody uses up. */
-function fakeTunnel(): Tunnel {
-  const tunnel = {
-    state: 'idle',
-    methods: new Set([echoMethod]),
-    connection: { isSuspect: () => false, retired: new AbortController().signal },
-    ended: new Promise<void>(() => undefined),
-    take: () => {
-      tunnel.state = 'taken'
-    },
-    giveBack: () => {
-      tunnel.state = 'idle'
-    },
-  }
-  return tunnel as unknown as Tunnel
-}
+import { idleTunnel } from '../../support/idle-tunnel.ts'
 
 t.test('a replica that leaves gives tunnels to its peers as long as it has some', async (t) => {
   const identity = await createReplicaIdentity()
@@ -45,7 +28,7 @@ t.test('a replica that leaves gives tunnels to its peers as long as it has some'
   )
   await server.start()
   t.teardown(() => server.stop())
-  tunnels.add(agentId, fakeTunnel())
+  tunnels.add(agentId, idleTunnel(echoMethod))
   const { publicKeyHash } = identity
   const address = `127.0.0.1:${server.address.port}`
   const session = await dialReplica({ address, publicKeyHash, identity }, new AbortController().signal)

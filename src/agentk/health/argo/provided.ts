@@ -1,4 +1,4 @@
-import { at, listAt, textAt } from '../object.ts'
+import { at, textAt } from '../object.ts'
 import { type ArgoRule, degraded, healthy, progressing, unknown } from './health.ts'
 
 /** What something outside of the API server provides: addresses and volumes. */
@@ -25,5 +25,5 @@ export const persistentVolumeClaim: ArgoRule = (object) => {
 
 function hasAddress(object: Parameters<ArgoRule>[0]): boolean {
   const found = at(object, 'status.loadBalancer.ingress')
-  return listAt(object, 'status.loadBalancer.ingress').length > 0 || (Array.isArray(found) && found.length > 0)
+  return Array.isArray(found) && found.length > 0
 }

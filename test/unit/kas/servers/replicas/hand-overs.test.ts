@@ -4,12 +4,12 @@ import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '
 import { KnownMessages } from '../../../../../src/call/known-messages.ts'
 import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/replicas/hand-over.ts'
 import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts'
-import type { Tunnel } from '../../../../../src/kas/tunnels/tunnel.ts'
 import { TunnelRegistry } from '../../../../../src/kas/tunnels/tunnel-registry.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
 import { agentId } from '../../../../support/agents-server.ts'
+import { idleTunnel } from '../../../../support/idle-tunnel.ts'
 
 const method = '/test.Echo/Echo'
 
@@ -26,20 +26,8 @@ interface HandOverOptions {
 /** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
 function handOver(messages: Messages, { eager = false, forward = neverCalled }: HandOverOptions = {}) {
   const tunnels = new TunnelRegistry({ now: () => 0 })
-  const tunnel = {
-    state: 'idle',
-    methods: new Set([method]),
-    connection: { isSuspect: () => false, retired: new AbortController().signal },
-    ended: new Promise<void>(() => undefined),
-    take: () => {
-      tunnel.state = 'taken'
-    },
-    giveBack: () => {
-      tunnel.state = 'idle'
-    },
-    forward,
-  }
-  tunnels.add(agentId, tunnel as unknown as Tunnel)
+  const tunnel = idleTunnel(method, forward)
+  tunnels.add(agentId, tunnel)
   const interim: Metadata[] = []
   const sent: Metadata[] = []
   let trailers: Metadata = noMetadata
