@@ -1,5 +1,7 @@
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { remoteOf } from '../../../src/lib/remote-of.ts'
@@ -27,7 +29,9 @@ t.test('the far end of a socket, while it is there', async (t) => {
 })
 
 t.test('a Unix socket has none', async (t) => {
-  const path = join(t.testdir(), 's')
+  const folder = mkdtempSync(join(tmpdir(), 'kas-'))
+  t.teardown(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 's') // short: a socket's path has 108 bytes at most
   const server = createServer().listen(path)
   t.teardown(() => server.close())
   await once(server, 'listening')
