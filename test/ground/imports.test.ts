@@ -66,7 +66,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/health': '| @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
   'agentk/modules/*':
-    'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
+    'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',
 }
 

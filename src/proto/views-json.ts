@@ -1,0 +1,136 @@
+/**
+ * What views say in JSON: agentk writes updates, kas passes them on, commands and pages read them (doc/views.md).
+ * Imports nothing.
+ */
+
+export type ViewName = 'tree' | 'list' | 'environments' | 'events'
+
+/** Worst last, as Argo CD has it. The empty one: no verdict, as good as any. */
+export type ArgoWord = '' | 'Healthy' | 'Suspended' | 'Progressing' | 'Missing' | 'Degraded' | 'Unknown'
+export type KstatusWord = 'Current' | 'InProgress' | 'Terminating' | 'Failed' | 'Unknown'
+
+/** What is asked for. Unknown keys are refused. */
+export interface Query {
+  readonly view: ViewName
+  readonly scope?: Scope
+  readonly filter?: Filter
+  /** rows of the root's page: 1 to `maxLimit` */
+  readonly limit?: number
+}
+
+export interface Scope {
+  /** none: all that may be seen */
+  readonly namespaces?: readonly string[]
+  /** `<project id>/<slug>` */
+  readonly environment?: string
+  readonly application?: string
+}
+
+/** All of them must hold. */
+export interface Filter {
+  /** part of a name, of any case */
+  readonly text?: string
+  /** `group/Kind`; `Kind` of the core group */
+  readonly kinds?: readonly string[]
+  readonly verdicts?: readonly ArgoWord[]
+}
+
+/** Of a client. */
+export type ViewsRequest =
+  | ({ readonly type: 'open'; readonly id: number; readonly agent: string } & Query)
+  | { readonly type: 'page'; readonly id: number; readonly node: string; readonly limit: number }
+  | { readonly type: 'close'; readonly id: number }
+
+/** To a client. */
+export type ViewsMessage =
+  | { readonly type: 'update'; readonly id: number; readonly update: Update }
+  | { readonly type: 'error'; readonly id: number; readonly code: string; readonly text: string }
+
+/** What differs from the update before; the first of a view differs from nothing. */
+export interface Update {
+  /** of the view: 1, 2, … ; 1 again: all that was known is gone */
+  readonly seq: number
+  /** ms since 1970, of the agent's clock */
+  readonly at: number
+  readonly rows?: readonly Row[]
+  /** ids of rows */
+  readonly gone?: readonly string[]
+  /** of the view `events` */
+  readonly events?: readonly EventRow[]
+  /** by the node's id */
+  readonly pages?: Readonly<Record<string, PageState | null>>
+  /** `group/Kind` -> version and plural, of kinds of rows, told once */
+  readonly kinds?: Readonly<Record<string, readonly [version: string, plural: string]>>
+  /** when it has changed */
+  readonly state?: ViewState
+}
+
+/**
+ * Ids: an object's uid; `""` the root; `g:<key>` a group; `b:<id>:<kind>` the children of a kind, bundled;
+ * `o:<namespace>:<uid>` an owner that is not shown.
+ */
+export interface Row {
+  readonly u: string
+  /** `group/Kind`; of a group: `Environment`, `Application` */
+  readonly k: string
+  readonly ns?: string
+  readonly n: string
+  /** id of its parent; absent: the root */
+  readonly p?: string
+  /** created, ms since 1970 */
+  readonly t?: number
+  /** verdicts of Argo CD and kstatus; absent: none */
+  readonly h?: readonly [ArgoWord, KstatusWord]
+  /** their texts */
+  readonly why?: readonly [string, string]
+  /** facts, such as `2/3 ready` */
+  readonly f?: readonly string[]
+  /** visible children */
+  readonly c?: number
+  /** the worst verdict of those below */
+  readonly w?: ArgoWord
+  /** relation and id of what it is linked with */
+  readonly l?: readonly (readonly [relation: string, id: string])[]
+}
+
+export interface PageState {
+  /** ids, in their order */
+  readonly order: readonly string[]
+  /** visible children by verdict, those beyond the page included */
+  readonly counts: Readonly<Partial<Record<ArgoWord, number>>>
+  /** children that are not in `order` */
+  readonly more: number
+}
+
+export interface EventRow {
+  readonly u: string
+  readonly ns: string
+  /** `group/Kind`, name and uid of the object that it is about */
+  readonly about: readonly [kind: string, name: string, uid: string]
+  readonly type: 'Normal' | 'Warning'
+  readonly reason: string
+  readonly text: string
+  readonly count: number
+  /** ms since 1970 */
+  readonly at: number
+}
+
+export interface ViewState {
+  readonly is: 'live' | 'syncing' | 'stale'
+  /** ms since 1970 */
+  readonly since: number
+  readonly why?: string
+  /** kinds that are not followed: `group/Kind`, with the namespace where only that is not */
+  readonly notFollowed?: readonly string[]
+}
+
+/** Bounds that both sides keep (doc/views.md). */
+export const viewsBounds = {
+  maxQueryBytes: 16 * 1024,
+  maxUpdateBytes: 200 * 1024,
+  maxLimit: 500,
+  maxPages: 200,
+  maxRows: 2000,
+  maxViewsPerSocket: 20,
+  maxViewsPerAgent: 500,
+} as const
