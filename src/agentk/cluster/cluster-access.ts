@@ -1,21 +1,6 @@
+import type { ClusterSettings, Source } from '../../lib/kubeconfig.ts'
 import { WatchedFile } from '../../lib/watched-file.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
-
-/** Files or their contents; absent parts are not used. */
-export interface ClusterSettings {
-  readonly server: string
-  readonly ca?: Source | undefined
-  readonly certificate?: Source | undefined
-  readonly key?: Source | undefined
-  readonly token?: Source | undefined
-  readonly basic?: { readonly username: string; readonly password: string } | undefined
-  readonly serverName?: string | undefined
-  readonly skipVerify?: boolean | undefined
-  /** whom all requests act as (`--as`) */
-  readonly impersonation?: Impersonation | undefined
-}
-
-export type Source = { readonly file: string } | { readonly text: string }
 
 export interface ClusterTls {
   readonly ca?: string
@@ -29,7 +14,7 @@ export interface ClusterTls {
 export class ClusterAccess {
   readonly server: URL
   readonly impersonation: Impersonation | undefined
-  readonly #settings: ClusterSettings
+  readonly settings: ClusterSettings
   readonly #ca: (() => string) | undefined
   readonly #certificate: (() => string) | undefined
   readonly #key: (() => string) | undefined
@@ -38,7 +23,7 @@ export class ClusterAccess {
   #tls: ClusterTls | undefined
 
   constructor(settings: ClusterSettings) {
-    this.#settings = settings
+    this.settings = settings
     this.server = new URL(settings.server)
     this.impersonation = settings.impersonation
     this.#ca = this.#reader(settings.ca)
@@ -54,7 +39,7 @@ export class ClusterAccess {
 
   /** The same object as long as nothing has changed. */
   tls(): ClusterTls {
-    const { serverName, skipVerify } = this.#settings
+    const { serverName, skipVerify } = this.settings
     const ca = this.#ca?.()
     const cert = this.#certificate?.()
     const key = this.#key?.()
@@ -73,7 +58,7 @@ export class ClusterAccess {
   /** The value of the Authorization header, undefined for none. */
   authorization(): string | undefined {
     if (this.#token) return `Bearer ${this.#token().trim()}`
-    const { basic } = this.#settings
+    const { basic } = this.settings
     return basic && `Basic ${Buffer.from(`${basic.username}:${basic.password}`).toString('base64')}`
   }
 

@@ -1,6 +1,6 @@
 import { delimiter } from 'node:path'
+import { type KubeconfigFlags, loadKubeconfig } from '../../lib/kubeconfig.ts'
 import { ClusterAccess } from './cluster-access.ts'
-import { type KubeconfigFlags, loadKubeconfig } from './kubeconfig.ts'
 import { serviceAccount } from './service-account.ts'
 
 /**

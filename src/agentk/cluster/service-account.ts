@@ -1,4 +1,4 @@
-import type { ClusterSettings } from './cluster-access.ts'
+import type { ClusterSettings } from '../../lib/kubeconfig.ts'
 
 /** Where Kubernetes mounts a pod's own identity. */
 const folder = '/var/run/secrets/kubernetes.io/serviceaccount'

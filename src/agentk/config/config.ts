@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
+import type { KubeconfigFlags } from '../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../lib/log.ts'
 import { WatchedFile } from '../../lib/watched-file.ts'
-import type { KubeconfigFlags } from '../cluster/kubeconfig.ts'
 import { type KasAddress, parseKasAddress } from '../tunnels/kas-address.ts'
 import { type Flags, UsageError } from './flags.ts'
 import { readTracing, type TracingSettings } from './tracing.ts'

@@ -3,8 +3,9 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from '
 import type { Duplex } from 'node:stream'
 import type { Test } from 'tap'
 import { ApiClient, type ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
+import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
 import { KubernetesApi } from '../../../src/agentk/modules/kubernetes-api/kubernetes-api.ts'
+import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
 export interface Side {

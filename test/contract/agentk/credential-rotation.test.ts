@@ -7,7 +7,8 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { upgradeToApi } from '../../../src/agentk/cluster/api-upgrade.ts'
-import { ClusterAccess, type ClusterSettings } from '../../../src/agentk/cluster/cluster-access.ts'
+import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
+import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { listen } from './api-server.ts'
 
 /** Credentials of agentk that are replaced while it runs, seen by the API server. */

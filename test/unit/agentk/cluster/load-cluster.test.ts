@@ -2,8 +2,8 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
-import { loadKubeconfig } from '../../../../src/agentk/cluster/kubeconfig.ts'
 import { loadCluster } from '../../../../src/agentk/cluster/load-cluster.ts'
+import { loadKubeconfig } from '../../../../src/lib/kubeconfig.ts'
 
 const folder = t.testdir({
   config: `

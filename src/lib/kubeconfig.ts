@@ -1,8 +1,29 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
-import type { Impersonation } from '../../proto/http/http-message.ts'
-import type { ClusterSettings, Source } from './cluster-access.ts'
+
+/** Where a cluster's API server is, and who asks it. Absent parts are not used. */
+export interface ClusterSettings {
+  readonly server: string
+  readonly ca?: Source | undefined
+  readonly certificate?: Source | undefined
+  readonly key?: Source | undefined
+  readonly token?: Source | undefined
+  readonly basic?: { readonly username: string; readonly password: string } | undefined
+  readonly serverName?: string | undefined
+  readonly skipVerify?: boolean | undefined
+  /** whom all requests act as (`--as`) */
+  readonly impersonation?: ActAs | undefined
+}
+
+export type Source = { readonly file: string } | { readonly text: string }
+
+export interface ActAs {
+  readonly username: string
+  readonly groups: readonly string[]
+  readonly uid: string
+  readonly extra: readonly { readonly key: string; readonly val: readonly string[] }[]
+}
 
 /** What the command line says about the cluster; each entry wins over the kubeconfig's. */
 export interface KubeconfigFlags {
@@ -131,7 +152,7 @@ function source(entry: Named | undefined, key: string, flag: string | undefined)
   return entry && file ? { file: resolve(entry.folder, file) } : undefined
 }
 
-function impersonation(user: Block, flags: KubeconfigFlags): Impersonation | undefined {
+function impersonation(user: Block, flags: KubeconfigFlags): ActAs | undefined {
   const username = flags.as ?? text(user.as) ?? ''
   const groups = flags.asGroup ?? (Array.isArray(user['as-groups']) ? user['as-groups'].map(String) : [])
   const uid = flags.asUid ?? text(user['as-uid']) ?? ''
