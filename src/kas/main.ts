@@ -11,13 +11,14 @@ import { UsageError } from './cli/command.ts'
 const usage = `Usage: kas --configuration-file=<file>
        kas agent|token|user|kubeconfig ...   edit or print what a directory file needs: kas agent --help
        kas status|route ...                  ask a running replica who is there, and where a call would go
+       kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
 
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
   --version                     print the version and exit
   --help                        print this and exit
 `
-const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route']
+const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route', 'tree', 'get', 'health']
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {

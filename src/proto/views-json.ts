@@ -3,10 +3,14 @@
  * Imports nothing.
  */
 
+/** Sub-protocol of the WebSocket at `<prefix>views`. */
+export const viewsProtocol = 'kas-views-v1'
+
 export type ViewName = 'tree' | 'list' | 'environments' | 'events'
 
 /** Worst last, as Argo CD has it. The empty one: no verdict, as good as any. */
-export type ArgoWord = '' | 'Healthy' | 'Suspended' | 'Progressing' | 'Missing' | 'Degraded' | 'Unknown'
+export const argoWords = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const
+export type ArgoWord = (typeof argoWords)[number]
 export type KstatusWord = 'Current' | 'InProgress' | 'Terminating' | 'Failed' | 'Unknown'
 
 /** What is asked for. Unknown keys are refused. */

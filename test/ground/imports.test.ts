@@ -56,7 +56,11 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto/http proto/wire membership kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch',
   'kas/modules/*':
     'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
-  'kas/cli': 'lib kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
+  'kas/cli':
+    'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
+  'kas/cli/command.ts': '',
+  'kas/cli/text-table.ts': '',
+  'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts | ws',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib call proto/http | undici yaml',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',

@@ -1,5 +1,6 @@
 import { problemOfRepositoryUrl } from '../repositories/repository-url.ts'
-import { type CliContext, type Command, required, textOption, UsageError } from './command.ts'
+import { required, textOption, UsageError } from './command.ts'
+import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { projectNamed } from './look-up.ts'
 import { newToken } from './token.ts'

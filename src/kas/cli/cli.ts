@@ -1,7 +1,9 @@
 import { parseArgs } from 'node:util'
+import { systemClock } from '../../lib/clock.ts'
 import { nearestName } from '../../lib/nearest-name.ts'
 import { agentCreate } from './agent.ts'
-import { type CliIo, type Command, UsageError } from './command.ts'
+import { type CliIo, UsageError } from './command.ts'
+import type { Command } from './directory-command.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { route } from './route.ts'
 import { status } from './status.ts'
@@ -11,6 +13,10 @@ import { userCreate } from './user.ts'
 
 /** By the word after `kas`: these ask a running replica. */
 const statusCommands: Readonly<Record<string, StatusCommand>> = { status, route }
+
+/** By the word after `kas`: these ask any replica, as a user. */
+const viewsWords = ['tree', 'get', 'health'] as const
+type ViewsWord = (typeof viewsWords)[number]
 
 /** By the words after `kas`: these edit the directory file. */
 const commands: Readonly<Record<string, Command>> = {
@@ -46,6 +52,8 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
       return 0
     })
   }
+  const viewsWord = viewsWords.find((one) => one === word)
+  if (viewsWord) return runViews(viewsWord, argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
@@ -55,6 +63,17 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
     return wantsHelp ? 0 : 2
   }
   return guarded({ name, usage: command.usage, io }, () => run(command, argv.slice(name.split(' ').length), io))
+}
+
+async function runViews(word: ViewsWord, args: readonly string[], io: CliIo): Promise<number> {
+  const [{ viewsCommands }, { runViewsCommand }] = await Promise.all([
+    import('./views/commands.ts'), // here: the others need no WebSocket
+    import('./views/views-command.ts'),
+  ])
+  const command = viewsCommands[word]
+  return guarded({ name: word, usage: command.usage, io }, () =>
+    runViewsCommand(command, args, { io, clock: systemClock, random: Math.random }),
+  )
 }
 
 async function guarded(

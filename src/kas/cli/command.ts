@@ -1,34 +1,12 @@
-import type { ParseArgsConfig } from 'node:util'
-import type { DirectoryDocument } from './directory-document.ts'
-
 /** Where a command reads and writes. */
 export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly stdout: { write(text: string): unknown }
+  readonly stdout: { write(text: string): unknown; readonly isTTY?: boolean }
   readonly stderr: { write(text: string): unknown }
   readonly stdin: AsyncIterable<Uint8Array | string>
 }
 
 export type CliValues = Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>
-
-export interface CliContext {
-  readonly values: CliValues
-  readonly positionals: readonly string[]
-  readonly directory: DirectoryDocument
-  readonly io: CliIo
-}
-
-/** One subcommand. */
-export interface Command {
-  /** after `kas`, with what it takes */
-  readonly usage: string
-  readonly summary: string
-  readonly options: NonNullable<ParseArgsConfig['options']>
-  /** how many positionals it takes */
-  readonly positionals: number
-  /** Edits the document; what it returns goes to stdout. Notes go to stderr at once. */
-  run(context: CliContext): Promise<string>
-}
 
 /** An option with one value that is not empty. */
 export function textOption(values: CliValues, name: string): string | undefined {

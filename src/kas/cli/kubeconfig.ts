@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { type CliContext, type Command, required, textOption, UsageError } from './command.ts'
+import { required, textOption, UsageError } from './command.ts'
+import type { CliContext, Command } from './directory-command.ts'
 import { agentNamed, userNamed } from './look-up.ts'
 import { newToken } from './token.ts'
 import { writeAtomically } from './write-atomically.ts'

@@ -1,6 +1,7 @@
 import type { RouteReport } from '../servers/ops-socket/route-report.ts'
 import { required, textOption } from './command.ts'
-import { agentOption, printable, type StatusCommand, textTable } from './status-command.ts'
+import { agentOption, type StatusCommand } from './status-command.ts'
+import { printable, textTable } from './text-table.ts'
 
 /** `kas route` */
 export const route: StatusCommand = {

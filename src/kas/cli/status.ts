@@ -1,5 +1,6 @@
 import type { AgentReport, MemberReport, StatusReport } from '../servers/ops-socket/status-report.ts'
-import { agentOption, printable, type StatusCommand, textTable } from './status-command.ts'
+import { agentOption, type StatusCommand } from './status-command.ts'
+import { printable, textTable } from './text-table.ts'
 
 /** `kas status` */
 export const status: StatusCommand = {

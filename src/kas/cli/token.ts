@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { tokenHash } from '../../lib/token-hash.ts'
-import { type CliContext, type CliIo, type Command, required, textOption, UsageError } from './command.ts'
+import { type CliIo, required, textOption, UsageError } from './command.ts'
+import type { CliContext, Command } from './directory-command.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
 
 /** How tokens begin, so that a reader and a secret scanner know them. */

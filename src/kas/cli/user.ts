@@ -1,5 +1,6 @@
 import { type RoleName, roleNames } from '../directory/file/roles.ts'
-import { type Command, required, textOption, UsageError } from './command.ts'
+import { required, textOption, UsageError } from './command.ts'
+import type { Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { newToken } from './token.ts'
 

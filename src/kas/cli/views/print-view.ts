@@ -1,0 +1,58 @@
+import type { Query, Row } from '../../../proto/views-json.ts'
+import { endpointOf } from './endpoint.ts'
+import { Screen } from './screen.ts'
+import { showView } from './shown-view.ts'
+import { stateText } from './tree-text.ts'
+import { Paint } from './verdict-text.ts'
+import type { ViewModel } from './view-model.ts'
+import { isColoured, type ViewsContext } from './views-command.ts'
+
+/** A cluster whose objects are still being listed says so; so does an agent that connects. ms */
+const answerMs = 30_000
+
+export interface PrintedView {
+  readonly query: Query
+  readonly opens: (row: Row) => boolean
+  readonly text: (model: ViewModel, paint: Paint) => string
+  readonly json: (model: ViewModel) => unknown
+}
+
+/**
+ * Prints a view once it is whole, or with `--watch` each change of it.
+ *
+ * @returns the exit code. @throws ViewRefused
+ */
+export async function printView(context: ViewsContext, { query, opens, text, json }: PrintedView): Promise<number> {
+  const { values, io } = context
+  const endpoint = await endpointOf(values, io.env)
+  const paint = new Paint(isColoured(io))
+  const screen = new Screen(io.stdout)
+  const isWatching = values.watch === true
+  const tooLate = new AbortController()
+  const cancel = isWatching ? () => {} : context.clock.after(answerMs, () => tooLate.abort())
+  const show = (model: ViewModel) =>
+    screen.show(
+      values.output === 'json'
+        ? `${JSON.stringify(json(model), undefined, isWatching ? undefined : 2)}\n`
+        : stateText(model, paint) + text(model, paint),
+    )
+  let lost = 'the cluster is still being listed'
+  let isDone = false
+  await showView(context, endpoint, {
+    query,
+    opens,
+    onChange: (model, isWhole) => {
+      if (isWhole || isWatching) show(model)
+      isDone = isWhole && !isWatching
+      return isDone
+    },
+    onLost: (why) => {
+      lost = why
+      if (isWatching) io.stderr.write(`kas: ${why}; what is shown may be old\n`)
+    },
+    signal: tooLate.signal,
+  }).finally(cancel)
+  if (isDone) return 0
+  io.stderr.write(`kas: no whole answer within ${answerMs / 1000} s: ${lost}\n`)
+  return 1
+}

@@ -1,0 +1,56 @@
+import type { Row } from '../../../proto/views-json.ts'
+import { printable } from '../text-table.ts'
+import { ageText, type Paint, whyOf } from './verdict-text.ts'
+import type { ViewModel } from './view-model.ts'
+
+/** As deep as lines are drawn: what is below is counted. */
+const maxDepth = 16
+
+/**
+ * The tree as lines: shape, kind/name, facts, age, why.
+ *
+ * ```
+ * ✓ shop/apps/Deployment/web  3/3 ready  5d
+ * └─ ✓ apps/ReplicaSet/web-6d4  3/3 ready  5d
+ * ```
+ */
+export function treeText(model: ViewModel, paint: Paint): string {
+  const lines: string[] = []
+  const walk = (node: string, prefix: string, depth: number, namespace: string) => {
+    const rows = model.children(node)
+    const more = model.pages.get(node)?.more ?? 0
+    rows.forEach((row, index) => {
+      const isLast = index === rows.length - 1 && more === 0
+      const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
+      lines.push(`${prefix}${branch}${rowText(row, { model, paint, namespace })}\n`)
+      if (depth < maxDepth) walk(row.u, prefix + below, depth + 1, row.ns ?? '')
+    })
+    if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(`… ${more} more`)}\n`)
+  }
+  walk('', '', 0, '')
+  return lines.join('')
+}
+
+function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; paint: Paint; namespace: string }): string {
+  const argo = row.h?.[0] ?? ''
+  const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
+  const closed = row.c && !model.pages.has(row.u) ? `${row.c} below` : ''
+  const below = row.w && row.w !== argo ? `below: ${paint.verdict(row.w)}` : ''
+  const parts = [
+    `${paint.shape(argo)} ${printable(`${place}${row.k}/${row.n}`)}`,
+    ...(row.f ?? []).map(printable),
+    closed,
+    paint.faint(ageText(row.t, model.at)),
+    below,
+    whyOf(row),
+  ]
+  return parts.filter(Boolean).join('  ')
+}
+
+/** What the whole says of itself, where that is worth a line. */
+export function stateText({ state }: ViewModel, paint: Paint): string {
+  const left = state.notFollowed?.length ? `not followed: ${printable(state.notFollowed.join(', '))}\n` : ''
+  if (state.is === 'live') return left && paint.faint(left)
+  const since = state.since ? ` since ${new Date(state.since).toISOString()}` : ''
+  return `${state.is}${since}${state.why ? `: ${printable(state.why)}` : ''}\n${left}`
+}

@@ -1,0 +1,31 @@
+import type { Row } from '../../../proto/views-json.ts'
+import { printView } from './print-view.ts'
+import { treeText } from './tree-text.ts'
+import type { ViewModel } from './view-model.ts'
+import { scopeOf, type ViewsCommand } from './views-command.ts'
+
+const rootLimit = 100
+
+/** `kas tree` */
+export const tree: ViewsCommand = {
+  usage: 'tree [-n NAMESPACE | --environment PROJECT/SLUG | --application NAME] [--watch] [-o json]',
+  summary: 'shows what runs in a cluster, who belongs to whom, and how it fares',
+  options: {},
+  positionals: 0,
+  run: (context) =>
+    printView(context, {
+      query: { view: 'tree', ...scopeOf(context.values), limit: rootLimit },
+      opens: ({ u }) => !u.startsWith('b:'), // a bundle is one because there are many
+      text: treeText,
+      json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '') }),
+    }),
+}
+
+type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }
+
+function nested(model: ViewModel, node: string): NestedRow[] {
+  return model.children(node).map((row) => {
+    const page = model.pages.get(row.u)
+    return page ? { ...row, children: nested(model, row.u), more: page.more } : row
+  })
+}

@@ -1,0 +1,170 @@
+import { WebSocket } from 'ws'
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { type Query, type Update, type ViewsMessage, viewsProtocol } from '../../../proto/views-json.ts'
+import type { Endpoint } from './endpoint.ts'
+
+/** kas answers a ping of a socket that is alive. ms */
+const pingMs = 15_000
+/** Time for TCP, TLS and the WebSocket. ms */
+const dialMs = 15_000
+/** An update and its envelope. */
+const maxMessageBytes = 1024 * 1024
+/** Of one view at a time. */
+const viewId = 1
+const backoffOptions = { firstMs: 200, maxMs: 5000, factor: 2, jitter: 0.2, resetMs: 30_000 }
+
+/** The view is refused: to ask again is of no use. */
+export class ViewRefused extends Error {
+  override readonly name = 'ViewRefused'
+  readonly code: string
+
+  constructor(code: string, text: string) {
+    super(text === '' ? code : `${text} (${code})`)
+    this.code = code
+  }
+}
+
+/** These pass by themselves: a replica ends, an agent connects again. */
+const passing: ReadonlySet<string> = new Set([
+  'AGENT_NOT_CONNECTED',
+  'AGENT_SATURATED',
+  'DIRECTORY_UNAVAILABLE',
+  'HOLDER_UNREACHABLE',
+  'SHUTTING_DOWN',
+  'TUNNEL_LOST',
+  'UNREACHABLE',
+])
+
+export interface ViewClientComponents {
+  readonly onUpdate: (update: Update) => void
+  /** the connection was lost, and is made again: what is shown may be old */
+  readonly onLost: (why: string) => void
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** One view over a WebSocket of its own, opened again whenever that is lost. */
+export class ViewClient {
+  readonly #components: ViewClientComponents
+  readonly #endpoint: Endpoint
+  #socket: WebSocket | undefined
+  /** nodes whose children are asked for, with how many */
+  readonly #pages = new Map<string, number>()
+
+  constructor(components: ViewClientComponents, endpoint: Endpoint) {
+    this.#components = components
+    this.#endpoint = endpoint
+  }
+
+  /** Asks for the children of a node. */
+  page(node: string, limit: number): void {
+    if (this.#pages.get(node) === limit) return
+    this.#pages.set(node, limit)
+    this.#send({ type: 'page', id: viewId, node, limit })
+  }
+
+  /** The node is gone, or of no interest. */
+  closePage(node: string): void {
+    if (this.#pages.delete(node)) this.#send({ type: 'page', id: viewId, node, limit: 0 })
+  }
+
+  /**
+   * Until the signal aborts.
+   *
+   * @throws ViewRefused
+   */
+  async run(query: Query, signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(this.#components, backoffOptions)
+    while (!signal.aborted) {
+      const why = await this.#follow(query, signal)
+      if (signal.aborted) return
+      this.#components.onLost(why)
+      await backoff.wait(signal)
+    }
+  }
+
+  /** @returns why the socket has ended. @throws ViewRefused */
+  #follow(query: Query, signal: AbortSignal): Promise<string> {
+    const { url, authorization, tls } = this.#endpoint
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const socket = new WebSocket(url, viewsProtocol, {
+      headers: { Authorization: authorization },
+      handshakeTimeout: dialMs,
+      maxPayload: maxMessageBytes,
+      perMessageDeflate: false,
+      ...tls,
+    })
+    const stopPings = this.#pings(socket)
+    const onAbort = () => socket.terminate()
+    signal.addEventListener('abort', onAbort, { once: true })
+    socket.on('open', () => {
+      this.#socket = socket
+      this.#send({ type: 'open', id: viewId, agent: this.#endpoint.agentId, ...query })
+      for (const [node, limit] of this.#pages) this.#send({ type: 'page', id: viewId, node, limit })
+    })
+    socket.on('message', (data) => {
+      const message = JSON.parse(String(data)) as ViewsMessage
+      if (message.type === 'update') return this.#components.onUpdate(message.update)
+      if (!passing.has(message.code)) reject(new ViewRefused(message.code, message.text))
+      else resolve(message.text)
+      socket.terminate()
+    })
+    socket.on('unexpected-response', (request, response) => {
+      let text = ''
+      response.on('data', (chunk) => {
+        if (text.length < maxMessageBytes) text += chunk
+      })
+      response.on('close', () => {
+        const status = response.statusCode ?? 0
+        if (status >= 500) resolve(answerText(status, text))
+        else reject(new ViewRefused(`HTTP ${status}`, answerText(status, text)))
+        request.destroy()
+      })
+    })
+    socket.on('error', (error) => resolve(error.message))
+    socket.on('close', (code, reason) =>
+      resolve(reason.length > 0 ? String(reason) : `the WebSocket ended with ${code}`),
+    )
+    return promise.finally(() => {
+      signal.removeEventListener('abort', onAbort)
+      stopPings()
+      this.#socket = undefined
+      socket.terminate()
+    })
+  }
+
+  /** One that does not answer is dead, whatever the network says. */
+  #pings(socket: WebSocket): () => void {
+    let isAlive = true
+    let cancel = () => {}
+    const look = () => {
+      if (!isAlive) return socket.terminate()
+      isAlive = false
+      if (socket.readyState === WebSocket.OPEN) socket.ping()
+      cancel = this.#components.clock.after(pingMs, look)
+    }
+    const heard = () => {
+      isAlive = true
+    }
+    socket.on('pong', heard)
+    socket.on('message', heard)
+    cancel = this.#components.clock.after(pingMs, look)
+    return () => cancel()
+  }
+
+  #send(message: object): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message))
+  }
+}
+
+/** What kas answers with is a Status of Kubernetes, what stands in front of it may answer with anything. */
+function answerText(status: number, text: string): string {
+  try {
+    const { message } = JSON.parse(text) as { message?: unknown }
+    if (typeof message === 'string') return message
+  } catch {
+    // no JSON: it is not from kas
+  }
+  return `HTTP ${status}`
+}

@@ -1,0 +1,111 @@
+import t from 'tap'
+import { startViewsServer } from './views-server.ts'
+
+const live = { is: 'live', since: 0 } as const
+const created = 1_763_790_000_000 - 300_000
+const deployment = {
+  u: 'd1',
+  k: 'apps/Deployment',
+  ns: 'shop',
+  n: 'web',
+  t: created,
+  h: ['Degraded', 'Failed'] as const,
+  why: ['Deployment "web" exceeded its progress deadline', ''] as const,
+  f: ['2/3 ready'],
+  c: 2,
+}
+const page = (order: string[], counts = {}, more = 0) => ({ order, counts, more })
+
+t.test('a tree opens what has children, and ends once all of it is there', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('tree', '-n', 'shop')
+  const one = await viewer()
+  t.equal(one.authorization, 'Bearer pat:42:secret')
+  t.strictSame(await one.request(({ type }) => type === 'open'), {
+    type: 'open',
+    id: 1,
+    agent: '42',
+    view: 'tree',
+    scope: { namespaces: ['shop'] },
+    limit: 100,
+  })
+  one.update({ seq: 1, rows: [deployment], pages: { '': page(['d1'], { Degraded: 1 }) }, state: live })
+  t.strictSame(await one.request(({ type }) => type === 'page'), { type: 'page', id: 1, node: 'd1', limit: 50 })
+  t.equal(said.stdout, '', 'not before')
+  const pod = (u: string, n: string) => ({ u, k: 'Pod', ns: 'shop', n, p: 'd1', h: ['Healthy', 'Current'] as const })
+  one.update({
+    seq: 2,
+    rows: [pod('p1', 'web-1'), pod('p2', 'web-\u001b[2J')],
+    pages: { d1: page(['p1', 'p2'], {}, 7) },
+  })
+  t.equal(await code, 0)
+  t.equal(
+    said.stdout,
+    [
+      '✗ shop/apps/Deployment/web  2/3 ready  5m  Deployment "web" exceeded its progress deadline\n',
+      '├─ ✓ Pod/web-1\n',
+      '├─ ✓ Pod/web-?[2J\n',
+      '└─ … 7 more\n',
+    ].join(''),
+  )
+})
+
+t.test('a watch shows each change, says when it is lost, and goes on', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('get', 'Pod', '--watch', '-o', 'json')
+  const first = await viewer()
+  await first.request(({ type }) => type === 'open')
+  first.update({ seq: 1, pages: { '': page([]) }, state: live })
+  first.cut()
+  const second = await viewer()
+  await second.request(({ type }) => type === 'open')
+  second.error('VIEWS_NOT_SERVED', 'The agent does not serve views')
+  t.equal(await code, 1)
+  t.match(said.stdout, /"rows":\[\]/)
+  t.match(said.stderr, /what is shown may be old\nkas get: The agent does not serve views \(VIEWS_NOT_SERVED\)\n$/)
+})
+
+t.test('what ends at the first answer is refused in its words', async (t) => {
+  const { run } = await startViewsServer(t, { refuse: 401 })
+  const { said, code } = run('health')
+  t.equal(await code, 1)
+  t.equal(said.stderr, 'kas health: Unauthorized (HTTP 401)\n')
+})
+
+t.test('the health of what is there, worst first', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const cases: [counts: object, state: { is: 'live' | 'stale'; since: number }, code: number, text: RegExp][] = [
+    [{ Healthy: 3, Progressing: 1 }, live, 3, /^◐ progressing \(3 healthy, 1 progressing\)/],
+    [{ Progressing: 1, Degraded: 1 }, live, 4, /^✗ degraded/],
+    [{ Healthy: 1, Unknown: 1 }, live, 5, /^\? unknown/],
+    [{}, live, 5, /^unknown: nothing is there that you may list/],
+    [{ Healthy: 1 }, { is: 'stale', since: 1 }, 5, /^stale since 1970-01-01T00:00:00.001Z/],
+  ]
+  for (const [counts, state, expected, text] of cases) {
+    const { said, code } = run('health')
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    one.update({ seq: 1, pages: { '': page([], counts) }, state })
+    t.equal(await code, expected)
+    t.match(said.stdout, text)
+  }
+})
+
+t.test('what is wrong with the command line is said', async (t) => {
+  const { run } = await startViewsServer(t)
+  const cases: [argv: string[], stderr: RegExp][] = [
+    [['health', '--wait', 'soon'], /--wait soon: allowed is a time such as 90s, 5m or 1h/],
+    [['health', '--wait', '0s'], /--wait 0s: allowed/],
+    [['tree', '-o', 'yaml'], /-o yaml: allowed is json/],
+    [['tree', '--environment', 'production'], /allowed is <project id>\/<slug>/],
+    [['tree', '--agent', 'web'], /--agent web: allowed is an agent's id/],
+    [['get'], /KIND is missing, such as Pod or apps\/Deployment/],
+    [['get', 'Pod', 'web'], /too much: web/],
+    [['tree', '--kubeconfig', '/nowhere'], /Cannot read kubeconfig \/nowhere/],
+  ]
+  for (const [argv, stderr] of cases) {
+    const { said, code } = run(...argv)
+    t.equal(await code, 2, argv.join(' '))
+    t.match(said.stderr, stderr)
+  }
+})
