@@ -13,7 +13,7 @@ import type { Serve } from './tunnels/serve.ts'
 
 /** A feature of agentk: a folder of `modules`, and a line in `app.ts`. */
 export interface AgentkModule {
-  /** `/package.Service/Method` -> what serves it, through the tunnels of every pod */
+  /** `/package.Service/Method` -> what serves it, through the tunnels of every pod; read again by `kas.announce` */
   readonly methods?: ReadonlyMap<string, Serve>
   /** of every pod; started in order, after the connections to kas and before their tunnels */
   readonly services?: readonly Service[]
@@ -24,7 +24,7 @@ export interface AgentkModule {
 /** What modules are built with. */
 export interface AgentkHost {
   readonly api: ApiClient
-  readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata'>
+  readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata' | 'announce'>
   readonly configuration: Pick<Configuration, 'current' | 'onChange' | 'block'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>
   readonly self: {

@@ -9,7 +9,7 @@ import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
 
 export interface ConnectionBuilderComponents {
-  /** what is served: method name -> what serves it; asked as tunnels start */
+  /** what is served: method name -> what serves it; asked as tunnels start, and when they announce others */
   readonly methods: () => ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata

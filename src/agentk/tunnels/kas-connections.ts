@@ -129,6 +129,11 @@ export class KasConnections implements Service {
     for (const { sessions } of this.#all) sessions.pingEvery(session, intervalMs)
   }
 
+  /** What this pod serves has changed: kas learns of it. */
+  announce(): void {
+    for (const { pool } of this.#all) pool.announce()
+  }
+
   async start(): Promise<void> {
     await this.#home.sessions.start()
   }

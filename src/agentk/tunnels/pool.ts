@@ -30,7 +30,7 @@ export interface TunnelPoolComponents {
     session(signal: AbortSignal): Promise<TunnelSession>
     onSession(listener: (session: TunnelSession) => void): void
   }
-  /** what is served: method name -> what serves it; asked at the start */
+  /** what is served: method name -> what serves it; asked at the start, and by `announce` */
   readonly methods: () => ReadonlyMap<string, Serve>
   /** asked at each Connect */
   readonly metadata: () => Metadata
@@ -60,11 +60,13 @@ export const stockPool: TunnelPoolOptions = { minIdle: 2, max: 500, step: 10, id
 interface Slot {
   /**
    * idle: waits for a call, for a connection or for its pause to end. active: has a call. leaving: idle on a
-   * connection that is going away, replaced by another slot.
+   * connection that is going away, or with methods that are not those of now: replaced by another slot.
    */
   state: 'idle' | 'active' | 'leaving'
   session: TunnelSession | undefined
   tunnel: Tunnel | undefined
+  /** what kas was told that the tunnel serves */
+  announced: Uint8Array | undefined
   /** the end of its last call; before, its beginning */
   usedAt: number
 }
@@ -95,8 +97,7 @@ export class TunnelPool implements Service {
   }
 
   async start(): Promise<void> {
-    this.#methods = this.#components.methods()
-    this.#descriptor = encodeDescriptor(this.#methods.keys())
+    this.#readMethods()
     this.#components.sessions.onSession((session) => session.onDraining(() => this.#replace(session)))
     this.#started = true
     this.#grow(this.#minIdle)
@@ -111,6 +112,29 @@ export class TunnelPool implements Service {
   /** Opens one beyond those, so that kas gets the metadata of now. */
   openOne(): void {
     if (this.#started) this.#grow(1)
+  }
+
+  /**
+   * Other methods are served from now on. kas learns of them by new tunnels, which take the place of idle ones: what
+   * those have said stays so, and each takes one more call at most. None is cancelled, for a call may be on its way to it.
+   */
+  announce(): void {
+    if (!this.#started) return
+    const before = this.#descriptor
+    this.#readMethods()
+    if (isSame(before, this.#descriptor)) return
+    for (const slot of this.#slots) {
+      if (!slot.tunnel) continue
+      const isCurrent = this.#isCurrent(slot)
+      if (slot.state === 'idle' && !isCurrent) {
+        slot.state = 'leaving'
+        this.#idle -= 1
+      } else if (slot.state === 'leaving' && isCurrent && !slot.session?.draining) {
+        slot.state = 'idle'
+        this.#idle += 1
+      }
+    }
+    if (this.#idle < this.#minIdle) this.#grow(this.#minIdle - this.#idle)
   }
 
   /** Opens no more tunnels. Resolves when those that there are have ended: when kas ends them, or with their calls. */
@@ -137,7 +161,8 @@ export class TunnelPool implements Service {
   #grow(count: number): void {
     if (this.#stopping.signal.aborted) return
     for (let i = Math.min(count, this.#options.max - this.#slots.size); i > 0; i--) {
-      const slot: Slot = { state: 'idle', session: undefined, tunnel: undefined, usedAt: this.#components.clock.now() }
+      const usedAt = this.#components.clock.now()
+      const slot: Slot = { state: 'idle', session: undefined, tunnel: undefined, announced: undefined, usedAt }
       this.#slots.add(slot)
       this.#idle += 1
       const run = this.#run(slot).finally(() => this.#running.delete(run))
@@ -189,6 +214,7 @@ export class TunnelPool implements Service {
         },
         onFault: (error, method) => log.error({ error, grpc_method: method }, 'A call failed by a fault of agentk'),
       })
+      slot.announced = this.#descriptor
       return await slot.tunnel.serve(this.#descriptor, {
         active: () => this.#activate(slot),
         idle: () => this.#goesOn(slot, session),
@@ -214,6 +240,7 @@ export class TunnelPool implements Service {
     const { isReused } = this.#components
     if (slot.state !== 'active' || !isReused?.(session) || session.draining || this.#stopping.signal.aborted)
       return false
+    if (!this.#isCurrent(slot)) return false
     this.#rest(slot)
     return true
   }
@@ -225,10 +252,23 @@ export class TunnelPool implements Service {
     slot.state = 'idle'
   }
 
+  #readMethods(): void {
+    this.#methods = this.#components.methods()
+    this.#descriptor = encodeDescriptor(this.#methods.keys())
+  }
+
+  #isCurrent({ announced }: Slot): boolean {
+    return announced !== undefined && isSame(announced, this.#descriptor)
+  }
+
   /** More are idle than needed, and this one was not used for a while. */
   #isSpare({ usedAt }: Slot): boolean {
     return this.#idle > this.#minIdle && this.#components.clock.now() - usedAt >= this.#options.idleMs
   }
+}
+
+function isSame(one: Uint8Array, other: Uint8Array): boolean {
+  return one === other || Buffer.compare(one, other) === 0
 }
 
 /** `/package.Service/Method` names as the services and methods that kas chooses a tunnel by. */

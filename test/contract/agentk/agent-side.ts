@@ -43,7 +43,7 @@ export async function startSessions(
 /** The sessions as modules see the connections. */
 export const kasOf = (
   sessions: KasSessions,
-): Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata'> => ({
+): Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata' | 'announce'> => ({
   get connected() {
     return sessions.connected
   },
@@ -51,6 +51,7 @@ export const kasOf = (
   onSession: (listener) => sessions.onSession(listener),
   pingEvery: (session, intervalMs) => sessions.pingEvery(session, intervalMs),
   metadata: () => ({ authorization: ['Bearer token'] }),
+  announce: () => undefined,
 })
 
 /** A pool on them, started, that serves the methods. */

@@ -111,11 +111,15 @@ const hang: Forward = async (call) => ({
   done: Promise.resolve(ok),
 })
 
-async function start(t: Test, options = {}) {
+async function start(
+  t: Test,
+  options = {},
+  { served = new Map([[method, hang]]), isReused = (): boolean => false } = {},
+) {
   const clock = new MovingClock()
   const sessions = new FakeSessions()
   const pool = new TunnelPool(
-    { sessions, methods: () => new Map([[method, hang]]), metadata: () => noMetadata, log, clock, random: () => 0 },
+    { sessions, methods: () => new Map(served), metadata: () => noMetadata, isReused, log, clock, random: () => 0 },
     { minIdle: 2, max: 500, step: 10, idleMs: 60_000, ...options },
   )
   await pool.start()
@@ -127,6 +131,13 @@ async function start(t: Test, options = {}) {
     await settle()
   }
   return { clock, sessions, pool, take, streams: sessions.current.streams }
+}
+
+/** Methods that a Connect has announced. */
+function announcedOn(stream: FakeStream | undefined): string[] {
+  const message = decodeConnectRequest(stream?.sent[0] as Uint8Array)
+  if (message.kind !== 'descriptor') return []
+  return message.descriptor.services.flatMap(({ name, methods }) => methods.map((each) => `/${name}/${each.name}`))
 }
 
 // wire: agentk.idle, agentk.descriptor
@@ -239,4 +250,88 @@ t.test('stop ends idle tunnels and those that wait, opens no more', async (t) =>
   t.same(pool.counts, { idle: 0, active: 0, served: 0 })
   t.same(clock.pending, [])
   t.equal(streams.length, 2)
+})
+
+const leadMethod = '/test.Views/Follow'
+
+t.test('other methods: new tunnels announce them, in place of idle ones that take one more call each', async (t) => {
+  const served = new Map([[method, hang]])
+  const { pool, streams, take } = await start(t, {}, { served, isReused: () => true })
+  pool.announce()
+  await settle()
+  t.equal(streams.length, 2, 'nothing has changed')
+  served.set(leadMethod, hang)
+  pool.announce()
+  await settle()
+  t.equal(streams.length, 4)
+  t.strictSame(streams.map(announcedOn), [[method], [method], [method, leadMethod], [method, leadMethod]])
+  t.same(pool.counts, { idle: 2, active: 0, served: 0 }, 'those of before are not counted')
+  t.notOk(
+    streams.some(({ halfClosed }) => halfClosed),
+    'and not ended: a call may be on its way to them',
+  )
+  await take(0)
+  t.same(pool.counts, { idle: 2, active: 1, served: 1 })
+  streams[0]?.receive(encodeConnectResponse.closeSend())
+  await settle()
+  t.ok(streams[0]?.halfClosed, 'it does not go on, though kas would')
+  t.strictSame(announcedOn(streams[4]), [method, leadMethod])
+  streams[1]?.finish(ok)
+  await settle()
+  t.equal(streams.length, 5, 'one that ends unused is not opened again')
+})
+
+t.test('methods that come and go a thousand times leave no more tunnels than both kinds need', async (t) => {
+  const served = new Map([[method, hang]])
+  const { pool, streams } = await start(t, {}, { served })
+  for (let i = 0; i < 1000; i++) {
+    if (!served.delete(leadMethod)) served.set(leadMethod, hang)
+    pool.announce()
+    await settle()
+  }
+  t.equal(streams.length, 4)
+  t.same(pool.counts, { idle: 2, active: 0, served: 0 })
+})
+
+t.test('a call that runs while methods change is not touched, and its tunnel is not used again', async (t) => {
+  const served = new Map([[method, hang]])
+  const { pool, streams, take } = await start(t, {}, { served, isReused: () => true })
+  await take(0)
+  served.set(leadMethod, hang)
+  pool.announce()
+  await settle()
+  t.notOk(streams[0]?.halfClosed)
+  streams[0]?.receive(encodeConnectResponse.closeSend())
+  await settle()
+  t.ok(streams[0]?.halfClosed)
+  t.strictSame(announcedOn(streams.at(-1)), [method, leadMethod])
+})
+
+t.test('a tunnel that waits for its connection announces what is served then', async (t) => {
+  const served = new Map([[method, hang]])
+  const { pool, streams, clock } = await start(t, {}, { served })
+  streams[0]?.finish(failed(Code.UNAVAILABLE))
+  await settle()
+  served.set(leadMethod, hang)
+  pool.announce()
+  await settle()
+  t.equal(streams.length, 3, 'in place of the one that is open')
+  await clock.advance(1000)
+  t.equal(streams.length, 4)
+  t.strictSame(announcedOn(streams[3]), [method, leadMethod])
+})
+
+t.test('what a connection that goes away has announced is no longer counted, whatever is served', async (t) => {
+  const served = new Map([[method, hang]])
+  const { pool, sessions } = await start(t, {}, { served })
+  const [old, fresh] = [sessions.current, new FakeSession()]
+  sessions.connect(fresh)
+  old.drain()
+  served.set(leadMethod, hang)
+  pool.announce()
+  served.delete(leadMethod)
+  pool.announce()
+  await settle()
+  t.same(pool.counts, { idle: 2, active: 0, served: 0 })
+  t.equal(old.streams.length, 2)
 })
