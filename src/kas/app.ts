@@ -88,8 +88,9 @@ export class App implements Service {
     const leads = new Leads({ clock, membership, peers })
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
     const forward = deliver(router.forward)
+    const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
     const { host, services } = createHost(
-      { ...shared, registrations: membership?.registrations, peers, leads, forward },
+      { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { config, product, env },
     )
     const modules = this.#modules(host)

@@ -25,7 +25,7 @@ import { TemporaryFolder } from './repositories/temporary-folder.ts'
 /** The parts of a host that need neither directory nor repositories. */
 export type HostParts = Pick<
   KasHost,
-  'registrations' | 'peers' | 'leads' | 'forward' | 'tracer' | 'clock' | 'register' | 'log'
+  'registrations' | 'peers' | 'leads' | 'forward' | 'serves' | 'tracer' | 'clock' | 'register' | 'log'
 >
 
 export interface HostOptions {

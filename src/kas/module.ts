@@ -114,6 +114,8 @@ export interface KasHost {
   readonly leads: Pick<Leads, 'leads' | 'onChange' | 'passOn'>
   /** to agents, whichever replica holds them */
   readonly forward: Forward
+  /** whether any pod of the agent serves the method; undefined: none is known to be connected */
+  readonly serves: (agentId: AgentId, method: string) => boolean | undefined
   readonly usage: Usage
   readonly tracer: Tracer
   readonly clock: Clock

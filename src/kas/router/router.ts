@@ -1,4 +1,4 @@
-import type { Call, Reply } from '../../call/call.ts'
+import type { AgentId, Call, Reply } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import type { Links } from '../replicas/links.ts'
@@ -55,6 +55,13 @@ export class Router {
     const offer = this.#tunnels.take(call.agentId, call.method) ?? (await this.#find(call, began))
     this.#observer.routed('success', (clock.now() - began) / 1000)
     return offer.forward(call)
+  }
+
+  /** Whether any pod of the agent serves the method; undefined: none is known to be connected. */
+  serves(agentId: AgentId, method: string): boolean | undefined {
+    const { tunnels, links } = this.#search
+    if (this.#tunnels.serves(agentId, method) || links.candidates(agentId, method).length > 0) return true
+    return tunnels.holds(agentId) || links.holds(agentId) ? false : undefined
   }
 
   async #find(call: Call, began: number): Promise<Offer> {

@@ -25,7 +25,7 @@ interface AgentTunnels {
   waiting: number
   lastPlace: number
   /** all that live, idle or not */
-  count: number
+  readonly living: Set<Tunnel>
 }
 
 /** The tunnels that end at this replica, and the calls that wait for one. */
@@ -42,18 +42,24 @@ export class TunnelRegistry {
   /** Agents with at least one tunnel here. */
   get agentCount(): number {
     let count = 0
-    for (const agent of this.#agents.values()) if (agent.count > 0) count++
+    for (const agent of this.#agents.values()) if (agent.living.size > 0) count++
     return count
   }
 
   /** The agent has a tunnel here, idle or busy. */
   holds(agentId: AgentId): boolean {
-    return (this.#agents.get(agentId)?.count ?? 0) > 0
+    return (this.#agents.get(agentId)?.living.size ?? 0) > 0
+  }
+
+  /** It has one here, idle or busy, that serves the method. */
+  serves(agentId: AgentId, method: string): boolean {
+    for (const { methods } of this.#agents.get(agentId)?.living ?? []) if (methods.has(method)) return true
+    return false
   }
 
   /** Agents with at least one tunnel here, for reports. */
   agentIds(): AgentId[] {
-    return [...this.#agents].flatMap(([agentId, { count }]) => (count > 0 ? [agentId] : []))
+    return [...this.#agents].flatMap(([agentId, { living }]) => (living.size > 0 ? [agentId] : []))
   }
 
   /** What a call of `method` would find here now, for reports. */
@@ -62,16 +68,16 @@ export class TunnelRegistry {
     if (!agent) return { idle: 0, waiting: 0, living: 0 }
     let idle = 0
     for (const { state, methods } of agent.idle) if (state === 'idle' && methods.has(method)) idle++
-    return { idle, waiting: agent.waiting, living: agent.count }
+    return { idle, waiting: agent.waiting, living: agent.living.size }
   }
 
   /** A new tunnel: it goes to the oldest waiter whose method it serves, else it is idle. */
   add(agentId: AgentId, tunnel: Tunnel): void {
     const agent = this.#of(agentId)
-    agent.count++
+    agent.living.add(tunnel)
     this.#offer(agent, tunnel)
     const leave = () => {
-      agent.count--
+      agent.living.delete(tunnel)
       agent.idle.delete(tunnel)
       this.#forget(agentId, agent)
     }
@@ -160,14 +166,14 @@ export class TunnelRegistry {
   #of(agentId: AgentId): AgentTunnels {
     let agent = this.#agents.get(agentId)
     if (!agent) {
-      agent = { idle: new Set(), waiters: undefined, waiting: 0, lastPlace: 0, count: 0 }
+      agent = { idle: new Set(), waiters: undefined, waiting: 0, lastPlace: 0, living: new Set() }
       this.#agents.set(agentId, agent)
     }
     return agent
   }
 
   #forget(agentId: AgentId, agent: AgentTunnels): void {
-    if (agent.count === 0 && agent.waiting === 0) this.#agents.delete(agentId)
+    if (agent.living.size === 0 && agent.waiting === 0) this.#agents.delete(agentId)
   }
 }
 

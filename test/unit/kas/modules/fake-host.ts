@@ -31,6 +31,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     peers: noPeers,
     leads: new Leads({ clock, membership: undefined, peers: noPeers }),
     forward: notAsked,
+    serves: () => undefined,
     usage: noUsage,
     tracer: noTracer,
     clock,

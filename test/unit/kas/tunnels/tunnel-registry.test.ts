@@ -98,3 +98,16 @@ t.test('tunnels that end all at once are gone, and the agent with them', async (
   t.same(tunnels.counts(agentId, echo), { idle: 0, waiting: 0, living: 0 })
   t.same(tunnels.agentIds(), [])
 })
+
+t.test('what an agent serves here, busy tunnels included', async (t) => {
+  const [one, other] = [fakeTunnel(['/a/b']), fakeTunnel()]
+  const tunnels = withTunnels(one, other)
+  t.equal(tunnels.take(agentId, '/a/b'), one)
+  t.equal(tunnels.serves(agentId, '/a/b'), true)
+  t.equal(tunnels.serves(agentId, '/c/d'), false)
+  t.equal(tunnels.serves(43n as AgentId, echo), false)
+  one.retire()
+  await one.ended
+  t.equal(tunnels.serves(agentId, '/a/b'), false)
+  t.equal(tunnels.serves(agentId, echo), true)
+})
