@@ -4,7 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
-import { followWatch, maxEventBytes, type WatchEvent } from './watch-request.ts'
+import { followWatch, maxEventBytes, type WatchEvent } from '../../cluster/watch-request.ts'
 
 export interface ObjectWatchComponents<T> {
   readonly client: Pick<ApiClient, 'json' | 'send'>

@@ -1,7 +1,7 @@
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
 import type { HttpRequestHeader, Impersonation } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
-import { impersonationHeaders, isImpersonationHeader } from './impersonation-headers.ts'
+import { impersonationHeaders, isImpersonationHeader } from '../../cluster/impersonation-headers.ts'
 
 /** Headers of one hop, and those that are ours alone to say. */
 const notPassed = new Set([

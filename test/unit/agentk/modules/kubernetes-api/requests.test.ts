@@ -1,5 +1,5 @@
 import t from 'tap'
-import { impersonationHeaders } from '../../../../../src/agentk/modules/kubernetes-api/impersonation-headers.ts'
+import { impersonationHeaders } from '../../../../../src/agentk/cluster/impersonation-headers.ts'
 import { planRequest } from '../../../../../src/agentk/modules/kubernetes-api/request-headers.ts'
 import { responseHeader } from '../../../../../src/agentk/modules/kubernetes-api/response-header.ts'
 import type { Headers, HttpRequestHeader, Impersonation } from '../../../../../src/proto/http/http-message.ts'

@@ -1,5 +1,5 @@
-import { KasError } from '../../../lib/errors.ts'
-import type { ApiClient } from '../../cluster/api-client.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { ApiClient } from './api-client.ts'
 
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'

@@ -1,7 +1,7 @@
 import t from 'tap'
-import type { ApiClient } from '../../../../../src/agentk/cluster/api-client.ts'
-import type { ApiRequest, ApiResponseHandler } from '../../../../../src/agentk/cluster/api-request.ts'
-import { followWatch, maxEventBytes, type WatchEvent } from '../../../../../src/agentk/modules/flux/watch-request.ts'
+import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
+import type { ApiRequest, ApiResponseHandler } from '../../../../src/agentk/cluster/api-request.ts'
+import { followWatch, maxEventBytes, type WatchEvent } from '../../../../src/agentk/cluster/watch-request.ts'
 
 /** A watch whose answer the test sends. */
 function watch() {

@@ -1,6 +1,6 @@
-import { Code, KasError } from '../../../lib/errors.ts'
-import type { Headers, Impersonation } from '../../../proto/http/http-message.ts'
-import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
+import { Code, KasError } from '../../lib/errors.ts'
+import type { Headers, Impersonation } from '../../proto/http/http-message.ts'
+import { canonicalHeaderName } from '../../proto/http/http-over-grpc.ts'
 
 const nestedText =
   'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity'
