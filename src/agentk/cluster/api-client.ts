@@ -24,6 +24,10 @@ const maxJsonBytes = 1024 * 1024
 
 export interface JsonOptions {
   readonly contentType?: string
+  /** media types of the answer, best first; default: JSON */
+  readonly accept?: string
+  /** more headers, such as whom it acts as: name, value, name, value */
+  readonly headers?: readonly string[]
   /** of the answer; default: 1 MiB */
   readonly maxBytes?: number
 }
@@ -103,8 +107,9 @@ export class ApiClient {
     path: string,
     body?: unknown,
     signal?: AbortSignal,
-    { contentType = 'application/json', maxBytes = maxJsonBytes }: JsonOptions = {},
+    options: JsonOptions = {},
   ): Promise<{ status: number; body: unknown }> {
+    const { contentType = 'application/json', accept = 'application/json', maxBytes = maxJsonBytes } = options
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
       const chunks: Buffer[] = []
@@ -115,7 +120,7 @@ export class ApiClient {
         signal?.removeEventListener('abort', onAbort)
         settled()
       }
-      const headers = ['Accept', 'application/json']
+      const headers = ['Accept', accept, ...(options.headers ?? [])]
       if (body !== undefined) headers.push('Content-Type', contentType)
       const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }
       const exchange = this.send(

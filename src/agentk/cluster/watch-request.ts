@@ -1,5 +1,8 @@
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
+import { type LargeEvent, LargeEventReader } from './large-event.ts'
+import type { Pace } from './pace.ts'
 
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
@@ -9,9 +12,17 @@ export interface WatchEvent {
 export interface WatchRequest {
   /** with its query */
   readonly path: string
+  /** media types, best first; default: JSON */
+  readonly accept?: string | undefined
   readonly signal: AbortSignal
+  /** the watch is there */
+  readonly onOpen?: () => void
   /** false: enough */
   readonly onEvent: (event: WatchEvent) => boolean
+  /** of an event that is larger than `maxEventBytes`; absent: that ends the watch */
+  readonly onLarge?: ((event: LargeEvent) => void) | undefined
+  /** absent: it never rests */
+  readonly rests?: { readonly pace: Pace; readonly clock: Clock } | undefined
 }
 
 /** An object is at most 1.5 MiB in etcd, and JSON may say the same in more bytes. */
@@ -27,36 +38,48 @@ const newline = 0x0a
  */
 export function followWatch(client: Pick<ApiClient, 'send'>, request: WatchRequest): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()
-  const { signal, path, onEvent } = request
+  const { signal, path, accept = 'application/json', onOpen, onEvent, onLarge, rests } = request
   if (signal.aborted) return Promise.reject(signal.reason)
   let status = 0
   let isOver = false
+  let stopResting: (() => void) | undefined
   const settle = (settled: () => void) => {
     isOver = true
+    stopResting?.()
     signal.removeEventListener('abort', onAbort)
     settled()
   }
-  const lines = new Lines((line) => {
+  const onLine = (line: Buffer) => {
     if (isOver || onEvent(JSON.parse(line.toString()) as WatchEvent)) return
     settle(() => resolve(status))
     exchange.abort(new KasError({ code: 'CANCELLED' }))
-  })
+  }
+  const lines = new Lines(onLine, onLarge && ((event) => isOver || onLarge(event)))
+  const rest = (since: number) => {
+    const restMs = rests?.pace.worked(since) ?? 0
+    if (restMs === 0 || isOver) return
+    exchange.pause()
+    stopResting = rests?.clock.after(restMs, () => exchange.resume())
+  }
   const onAbort = () => exchange.abort(signal.reason)
   signal.addEventListener('abort', onAbort, { once: true })
   const exchange = client.send(
-    { method: 'GET', path, headers: ['Accept', 'application/json'] },
+    { method: 'GET', path, headers: ['Accept', accept] },
     {
       onHead: (code) => {
         status = code
+        if (code === 200) onOpen?.()
       },
       onData: (chunk) => {
         if (status !== 200 || isOver) return
+        const since = rests?.clock.now() ?? 0
         try {
           lines.add(chunk)
         } catch (error) {
           settle(() => reject(error))
           exchange.abort(error)
         }
+        rest(since)
       },
       onEnd: () => settle(() => resolve(status)),
       onError: (error) => settle(() => reject(error)),
@@ -68,27 +91,54 @@ export function followWatch(client: Pick<ApiClient, 'send'>, request: WatchReque
 /** Lines of what comes in pieces. */
 class Lines {
   readonly #onLine: (line: Buffer) => void
+  readonly #onLarge: ((event: LargeEvent) => unknown) | undefined
   #parts: Buffer[] = []
   #bytes = 0
+  /** of the line that is too large to be kept; undefined: none is */
+  #large: LargeEventReader | undefined
 
-  constructor(onLine: (line: Buffer) => void) {
+  constructor(onLine: (line: Buffer) => void, onLarge?: (event: LargeEvent) => unknown) {
     this.#onLine = onLine
+    this.#onLarge = onLarge
   }
 
-  /** @throws KasError MESSAGE_TOO_LARGE, or what the listener throws */
+  /** @throws KasError MESSAGE_TOO_LARGE where nobody wants to know of such an event, or what the listeners throw */
   add(chunk: Buffer): void {
     let from = 0
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
-      const line = Buffer.concat([...this.#parts, chunk.subarray(from, end)])
-      this.#parts = []
-      this.#bytes = 0
+      this.#end(chunk.subarray(from, end))
       from = end + 1
-      if (line.length > 0) this.#onLine(line)
     }
     if (from === chunk.length) return
-    this.#parts.push(chunk.subarray(from))
-    this.#bytes += chunk.length - from + pieceBytes
-    if (this.#bytes <= maxEventBytes) return
-    throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: this.#bytes, maxBytes: maxEventBytes })
+    const rest = chunk.subarray(from)
+    this.#large?.add(rest)
+    if (this.#large) return
+    this.#parts.push(rest)
+    this.#bytes += rest.length + pieceBytes
+    if (this.#bytes > maxEventBytes) this.#skip()
+  }
+
+  #end(last: Buffer): void {
+    const [large, parts] = [this.#large, this.#parts]
+    this.#large = undefined
+    this.#parts = []
+    this.#bytes = 0
+    if (large) {
+      large.add(last)
+      this.#onLarge?.(large.read())
+      return
+    }
+    const line = parts.length === 0 ? last : Buffer.concat([...parts, last])
+    if (line.length > 0) this.#onLine(line)
+  }
+
+  /** What has come of this line, and the rest of it, is not kept. */
+  #skip(): void {
+    if (!this.#onLarge) {
+      throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: this.#bytes, maxBytes: maxEventBytes })
+    }
+    this.#large = new LargeEventReader()
+    for (const part of this.#parts) this.#large.add(part)
+    this.#parts = []
   }
 }

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { type GitRepository, readGitRepository } from '../../../src/agentk/modules/flux/flux-objects.ts'
-import { ObjectWatch } from '../../../src/agentk/modules/flux/object-watch.ts'
+import { FluxWatch } from '../../../src/agentk/modules/flux/flux-watch.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { MovingClock } from '../../unit/agentk/moving-clock.ts'
@@ -17,7 +17,7 @@ async function watchRepositories(t: Test, prepare: (api: FluxApi) => void) {
   prepare(api)
   const { log, lines } = capturedLog()
   const clock = new MovingClock()
-  const watch = new ObjectWatch<GitRepository>(
+  const watch = new FluxWatch<GitRepository>(
     { client: api.client, log, clock, random: () => 0.5, read: readGitRepository, onChange: () => undefined },
     { path: '/apis/source.toolkit.fluxcd.io/v1/gitrepositories', resource: 'gitrepositories', times },
   )

@@ -5,8 +5,8 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 import { resources } from './flux-apis.ts'
 import { type GitRepository, type Receiver, readGitRepository, readReceiver } from './flux-objects.ts'
+import { FluxWatch, type FluxWatchOptions } from './flux-watch.ts'
 import type { HandledPushes } from './handled-pushes.ts'
-import { ObjectWatch, type ObjectWatchOptions } from './object-watch.ts'
 import type { Apis } from './own-receiver.ts'
 import { type NamedProject, ProjectChoice } from './project-choice.ts'
 import { isPathLength, projectPath } from './project-path.ts'
@@ -37,7 +37,7 @@ export interface FluxTimes {
   readonly settleMs: number
   /** a pod that does not hold asks again after so long: it may get no notice. ms */
   readonly holdMs: number
-  readonly watch: NonNullable<ObjectWatchOptions['times']>
+  readonly watch: NonNullable<FluxWatchOptions['times']>
   readonly webhooks: Partial<WebhooksOptions>
 }
 
@@ -60,8 +60,8 @@ const keepBackoff = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 1, reset
 export class FluxWork {
   readonly #components: FluxWorkComponents
   readonly #options: FluxWorkOptions
-  readonly #repositories: ObjectWatch<GitRepository>
-  readonly #receivers: ObjectWatch<Receiver>
+  readonly #repositories: FluxWatch<GitRepository>
+  readonly #receivers: FluxWatch<Receiver>
   readonly #keeper: ReceiverKeeper
   readonly #keepBackoff: Backoff
   readonly #webhooks: Webhooks
@@ -81,8 +81,8 @@ export class FluxWork {
     this.#components = components
     this.#options = options
     const watched = { client: api, log, clock, random, onChange: () => this.#changed() }
-    this.#repositories = new ObjectWatch({ ...watched, read: readGitRepository }, this.#watchOptions('repositories'))
-    this.#receivers = new ObjectWatch({ ...watched, read: readReceiver }, this.#watchOptions('receivers'))
+    this.#repositories = new FluxWatch({ ...watched, read: readGitRepository }, this.#watchOptions('repositories'))
+    this.#receivers = new FluxWatch({ ...watched, read: readReceiver }, this.#watchOptions('receivers'))
     this.#keeper = new ReceiverKeeper({ client: api, holds, log, clock })
     this.#choice = new ProjectChoice({ log })
     this.#keepBackoff = new Backoff({ clock, random }, keepBackoff)
@@ -104,7 +104,7 @@ export class FluxWork {
     await Promise.all([...watches, this.#keeping, ...this.#streams, this.#webhooks.stop()])
   }
 
-  #watchOptions(kind: 'repositories' | 'receivers'): ObjectWatchOptions {
+  #watchOptions(kind: 'repositories' | 'receivers'): FluxWatchOptions {
     const { apis, times } = this.#options
     const resource = resources[kind]
     const [group] = apis[kind].split('/')

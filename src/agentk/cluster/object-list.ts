@@ -1,0 +1,118 @@
+import { KasError } from '../../lib/errors.ts'
+import type { ApiClient } from './api-client.ts'
+import { maxEventBytes } from './watch-request.ts'
+
+/** Good pages after which the next one is twice as large, where a smaller one was needed. */
+const goodPages = 2
+
+export interface ObjectListOptions {
+  /** of the collection, with or without a query */
+  readonly path: string
+  /** media types of pages, best first; undefined: JSON */
+  readonly accept: string | undefined
+  /** objects in a page at first: half as many whenever a page is larger than one object may be */
+  readonly pageSize: number
+  /** for one page. ms */
+  readonly timeoutMs: number
+}
+
+/** Why a list or a watch has ended. */
+export interface Refusal {
+  /** of the answer; 0: there was none */
+  readonly status: number
+  readonly error?: unknown
+  /** place in the list of the one object that is too large to be read */
+  readonly count?: number
+  /** the status was told by a watch, in the midst of it */
+  readonly isTold?: boolean
+}
+
+export interface Page {
+  readonly status: 200
+  readonly items: readonly unknown[]
+  /** of the list */
+  readonly version: string
+  readonly isLast: boolean
+}
+
+interface ListBody {
+  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
+  readonly items?: readonly unknown[]
+}
+
+/** The media type of objects of which nothing but their metadata is told, where the server can. */
+export const metadataOnly = {
+  object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json',
+  list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',
+}
+
+/** All objects of a collection, page by page. */
+export class ObjectList {
+  readonly #client: Pick<ApiClient, 'json'>
+  readonly #options: ObjectListOptions
+  /** objects so far */
+  #count = 0
+  /** of the next page */
+  #limit: number
+  #good = 0
+  /** the API server's token; empty: from the beginning */
+  #next = ''
+
+  constructor(client: Pick<ApiClient, 'json'>, options: ObjectListOptions) {
+    this.#client = client
+    this.#options = options
+    this.#limit = options.pageSize
+  }
+
+  /**
+   * Halves `limit` until the page can be read.
+   *
+   * @returns a refusal with `count`: one object is too large, it is the next one. @throws the connection's error, or
+   * the signal's reason
+   */
+  async page(signal: AbortSignal): Promise<Page | Refusal> {
+    for (;;) {
+      try {
+        const answer = await this.#ask(this.#options.accept, this.#limit, signal)
+        if (answer.status !== 200) return answer
+        this.#grow()
+        return this.#read(answer.body)
+      } catch (error) {
+        if (!isTooLarge(error)) throw error
+        if (this.#limit === 1) return { status: 0, error, count: this.#count + 1 }
+        this.#good = 0
+        this.#limit = Math.floor(this.#limit / 2)
+      }
+    }
+  }
+
+  /** Goes on behind the next object, of which nothing but its metadata is read. */
+  async skip(signal: AbortSignal): Promise<Page | Refusal> {
+    const answer = await this.#ask(metadataOnly.list, 1, signal)
+    return answer.status === 200 ? this.#read(answer.body) : answer
+  }
+
+  #ask(accept: string | undefined, limit: number, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
+    const { path, timeoutMs } = this.#options
+    const query = `limit=${limit}${this.#next && `&continue=${encodeURIComponent(this.#next)}`}`
+    const timely = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+    const options = { maxBytes: maxEventBytes, ...(accept === undefined ? {} : { accept }) }
+    return this.#client.json('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`, undefined, timely, options)
+  }
+
+  #read(body: unknown): Page {
+    const { metadata, items = [] } = (body ?? {}) as ListBody
+    this.#next = metadata?.continue ?? ''
+    this.#count += items.length
+    return { status: 200, items, version: metadata?.resourceVersion ?? '', isLast: this.#next === '' }
+  }
+
+  #grow(): void {
+    this.#good += 1
+    if (this.#good % goodPages === 0) this.#limit = Math.min(this.#limit * 2, this.#options.pageSize)
+  }
+}
+
+export function isTooLarge(error: unknown): boolean {
+  return error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE'
+}

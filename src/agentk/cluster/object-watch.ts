@@ -1,0 +1,318 @@
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import { pause } from '../../lib/pause.ts'
+import type { ApiClient } from './api-client.ts'
+import type { LargeEvent } from './large-event.ts'
+import { metadataOnly, ObjectList, type Page, type Refusal } from './object-list.ts'
+import type { Pace } from './pace.ts'
+import type { WatchLists } from './watch-lists.ts'
+import { followWatch, type WatchEvent } from './watch-request.ts'
+
+/** What a list or a watch tells. Objects are the API server's, read with care. */
+export interface WatchSink {
+  /** A list begins: what is not put until `listed` is gone then. */
+  listing(): void
+  put(object: unknown): void
+  /** With what the watch says of it, or with `metadata` alone. */
+  gone(object: unknown): void
+  /** It is too large to be read. */
+  leftOut(object: Omit<LargeEvent, 'type'>): void
+  listed(): void
+  /** Whether changes are told from now on. */
+  following(is: boolean): void
+  /**
+   * A list or a watch has ended: 200 in time, 410 where all is listed again, else the status of the refusal, 0 with an
+   * error. It goes on by itself, unless the signal aborts meanwhile.
+   */
+  ended(outcome: Refusal): void
+}
+
+export interface ObjectWatchComponents {
+  readonly client: Pick<ApiClient, 'json' | 'send'>
+  readonly sink: WatchSink
+  readonly clock: Clock
+  readonly random: () => number
+  /** absent: all is listed page by page */
+  readonly watchLists?: WatchLists | undefined
+  /** resolves when a list may begin; the function that it gives is called when the list has ended */
+  readonly turn?: ((signal: AbortSignal) => Promise<() => void>) | undefined
+  /** absent: it never rests */
+  readonly pace?: Pace | undefined
+}
+
+export interface ObjectWatchOptions {
+  /** of the collection, such as `/apis/apps/v1/deployments`, with or without a query */
+  readonly path: string
+  /** objects in a page */
+  readonly pageSize: number
+  /** nothing but `metadata` of them is asked for */
+  readonly isMetadata?: boolean
+  /** an object that is too large is left out; else there is no list with it */
+  readonly leavesOut?: boolean
+  /** a watch that was cut goes on from its version; else all is listed again */
+  readonly resumes?: boolean
+  readonly times?: Partial<WatchTimes>
+}
+
+/** Milliseconds. All but the first two are a fifth less or more. */
+export interface WatchTimes {
+  /** a watch or a list that ends later than this after its time is cut: its server is frozen, or its connection dead */
+  readonly graceMs: number
+  /** a watch that should list and says nothing for so long: its server does not know how */
+  readonly silentMs: number
+  /** a watch lasts so long, then another goes on from there */
+  readonly watchMs: number
+  /** all is listed again, whatever watches have said */
+  readonly relistMs: number
+  /** after a failure, doubled up to the second */
+  readonly firstRetryMs: number
+  readonly maxRetryMs: number
+  /** after a refusal: somebody may have given the rights by then */
+  readonly deniedMs: number
+}
+
+const defaultTimes: WatchTimes = {
+  graceMs: 15_000,
+  silentMs: 10_000,
+  watchMs: 300_000,
+  relistMs: 24 * 3600_000,
+  firstRetryMs: 1000,
+  maxRetryMs: 30_000,
+  deniedMs: 300_000,
+}
+
+interface Following {
+  readonly query: string
+  readonly onOpen: () => void
+  readonly onEvent: (event: WatchEvent) => void
+  readonly signal: AbortSignal
+}
+
+const noTurn = () => Promise.resolve(() => undefined)
+/** It may not be listed, it is not there, it cannot be listed. */
+const refusals: ReadonlySet<number> = new Set([403, 404, 405])
+
+/**
+ * All objects of one collection: listed, then watched, and told to a sink as they come. Nothing of them is kept. Not
+ * client-node's informer: doc/decisions/0005 and 0008.
+ */
+export class ObjectWatch {
+  readonly #components: ObjectWatchComponents
+  readonly #options: ObjectWatchOptions
+  readonly #times: WatchTimes
+  /** from which a watch goes on; empty: all must be listed */
+  #version = ''
+  #listedAt = 0
+  /** of the last watch */
+  #openedAt = 0
+  /** the last list by a watch has failed */
+  #byPages = false
+
+  constructor(components: ObjectWatchComponents, options: ObjectWatchOptions) {
+    this.#components = components
+    this.#options = options
+    this.#times = { ...defaultTimes, ...options.times }
+  }
+
+  /** Resolves when the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, sink } = this.#components
+    const { firstRetryMs, maxRetryMs, deniedMs } = this.#times
+    let failures = 0
+    while (!signal.aborted) {
+      this.#openedAt = Number.POSITIVE_INFINITY
+      const found = await this.#round(signal).catch((error: unknown): Refusal => ({ status: 0, error }))
+      if (signal.aborted) return
+      const lastedMs = clock.now() - this.#openedAt
+      // something on the way cuts what is long: no failure of the server
+      const hasHeld = lastedMs >= maxRetryMs && (found.status === 0 || found.status === 410)
+      const outcome = hasHeld ? { status: 410 } : found
+      if (!this.#goesOn(found)) this.#version = ''
+      sink.ended(outcome)
+      if (hasHeld || outcome.status === 200) failures = 0
+      let waitMs = 0
+      if (refusals.has(outcome.status)) waitMs = deniedMs
+      else if (outcome.status !== 200 && !hasHeld) waitMs = Math.min(firstRetryMs * 2 ** failures++, maxRetryMs)
+      else if (lastedMs < firstRetryMs) waitMs = firstRetryMs
+      if (waitMs > 0) await pause(jittered(waitMs, this.#components.random), clock, signal)
+    }
+  }
+
+  /** Whether the next watch may begin where this one has ended. */
+  #goesOn({ status, error, isTold }: Refusal): boolean {
+    if (status === 200) return true
+    if (!this.#options.resumes || isTold || error instanceof SyntaxError) return false
+    return status === 0 || status === 401 || status === 429 || status >= 500
+  }
+
+  /** One watch, after a list where it is time for one. */
+  async #round(signal: AbortSignal): Promise<Refusal> {
+    const { clock, turn = noTurn, watchLists } = this.#components
+    if (this.#version && clock.now() - this.#listedAt < this.#times.relistMs) return await this.#watch(signal)
+    this.#version = ''
+    const done = await turn(signal)
+    try {
+      if (watchLists?.isOffered && !this.#byPages) {
+        const outcome = await this.#watchFromList(watchLists, done, signal)
+        if (outcome) return outcome
+      }
+      const listed = await this.#list(signal)
+      if (listed.status !== 200) return listed
+    } finally {
+      done()
+    }
+    return await this.#watch(signal)
+  }
+
+  async #list(signal: AbortSignal): Promise<Refusal> {
+    const { client, sink } = this.#components
+    const { path, pageSize, isMetadata, leavesOut } = this.#options
+    const accept = isMetadata ? metadataOnly.list : undefined
+    const list = new ObjectList(client, { path, pageSize, accept, timeoutMs: this.#times.graceMs })
+    for (let isFirst = true; ; isFirst = false) {
+      let page = await list.page(signal)
+      const isLarge = leavesOut && 'count' in page
+      if (isLarge) page = await list.skip(signal)
+      if (!('items' in page)) return page
+      if (isFirst) sink.listing()
+      if (isLarge) for (const item of page.items) sink.leftOut(placeOf(item))
+      else await this.#put(page, signal)
+      if (!page.isLast) continue
+      this.#listed(page.version)
+      return { status: 200 }
+    }
+  }
+
+  async #put({ items }: Page, signal: AbortSignal): Promise<void> {
+    const { sink, clock, pace } = this.#components
+    for (const item of items) {
+      signal.throwIfAborted()
+      const since = clock.now()
+      sink.put(item)
+      const restMs = pace?.worked(since) ?? 0
+      if (restMs > 0) await pause(restMs, clock, signal)
+    }
+  }
+
+  #listed(version: string): void {
+    this.#version = version
+    this.#listedAt = this.#components.clock.now()
+    this.#components.sink.listed()
+  }
+
+  #watch(signal: AbortSignal): Promise<Refusal> {
+    const onOpen = () => this.#components.sink.following(true)
+    return this.#follow({ query: `resourceVersion=${this.#version}`, onOpen, onEvent: () => undefined, signal })
+  }
+
+  /**
+   * A watch that begins with all that is there (WatchList).
+   *
+   * @returns undefined: the server cannot, or did not come to the end of the list
+   */
+  async #watchFromList(watchLists: WatchLists, done: () => void, signal: AbortSignal): Promise<Refusal | undefined> {
+    const { clock, sink } = this.#components
+    const silence = new AbortController()
+    const wait = () =>
+      clock.after(this.#times.silentMs, () => silence.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
+    let stopWaiting = wait()
+    let isListed = false
+    const onEvent = (event: WatchEvent) => {
+      if (isListed) return
+      stopWaiting()
+      isListed = event.type === 'BOOKMARK' && isEndOfList(event.object)
+      if (!isListed) {
+        stopWaiting = wait()
+        return
+      }
+      this.#listed(this.#version)
+      sink.following(true)
+      done()
+    }
+    const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
+    const either = AbortSignal.any([signal, silence.signal])
+    try {
+      const outcome = await this.#follow({ query, onOpen: () => sink.listing(), onEvent, signal: either })
+      const isUnknown = outcome.status === 400 || outcome.status === 422
+      if (isUnknown) watchLists.refused()
+      return isListed || !(isUnknown || outcome.status === 200) ? outcome : undefined
+    } catch (error) {
+      if (!silence.signal.aborted || signal.aborted) throw error
+      watchLists.refused()
+      return undefined
+    } finally {
+      stopWaiting()
+      if (!isListed) this.#version = '' // what has been told is in no order
+      this.#byPages = !isListed
+    }
+  }
+
+  /** @returns 200 when it has ended by itself, 410 when it cannot go on from there */
+  async #follow({ query, onOpen, onEvent, signal }: Following): Promise<Refusal> {
+    const { client, sink, clock, random, pace } = this.#components
+    const { path, isMetadata, leavesOut } = this.#options
+    const lastMs = jittered(this.#times.watchMs, random)
+    const seconds = Math.max(1, Math.round(lastMs / 1000))
+    const common = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}`
+    const overdue = new AbortController()
+    const onOverdue = () => overdue.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
+    const cancel = clock.after(lastMs + this.#times.graceMs, onOverdue)
+    let status = 200
+    this.#openedAt = clock.now()
+    try {
+      const head = await followWatch(client, {
+        path: `${path}${path.includes('?') ? '&' : '?'}${common}&${query}`,
+        accept: isMetadata ? metadataOnly.object : undefined,
+        signal: AbortSignal.any([signal, overdue.signal]),
+        onOpen,
+        onEvent: (event) => {
+          status = event.type === 'ERROR' ? errorCode(event.object) : 200
+          if (status !== 200) return false
+          this.#apply(event)
+          onEvent(event)
+          return true
+        },
+        onLarge: leavesOut ? (event) => this.#leaveOut(event) : undefined,
+        rests: pace && { pace, clock },
+      })
+      return status === 200 ? { status: head } : { status, isTold: true }
+    } finally {
+      cancel()
+      sink.following(false)
+    }
+  }
+
+  #apply({ type, object }: WatchEvent): void {
+    const { sink } = this.#components
+    this.#version = (object as { metadata?: { resourceVersion?: string } }).metadata?.resourceVersion ?? this.#version
+    if (type === 'DELETED') sink.gone(object)
+    else if (type !== 'BOOKMARK') sink.put(object)
+  }
+
+  #leaveOut({ type, ...metadata }: LargeEvent): void {
+    const { sink } = this.#components
+    if (type === 'DELETED') sink.gone({ metadata })
+    else sink.leftOut(metadata)
+  }
+}
+
+/** A fifth less or more. */
+function jittered(ms: number, random: () => number): number {
+  return ms * (0.8 + 0.4 * random())
+}
+
+/** Of the Status in an ERROR event. */
+function errorCode(object: unknown): number {
+  const { code } = object as { code?: unknown }
+  return typeof code === 'number' && code !== 200 ? code : 500
+}
+
+function isEndOfList(bookmark: unknown): boolean {
+  const { metadata } = bookmark as { metadata?: { annotations?: Record<string, string> } }
+  return metadata?.annotations?.['k8s.io/initial-events-end'] === 'true'
+}
+
+function placeOf(item: unknown): Omit<LargeEvent, 'type'> {
+  const { metadata } = item as { metadata?: Partial<LargeEvent> }
+  return { namespace: metadata?.namespace ?? '', name: metadata?.name ?? '', uid: metadata?.uid ?? '' }
+}
