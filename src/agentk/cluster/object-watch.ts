@@ -105,7 +105,7 @@ export class ObjectWatch {
   #listedAt = 0
   /** of the last watch */
   #openedAt = 0
-  /** the last list by a watch has failed */
+  /** the next list: the last one, by a watch, has failed */
   #byPages = false
 
   constructor(components: ObjectWatchComponents, options: ObjectWatchOptions) {
@@ -197,6 +197,7 @@ export class ObjectWatch {
   #listed(version: string): void {
     this.#version = version
     this.#listedAt = this.#components.clock.now()
+    this.#byPages = false
     this.#components.sink.listed()
   }
 
@@ -232,7 +233,9 @@ export class ObjectWatch {
     const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
     const either = AbortSignal.any([signal, silence.signal])
     try {
+      this.#byPages = true
       const outcome = await this.#follow({ query, onOpen: () => sink.listing(), onEvent, signal: either })
+      if (refusals.has(outcome.status)) this.#byPages = false
       const isUnknown = outcome.status === 400 || outcome.status === 422
       if (isUnknown) watchLists.refused()
       return isListed || !(isUnknown || outcome.status === 200) ? outcome : undefined
@@ -243,7 +246,6 @@ export class ObjectWatch {
     } finally {
       stopWaiting()
       if (!isListed) this.#version = '' // what has been told is in no order
-      this.#byPages = !isListed
     }
   }
 

@@ -31,7 +31,7 @@ export class MovingClock implements Clock {
       this.#now = Math.max(this.#now, next.at)
       next.action()
     }
-    this.#now = end
+    this.#now = Math.max(this.#now, end)
     await settle()
   }
 
