@@ -1,17 +1,21 @@
 import {
   type CelInput,
+  type CelList,
   type CelMap,
   CelScalar,
   type CelValue,
   celEnv,
   celFunc,
+  celMethod,
   isCelError,
   isCelList,
   isCelMap,
+  listType,
   mapType,
   parse,
   plan,
 } from '@bufbuild/cel'
+import { strings } from '@bufbuild/cel/ext'
 import type { KubernetesObject } from '../object.ts'
 
 /** Expressions of rules, with bounds that the library has not: what they cost is counted. */
@@ -22,6 +26,13 @@ export const maxExpressionLength = 2048
 export const maxComprehensionDepth = 2
 /** elements that all macros of one object's rules walk over */
 export const maxSteps = 10_000
+/** characters of what `join` makes: past them it is cut */
+export const maxJoinedLength = 4096
+/** No name in an expression may be one of them: CEL's own, and what rules are about. */
+export const reservedNames: ReadonlySet<string> = new Set(
+  `true false null in as break const continue else for function if import let loop package namespace return var void while
+  object`.split(/\s+/),
+)
 
 export type Bindings = Record<string, CelInput>
 
@@ -46,16 +57,22 @@ export class Steps {
 let steps = new Steps()
 
 const dyn = CelScalar.DYN
+const text = CelScalar.STRING
 const environment = celEnv({
   funcs: [
     celFunc(counted, [dyn], dyn, (range) => {
       steps.take(isCelList(range) || isCelMap(range) ? range.size : 0)
       return range
     }),
-    celFunc('at', [dyn, CelScalar.STRING, dyn], dyn, (value, path, otherwise) => valueAt(value, path) ?? otherwise),
-    celFunc('cond', [dyn, CelScalar.STRING], mapType(CelScalar.STRING, dyn), (object, type) =>
-      conditionOf(object, type),
-    ),
+    celFunc('at', [dyn, text, dyn], dyn, (value, path, otherwise) => valueAt(value, path) ?? otherwise),
+    celFunc('cond', [dyn, text], mapType(text, dyn), (object, type) => conditionOf(object, type)),
+    celMethod('join', listType(dyn), [], text, function () {
+      return join(this, '')
+    }),
+    celMethod('join', listType(dyn), [text], text, function (separator) {
+      return join(this, separator)
+    }),
+    ...strings.filter(({ name }) => name === 'substring'),
   ],
 })
 
@@ -113,6 +130,20 @@ function countIn(value: unknown, depth: number): void {
 
 function call(range: Node): Node {
   return { $typeName: 'cel.expr.Expr.Call', function: counted, args: [range] }
+}
+
+/** As the library's, which has no bound: a macro may join a long list again and again. Each item is a step. */
+function join(list: CelList, separator: string): string {
+  let joined = ''
+  let before = ''
+  for (const item of list) {
+    if (typeof item !== 'string') throw new Error('join: the list holds what is no string')
+    steps.take(1)
+    joined += before + item.slice(0, maxJoinedLength)
+    if (joined.length > maxJoinedLength) return joined.slice(0, maxJoinedLength)
+    before = separator
+  }
+  return joined
 }
 
 function valueAt(value: CelValue, path: string): CelValue | undefined {

@@ -1,12 +1,17 @@
 import { z } from 'zod'
 import { type ArgoHealth, type ArgoStatus, argoStatuses } from '../argo/health.ts'
 import { type KubernetesObject, kindOf } from '../object.ts'
-import { type Bindings, Expression, maxExpressionLength, Steps, toCel } from './cel.ts'
+import { type Bindings, Expression, maxExpressionLength, reservedNames, Steps, toCel } from './cel.ts'
+
+const nameSchema = z
+  .string()
+  .regex(/^[a-z][A-Za-z0-9]*$/)
+  .refine((name) => !reservedNames.has(name), 'a name that expressions cannot use')
 
 /** Of one kind: names for expressions, and rules of which the first that is true decides. */
 export const customRuleSchema = z.strictObject({
   kind: z.string().regex(/^([a-z0-9.*-]+\/)?[A-Za-z0-9*]+$/, 'group/Kind, or Kind of the core group; * is any'),
-  let: z.record(z.string().regex(/^[a-z][A-Za-z0-9]*$/), z.string().max(maxExpressionLength)).default({}),
+  let: z.record(nameSchema, z.string().max(maxExpressionLength)).default({}),
   rules: z
     .array(
       z.strictObject({

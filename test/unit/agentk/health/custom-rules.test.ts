@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Expression, maxSteps, Steps, toCel } from '../../../../src/agentk/health/custom/cel.ts'
+import { Expression, maxJoinedLength, maxSteps, Steps, toCel } from '../../../../src/agentk/health/custom/cel.ts'
 import {
   CustomRule,
   type CustomRuleSource,
@@ -88,6 +88,30 @@ t.test('whole numbers are ints; what a rule must not see is gone', async (t) => 
   t.equal(value('object.status.half * 2.0'), 1)
   t.equal(value('has(object.metadata.managedFields)'), false)
   t.equal(value(`string(object.metadata.annotations.size()) + object.metadata.annotations.other`), '1y')
+})
+
+t.test('texts are joined and cut, as far as bounds go', async (t) => {
+  const names = ['first', 'second', 'third']
+  const value = (text: string, status: object = { names }) =>
+    new Expression(text).evaluate({ object: toCel(thing(status)) }, new Steps())
+  t.equal(value(`object.status.names.join(', ')`), 'first, second, third')
+  t.equal(value(`object.status.names.map(name, name.substring(0, 2)).join()`), 'fiseth')
+  t.equal(value(`'a separator'.substring(2)`), 'separator')
+  t.equal(value(`object.status.names.join('-')`, { names: [] }), '')
+  t.throws(() => value(`'short'.substring(9)`), { message: /out of bounds/ })
+  t.throws(() => value(`object.status.names.join()`, { names: ['one', 2] }), { message: /no string/ })
+  const long = 'x'.repeat(maxJoinedLength)
+  t.equal(value(`object.status.names.join('-')`, { names: [long, long] }), long)
+  const many = Array.from({ length: 200 }, () => '')
+  const again = 'object.status.names.map(name, object.status.names.join())[0]'
+  t.throws(() => value(again, { names: many }), { message: new RegExp(`more than ${maxSteps} steps`) })
+})
+
+t.test('a name that expressions cannot use is refused', async (t) => {
+  for (const name of ['in', 'for', 'namespace', 'true', 'object']) {
+    t.throws(() => source({ let: { [name]: '1' } }), { message: /a name that expressions cannot use/ }, name)
+  }
+  t.equal(new CustomRule(source({ let: { inner: '1', objects: '2' } })).judge(thing({})).health?.status, 'Healthy')
 })
 
 t.test('an exact kind goes before one with a star', async (t) => {
