@@ -71,8 +71,7 @@ function argoJudge(): (vector: Vector) => Found {
   const broken: string[] = []
   const rules = new CustomRules(vendorRules(), (kind, error) => broken.push(`${kind}: ${(error as Error).message}`))
   return ({ object }) => {
-    const own = rules.judge(object)
-    const health = argoHealth(object, () => own?.health)
+    const health = argoHealth(object, (one) => rules.judge(one))
     return { status: health?.status ?? null, reason: broken.splice(0).join(), text: health?.text ?? '' }
   }
 }

@@ -1,5 +1,5 @@
 import { argoHealth } from './argo/argo.ts'
-import { type ArgoHealth, type ArgoStatus, argoStatuses } from './argo/health.ts'
+import { type ArgoHealth, type ArgoStatus, argoStatuses, type OwnRules } from './argo/health.ts'
 import { kstatus } from './kstatus/kstatus.ts'
 import type { Kstatus, KstatusStatus } from './kstatus/status.ts'
 import type { KubernetesObject } from './object.ts'
@@ -24,15 +24,8 @@ const inArgosWords: Readonly<Record<KstatusStatus, ArgoStatus>> = {
   Unknown: 'Unknown',
 }
 
-/**
- * @param now - ms since 1970
- * @param own - in place of Argo CD's rule
- */
-export function verdictOf(
-  object: KubernetesObject,
-  now: number,
-  own?: (object: KubernetesObject) => ArgoHealth | undefined,
-): Verdict {
+/** @param now - ms since 1970 */
+export function verdictOf(object: KubernetesObject, now: number, own?: OwnRules): Verdict {
   const argo = argoHealth(object, own)
   const status = kstatus(object, now)
   const differs = argo === undefined || argo.status !== inArgosWords[status.status]

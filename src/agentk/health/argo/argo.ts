@@ -1,6 +1,6 @@
 import { isBeingDeleted, type KubernetesObject, kindOf } from '../object.ts'
 import { apiService, customResourceDefinition } from './extensions.ts'
-import { type ArgoHealth, type ArgoRule, progressing } from './health.ts'
+import { type ArgoHealth, type ArgoRule, type OwnRules, progressing } from './health.ts'
 import { cronJob, job, workflow } from './jobs.ts'
 import { pod } from './pod.ts'
 import { ingress, persistentVolumeClaim, service } from './provided.ts'
@@ -30,13 +30,14 @@ const rules: Readonly<Record<string, ArgoRule>> = {
 /**
  * What Argo CD says of an object, by rules written anew after those of argoproj/argo-cd.
  *
- * @param own - the rule of a kind that is not Kubernetes' own
  * @returns undefined for a kind without a rule
  */
-export function argoHealth(object: KubernetesObject, own?: (object: KubernetesObject) => ArgoHealth | undefined) {
+export function argoHealth(object: KubernetesObject, own?: OwnRules): ArgoHealth | undefined {
   if (isBeingDeleted(object)) return progressing('Pending deletion')
+  const said = own?.(object)
+  if (said) return said.health
   const kind = kindOf(object)
-  return own?.(object) ?? (Object.hasOwn(rules, kind) ? rules[kind]?.(object) : undefined)
+  return Object.hasOwn(rules, kind) ? rules[kind]?.(object) : undefined
 }
 
 export function hasArgoRule(kind: string): boolean {

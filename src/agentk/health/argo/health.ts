@@ -12,6 +12,9 @@ export interface ArgoHealth {
 /** What Argo CD says of an object of one kind. */
 export type ArgoRule = (object: KubernetesObject) => ArgoHealth
 
+/** Rules in place of Argo CD's: undefined for a kind without one; no health where there is one that says nothing. */
+export type OwnRules = (object: KubernetesObject) => { readonly health: ArgoHealth | undefined } | undefined
+
 export const healthy = (text = ''): ArgoHealth => ({ status: 'Healthy', text })
 export const suspended = (text = ''): ArgoHealth => ({ status: 'Suspended', text })
 export const progressing = (text = ''): ArgoHealth => ({ status: 'Progressing', text })

@@ -181,3 +181,11 @@ t.test('a Pod has 15 s to be scheduled, and it is said when that is over', async
   t.match(verdictOf(young, now), { kstatus: { status: 'InProgress' }, dueAt: now + 5000 })
   t.match(verdictOf(young, now + 5000), { kstatus: { status: 'Failed' }, dueAt: undefined })
 })
+
+t.test("a rule of one's own stands in place of Argo CD's, also where it says nothing", async (t) => {
+  const failed = object('Pod', { restartPolicy: 'Never' }, { phase: 'Failed' })
+  const health = { status: 'Suspended', text: 'as agreed' } as const
+  t.same(verdictOf(failed, now, () => ({ health })).argo, health)
+  t.equal(verdictOf(failed, now, () => ({ health: undefined })).argo, undefined)
+  t.equal(verdictOf(failed, now, () => undefined).argo?.status, 'Degraded', 'of a kind without one')
+})
