@@ -16,6 +16,14 @@ export function textAt(value: unknown, path: string): string {
   return typeof text === 'string' ? text : ''
 }
 
+/** Of a table whose names may hold dots, as labels and annotations have them. */
+export function entryAt(value: unknown, path: string, name: string): string {
+  const table = at(value, path)
+  if (typeof table !== 'object' || table === null || !Object.hasOwn(table, name)) return ''
+  const text = (table as Record<string, unknown>)[name]
+  return typeof text === 'string' ? text : ''
+}
+
 /** @returns undefined where there is no number */
 export function numberAt(value: unknown, path: string): number | undefined {
   const number = at(value, path)

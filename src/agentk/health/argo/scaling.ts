@@ -1,4 +1,4 @@
-import { type Condition, conditionsOf, type KubernetesObject, textAt, toCondition } from '../object.ts'
+import { type Condition, conditionsOf, entryAt, type KubernetesObject, textAt, toCondition } from '../object.ts'
 import { type ArgoHealth, type ArgoRule, degraded, healthy, progressing } from './health.ts'
 
 /** Where version 1 keeps what later ones have in their status. */
@@ -28,9 +28,8 @@ export const horizontalPodAutoscaler: ArgoRule = (object) => {
 
 function autoscalerConditions(object: KubernetesObject): readonly Condition[] {
   if (textAt(object, 'apiVersion') !== 'autoscaling/v1') return conditionsOf(object)
-  const { annotations = {} } = (object.metadata ?? {}) as { annotations?: Record<string, unknown> }
-  const text = annotations[conditionsAnnotation]
-  if (typeof text !== 'string') return []
+  const text = entryAt(object, 'metadata.annotations', conditionsAnnotation)
+  if (text === '') return []
   try {
     const parsed: unknown = JSON.parse(text)
     return Array.isArray(parsed) ? parsed.map(toCondition) : []

@@ -28,6 +28,11 @@ export const customRuleSchema = z.strictObject({
 })
 export type CustomRuleSource = z.infer<typeof customRuleSchema>
 
+/** kinds that users write rules for */
+const maxRules = 64
+/** `health` of views.yaml. */
+export const customRulesSchema = z.array(customRuleSchema).max(maxRules)
+
 /** characters of a text that is shown */
 const maxText = 512
 
@@ -64,7 +69,12 @@ export class CustomRule {
   judge(object: KubernetesObject): CustomHealth {
     const steps = new Steps()
     const errors: string[] = []
-    const bindings: Bindings = { object: toCel(object) }
+    let bindings: Bindings
+    try {
+      bindings = { object: toCel(object) }
+    } catch (error) {
+      return { health: undefined, errors: [(error as Error).message] } // nested too deep
+    }
     for (const [name, expression] of this.#names) {
       try {
         bindings[name] = expression.evaluate(bindings, steps)
@@ -122,6 +132,12 @@ export class CustomRules {
     this.#onBroken = onBroken
   }
 
+  /** Whether there is one for the kind, be it usable or not. */
+  has(kind: string): boolean {
+    return this.#find(kind) !== undefined
+  }
+
+  /** @returns undefined: no rule is for its kind, or none that can be used */
   judge(object: KubernetesObject): CustomHealth | undefined {
     const kind = kindOf(object)
     if (!this.#byKind.has(kind)) this.#byKind.set(kind, this.#ready(kind))

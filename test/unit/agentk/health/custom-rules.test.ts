@@ -5,6 +5,7 @@ import {
   type CustomRuleSource,
   CustomRules,
   customRuleSchema,
+  customRulesSchema,
 } from '../../../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../../../src/agentk/health/custom/vendors.ts'
 
@@ -90,6 +91,12 @@ t.test('whole numbers are ints; what a rule must not see is gone', async (t) => 
   t.equal(value(`string(object.metadata.annotations.size()) + object.metadata.annotations.other`), '1y')
 })
 
+t.test('users write rules for so many kinds', async (t) => {
+  const rules = Array.from({ length: 65 }, (_, i) => source({ kind: `example.com/Thing${i}` }))
+  t.equal(customRulesSchema.parse(rules.slice(1)).length, 64)
+  t.throws(() => customRulesSchema.parse(rules))
+})
+
 t.test('texts are joined and cut, as far as bounds go', async (t) => {
   const names = ['first', 'second', 'third']
   const value = (text: string, status: object = { names }) =>
@@ -114,6 +121,13 @@ t.test('a name that expressions cannot use is refused', async (t) => {
   t.equal(new CustomRule(source({ let: { inner: '1', objects: '2' } })).judge(thing({})).health?.status, 'Healthy')
 })
 
+t.test('an object that is nested too deep has no verdict, and says so', async (t) => {
+  const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)
+  const { health, errors } = rule({ when: 'true', verdict: 'Healthy' }).judge(thing({ deep }))
+  t.equal(health, undefined)
+  t.match(errors, [/stack/])
+})
+
 t.test('an exact kind goes before one with a star', async (t) => {
   const named = (kind: string, verdict: string) => source({ kind, rules: [{ when: 'true', verdict }] })
   const rules = new CustomRules(
@@ -128,6 +142,8 @@ t.test('an exact kind goes before one with a star', async (t) => {
   t.equal(status('a.example.com', 'Bee'), 'Healthy')
   t.equal(status('a.example.com', 'Cee'), 'Degraded')
   t.equal(status('example.com', 'Cee'), undefined)
+  t.ok(rules.has('a.example.com/Cee'))
+  t.notOk(rules.has('example.com/Cee'))
 })
 
 t.test('rules of vendors can all be used, and keep their own tests', async (t) => {

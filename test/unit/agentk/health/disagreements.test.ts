@@ -189,3 +189,10 @@ t.test("a rule of one's own stands in place of Argo CD's, also where it says not
   t.equal(verdictOf(failed, now, () => ({ health: undefined })).argo, undefined)
   t.equal(verdictOf(failed, now, () => undefined).argo?.status, 'Degraded', 'of a kind without one')
 })
+
+t.test('annotations that are none are read with care', async (t) => {
+  for (const annotations of [null, 'x', { 'autoscaling.alpha.kubernetes.io/conditions': 7 }]) {
+    const seen = object('autoscaling/v1/HorizontalPodAutoscaler', {}, {}, { annotations })
+    t.equal(verdictOf(seen, now).argo?.status, 'Progressing')
+  }
+})
