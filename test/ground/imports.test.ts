@@ -69,6 +69,10 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/configuration': 'lib call proto proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
   'agentk/health': '| @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
+  'agentk/modules/views/record.ts': 'proto agentk/cluster agentk/health',
+  'agentk/modules/views/projection': 'agentk/health agentk/modules/views/record.ts',
+  'agentk/modules/views':
+    'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
   'agentk/modules/*':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',
@@ -105,12 +109,12 @@ function importsIn(root: string): Import[] {
 const matches = (pattern: string, name: string) =>
   pattern.endsWith('/*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name
 
-/** The innermost room of a file; each module is one. */
+/** The innermost room of a file; each module is one, with its own rooms inside. */
 function roomOf(file: string): string {
   const [module] = /^(?:kas|agentk)\/modules\/[^/]+/.exec(file) ?? []
-  if (module) return module
   const own = Object.keys(rooms).filter((room) => file === room || file.startsWith(`${room}/`))
-  return own.sort((one, other) => other.length - one.length)[0] ?? `no room: ${file}`
+  const innermost = own.sort((one, other) => other.length - one.length)[0]
+  return module && !innermost?.startsWith(`${module}/`) ? module : (innermost ?? `no room: ${file}`)
 }
 
 /** @returns a line each: who imports what it may not */

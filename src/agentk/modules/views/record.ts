@@ -106,7 +106,7 @@ export interface ObjectSink {
   put(kind: ResourceKind, object: KubernetesObject): void
   gone(kind: ResourceKind, uid: string): void
   listed(kind: ResourceKind, namespace: string | undefined): void
-  /** It is not followed any more: its objects are gone. */
+  /** It is not followed any more: its objects are gone. In all namespaces: its state too, until another is told. */
   dropped(kind: ResourceKind, namespace: string | undefined): void
   state(kind: ResourceKind, state: FollowState): void
 }

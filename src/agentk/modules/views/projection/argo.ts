@@ -1,0 +1,39 @@
+import { entryAt, type KubernetesObject, textAt } from '../../../health/object.ts'
+import type { Reference } from '../record.ts'
+import { inGroup } from './metadata.ts'
+import type { Projector } from './projector.ts'
+
+/** characters of a commit */
+const commitLength = 8
+/** `<application>:<group>/<Kind>:<namespace>/<name>`; the application's namespace stands before `_`, if not Argo CD's. */
+const trackingAnnotation = 'argocd.argoproj.io/tracking-id'
+/** Where Argo CD stands unless it is told otherwise. */
+const usualNamespace = 'argocd'
+
+export const argoApplication: Projector = (object) => ({
+  facts: [textAt(object, 'status.sync.status'), textAt(object, 'status.sync.revision').slice(0, commitLength)],
+})
+
+export function trackedBy(kind: string, object: KubernetesObject): Reference | undefined {
+  const application = trackedApplication(kind, object)
+  if (!application) return undefined
+  const { namespace = usualNamespace, name } = application
+  return { relation: 'deployed by', kind: 'argoproj.io/Application', namespace, name }
+}
+
+/** The Application of Argo CD that says so of this very object: annotations are copied to others. */
+export function trackedApplication(
+  kind: string,
+  object: KubernetesObject,
+): { namespace?: string; name: string } | undefined {
+  const id = entryAt(object, 'metadata.annotations', trackingAnnotation)
+  const [, application = '', group = '', ofKind = '', place = '', name] =
+    /^([^:]+):([^/:]*)\/([^:]+):([^/]*)\/(.+)$/.exec(id) ?? []
+  const namespace = textAt(object, 'metadata.namespace')
+  // one in no namespace has that of its Application's destination there
+  const isIts = inGroup(group, ofKind) === kind && name === textAt(object, 'metadata.name')
+  if (!isIts || (namespace !== '' && namespace !== place)) return undefined
+  const underscore = application.indexOf('_')
+  if (underscore < 0) return { name: application }
+  return { namespace: application.slice(0, underscore), name: application.slice(underscore + 1) }
+}

@@ -1,0 +1,79 @@
+import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import type { Owner } from '../record.ts'
+import { maxLabels, maxLabelText, maxName, maxOwners } from './bounds.ts'
+
+/** What objects of all kinds have. */
+export interface Metadata {
+  readonly uid: string
+  readonly name: string
+  readonly namespace: string
+  readonly labels: ReadonlyMap<string, string>
+  readonly owner: Owner | undefined
+  readonly otherOwners: readonly Owner[]
+  /** ms since 1970; 0: it does not say */
+  readonly created: number
+}
+
+/** The API server was asked for no more. */
+export function isMetadataAlone(object: KubernetesObject): boolean {
+  return object.kind === 'PartialObjectMetadata'
+}
+
+/** @returns undefined: it has no uid or name that could be one */
+export function metadataOf(object: KubernetesObject): Metadata | undefined {
+  const [uid, name, namespace] = ['uid', 'name', 'namespace'].map((field) => textAt(object, `metadata.${field}`)) as [
+    string,
+    string,
+    string,
+  ]
+  if (uid === '' || name === '' || [uid, name, namespace].some((text) => text.length > maxName)) return undefined
+  const [owner, ...otherOwners] = ownersOf(object)
+  const created = Date.parse(textAt(object, 'metadata.creationTimestamp'))
+  return {
+    uid,
+    name,
+    namespace,
+    labels: labelsOf(object),
+    owner,
+    otherOwners,
+    created: Number.isNaN(created) ? 0 : created,
+  }
+}
+
+/** Those that fit. */
+function labelsOf(object: KubernetesObject): ReadonlyMap<string, string> {
+  const labels = new Map<string, string>()
+  const table = at(object, 'metadata.labels')
+  if (typeof table !== 'object' || table === null) return labels
+  let left = maxLabelText
+  for (const [name, value] of Object.entries(table)) {
+    if (typeof value !== 'string' || name.length + value.length > left) continue
+    labels.set(name, value)
+    left -= name.length + value.length
+    if (labels.size === maxLabels) break
+  }
+  return labels
+}
+
+/** The controller first. */
+function ownersOf(object: KubernetesObject): readonly Owner[] {
+  const owners = listAt(object, 'metadata.ownerReferences')
+    .map((reference) => ({ isController: reference.controller === true, owner: toOwner(reference) }))
+    .filter(({ owner: { uid, kind, name } }) => [uid, kind, name].every((text) => text && text.length <= maxName))
+  const controller = owners.find(({ isController }) => isController)
+  const rest = owners.filter((one) => one !== controller)
+  return [...(controller ? [controller] : []), ...rest].slice(0, 1 + maxOwners).map(({ owner }) => owner)
+}
+
+function toOwner(reference: KubernetesObject): Owner {
+  return { uid: textAt(reference, 'uid'), kind: kindNamed(reference), name: textAt(reference, 'name') }
+}
+
+/** `group/Kind` of something that names an object by `apiVersion`, `kind` and `name`. */
+export function kindNamed(reference: unknown): string {
+  const [version, kind] = [textAt(reference, 'apiVersion'), textAt(reference, 'kind')]
+  return kind === '' ? '' : inGroup(version.includes('/') ? version.slice(0, version.indexOf('/')) : '', kind)
+}
+
+/** `group/Kind`, `Kind` alone of the core group. */
+export const inGroup = (group: string, kind: string) => (group === '' ? kind : `${group}/${kind}`)

@@ -1,0 +1,67 @@
+import type { KubernetesObject } from '../../../health/object.ts'
+import type { Reference } from '../record.ts'
+import { argoApplication, trackedBy } from './argo.ts'
+import { horizontalPodAutoscaler } from './autoscaling.ts'
+import { cut, maxFact, maxFacts, maxName, maxReferences } from './bounds.ts'
+import { fluxHelmRelease, fluxKustomization } from './flux.ts'
+import { isMetadataAlone } from './metadata.ts'
+import { endpointSlice, ingress, route, service } from './networking.ts'
+import { pod } from './pods.ts'
+import { podDisruptionBudget } from './policy.ts'
+import type { Projection, Projector } from './projector.ts'
+import { persistentVolume, persistentVolumeClaim } from './storage.ts'
+import { cronJob, daemonSet, deployment, job, replicas } from './workloads.ts'
+
+const projectors: Readonly<Record<string, Projector>> = {
+  Pod: pod,
+  'apps/Deployment': deployment,
+  'apps/ReplicaSet': replicas,
+  'apps/StatefulSet': replicas,
+  'apps/DaemonSet': daemonSet,
+  'batch/Job': job,
+  'batch/CronJob': cronJob,
+  Service: service,
+  'discovery.k8s.io/EndpointSlice': endpointSlice,
+  'networking.k8s.io/Ingress': ingress,
+  'gateway.networking.k8s.io/HTTPRoute': route,
+  'gateway.networking.k8s.io/GRPCRoute': route,
+  PersistentVolume: persistentVolume,
+  PersistentVolumeClaim: persistentVolumeClaim,
+  'autoscaling/HorizontalPodAutoscaler': horizontalPodAutoscaler,
+  'policy/PodDisruptionBudget': podDisruptionBudget,
+  'kustomize.toolkit.fluxcd.io/Kustomization': fluxKustomization,
+  'helm.toolkit.fluxcd.io/HelmRelease': fluxHelmRelease,
+  'argoproj.io/Application': argoApplication,
+}
+
+/** Whether more is read of the kind than its metadata. */
+export function hasProjector(kind: string): boolean {
+  return Object.hasOwn(projectors, kind)
+}
+
+/** @param kind - `group/Kind` */
+export function projectionOf(kind: string, object: KubernetesObject): Projection {
+  const own = hasProjector(kind) && !isMetadataAlone(object) ? projectors[kind]?.(object) : undefined
+  const tracker = trackedBy(kind, object)
+  return {
+    facts: (own?.facts ?? [])
+      .filter((fact) => fact !== '')
+      .slice(0, maxFacts)
+      .map((fact) => cut(fact, maxFact)),
+    selector: own?.selector,
+    references: bounded([...(own?.references ?? []), ...(tracker ? [tracker] : [])]),
+    customParent: own?.customParent,
+  }
+}
+
+/** Each once, of those that could be. */
+function bounded(references: readonly Reference[]): readonly Reference[] {
+  const found = new Map<string, Reference>()
+  for (const reference of references) {
+    const texts = [reference.relation, reference.kind, reference.namespace, reference.name]
+    if (!reference.kind || !reference.name || texts.some((text) => text.length > maxName)) continue
+    found.set(JSON.stringify(texts), reference)
+    if (found.size === maxReferences) break
+  }
+  return [...found.values()]
+}

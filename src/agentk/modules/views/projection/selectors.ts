@@ -1,0 +1,47 @@
+import { at, listAt, textAt } from '../../../health/object.ts'
+import type { LabelSelector } from '../record.ts'
+import { maxName, maxSelector } from './bounds.ts'
+
+/**
+ * As Services have it: labels alone.
+ *
+ * @returns undefined: it selects nothing, or is none that could be kept whole. Cut, it would select more.
+ */
+export function plainSelector(object: unknown, path: string): LabelSelector | undefined {
+  const labels = pairsOf(at(object, path))
+  return labels?.length ? { labels, expressions: [] } : undefined
+}
+
+/**
+ * As PodDisruptionBudgets have it; an empty one selects all.
+ *
+ * @returns undefined: as above
+ */
+export function labelSelector(object: unknown, path: string): LabelSelector | undefined {
+  const selector = at(object, path)
+  if (typeof selector !== 'object' || selector === null) return undefined
+  const labels = pairsOf(at(selector, 'matchLabels') ?? {})
+  const expressions = listAt(selector, 'matchExpressions').map((one) => ({
+    key: textAt(one, 'key'),
+    operator: textAt(one, 'operator'),
+    values: textsOf(at(one, 'values') ?? []),
+  }))
+  const isWhole = (one: (typeof expressions)[number]): one is typeof one & { values: string[] } =>
+    one.values !== undefined && [one.key, one.operator].every((text) => text !== '' && text.length <= maxName)
+  const asked = at(selector, 'matchExpressions') ?? []
+  if (!labels || !Array.isArray(asked) || asked.length !== expressions.length) return undefined
+  if (expressions.length > maxSelector || !expressions.every(isWhole)) return undefined
+  return { labels, expressions }
+}
+
+function pairsOf(table: unknown): (readonly [string, string])[] | undefined {
+  if (typeof table !== 'object' || table === null || Array.isArray(table)) return undefined
+  const pairs = Object.entries(table)
+  if (pairs.length > maxSelector || !textsOf(pairs.flat())) return undefined
+  return pairs as [string, string][]
+}
+
+function textsOf(list: unknown): string[] | undefined {
+  if (!Array.isArray(list) || list.length > 2 * maxSelector) return undefined
+  return list.every((text) => typeof text === 'string' && text.length <= maxName) ? list : undefined
+}

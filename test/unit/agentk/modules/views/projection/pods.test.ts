@@ -1,0 +1,44 @@
+import t from 'tap'
+import { projectionOf } from '../../../../../../src/agentk/modules/views/projection/projection.ts'
+
+const facts = (spec: unknown, status: unknown) => projectionOf('Pod', { spec, status }).facts
+const container = (more: object = {}) => ({ name: 'main', ready: true, restartCount: 0, ...more })
+const waiting = (reason: string) => ({ ready: false, state: { waiting: { reason } } })
+
+t.test('phase, ready containers, restarts and node', async (t) => {
+  t.same(facts({ nodeName: 'n1' }, { phase: 'Running', containerStatuses: [container(), container()] }), [
+    'Running',
+    '2/2 ready',
+    'node n1',
+  ])
+  const restarted = [container({ restartCount: 2 }), container({ ready: false, restartCount: 1 })]
+  t.same(facts({}, { phase: 'Running', containerStatuses: restarted }), ['Running', '1/2 ready', '3 restarts'])
+  t.same(facts({}, { phase: 'Running', initContainerStatuses: [container({ restartCount: 1 })] }), [
+    'Running',
+    '1 restart',
+  ])
+  t.same(facts({}, { phase: 'Failed', reason: 'Evicted' }), ['Evicted'])
+  t.same(facts({}, { phase: 'Pending' }), ['Pending'])
+})
+
+t.test('what a container waits with stands for the phase, also of the first ones', async (t) => {
+  const crashing = container({ ...waiting('CrashLoopBackOff'), restartCount: 7 })
+  t.same(facts({}, { phase: 'Running', containerStatuses: [container(), crashing] }), [
+    'CrashLoopBackOff',
+    '1/2 ready',
+    '7 restarts',
+  ])
+  const initial = {
+    phase: 'Pending',
+    initContainerStatuses: [crashing],
+    containerStatuses: [waiting('PodInitializing')],
+  }
+  t.same(facts({}, initial), ['Init:CrashLoopBackOff', '0/1 ready', '7 restarts'])
+  t.same(facts({}, { phase: 'Pending', containerStatuses: [waiting('ContainerCreating')] }), ['Pending', '0/1 ready'])
+})
+
+t.test('nothing of it need be there, or be what it should', async (t) => {
+  for (const value of [null, 'x', 7, [], true, undefined]) t.same(facts(value, value), [])
+  const odd = { phase: 7, containerStatuses: [null, 'x', { restartCount: '3', ready: 'true', state: [] }] }
+  t.same(facts({ nodeName: {} }, odd), ['0/1 ready'])
+})
