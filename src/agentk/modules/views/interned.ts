@@ -1,0 +1,54 @@
+import { isDeepStrictEqual } from 'node:util'
+
+/** It is not swept before it holds so many. */
+const minSize = 16_384
+
+/** Equal values become one, which takes the room of one. They are never changed. */
+export class Interned {
+  readonly #texts = new Map<string, string>()
+  readonly #values = new Map<number, object>()
+  #mostBeforeSweep = minSize
+
+  get size(): number {
+    return this.#texts.size + this.#values.size
+  }
+
+  /** It is twice the size that it had after the last sweep. */
+  get isFull(): boolean {
+    return this.size >= this.#mostBeforeSweep
+  }
+
+  text(text: string): string {
+    const known = this.#texts.get(text)
+    if (known !== undefined) return known
+    this.#texts.set(text, text)
+    return text
+  }
+
+  /**
+   * @param form - of equal values the same JSON. It is not kept: values that differ may share a hash, and then the last
+   * one alone is shared.
+   */
+  value<T extends object>(value: T, form: unknown = value): T {
+    const hash = hashOf(JSON.stringify(form))
+    const known = this.#values.get(hash)
+    if (isDeepStrictEqual(known, value)) return known as T
+    this.#values.set(hash, value)
+    return value
+  }
+
+  /** What is not among those that live goes. */
+  sweep(live: Iterable<string | object>): void {
+    const kept = new Set(live)
+    for (const text of this.#texts.keys()) if (!kept.has(text)) this.#texts.delete(text)
+    for (const [hash, value] of this.#values) if (!kept.has(value)) this.#values.delete(hash)
+    this.#mostBeforeSweep = Math.max(minSize, 2 * this.size)
+  }
+}
+
+/** FNV-1a, 32 bits. */
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5 | 0
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  return hash
+}

@@ -1,0 +1,69 @@
+import t from 'tap'
+import { applicationOf } from '../../../../../src/agentk/modules/views/applications.ts'
+import { environmentOf } from '../../../../../src/agentk/modules/views/groups.ts'
+
+t.test('an environment of GitLab, by both labels', async (t) => {
+  const of = (labels: unknown) => environmentOf({ metadata: { labels } })
+  const project = 'app.gitlab.com/project_id'
+  const slug = 'app.gitlab.com/environment_slug'
+  t.equal(of({ [project]: '17', [slug]: 'production' }), '17/production')
+  for (const labels of [
+    undefined,
+    null,
+    'x',
+    { [project]: '17' },
+    { [slug]: 'production' },
+    { [project]: 17, [slug]: 'production' },
+    { [project]: '17/18', [slug]: 'production' },
+    { [project]: '17', [slug]: 'x'.repeat(300) },
+  ]) {
+    t.equal(of(labels), '', JSON.stringify(labels))
+  }
+})
+
+const application = (labels: object, annotations: object = {}, more: object = {}) =>
+  applicationOf('apps/Deployment', { metadata: { name: 'web', namespace: 'shop', labels, annotations, ...more } })
+const recommended = {
+  'app.kubernetes.io/name': 'nginx',
+  'app.kubernetes.io/instance': 'web-1',
+  'app.kubernetes.io/part-of': 'store',
+}
+const helm = { 'meta.helm.sh/release-name': 'web', 'meta.helm.sh/release-namespace': 'releases' }
+const kustomization = {
+  'kustomize.toolkit.fluxcd.io/name': 'apps',
+  'kustomize.toolkit.fluxcd.io/namespace': 'flux-system',
+}
+const helmRelease = { 'helm.toolkit.fluxcd.io/name': 'web', 'helm.toolkit.fluxcd.io/namespace': 'shop' }
+const tracking = (application: string) => ({
+  'argocd.argoproj.io/tracking-id': `${application}:apps/Deployment:shop/web`,
+})
+
+t.test('an application, by what deployed it', async (t) => {
+  t.equal(application({ ...recommended, ...kustomization, ...helmRelease }, helm), 'shop/web')
+  t.equal(application({ ...recommended, ...kustomization }, helm), 'flux-system/apps')
+  t.equal(application(recommended, { ...helm, ...tracking('store') }), 'store')
+  t.equal(application({}, tracking('team-a_store')), 'team-a/store')
+  t.equal(application({ 'argocd.argoproj.io/instance': 'store' }), 'store')
+  t.equal(
+    application(recommended, { 'argocd.argoproj.io/tracking-id': 'store:apps/Deployment:shop/other' }),
+    'shop/store',
+  )
+  t.equal(application(recommended, helm), 'releases/web')
+})
+
+t.test('else by recommended labels, of its namespace', async (t) => {
+  const [name, instance, partOf] = Object.entries(recommended).map(([label, value]) => ({ [label]: value }))
+  t.equal(application({ ...name, ...instance, ...partOf }), 'shop/store')
+  t.equal(application({ ...name, ...instance }), 'shop/web-1')
+  t.equal(application({ ...name }), 'shop/nginx')
+  t.equal(application({ ...name }, {}, { namespace: undefined }), 'nginx', 'of no namespace')
+  t.equal(application({}), '')
+})
+
+t.test('marks that are none are passed over', async (t) => {
+  t.equal(application({ ...name(7), 'app.kubernetes.io/instance': 'web-1' }), 'shop/web-1')
+  t.equal(application({}, { 'meta.helm.sh/release-name': 'x'.repeat(9999) }), '')
+  for (const odd of [null, 'x', 7, []]) t.equal(applicationOf('Pod', { metadata: odd }), '')
+})
+
+const name = (value: unknown) => ({ 'app.kubernetes.io/part-of': value })
