@@ -1,0 +1,64 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { ResourceKind } from '../../cluster/api-kinds.ts'
+import type { KubernetesObject } from '../../health/object.ts'
+import { applicationOf } from './applications.ts'
+import { environmentOf } from './groups.ts'
+import type { Interned } from './interned.ts'
+import type { Metadata } from './projection/metadata.ts'
+import { projectionOf } from './projection/projection.ts'
+import type { Health, ObjectRecord } from './record.ts'
+
+/** What is kept of an object, of which all but uid and name may be shared. */
+export function recordOf(
+  {
+    kind,
+    object,
+    metadata,
+    health,
+  }: {
+    readonly kind: ResourceKind
+    readonly object: KubernetesObject
+    readonly metadata: Metadata
+    readonly health: Health | undefined
+  },
+  interned: Interned,
+): ObjectRecord {
+  const { uid, name, namespace, labels, owner, otherOwners, created } = metadata
+  const { facts, selector, references, customParent } = projectionOf(kind.key, object)
+  const shared = [...labels].map(([label, value]) => [interned.text(label), interned.text(value)] as const)
+  return {
+    uid,
+    name,
+    namespace: interned.text(namespace),
+    kind,
+    labels: interned.value(new Map(shared), shared),
+    owner: owner && interned.value(owner),
+    otherOwners: interned.value(otherOwners),
+    customParent: owner ? undefined : customParent && interned.value(customParent),
+    created,
+    health: health && interned.value(health),
+    facts: interned.value(facts),
+    selector: selector && interned.value(selector),
+    references: interned.value(references),
+    environment: interned.text(environmentOf(object)),
+    application: interned.text(applicationOf(kind.key, object)),
+  }
+}
+
+export function areEqual(one: ObjectRecord, other: ObjectRecord): boolean {
+  for (const field of Object.keys(one) as (keyof ObjectRecord)[]) {
+    if (one[field] !== other[field] && !isDeepStrictEqual(one[field], other[field])) return false
+  }
+  return true
+}
+
+/** What others may share with it. */
+export function* sharedOf(record: ObjectRecord): Iterable<string | object> {
+  const { namespace, environment, application, labels, owner, otherOwners } = record
+  const { customParent, health, facts, selector, references } = record
+  yield* [namespace, environment, application]
+  for (const entry of labels) yield* entry
+  for (const value of [labels, owner, otherOwners, customParent, health, facts, selector, references]) {
+    if (value) yield value
+  }
+}

@@ -1,0 +1,275 @@
+import type { Clock } from '../../../lib/clock.ts'
+import type { ResourceKind } from '../../cluster/api-kinds.ts'
+import type { KubernetesObject } from '../../health/object.ts'
+import { DueVerdicts } from './due-verdicts.ts'
+import { Interned } from './interned.ts'
+import { areEqual, recordOf, sharedOf } from './object-record.ts'
+import { OpenLists } from './open-lists.ts'
+import { Places } from './places.ts'
+import { isMetadataAlone, metadataOf } from './projection/metadata.ts'
+import { statefulSetsOf } from './projection/storage.ts'
+import type { FollowState, Health, ObjectRecord, ObjectSink, ReadonlyRecords, RecordChange } from './record.ts'
+import type { Rules } from './rules.ts'
+import { UidIndex } from './uid-index.ts'
+
+export interface RecordsComponents {
+  /** since 1970 */
+  readonly clock: Clock
+  readonly rules: Pick<Rules, 'judge' | 'wantsStatus'>
+}
+
+export interface RecordsOptions {
+  /** in the cluster; past them the largest kinds without rules go */
+  readonly maxObjects: number
+}
+
+export const recordsDefaults: RecordsOptions = { maxObjects: 200_000 }
+
+/** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
+const roomyShare = 0.75
+
+const claim = 'PersistentVolumeClaim'
+const statefulSet = 'apps/StatefulSet'
+const place = (...texts: readonly string[]) => JSON.stringify(texts)
+
+/**
+ * What is kept of the objects of a cluster. An object is read as it passes, and dropped.
+ *
+ * One uid is one object: a kind that serves it too, as another group may, adds nothing. What takes another's name takes
+ * its place.
+ */
+export class Records implements ObjectSink, ReadonlyRecords {
+  readonly #components: RecordsComponents
+  readonly #options: RecordsOptions
+  readonly #records = new Map<string, ObjectRecord>()
+  readonly #places = new Places()
+  /** by the uid of the owner */
+  readonly #owned = new UidIndex()
+  /** by kind, namespace and name of the custom parent */
+  readonly #customChildren = new UidIndex()
+  /** claims by namespace and name of each StatefulSet that may have made them */
+  readonly #claims = new UidIndex()
+  readonly #lists = new OpenLists()
+  readonly #interned = new Interned()
+  readonly #due: DueVerdicts
+  readonly #states = new Map<string, FollowState>()
+  /** kinds that went for want of room, and when */
+  readonly #refused = new Map<string, number>()
+  readonly #listeners = new Set<(change: RecordChange) => void>()
+  readonly #stateListeners = new Set<() => void>()
+
+  constructor(components: RecordsComponents, options: RecordsOptions = recordsDefaults) {
+    this.#components = components
+    this.#options = options
+    this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
+  }
+
+  get size(): number {
+    return this.#records.size
+  }
+
+  get(uid: string): ObjectRecord | undefined {
+    return this.#records.get(uid)
+  }
+
+  all(): Iterable<ObjectRecord> {
+    return this.#records.values()
+  }
+
+  named(kind: string, namespace: string, name: string): ObjectRecord | undefined {
+    const uid = this.#places.find(kind, namespace, name)
+    return uid === undefined ? undefined : this.#records.get(uid)
+  }
+
+  *claiming({ uid, kind, namespace, name }: ObjectRecord): Iterable<ObjectRecord> {
+    yield* this.#those(this.#owned.get(uid))
+    yield* this.#those(this.#customChildren.get(place(kind.key, namespace, name)))
+  }
+
+  inNamespace(kind: string, namespace: string): Iterable<ObjectRecord> {
+    return this.#those(this.#places.uids(kind, namespace))
+  }
+
+  onChange(listener: (change: RecordChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** How far each kind is followed, by `group/Kind`. */
+  states(): ReadonlyMap<string, FollowState> {
+    const states = new Map(this.#states)
+    const why = `the cluster has more than ${this.#options.maxObjects} objects`
+    for (const [kind, since] of this.#refused) {
+      const { refusedNamespaces = [], leftOut = [] } = states.get(kind) ?? {}
+      states.set(kind, { is: 'refused', since, why, refusedNamespaces, leftOut })
+    }
+    return states
+  }
+
+  /** Called when a state may have changed, until the returned function is called. */
+  onState(listener: () => void): () => void {
+    this.#stateListeners.add(listener)
+    return () => this.#stateListeners.delete(listener)
+  }
+
+  /** Verdicts do not change any more by time alone. */
+  stop(): void {
+    this.#due.stop()
+  }
+
+  listing(kind: ResourceKind, namespace: string | undefined): void {
+    const isRoomy = this.size <= roomyShare * this.#options.maxObjects
+    if (namespace === undefined && isRoomy && this.#refused.delete(kind.key)) this.#tellStates()
+    this.#lists.begin(kind, namespace, this.#places.uids(kind.key, namespace))
+  }
+
+  listed(kind: ResourceKind, namespace: string | undefined): void {
+    for (const uid of this.#lists.end(kind, namespace)) this.gone(kind, uid)
+  }
+
+  put(kind: ResourceKind, object: KubernetesObject): void {
+    if (this.#refused.has(kind.key)) return
+    const metadata = metadataOf(object)
+    if (!metadata) return
+    const { uid, namespace, name } = metadata
+    const known = this.#records.get(uid)
+    if (known && known.kind.key !== kind.key) return
+    this.#lists.see(kind, namespace, uid)
+    const sameName = this.named(kind.key, namespace, name)
+    if (sameName && sameName !== known) this.#remove(sameName)
+    if (known && sameName !== known) this.#remove(known)
+    const before = this.#records.get(uid)
+    if (!before && !this.#makeRoom(kind)) return
+    const record = recordOf({ kind, object, metadata, health: this.#judge(kind, object, uid) }, this.#interned)
+    const after = kind.key === claim ? this.#withStatefulSet(record) : record
+    if (before) this.#replace(before, after)
+    else this.#add(after)
+    if (this.#interned.isFull) this.#interned.sweep(this.#shared())
+  }
+
+  gone(kind: ResourceKind, uid: string): void {
+    const record = this.#records.get(uid)
+    if (record?.kind.key === kind.key) this.#remove(record)
+  }
+
+  dropped(kind: ResourceKind, namespace: string | undefined): void {
+    this.#lists.forget(kind, namespace)
+    this.#removeAll(kind.key, namespace)
+    if (namespace !== undefined) return
+    this.#refused.delete(kind.key)
+    if (this.#states.delete(kind.key)) this.#tellStates()
+  }
+
+  state(kind: ResourceKind, state: FollowState): void {
+    this.#states.set(kind.key, state)
+    this.#tellStates()
+  }
+
+  /** @returns undefined: there is metadata alone */
+  #judge(kind: ResourceKind, object: KubernetesObject, uid: string): Health | undefined {
+    this.#due.delete(uid)
+    if (isMetadataAlone(object)) return undefined
+    const { clock, rules } = this.#components
+    // objects of a list do not say what they are
+    const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`
+    const whole = { ...object, apiVersion, kind: kind.key.slice(kind.key.indexOf('/') + 1) }
+    const { health, dueAt } = rules.judge(whole, clock.now())
+    if (dueAt !== undefined) this.#due.set(uid, dueAt, this.#interned.value(rules.judge(whole, dueAt).health))
+    return health
+  }
+
+  #judgeAnew(uid: string, health: Health): void {
+    const before = this.#records.get(uid)
+    if (before) this.#replace(before, { ...before, health })
+  }
+
+  #add(record: ObjectRecord): void {
+    this.#records.set(record.uid, record)
+    this.#places.add(record)
+    this.#index(record)
+    this.#tell({ before: undefined, after: record })
+    if (record.kind.key === statefulSet) this.#reviseClaims(record)
+  }
+
+  #replace(before: ObjectRecord, after: ObjectRecord): void {
+    if (areEqual(before, after)) return
+    this.#records.set(after.uid, after)
+    if (before.owner !== after.owner || before.customParent !== after.customParent) {
+      this.#unindex(before)
+      this.#index(after)
+    }
+    this.#tell({ before, after })
+  }
+
+  #remove(record: ObjectRecord): void {
+    this.#records.delete(record.uid)
+    this.#due.delete(record.uid)
+    this.#places.delete(record)
+    this.#unindex(record)
+    this.#tell({ before: record, after: undefined })
+    if (record.kind.key === statefulSet) this.#reviseClaims(record)
+  }
+
+  #removeAll(kind: string, namespace: string | undefined): void {
+    for (const record of [...this.#those(this.#places.uids(kind, namespace))]) this.#remove(record)
+  }
+
+  #index({ uid, namespace, kind, name, owner, customParent }: ObjectRecord): void {
+    if (owner) this.#owned.add(owner.uid, uid)
+    else if (kind.key === claim) for (const set of statefulSetsOf(name)) this.#claims.add(place(namespace, set), uid)
+    if (customParent) this.#customChildren.add(place(customParent.kind, namespace, customParent.name), uid)
+  }
+
+  #unindex({ uid, namespace, kind, name, owner, customParent }: ObjectRecord): void {
+    if (owner) this.#owned.delete(owner.uid, uid)
+    else if (kind.key === claim) for (const set of statefulSetsOf(name)) this.#claims.delete(place(namespace, set), uid)
+    if (customParent) this.#customChildren.delete(place(customParent.kind, namespace, customParent.name), uid)
+  }
+
+  /** A StatefulSet has come or gone. */
+  #reviseClaims({ namespace, name }: ObjectRecord): void {
+    for (const record of [...this.#those(this.#claims.get(place(namespace, name)))]) {
+      this.#replace(record, this.#withStatefulSet(record))
+    }
+  }
+
+  /** Its name alone does not say which one has made a claim: the one that is there. */
+  #withStatefulSet(record: ObjectRecord): ObjectRecord {
+    if (record.owner) return record
+    const found = statefulSetsOf(record.name).find((name) => this.named(statefulSet, record.namespace, name))
+    const customParent = found === undefined ? undefined : this.#interned.value({ kind: statefulSet, name: found })
+    return { ...record, customParent }
+  }
+
+  /** @returns whether there is room for one more of the kind */
+  #makeRoom({ key }: ResourceKind): boolean {
+    if (this.size < this.#options.maxObjects) return true
+    const largestFirst = [...this.#places.sizes].sort(([, one], [, other]) => other - one).map(([kind]) => kind)
+    const largest =
+      largestFirst.find((kind) => !this.#components.rules.wantsStatus(kind)) ?? (largestFirst[0] as string)
+    this.#refused.set(largest, this.#components.clock.now())
+    this.#removeAll(largest, undefined)
+    this.#tellStates()
+    return key !== largest
+  }
+
+  *#shared(): Iterable<string | object> {
+    for (const record of this.all()) yield* sharedOf(record)
+    yield* this.#due.healths()
+  }
+
+  *#those(uids: Iterable<string>): Iterable<ObjectRecord> {
+    for (const uid of uids) {
+      const record = this.#records.get(uid)
+      if (record) yield record
+    }
+  }
+
+  #tell(change: RecordChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+
+  #tellStates(): void {
+    for (const listener of this.#stateListeners) listener()
+  }
+}
