@@ -1,4 +1,4 @@
-import { conditionsOf, type KubernetesObject, listAt, numberAt, textAt } from '../object.ts'
+import { at, conditionsOf, type KubernetesObject, listAt, numberAt, textAt } from '../object.ts'
 import { type ArgoRule, degraded, healthy, progressing, unknown } from './health.ts'
 
 /** On a Pod that is no hook: it is judged as one that always restarts. */
@@ -48,7 +48,7 @@ function isReady(object: KubernetesObject): boolean {
 }
 
 function hasEndedBefore(container: KubernetesObject): boolean {
-  return (container.lastState as { terminated?: unknown } | undefined)?.terminated !== undefined
+  return at(container, 'lastState.terminated') !== undefined
 }
 
 /** Of the first container that says why. */

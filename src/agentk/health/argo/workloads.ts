@@ -1,8 +1,8 @@
-import { conditionsOf, numberAt, textAt } from '../object.ts'
+import { at, conditionsOf, numberAt, textAt } from '../object.ts'
 import { type ArgoRule, degraded, healthy, progressing, suspended } from './health.ts'
 
 export const deployment: ArgoRule = (object) => {
-  if ((object.spec as { paused?: unknown } | undefined)?.paused === true) return suspended('Deployment is paused')
+  if (at(object, 'spec.paused') === true) return suspended('Deployment is paused')
   if (isUnobserved(object)) return waiting('observed deployment generation less than desired generation')
   const isOverdue = conditionsOf(object).some(
     ({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded',
@@ -66,7 +66,7 @@ export const statefulSet: ArgoRule = (object) => {
   const [ready, updated] = [count('readyReplicas'), count('updatedReplicas')]
   if (wanted !== undefined && ready < wanted) return progressing(`Waiting for ${wanted - ready} pods to be ready...`)
   const strategy = textAt(object, 'spec.updateStrategy.type')
-  const { rollingUpdate } = (object.spec as { updateStrategy?: { rollingUpdate?: unknown } }).updateStrategy ?? {}
+  const rollingUpdate = at(object, 'spec.updateStrategy.rollingUpdate')
   if (strategy === 'RollingUpdate' && rollingUpdate !== undefined && rollingUpdate !== null) {
     const partition = numberAt(rollingUpdate, 'partition')
     if (wanted !== undefined && partition !== undefined && updated < wanted - partition) {

@@ -196,3 +196,8 @@ t.test('annotations that are none are read with care', async (t) => {
     t.equal(verdictOf(seen, now).argo?.status, 'Progressing')
   }
 })
+
+t.test('a StatefulSet without a spec is read with care', async (t) => {
+  const { spec: _, ...seen } = object('apps/v1/StatefulSet', {}, { observedGeneration: 1 })
+  for (const spec of [undefined, null, 'x']) t.equal(verdictOf({ ...seen, spec }, now).argo?.status, 'Healthy')
+})
