@@ -50,10 +50,13 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/http':
     'lib call proto/http kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
   'kas/servers/kubernetes/access': 'lib call proto/http kas/directory kas/servers/kubernetes/request',
+  'kas/servers/kubernetes/websocket': 'lib proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
-    'lib call proto/http proto/wire kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access | ws jose',
+    'lib call proto/http proto/wire kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket | ws jose',
+  'kas/servers/kubernetes/views':
+    'lib call proto proto/http kas/module.ts kas/servers/kubernetes/request kas/servers/kubernetes/http kas/servers/kubernetes/websocket | ws',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch',
+    'lib call proto/http proto/wire membership kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch kas/servers/kubernetes/views',
   'kas/modules/*':
     'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':

@@ -1,7 +1,6 @@
-import { type WebSocket, WebSocketServer } from 'ws'
+import type { WebSocket } from 'ws'
 import type { AgentId, Forward } from '../../../../call/call.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
@@ -14,10 +13,11 @@ import type { KubernetesMetrics } from '../http/metrics.ts'
 import { bodilessMessages } from '../http/request-messages.ts'
 import type { RequestSpan } from '../http/request-span.ts'
 import type { RequestHead } from '../request/request-head.ts'
+import { ClientSocket } from '../websocket/client-socket.ts'
+import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
 import { PartialBytes } from './partial-bytes.ts'
 import { WatchConversation } from './watch-conversation.ts'
 import type { WatchRequest } from './watch-message.ts'
-import { WatchSocket } from './watch-socket.ts'
 
 export interface WatchApiComponents {
   readonly forward: Forward
@@ -39,9 +39,6 @@ export interface WatchApiOptions {
 /** doc/reference/tunnel-protocol.md 6.8 */
 export const watchProtocol = 'gitlab-agent-watch-api'
 
-/** Of a message that is not whole, ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. */
-const maxMessageParts = 1024
-
 /**
  * The WebSocket of GitLab's pages, over which they watch several resources at once
  * (doc/reference/tunnel-protocol.md 6.8).
@@ -49,7 +46,7 @@ const maxMessageParts = 1024
 export class WatchApi {
   readonly #components: WatchApiComponents
   readonly #options: WatchApiOptions
-  readonly #webSockets: WebSocketServer
+  readonly #upgrade: WebSocketUpgrade
   /** of agents that are being watched */
   readonly #kept = new Map<AgentId, { readonly bytes: PartialBytes; sockets: number }>()
 
@@ -57,22 +54,11 @@ export class WatchApi {
     this.#components = components
     this.#options = options
     const { maxWatchMessageBytes, watchCloseMs } = options.limits
-    const settings = {
-      noServer: true,
-      clientTracking: false,
-      perMessageDeflate: false,
-      maxPayload: maxWatchMessageBytes,
-      maxFragments: maxMessageParts,
-      maxBufferedChunks: maxMessageParts,
-      autoPong: false, // it answers pings without end to a client that does not read
-      closeTimeout: watchCloseMs, // newer than the types
-      handleProtocols: () => watchProtocol,
-    }
-    this.#webSockets = new WebSocketServer(settings)
-    this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
-    // without a listener it would write an answer of its own
-    this.#webSockets.on('wsClientError', (error) => {
-      throw new KasError({ code: 'BAD_REQUEST', detail: error.message }, { cause: error })
+    this.#upgrade = new WebSocketUpgrade({
+      protocol: watchProtocol,
+      product: options.product,
+      maxMessageBytes: maxWatchMessageBytes,
+      closeMs: watchCloseMs,
     })
   }
 
@@ -83,14 +69,14 @@ export class WatchApi {
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */
   accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
-    const socket = this.#upgrade(exchange, header)
+    const socket = this.#upgrade.accept(exchange, header)
     const { directory, metrics, countAccess, clock, log } = this.#components
     const { limits } = this.#options
     const userAgent = header.find(([name]) => name === 'User-Agent')
     return new WatchConversation(
       {
         socket,
-        out: new WatchSocket(socket, clock, limits),
+        out: new ClientSocket(socket, clock, limits),
         keptOfAgent: this.#keptOfAgent(credentials.agentId, socket),
         authorize: async (signal) => {
           const { impersonation, access } = await authorize(directory, credentials, signal)
@@ -129,22 +115,6 @@ export class WatchApi {
       if (kept.sockets === 0) this.#kept.delete(agentId)
     })
     return kept.bytes
-  }
-
-  #upgrade(exchange: Exchange, header: Headers): WebSocket {
-    const { request, upgrade } = exchange
-    const offered = header.flatMap(([name, values]) => (name === 'Sec-Websocket-Protocol' ? values : []))
-    const isOffered = offered.some((value) => value.split(',').some((one) => one.trim() === watchProtocol))
-    if (request.headers.upgrade?.toLowerCase() !== 'websocket' || !upgrade || !isOffered) {
-      throw new KasError({ code: 'UPGRADE_REQUIRED', protocol: watchProtocol })
-    }
-    return exchange.acceptWebSocket(upgrade, (socket, head) => {
-      const opened: WebSocket[] = []
-      this.#webSockets.handleUpgrade(request, socket, head, (webSocket) => opened.push(webSocket))
-      const [webSocket] = opened // at once, or not at all
-      if (!webSocket) throw new KasError({ code: 'CANCELLED' }) // the client has left meanwhile
-      return webSocket
-    })
   }
 
   #messages(request: WatchRequest, impersonation: Impersonation | undefined, clientHeaders: Headers) {

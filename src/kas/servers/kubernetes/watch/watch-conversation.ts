@@ -4,6 +4,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
+import type { ClientSocket } from '../websocket/client-socket.ts'
 import { PartialBytes } from './partial-bytes.ts'
 import { readWatch } from './read-watch.ts'
 import {
@@ -14,11 +15,10 @@ import {
   type WatchRequest,
   watchRequest,
 } from './watch-message.ts'
-import type { WatchSocket } from './watch-socket.ts'
 
 export interface WatchConversationComponents {
   readonly socket: WebSocket
-  readonly out: WatchSocket
+  readonly out: ClientSocket
   /** what is kept for all WebSockets of the agent */
   readonly keptOfAgent: PartialBytes
   /** as whom the caller may watch now; throws what it is refused with */

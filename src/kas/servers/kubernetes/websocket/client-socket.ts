@@ -6,7 +6,7 @@ import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 const maxReasonBytes = 123
 
 /** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
-export class WatchSocket {
+export class ClientSocket {
   readonly #socket: WebSocket
   readonly #clock: Clock
   readonly #limits: KubernetesLimits
@@ -42,6 +42,14 @@ export class WatchSocket {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#socket.send(text, () => resolve())
     return this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes ? undefined : this.#withDeadline(promise)
+  }
+
+  /** Resolves when the client's connection has taken all of it, or the client has left. */
+  sent(text: string): Promise<void> {
+    if (this.#socket.readyState !== this.#socket.OPEN) return this.#closed
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#socket.send(text, () => resolve())
+    return this.#withDeadline(promise)
   }
 
   async #withDeadline(sent: Promise<void>): Promise<void> {

@@ -1,10 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 
 /**
- * Levels of one event. Those of Kubernetes have a few dozen; JSON.parse takes seconds for millions, which fit into
- * what one event may have in bytes.
+ * Levels of one value. Those of Kubernetes have a few dozen; JSON.parse takes seconds for millions, which fit into
+ * what one may have in bytes.
  */
-export const maxEventDepth = 1000
+export const maxJsonDepth = 1000
 
 /** Of a `type`: those of Kubernetes have at most eight. */
 const maxTypeBytes = 64
@@ -23,15 +23,24 @@ const bytesPerTurn = 128 * 1024
  * written: Kubernetes escapes none of them.
  */
 export async function scanEvent(bytes: Uint8Array): Promise<string | undefined> {
-  const scan = new EventScan(bytes)
-  for (let until = bytesPerTurn; scan.continueTo(until); until += bytesPerTurn) await setImmediate()
-  return scan.type
+  return (await scanned(bytes)).type
 }
 
-class EventScan {
+/** As `scanEvent`, whether `bytes` are one JSON object: what is written around it stays what it is. */
+export async function isOneObject(bytes: Uint8Array): Promise<boolean> {
+  return (await scanned(bytes)).isObject
+}
+
+async function scanned(bytes: Uint8Array): Promise<ObjectScan> {
+  const scan = new ObjectScan(bytes)
+  for (let until = bytesPerTurn; scan.continueTo(until); until += bytesPerTurn) await setImmediate()
+  return scan
+}
+
+class ObjectScan {
   readonly #bytes: Uint8Array
   /** what each level is */
-  readonly #kinds = new Uint8Array(maxEventDepth + 1)
+  readonly #kinds = new Uint8Array(maxJsonDepth + 1)
   #depth = 0
   #at = 0
   #valid = true
@@ -54,9 +63,13 @@ class EventScan {
     return false
   }
 
+  get isObject(): boolean {
+    return this.#valid && this.#at === this.#bytes.length
+  }
+
   /** Undefined: they are no event. */
   get type(): string | undefined {
-    return this.#valid && this.#at === this.#bytes.length ? this.#type : undefined
+    return this.isObject ? this.#type : undefined
   }
 
   /** One value, or the beginning of one, and what stands behind it up to the next. */
@@ -71,7 +84,7 @@ class EventScan {
   }
 
   #open(kind: number, closing: number): void {
-    if (this.#depth >= maxEventDepth) {
+    if (this.#depth >= maxJsonDepth) {
       this.#valid = false
       return
     }

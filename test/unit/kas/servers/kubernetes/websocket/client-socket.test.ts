@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import t from 'tap'
 import type { WebSocket } from 'ws'
 import { defaultKubernetesLimits } from '../../../../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
-import { WatchSocket } from '../../../../../../src/kas/servers/kubernetes/watch/watch-socket.ts'
+import { ClientSocket } from '../../../../../../src/kas/servers/kubernetes/websocket/client-socket.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 /** A client that takes what it is sent when the test says so. */
@@ -31,7 +31,7 @@ class SlowClient extends EventEmitter {
 t.test('who sends goes on while little waits, and waits for its own message beyond that', async (t) => {
   const clock = new ManualClock()
   const client = new SlowClient()
-  const socket = new WatchSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
+  const socket = new ClientSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
   t.equal(socket.send('x'), undefined)
   const large = socket.send('y'.repeat(defaultKubernetesLimits.maxWatchUnsentBytes))
   let taken = false
@@ -50,7 +50,7 @@ t.test('who sends goes on while little waits, and waits for its own message beyo
 t.test('a client that does not take it is cut', async (t) => {
   const clock = new ManualClock()
   const client = new SlowClient()
-  const socket = new WatchSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
+  const socket = new ClientSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
   t.ok(socket.send('y'.repeat(defaultKubernetesLimits.maxWatchUnsentBytes)))
   clock.advance(defaultKubernetesLimits.upgradedWriteTimeoutMs)
   t.ok(client.terminated)

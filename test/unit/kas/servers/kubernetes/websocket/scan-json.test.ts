@@ -1,5 +1,5 @@
 import t from 'tap'
-import { maxEventDepth, scanEvent } from '../../../../../../src/kas/servers/kubernetes/watch/scan-event.ts'
+import { maxJsonDepth, scanEvent } from '../../../../../../src/kas/servers/kubernetes/websocket/scan-json.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 
 const scan = (text: string) => scanEvent(Buffer.from(text))
@@ -84,8 +84,8 @@ t.test('bytes that were changed are taken where JSON.parse takes them, and nowhe
 
 t.test('levels without end are refused before they are counted', async (t) => {
   const nested = (levels: number) => `{"type":"ADDED","object":${'['.repeat(levels)}${']'.repeat(levels)}}`
-  t.equal(await scan(nested(maxEventDepth - 1)), 'ADDED')
-  t.equal(await scan(nested(maxEventDepth)), undefined)
+  t.equal(await scan(nested(maxJsonDepth - 1)), 'ADDED')
+  t.equal(await scan(nested(maxJsonDepth)), undefined)
 })
 
 t.test('a long one lets others have their turn', async (t) => {
