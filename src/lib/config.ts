@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { type Document, isNode, LineCounter } from 'yaml'
+import { type Document, isMap, isNode, isScalar, LineCounter } from 'yaml'
 import { z } from 'zod'
 import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
@@ -20,6 +20,8 @@ export interface ParseConfigOptions {
   readonly unused?: Readonly<Record<string, string>>
   /** for a file of an author who is not one of ours */
   readonly limits?: YamlLimits
+  /** a key that the schema does not know is a problem, no warning; why, of those whose name is known */
+  readonly refused?: Readonly<Record<string, string>>
 }
 
 export interface LoadedConfig<T> {
@@ -110,10 +112,19 @@ export function parseConfig<S extends z.ZodType>(
   file: string,
   text: string,
   schema: S,
-  { unused = {}, limits = {} }: ParseConfigOptions = {},
+  { unused = {}, limits = {}, refused }: ParseConfigOptions = {},
 ): LoadedConfig<z.output<S>> {
   const { document, lines, raw, tree } = parseTree(file, text, limits)
-  const warnings = [...takeOut(tree, unused), ...unknownKeys(tree, schema, [], { hints: maxHints })]
+  const outOfUse = takeOut(tree, unused)
+  const unknown = unknownKeys(tree, schema, [], { hints: maxHints })
+  if (refused && unknown.length > 0) {
+    const problems = firstOf(unknown, (one) => {
+      const why = refused[keyOf(one.path)]
+      return `${lineAt(lines, keyOffset(document, one.path))}: ${why ? `${keyOf(one.path)}: ${why}` : unknownText(one)}`
+    })
+    throw new KasError({ code: 'SETTINGS_INVALID', file, problems })
+  }
+  const warnings = [...outOfUse, ...unknown.map(unknownWarning)]
   const where = (path: Path) => {
     const offset = offsetOf(document, path)
     return offset === undefined ? '' : `${lineAt(lines, offset)}: `
@@ -133,7 +144,7 @@ export function checkTree<S extends z.ZodType>(
   tree: unknown,
   schema: S,
 ): Pick<LoadedConfig<z.output<S>>, 'value' | 'warnings'> {
-  const warnings = unknownKeys(tree, schema, [key], { hints: maxHints })
+  const warnings = unknownKeys(tree, schema, [key], { hints: maxHints }).map(unknownWarning)
   return { value: checked(tree, schema, { file, at: [key], where: () => '', warnings }), warnings }
 }
 
@@ -164,10 +175,12 @@ export function unknownKeyHints(warnings: readonly ConfigWarning[]): string[] {
 
 /** A sentence each, as many as problems are listed at most. */
 export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
-  return firstOf(warnings, ({ kind, key, hint }) => {
-    if (kind === 'unused') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
-    return `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`
-  })
+  return firstOf(warnings, warningText)
+}
+
+function warningText({ kind, key, hint }: ConfigWarning): string {
+  if (kind === 'unused') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
+  return `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`
 }
 
 /** @throws KasError SETTINGS_INVALID if the text is no YAML, or no block of keys */
@@ -232,20 +245,34 @@ function saysNothing(value: unknown): boolean {
   return value === '' || value === null || (Array.isArray(value) && value.length === 0)
 }
 
+interface UnknownKey {
+  readonly path: Path
+  /** the nearest known one */
+  readonly hint?: Path
+}
+
+function unknownWarning({ path, hint }: UnknownKey): ConfigWarning {
+  return { kind: 'unknown', key: keyOf(path), ...(hint ? { hint: keyOf(hint) } : {}) }
+}
+
+function unknownText(key: UnknownKey): string {
+  return warningText(unknownWarning(key))
+}
+
 /** Removes keys that `schema` does not know from `tree`, down to the leaves, and names the nearest known ones. */
-function unknownKeys(tree: unknown, schema: z.ZodType, path: Path, left: { hints: number }): ConfigWarning[] {
+function unknownKeys(tree: unknown, schema: z.ZodType, path: Path, left: { hints: number }): UnknownKey[] {
   const known = unwrap(schema)
   if (known instanceof z.ZodArray && Array.isArray(tree)) {
     return tree.flatMap((child, i) => unknownKeys(child, known.element as z.ZodType, [...path, i], left))
   }
   if (!(known instanceof z.ZodObject) || !isTree(tree)) return []
   const names = Object.keys(known.shape)
-  return Object.entries(tree).flatMap(([key, child]): ConfigWarning[] => {
+  return Object.entries(tree).flatMap(([key, child]): UnknownKey[] => {
     const schemaOfChild = Object.hasOwn(known.shape, key) ? (known.shape[key] as z.ZodType) : undefined
     if (schemaOfChild) return unknownKeys(child, schemaOfChild, [...path, key], left)
     delete tree[key]
     const hint = left.hints-- > 0 ? nearestName(key, names) : undefined
-    return [{ kind: 'unknown', key: keyOf([...path, key]), ...(hint ? { hint: keyOf([...path, hint]) } : {}) }]
+    return [{ path: [...path, key], ...(hint ? { hint: [...path, hint] } : {}) }]
   })
 }
 
@@ -272,6 +299,13 @@ function offsetOf(document: Document, path: Path): number | undefined {
     if (isNode(node) && node.range) return node.range[0]
   }
   return undefined
+}
+
+/** Of a key itself, which stands there. */
+function keyOffset(document: Document, path: Path): number {
+  const parent = path.length > 1 ? document.getIn(path.slice(0, -1), true) : document.contents
+  const pair = isMap(parent) ? parent.items.find(({ key }) => isScalar(key) && key.value === path.at(-1)) : undefined
+  return (isNode(pair?.key) ? pair.key.range?.[0] : undefined) ?? offsetOf(document, path) ?? 0
 }
 
 /** A value as an error may show it: short, and not at all where it may hold a secret. */

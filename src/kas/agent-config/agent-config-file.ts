@@ -50,7 +50,7 @@ export interface AgentConfigurationFile {
 export const maxAccessEntries = 500
 
 /** Three times what 2,000 entries need: what is over would be gone through for long, and told to GitLab. */
-const maxNodes = 40_000
+export const maxNodes = 40_000
 
 /** `access_as: {}` more often than this is told as a number. */
 const maxProblems = 20
@@ -91,16 +91,20 @@ export function parseAgentConfiguration(
 }
 
 function parseTree(file: string, bytes: Uint8Array, blockKeys: readonly string[]) {
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch (error) {
-    throw new KasError({ code: 'CONFIGURATION_INVALID', detail: `${file}: not UTF-8` }, { cause: error })
-  }
+  const text = textOf(file, bytes)
   try {
     return parseConfig(file, text, withBlocks(blockKeys), { limits: { maxNodes } })
   } catch (error) {
     throw configurationInvalid(error)
+  }
+}
+
+/** @throws KasError CONFIGURATION_INVALID */
+export function textOf(file: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new KasError({ code: 'CONFIGURATION_INVALID', detail: `${file}: not UTF-8` }, { cause: error })
   }
 }
 

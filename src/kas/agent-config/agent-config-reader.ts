@@ -7,7 +7,7 @@ import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { AgentConfigurationFile } from './agent-config-file.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
 import type { ModuleBlock, ModuleBlocks } from './module-blocks.ts'
-import { type ParsingAnswer, parsingAnswer } from './parsing-answer.ts'
+import { type ParsingAnswer, type ParsingJob, parsingAnswer } from './parsing-answer.ts'
 import { ParsingThread } from './parsing-thread.ts'
 import { ProjectTurns } from './project-turns.ts'
 
@@ -73,23 +73,54 @@ export class AgentConfigReader {
    * @throws KasError CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED; the signal's reason
    */
   async read(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
-    const { clock, metrics } = this.#components
     const first = await this.#fileAtHead(agent, signal)
     if (!first) return undefined
+    return await this.#inTurn(agent, signal, async ({ hadToWait, parse }) => {
+      const found = hadToWait ? await this.#fileAtHead(agent, signal) : first
+      if (!found) return undefined
+      const { path: file, bytes = new Uint8Array() } = found
+      const answer = await parse({ file, bytes, blockKeys: this.#components.blocks.keys })
+      return 'configuration' in answer ? this.#checked(agent, found, answer.configuration) : undefined
+    })
+  }
+
+  /**
+   * What the agent's views are to show, as its file at that commit says: JSON. `undefined`: there is no such file.
+   *
+   * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
+   */
+  async readViews(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<string | undefined> {
+    const file = viewsPath(agent)
+    const bytes = await this.#components.repositories.file(agent, commit, file, this.#maxFileBytes, signal)
+    if (!bytes) return undefined
+    return await this.#inTurn(agent, signal, async ({ parse }) => {
+      const answer = await parse({ file, bytes, blockKeys: undefined })
+      return 'views' in answer ? answer.views : undefined
+    })
+  }
+
+  /** @throws KasError as `read`, and what `work` throws */
+  async #inTurn<T>(
+    agent: Agent,
+    signal: AbortSignal,
+    work: (turn: { hadToWait: boolean; parse: (job: ParsingJob) => Promise<ParsingAnswer> }) => Promise<T>,
+  ): Promise<T> {
+    const { clock, metrics } = this.#components
     const turn = await this.#turns.take(agent.project, signal)
     if (turn.hadToWait) metrics.limited('turn')
     let costMs = 0
-    try {
-      const found = turn.hadToWait ? await this.#fileAtHead(agent, signal) : first
-      if (!found) return undefined
+    const parse = async (job: ParsingJob) => {
       const began = clock.now()
-      const answer = await this.#parse(found).catch((error) => {
+      const answer = await this.#parse(job).catch((error) => {
         costMs = Math.max(0, clock.now() - began)
         throw error
       })
       costMs = answer.costMs
       if ('refusal' in answer) throw new KasError(answer.refusal)
-      return this.#checked(agent, found, answer.configuration)
+      return answer
+    }
+    try {
+      return await work({ hadToWait: turn.hadToWait, parse })
     } finally {
       turn.end(costMs)
     }
@@ -116,9 +147,8 @@ export class AgentConfigReader {
     return { commit, seenAt, path, bytes }
   }
 
-  async #parse({ path: file, bytes = new Uint8Array() }: FileAtHead): Promise<ParsingAnswer> {
-    const job = { file, bytes, blockKeys: this.#components.blocks.keys }
-    return bytes.length > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job)
+  async #parse(job: ParsingJob): Promise<ParsingAnswer> {
+    return job.bytes.length > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job)
   }
 
   #logWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
@@ -138,4 +168,9 @@ export class AgentConfigReader {
 /** Where the configuration of an agent stands in its project. */
 export function configurationPath({ name }: Pick<Agent, 'name'>): string {
   return `.gitlab/agents/${name}/config.yaml`
+}
+
+/** Where it stands what an agent's views show. */
+export function viewsPath({ name }: Pick<Agent, 'name'>): string {
+  return `.gitlab/agents/${name}/views.yaml`
 }

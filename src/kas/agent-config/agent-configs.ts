@@ -3,10 +3,10 @@ import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
-import { abortable } from '../../lib/signals.ts'
+import { abortable, linkedController } from '../../lib/signals.ts'
 import { detached } from '../../lib/tracing/tracer.ts'
 import type { Agent } from '../agent.ts'
-import type { Repositories } from '../repositories/repositories.ts'
+import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import { AgentConfigReader, type AgentConfiguration } from './agent-config-reader.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import { ModuleBlocks } from './module-blocks.ts'
@@ -141,6 +141,21 @@ export class AgentConfigs implements Service {
     await abortable(this.#components.repositories.refresh(agent.project.id), signal)
     if (entry.loading) await abortable(entry.loading, signal) // the branch has moved
     return resultOf(entry)
+  }
+
+  /**
+   * What the agent's views are to show: its `views.yaml` at the commit of a configuration, as JSON. `undefined`: there is
+   * no such file. Read anew each time.
+   *
+   * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
+   */
+  async views(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<string | undefined> {
+    const ended = linkedController(signal, this.#stopped.signal)
+    try {
+      return await this.#reader.readViews(agent, commit, ended.signal)
+    } finally {
+      ended.dispose()
+    }
   }
 
   /** Calls `listener` after a new read ended differently, until the returned function is called. */
