@@ -16,6 +16,7 @@ import { createFlux } from './modules/flux/module.ts'
 import { createGitlabAccess } from './modules/gitlab-access/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
+import { createViews } from './modules/views/module.ts'
 import { Readiness } from './observability/readiness.ts'
 import { createTracing } from './observability/tracing.ts'
 import { Peering, type PeeringComponents } from './peering.ts'
@@ -130,6 +131,7 @@ export class App implements Service {
       createFlux(host),
       createGitlabAccess(host),
       createConfigurationProject(host),
+      createViews(host, { pollMs: agent.configuration.poll_period }),
       createServerInfo({ advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion }),
       ...(this.#components.modules?.(host) ?? []),
     ]

@@ -1,5 +1,6 @@
 import type { AgentId, Forward, Metadata } from '../call/call.ts'
 import type { Clock } from '../lib/clock.ts'
+import type { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import type { GrpcType, Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
@@ -29,6 +30,8 @@ export interface KasModule {
   readonly replicaMethods?: UnaryMethods
   /** 8154 */
   readonly endpoints?: readonly OwnEndpoint[]
+  /** 8154, `/views`: of the one module that has them */
+  readonly views?: ViewFeeds
   /** they start once the peers are known, and stop after the servers */
   readonly services?: readonly Service[]
   /** lines of `kas status` */
@@ -99,12 +102,43 @@ export interface OwnAnswer {
   readonly body: Uint8Array
 }
 
+/** What agents show of their clusters, each view to one viewer (doc/views.md). */
+export interface ViewFeeds {
+  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN */
+  open(agentId: AgentId, wanted: WantedView, viewer: Viewer): OpenView
+}
+
+export interface WantedView {
+  /** as whom the caller sees the cluster: of the directory, never of the caller's words; undefined: as the agent itself */
+  readonly as: Impersonation | undefined
+  /** JSON: a `Query` of proto/views-json.ts, which the agent checks */
+  readonly query: Uint8Array
+}
+
+export interface Viewer {
+  /**
+   * An update, as the agent wrote it: JSON, if it is one value. Resolves once the viewer has taken it; the next comes
+   * after that. What it rejects with ends the view.
+   */
+  update(json: Uint8Array): Promise<void>
+  /** The view has ended by itself: nothing comes any more. */
+  ended(error: KasError): void
+}
+
+export interface OpenView {
+  /** @param limit - rows of the node's page; 0: closed. @throws KasError TOO_MANY_STREAMS */
+  page(node: string, limit: number): void
+  /** The caller is somebody else in the cluster from now on: the view begins anew. */
+  reopen(as: Impersonation | undefined): void
+  close(): void
+}
+
 export type StatusLine = readonly [label: string, value: string | number]
 
 /** What a module is given. */
 export interface KasHost {
   readonly directory: Directory
-  readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'onChange' | 'block'>
+  readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'onChange' | 'block' | 'views'>
   readonly repositories: HostRepositories
   /** those that this replica knows of */
   readonly pushes: Pushes

@@ -107,6 +107,11 @@ export class Links implements Service {
     return membership.holders(agentId).some(({ methods }) => methods.size > 0)
   }
 
+  /** As `holds`, of one that serves the method. */
+  serves(agentId: AgentId, method: string): boolean {
+    return this.#components.membership.holders(agentId).some(({ methods }) => methods.has(method))
+  }
+
   /**
    * Peers that serve the method for the agent, best first: reachable ones, then those that stay, then those with the
    * fewest calls of ours, then in the order of the ring.

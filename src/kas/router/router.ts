@@ -15,15 +15,16 @@ export interface RouterComponents {
   readonly tunnels: TunnelRegistry
   readonly observer: RouterObserver
   /** absent: this replica is alone */
-  readonly links?: Pick<Links, 'candidates' | 'holds' | 'onChange'> | undefined
+  readonly links?: Pick<Links, 'candidates' | 'holds' | 'serves' | 'onChange'> | undefined
   /** default `monotonicClock` */
   readonly clock?: Clock
 }
 
 /** No peers. */
-const alone: Pick<Links, 'candidates' | 'holds' | 'onChange'> = {
+const alone: NonNullable<RouterComponents['links']> = {
   candidates: () => [],
   holds: () => false,
+  serves: () => false,
   onChange: () => () => undefined,
 }
 
@@ -32,6 +33,7 @@ const alone: Pick<Links, 'candidates' | 'holds' | 'onChange'> = {
  */
 export class Router {
   readonly #tunnels: TunnelRegistry
+  readonly #links: NonNullable<RouterComponents['links']>
   readonly #observer: RouterObserver
   readonly #search: SearchComponents
   readonly #options: SearchOptions
@@ -39,6 +41,7 @@ export class Router {
   constructor(components: RouterComponents, options: SearchOptions = defaultSearch) {
     const { tunnels, observer, links = alone, clock = monotonicClock } = components
     this.#tunnels = tunnels
+    this.#links = links
     this.#observer = observer
     this.#search = { tunnels, links, hedges: new HedgeBudget(), clock }
     this.#options = options
@@ -59,9 +62,9 @@ export class Router {
 
   /** Whether any pod of the agent serves the method; undefined: none is known to be connected. */
   serves(agentId: AgentId, method: string): boolean | undefined {
-    const { tunnels, links } = this.#search
-    if (this.#tunnels.serves(agentId, method) || links.candidates(agentId, method).length > 0) return true
-    return tunnels.holds(agentId) || links.holds(agentId) ? false : undefined
+    const places = [this.#tunnels, this.#links]
+    if (places.some((each) => each.serves(agentId, method))) return true
+    return places.some((each) => each.holds(agentId)) ? false : undefined
   }
 
   async #find(call: Call, began: number): Promise<Offer> {

@@ -24,6 +24,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
       refreshed: async () => undefined,
       onChange: () => () => undefined,
       block: () => () => undefined,
+      views: async () => undefined,
     },
     repositories,
     pushes: new LocalPushes({ repositories, log }),

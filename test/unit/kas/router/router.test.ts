@@ -8,7 +8,7 @@ const method = '/test.Views/Follow'
 /** @param here - what own tunnels are and serve; `there`: the same of peers */
 function routerWith(here: { held: boolean; serves: boolean }, there?: { held: boolean; serves: boolean }): Router {
   const tunnels = { holds: () => here.held, serves: () => here.serves }
-  const links = there && { holds: () => there.held, candidates: () => (there.serves ? [{}] : []) }
+  const links = there && { holds: () => there.held, serves: () => there.serves }
   const observer = { routed: () => undefined, timedOut: () => undefined }
   return new Router({ tunnels, observer, links } as unknown as RouterComponents)
 }

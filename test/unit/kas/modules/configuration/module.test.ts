@@ -42,6 +42,7 @@ function start(directory: Directory = bareDirectory) {
         return () => listeners.delete(own)
       },
       block: () => () => undefined,
+      views: async () => undefined,
     },
   })
   const tracker: AgentRegistry = {

@@ -1,0 +1,260 @@
+import type { AgentId, Forward } from '../../../call/call.ts'
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { Code, KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import { type Fault, type FollowResponse, FollowResponseSchema, Views } from '../../../proto/gen/views_pb.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { viewsBounds } from '../../../proto/views-json.ts'
+import type { KasHost, OpenView, Viewer, WantedView } from '../../module.ts'
+import { FeedView, type ViewOwner } from './feed-view.ts'
+import { FollowSteps } from './follow-steps.ts'
+import { UnsentBytes } from './unsent-bytes.ts'
+import type { ViewsMetrics } from './views-metrics.ts'
+
+export interface AgentFeedComponents {
+  readonly forward: Forward
+  readonly serves: KasHost['serves']
+  readonly metrics: ViewsMetrics
+  readonly clock: Clock
+  readonly random: () => number
+  readonly log: Logger
+}
+
+export interface AgentFeedOptions {
+  readonly maxViews: number
+  /** a new view waits so long for its first update. ms */
+  readonly firstUpdateMs: number
+  /** after the agent was lost: viewers that have nothing new by then are told that it is old. ms */
+  readonly staleMs: number
+  /** after the last view: the Follow ends. ms */
+  readonly lingerMs: number
+  /** of updates that viewers have not taken: no more is read then */
+  readonly maxUnsentBytes: number
+  /** those that take nothing for so long do not hold the others up any more. ms */
+  readonly patienceMs: number
+}
+
+export const defaultAgentFeed: AgentFeedOptions = {
+  maxViews: viewsBounds.maxViewsPerAgent,
+  firstUpdateMs: 20_000, // as long as any call waits for its agent
+  staleMs: 1000,
+  lingerMs: 30_000,
+  maxUnsentBytes: 1024 * 1024,
+  patienceMs: 1000,
+}
+
+const followMethod = methodPath(Views.method.follow)
+/** every pod serves it that has views at all, whoever leads */
+const leadMethod = methodPath(Views.method.lead)
+
+/** Until a Follow that was lost is opened again; the search for the agent waits by itself. */
+const reopenBackoff = { firstMs: 50, maxMs: 5000, factor: 2, jitter: 0.5, resetMs: 30_000 }
+/** Idle tunnels of a pod that has led: each takes a call, and says that it does not. In a row, without a pause. */
+const maxUnserved = 32
+/** a message's own, beside the update */
+const messageOverheadBytes = 4096
+/** of what an agent says of a fault */
+const maxFaultCharacters = 512
+const faultCode = /^[A-Z][A-Z_]{0,63}$/
+
+/**
+ * All views of an agent that are looked at by way of this replica: one Follow, opened again whenever anything on its
+ * way is lost (doc/views.md).
+ */
+export class AgentFeed implements ViewOwner {
+  readonly #agentId: AgentId
+  readonly #components: AgentFeedComponents
+  readonly #options: AgentFeedOptions
+  readonly #onEnd: () => void
+  readonly #views = new Set<FeedView>()
+  /** on the present Follow */
+  readonly #byNumber = new Map<number, FeedView>()
+  readonly #unsent: UnsentBytes
+  readonly #stopping = new AbortController()
+  #steps: FollowSteps | undefined
+  #running: Promise<void> | undefined
+  #cancelLinger: () => void = () => undefined
+  #cancelStale: (() => void) | undefined
+
+  /** @param onEnd - it follows nothing any more, and takes no views */
+  constructor(
+    agentId: AgentId,
+    components: AgentFeedComponents,
+    { onEnd, ...options }: AgentFeedOptions & { onEnd: () => void },
+  ) {
+    this.#agentId = agentId
+    this.#components = components
+    this.#options = options
+    this.#onEnd = onEnd
+    this.#unsent = new UnsentBytes(components.clock, options)
+  }
+
+  get size(): number {
+    return this.#views.size
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS */
+  open(wanted: WantedView, viewer: Viewer): OpenView {
+    const { maxViews: limit, firstUpdateMs } = this.#options
+    if (this.#views.size >= limit) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'views of this agent' })
+    }
+    this.#cancelLinger()
+    const view = new FeedView(this, wanted, viewer)
+    this.#views.add(view)
+    view.cancelWait = this.#components.clock.after(firstUpdateMs, () => view.fail(this.#tooLate()))
+    this.restarted(view)
+    this.#running ??= Promise.resolve().then(() => this.#run()) // no view ends before its viewer has it
+    return view
+  }
+
+  /** All views end. */
+  async stop(): Promise<void> {
+    this.#end()
+    this.#failAll(new KasError({ code: 'SHUTTING_DOWN' }))
+    await this.#running
+  }
+
+  restarted(view: FeedView): void {
+    view.steps = this.#steps?.open(view.wanted, view.pages)
+    if (view.steps) this.#byNumber.set(view.steps.number, view)
+  }
+
+  closed(view: FeedView): void {
+    this.#views.delete(view)
+    if (this.#views.size > 0 || this.#stopping.signal.aborted) return
+    this.#cancelLinger()
+    this.#cancelLinger = this.#components.clock.after(this.#options.lingerMs, () => this.#end())
+  }
+
+  unsent(change: number): void {
+    this.#unsent.add(change)
+  }
+
+  async #run(): Promise<void> {
+    const { serves, log } = this.#components
+    const { signal } = this.#stopping
+    const backoff = new Backoff(this.#components, reopenBackoff)
+    let unserved = 0
+    while (!signal.aborted) {
+      if (serves(this.#agentId, leadMethod) === false) {
+        this.#end() // first: who opens another view now finds the next feed
+        this.#failAll(noViews())
+        return
+      }
+      const { error, updates } = await this.#follow()
+      if (signal.aborted || this.#views.size === 0) break
+      log.debug({ agent_id: String(this.#agentId), error }, 'The views of an agent are opened again')
+      this.#lost(error)
+      unserved = error?.grpcCode === Code.UNIMPLEMENTED && updates === 0 ? unserved + 1 : 0
+      if (unserved === 0 || unserved > maxUnserved) await backoff.wait(signal)
+    }
+    this.#end()
+  }
+
+  /** One Follow, to its end. */
+  async #follow(): Promise<{ error: KasError | undefined; updates: number }> {
+    const ended = linkedController(this.#stopping.signal)
+    const steps = new FollowSteps()
+    this.#steps = steps
+    for (const view of this.#views) this.restarted(view)
+    let updates = 0
+    try {
+      const reply = await this.#components.forward({
+        agentId: this.#agentId,
+        method: followMethod,
+        metadata: {},
+        messages: steps,
+        safety: 'safe',
+        signal: ended.signal,
+      })
+      for await (const bytes of reply.messages) {
+        updates++
+        this.#accept(bytes)
+        await this.#unsent.room(ended.signal)
+      }
+      return { error: (await reply.done).error, updates }
+    } catch (error) {
+      return { error: KasError.from(error), updates }
+    } finally {
+      this.#steps = undefined
+      steps.end()
+      ended.abort(new KasError({ code: 'CANCELLED' }))
+      ended.dispose()
+    }
+  }
+
+  /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE: nobody knows of which view */
+  #accept(bytes: Uint8Array): void {
+    const maxBytes = viewsBounds.maxUpdateBytes + messageOverheadBytes
+    if (bytes.length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: bytes.length, maxBytes })
+    const response = decodeMessage(FollowResponseSchema, bytes)
+    const view = this.#byNumber.get(response.view)
+    if (view?.steps?.number !== response.view) {
+      this.#byNumber.delete(response.view) // it was closed, or begun anew, meanwhile
+      return
+    }
+    if (response.fault) {
+      this.#byNumber.delete(response.view)
+      view.steps.drop()
+      view.fail(errorOf(response.fault))
+    } else this.#update(view, response)
+  }
+
+  #update(view: FeedView, { seq, update }: FollowResponse): void {
+    const { metrics } = this.#components
+    try {
+      const { maxUpdateBytes: maxBytes } = viewsBounds
+      if (update.length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: update.length, maxBytes })
+      view.update(seq, update)
+      metrics.updated(update.length)
+    } catch (error) {
+      view.fail(KasError.from(error))
+    }
+  }
+
+  #lost(error: KasError | undefined): void {
+    const { clock } = this.#components
+    this.#byNumber.clear()
+    for (const view of this.#views) view.lost()
+    const since = clock.now()
+    const why = error?.message ?? 'Another pod of the agent leads'
+    this.#cancelStale ??= clock.after(this.#options.staleMs, () => {
+      this.#cancelStale = undefined
+      for (const view of this.#views) view.markStale({ at: clock.now(), since, why })
+    })
+  }
+
+  /** Why a view has no update by now. */
+  #tooLate(): KasError {
+    const { firstUpdateMs: waitedMs } = this.#options
+    const serves = this.#components.serves(this.#agentId, leadMethod)
+    if (serves === undefined) return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs })
+    if (!serves) return noViews()
+    const reason = `none of its pods leads, or the one that does was silent for ${waitedMs} ms`
+    return new KasError({ code: 'VIEWS_NOT_SERVED', reason })
+  }
+
+  #failAll(error: KasError): void {
+    for (const view of [...this.#views]) view.fail(error)
+  }
+
+  #end(): void {
+    if (this.#stopping.signal.aborted) return
+    this.#stopping.abort(new KasError({ code: 'CANCELLED' }))
+    this.#cancelLinger()
+    this.#cancelStale?.()
+    this.#onEnd()
+  }
+}
+
+function noViews(): KasError {
+  return new KasError({ code: 'VIEWS_NOT_SERVED', reason: 'its version has none' })
+}
+
+function errorOf({ code, text }: Fault): KasError {
+  const reason = text.slice(0, maxFaultCharacters)
+  return new KasError({ code: 'VIEW_ENDED', agentCode: faultCode.test(code) ? code : 'INTERNAL', reason })
+}

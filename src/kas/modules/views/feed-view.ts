@@ -1,0 +1,163 @@
+import { KasError } from '../../../lib/errors.ts'
+import { type Update, viewsBounds } from '../../../proto/views-json.ts'
+import type { OpenView, Viewer, WantedView } from '../../module.ts'
+import type { ViewSteps } from './follow-steps.ts'
+
+/** The feed that a view is part of. */
+export interface ViewOwner {
+  /** nobody looks at it any more */
+  closed(view: FeedView): void
+  /** it is to be begun anew, if the agent is followed */
+  restarted(view: FeedView): void
+  /** bytes that the viewer has not taken, more or fewer */
+  unsent(change: number): void
+}
+
+interface Offered {
+  readonly seq: number
+  readonly json: Uint8Array
+  readonly onTaken: () => void
+}
+
+/** One view of one viewer, over all Follows of its life: what is wanted of the agent, and what the viewer has got. */
+export class FeedView implements OpenView {
+  /** on the present Follow; undefined: there is none, or the view has ended on it */
+  steps: ViewSteps | undefined
+  /** ends the wait for the first update */
+  cancelWait: () => void = () => undefined
+  readonly #owner: ViewOwner
+  readonly #viewer: Viewer
+  #wanted: WantedView
+  /** nodes that are open, beside the root */
+  readonly #pages = new Map<string, number>()
+  /** the viewer has it, and has not taken it */
+  #offered: Offered | undefined
+  /** what it gets next */
+  #next: Offered | undefined
+  /** of what the viewer has got, or gets now */
+  #lastSeq = 0
+  /**
+   * - `waiting`: there was no update yet
+   * - `current`: there was one on the present Follow
+   * - `lost`: there was one on a Follow before
+   * - `stale`: so, and the viewer was told
+   * - `ended`
+   */
+  #state: 'waiting' | 'current' | 'lost' | 'stale' | 'ended' = 'waiting'
+
+  constructor(owner: ViewOwner, wanted: WantedView, viewer: Viewer) {
+    this.#owner = owner
+    this.#wanted = wanted
+    this.#viewer = viewer
+  }
+
+  get wanted(): WantedView {
+    return this.#wanted
+  }
+
+  get pages(): ReadonlyMap<string, number> {
+    return this.#pages
+  }
+
+  get isWaiting(): boolean {
+    return this.#state === 'waiting'
+  }
+
+  page(node: string, limit: number): void {
+    if (this.#state === 'ended') return
+    this.#pages.delete(node)
+    const { maxPages } = viewsBounds
+    if (limit > 0 && this.#pages.size >= maxPages) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxPages, what: 'open nodes of this view' })
+    }
+    if (limit > 0) this.#pages.set(node, limit)
+    this.steps?.page(node, limit)
+  }
+
+  reopen(as: WantedView['as']): void {
+    if (this.#state === 'ended') return
+    this.#wanted = { ...this.#wanted, as }
+    this.steps?.close()
+    this.lost()
+    this.#owner.restarted(this)
+  }
+
+  close(): void {
+    if (this.#state === 'ended') return
+    this.#end()
+    this.#owner.closed(this)
+  }
+
+  /** An update of the present Follow. Its bounds hold. @throws KasError INVALID_MESSAGE: one before it is not taken */
+  update(seq: bigint, json: Uint8Array): void {
+    const { steps } = this
+    if (!steps) return
+    if (this.#state === 'current' && (this.#next || this.#offered)) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a view before the last was taken' })
+    }
+    this.cancelWait()
+    this.#state = 'current'
+    this.#offer({ seq: Number(seq), json, onTaken: () => steps.taken(seq) })
+  }
+
+  /** The Follow is lost: what came on it and was not sent is old. */
+  lost(): void {
+    this.steps = undefined
+    if (this.#state === 'current') this.#state = 'lost'
+    this.#dropNext()
+  }
+
+  /** The viewer learns that what it has is old. */
+  markStale({ at, since, why }: { at: number; since: number; why: string }): void {
+    if (this.#state !== 'lost') return
+    this.#state = 'stale'
+    const seq = this.#lastSeq + 1
+    const update: Update = { seq, at, state: { is: 'stale', since, why } }
+    this.#offer({ seq, json: Buffer.from(JSON.stringify(update)), onTaken: () => undefined })
+  }
+
+  /** It ends by itself, and the viewer is told. */
+  fail(error: KasError): void {
+    if (this.#state === 'ended') return
+    this.#end()
+    this.#owner.closed(this)
+    this.#viewer.ended(error)
+  }
+
+  #end(): void {
+    this.#state = 'ended'
+    this.cancelWait()
+    this.#dropNext()
+    this.steps?.close()
+    this.steps = undefined
+  }
+
+  #dropNext(): void {
+    if (this.#next) this.#owner.unsent(-this.#next.json.length)
+    this.#next = undefined
+  }
+
+  #offer(offered: Offered): void {
+    this.#dropNext()
+    this.#owner.unsent(offered.json.length)
+    this.#next = offered
+    if (!this.#offered) void this.#send()
+  }
+
+  async #send(): Promise<void> {
+    for (let offered = this.#next; offered; offered = this.#next) {
+      this.#offered = offered
+      this.#next = undefined
+      this.#lastSeq = offered.seq
+      try {
+        await this.#viewer.update(offered.json)
+        offered.onTaken()
+      } catch (error) {
+        this.fail(KasError.from(error))
+      } finally {
+        this.#offered = undefined
+        this.#owner.unsent(-offered.json.length)
+      }
+    }
+  }
+}

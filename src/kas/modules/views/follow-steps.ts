@@ -1,0 +1,150 @@
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { FollowRequestSchema } from '../../../proto/gen/views_pb.ts'
+import type { WantedView } from '../../module.ts'
+
+type Step = NonNullable<MessageInitShape<typeof FollowRequestSchema>['step']>
+
+const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
+
+/**
+ * What is said to an agent on one Follow. Nothing is encoded before it is asked for, and views take turns: what waits
+ * is what their viewers want now, not a queue.
+ */
+export class FollowSteps implements AsyncIterable<Uint8Array> {
+  readonly #turns = new Set<ViewSteps>()
+  #lastNumber = 0
+  #hasEnded = false
+  #wake: (() => void) | undefined
+
+  /** @param pages - nodes that are open, beside the root */
+  open(wanted: WantedView, pages: ReadonlyMap<string, number>): ViewSteps {
+    const steps = new ViewSteps(++this.#lastNumber, wanted, pages, (own) => this.#due(own))
+    this.#due(steps)
+    return steps
+  }
+
+  /** Nothing is said any more. */
+  end(): void {
+    this.#hasEnded = true
+    this.#turns.clear()
+    this.#wake?.()
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    return {
+      next: () => this.#next(),
+      return: () => {
+        this.end()
+        return Promise.resolve(end)
+      },
+    }
+  }
+
+  #due(steps: ViewSteps): void {
+    if (this.#hasEnded) return
+    this.#turns.add(steps)
+    this.#wake?.()
+  }
+
+  async #next(): Promise<IteratorResult<Uint8Array>> {
+    while (!this.#hasEnded) {
+      const [first] = this.#turns
+      if (first) {
+        this.#turns.delete(first)
+        const step = first.take()
+        if (first.isDue) this.#turns.add(first) // behind the others
+        if (step) return { value: encode(first.number, step), done: false }
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+      }
+    }
+    return end
+  }
+}
+
+/** What is to be said of one view. */
+export class ViewSteps {
+  /** on this Follow */
+  readonly number: number
+  #open: WantedView | undefined
+  readonly #pages: Map<string, number>
+  #taken: bigint | undefined
+  /** `due`: the agent knows of the view, and has not heard */
+  #close: 'no' | 'due' | 'done' = 'no'
+  readonly #onDue: (steps: ViewSteps) => void
+
+  constructor(number: number, open: WantedView, pages: ReadonlyMap<string, number>, onDue: (steps: ViewSteps) => void) {
+    this.number = number
+    this.#open = open
+    this.#pages = new Map(pages)
+    this.#onDue = onDue
+  }
+
+  get isDue(): boolean {
+    if (this.#close !== 'no') return this.#close === 'due'
+    return this.#open !== undefined || this.#pages.size > 0 || this.#taken !== undefined
+  }
+
+  /** The last that is said of a node counts. */
+  page(node: string, limit: number): void {
+    if (this.#close !== 'no') return
+    this.#pages.delete(node)
+    this.#pages.set(node, limit)
+    this.#onDue(this)
+  }
+
+  taken(seq: bigint): void {
+    if (this.#close !== 'no') return
+    this.#taken = seq
+    this.#onDue(this)
+  }
+
+  /** Nothing else is said any more; nothing at all, if the agent has not heard of the view. */
+  close(): void {
+    if (this.#close !== 'no') return
+    this.#close = this.#open ? 'done' : 'due'
+    if (this.#close === 'due') this.#onDue(this)
+  }
+
+  /** The view has ended at the agent: it need not hear that. */
+  drop(): void {
+    this.#close = 'done'
+  }
+
+  /** @returns undefined: there is none */
+  take(): Step | undefined {
+    if (this.#close !== 'no') {
+      const isDue = this.#close === 'due'
+      this.#close = 'done'
+      return isDue ? { case: 'close', value: {} } : undefined
+    }
+    if (this.#open) return this.#takeOpen(this.#open)
+    const [page] = this.#pages
+    if (page) {
+      const [node, limit] = page
+      this.#pages.delete(node)
+      return { case: 'page', value: { node, limit } }
+    }
+    if (this.#taken === undefined) return undefined
+    const seq = this.#taken
+    this.#taken = undefined
+    return { case: 'taken', value: { seq } }
+  }
+
+  #takeOpen({ as, query }: WantedView): Step {
+    this.#open = undefined
+    const user = as && {
+      ...as,
+      groups: [...as.groups],
+      extra: as.extra.map(({ key, val }) => ({ key, val: [...val] })),
+    }
+    const caller = user ? { case: 'user' as const, value: user } : { case: 'agent' as const, value: {} }
+    return { case: 'open', value: { caller: { as: caller }, query } }
+  }
+}
+
+function encode(view: number, step: Step): Uint8Array {
+  return toBinary(FollowRequestSchema, create(FollowRequestSchema, { view, step }))
+}

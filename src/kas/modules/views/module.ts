@@ -1,0 +1,29 @@
+import type { KasHost, KasModule } from '../../module.ts'
+import { Feeds } from './feeds.ts'
+import { ReportedFacts } from './reported-facts.ts'
+import { type ReportsOptions, reportMethod, serveReports } from './reports.ts'
+import { createViewsMetrics } from './views-metrics.ts'
+
+/** of facts */
+const maxMessageBytes = 16 * 1024
+/** The pod that leads keeps one open, and two while it moves. */
+const maxPerAgent = 20
+
+/** What agents show of their clusters, to those who may see it (doc/views.md). */
+export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs'>): KasModule {
+  const { agentConfig, forward, serves, clock, register } = host
+  const log = host.log.child({ mod_name: 'views' })
+  const metrics = createViewsMetrics(register, () => feeds.views)
+  const feeds: Feeds = new Feeds({ forward, serves, metrics, clock, random: Math.random, log })
+  const facts = new ReportedFacts()
+  const serve = serveReports({ agentConfig, facts, clock, log }, options)
+  return {
+    name: 'views',
+    agentMethods: {
+      [reportMethod]: { type: 'bidi_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+    },
+    views: feeds,
+    services: [feeds],
+    status: () => [['views open', feeds.views], ['agents followed', feeds.agents], ...facts.lines()],
+  }
+}

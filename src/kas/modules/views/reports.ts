@@ -1,0 +1,184 @@
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
+import { abortable, linkedController } from '../../../lib/signals.ts'
+import {
+  type ReportRequest,
+  ReportRequestSchema,
+  ReportResponseSchema,
+  Reports,
+  type ViewsConfigurationSchema,
+} from '../../../proto/gen/views_pb.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import type { AgentCall, KasHost } from '../../module.ts'
+import type { ReportedFacts } from './reported-facts.ts'
+
+/** `/package.Service/Method` that this module serves on 8150. */
+export const reportMethod = methodPath(Reports.method.report)
+
+export interface ReportsComponents {
+  readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'>
+  readonly facts: ReportedFacts
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export interface ReportsOptions {
+  /** upstream's agent.configuration.poll_period: a void token goes unnoticed no longer than this, in ms */
+  readonly pollMs: number
+  /** until a file that could not be read is tried again. ms */
+  readonly retryMs?: number
+  /** between two facts of an agent that are read. ms */
+  readonly factsMs?: number
+}
+
+const defaults = { retryMs: 10_000, factsMs: 100 }
+
+type ViewsConfiguration = MessageInitShape<typeof ViewsConfigurationSchema>
+
+/**
+ * The pod that leads says what its views are of, and is told what they are to show: at once, and after each commit that
+ * changes it, until the connection retires (doc/views.md).
+ */
+export function serveReports(
+  components: ReportsComponents,
+  options: ReportsOptions,
+): (call: AgentCall) => Promise<void> {
+  return (call) => new ReportStream(components, { ...defaults, ...options }, call).run()
+}
+
+/** One running stream. */
+class ReportStream {
+  readonly #components: ReportsComponents
+  readonly #options: Required<ReportsOptions>
+  readonly #call: AgentCall
+  #changed = Promise.withResolvers<void>()
+  #hasLeft = false
+  /** whose `views.yaml` was read last */
+  #commit: string | undefined
+  /** the last that could be used, as JSON; undefined: there is none, or views are off */
+  #good: string | undefined
+  /** what the agent has, as text */
+  #sent: string | undefined
+
+  constructor(components: ReportsComponents, options: Required<ReportsOptions>, call: AgentCall) {
+    this.#components = components
+    this.#options = options
+    this.#call = call
+  }
+
+  async run(): Promise<void> {
+    const { agentConfig, facts } = this.#components
+    const { agent, signal, retired } = this.#call
+    const wake = () => this.#changed.resolve()
+    const detach = [agentConfig.onChange(agent, wake), this.#call.onDirectoryChange(wake)]
+    signal.addEventListener('abort', wake, { once: true })
+    retired.addEventListener('abort', wake, { once: true })
+    this.#call.sendMetadata({})
+    const reading = this.#readFacts()
+    const leave = () => {
+      this.#hasLeft = true
+      wake()
+    }
+    reading.then(leave, leave)
+    try {
+      await this.#push()
+      if (this.#hasLeft) await reading // what it failed with is the end of the stream
+      signal.throwIfAborted()
+    } finally {
+      signal.removeEventListener('abort', wake)
+      retired.removeEventListener('abort', wake)
+      for (const undo of detach) undo()
+      this.#hasLeft = true
+      facts.forget(this.#call)
+    }
+  }
+
+  get #hasEnded(): boolean {
+    return this.#hasLeft || this.#call.signal.aborted || this.#call.retired.aborted
+  }
+
+  /** Until the agent half-closes. @throws KasError INVALID_MESSAGE */
+  async #readFacts(): Promise<void> {
+    const { facts, clock } = this.#components
+    for await (const bytes of this.#call.messages) {
+      const request: ReportRequest = decodeMessage(ReportRequestSchema, bytes)
+      if (request.facts && !this.#hasEnded) facts.learn(this.#call, request.facts)
+      await pause(this.#options.factsMs, clock, this.#call.signal)
+    }
+  }
+
+  async #push(): Promise<void> {
+    const { clock } = this.#components
+    const { pollMs, retryMs } = this.#options
+    while (!this.#hasEnded) {
+      this.#changed = Promise.withResolvers() // first, so that no change is missed
+      let isRead = false
+      const ended = linkedController(this.#call.signal, this.#call.retired)
+      try {
+        await abortable(this.#call.stillValid(), ended.signal)
+        isRead = await this.#sendNew(ended.signal)
+      } catch (error) {
+        if (!this.#call.retired.aborted || this.#call.signal.aborted) throw error
+      } finally {
+        ended.dispose()
+      }
+      if (this.#hasEnded) return
+      const cancel = clock.after(isRead ? pollMs : Math.min(retryMs, pollMs), this.#changed.resolve)
+      await this.#changed.promise
+      cancel()
+    }
+  }
+
+  /** @returns whether the agent has what is newest */
+  async #sendNew(signal: AbortSignal): Promise<boolean> {
+    const { agentConfig } = this.#components
+    const { agent } = this.#call
+    try {
+      const commit = (await agentConfig.newest(agent, signal))?.commit
+      if (commit === this.#commit && this.#sent !== undefined) return true
+      const configuration = commit === undefined ? {} : await this.#read(commit, signal)
+      this.#commit = commit
+      await this.#send(configuration)
+      return true
+    } catch (error) {
+      const { code } = KasError.from(error)
+      // of the other file: it is told where that is read, and a commit that mends it is a change
+      if (code === 'CONFIGURATION_INVALID' || code === 'REF_NOT_FOUND') return true
+      if (code === 'REPOSITORY_FAILED') return false
+      throw error
+    }
+  }
+
+  /** @throws KasError REPOSITORY_FAILED, or the signal's reason */
+  async #read(
+    commit: Parameters<KasHost['agentConfig']['views']>[1],
+    signal: AbortSignal,
+  ): Promise<ViewsConfiguration> {
+    const { agentConfig, log } = this.#components
+    const { agent } = this.#call
+    try {
+      this.#good = await agentConfig.views(agent, commit, signal)
+      return this.#inForce()
+    } catch (error) {
+      const failure = KasError.from(error)
+      if (failure.code !== 'CONFIGURATION_INVALID') throw error
+      log.warn({ agent_id: String(agent.id), commit_id: commit, error }, 'What views show cannot be read')
+      return { ...this.#inForce(), problem: failure.message }
+    }
+  }
+
+  #inForce(): ViewsConfiguration {
+    return this.#good === undefined ? {} : { block: Buffer.from(this.#good) }
+  }
+
+  async #send(configuration: ViewsConfiguration): Promise<void> {
+    const text = JSON.stringify([this.#good, configuration.problem])
+    if (text === this.#sent) return
+    const response = create(ReportResponseSchema, { what: { case: 'configuration', value: configuration } })
+    await this.#call.send(toBinary(ReportResponseSchema, response))
+    this.#sent = text
+  }
+}
