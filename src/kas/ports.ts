@@ -141,8 +141,21 @@ export class Ports {
     const tokens = await webSocketTokens({ log, clock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
     const endpoints = modules.flatMap((module) => module.endpoints ?? [])
+    const [views] = modules.flatMap((module) => module.views ?? [])
     const server = new KubernetesServer(
-      { forward, directory, usage, register, log, endpoints, ...tokens, ...redirect, ...certificate, tracer },
+      {
+        forward,
+        directory,
+        usage,
+        register,
+        log,
+        endpoints,
+        ...(views ? { views } : {}),
+        ...tokens,
+        ...redirect,
+        ...certificate,
+        tracer,
+      },
       {
         listen: listenOptions(listen),
         urlPathPrefix: url_path_prefix,

@@ -110,7 +110,8 @@ export class HomeHints implements Service {
   #compute({ agent, name }: HintedPod): Metadata {
     const { placement } = this.#components
     const { pingIntervalMs } = this.#options
-    return writeHints({ ...placement?.homeOf(agent.id, name), replica: placement?.here, pingIntervalMs, reuse: true })
+    const always = { replica: placement?.here, pingIntervalMs, reuse: true, views: true }
+    return writeHints({ ...placement?.homeOf(agent.id, name), ...always })
   }
 
   #of(connection: AgentConnection, agentId: AgentId, name: string): HintedPod {

@@ -8,7 +8,7 @@ import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint } from '../../module.ts'
+import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { accessCheckMs, checkAccess } from './access/access-recheck.ts'
@@ -20,7 +20,7 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
-import { OwnEndpoints } from './own-endpoints.ts'
+import { type AccessWatch, OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
 import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
@@ -28,6 +28,7 @@ import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
+import { ViewsApi } from './views/views-api.ts'
 import { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -44,6 +45,8 @@ export interface KubernetesProxyComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
+  /** absent: no views */
+  readonly views?: ViewFeeds
   /** absent: this replica forwards all requests itself */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
@@ -73,7 +76,7 @@ export class KubernetesProxy {
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
-    const { webSocketTokens, endpoints = [] } = components
+    const { webSocketTokens, endpoints = [], views: feeds } = components
     this.#components = components
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
@@ -81,7 +84,8 @@ export class KubernetesProxy {
     this.#countAccess = accessCounter(components.usage ?? noUsage)
     const parts = { clock: systemClock, ...components, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
-    this.#own = new OwnEndpoints({ webSocketTokens, watches, endpoints }, limits)
+    const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
+    this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints }, limits)
   }
 
   /** Answers, whatever happens; never rejects. */
@@ -144,7 +148,8 @@ export class KubernetesProxy {
       progress.withdraw(reason)
       exchange.leave(reason)
     }
-    const checkAccess = (withdraw = leave) => this.#checkAccess(credentials, impersonation, withdraw)
+    const checkAccess = (watch: AccessWatch = {}) =>
+      this.#checkAccess(credentials, impersonation, { withdraw: leave, ...watch })
     if (own) {
       const headers = this.#ownHeaders(progress)
       const call = { exchange, progress, head, target, credentials, impersonation, headers, checkAccess }
@@ -189,11 +194,12 @@ export class KubernetesProxy {
   #checkAccess(
     credentials: Credentials,
     first: Impersonation | undefined,
-    withdraw: (reason: KasError) => void,
+    { withdraw, changed, periodMs }: AccessWatch & Required<Pick<AccessWatch, 'withdraw'>>,
   ): () => void {
     const { directory, clock = systemClock } = this.#components
+    const usualMs = this.#options.accessCheckMs ?? accessCheckMs
     const ask = async (signal: AbortSignal) => (await authorize(directory, credentials, signal)).impersonation
-    return checkAccess({ first, ask, withdraw }, clock, this.#options.accessCheckMs ?? accessCheckMs)
+    return checkAccess({ first, ask, withdraw, changed }, clock, periodMs ?? usualMs)
   }
 
   #messages(exchange: Exchange, head: RequestHead, target: Target, impersonation: Impersonation | undefined) {

@@ -13,7 +13,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint } from '../../module.ts'
+import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import { Newcomers } from '../newcomers.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Connection, maxPipelinedRequests } from './http/connection.ts'
@@ -40,6 +40,8 @@ export interface KubernetesServerComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
+  /** absent: no views */
+  readonly views?: ViewFeeds
   /** absent: no front is told to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer

@@ -3,6 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
+import { viewsAccessCheckMs } from './access/access-recheck.ts'
 import type { Credentials } from './access/credentials.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -10,6 +11,7 @@ import type { RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
+import type { ViewsApi } from './views/views-api.ts'
 import type { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -17,6 +19,8 @@ export interface OwnEndpointsComponents {
   /** undefined: neither tokens nor watches over WebSocket */
   readonly webSocketTokens: Pick<WebSocketTokens, 'seal'> | undefined
   readonly watches: Pick<WatchApi, 'accept'>
+  /** undefined: no views */
+  readonly views: Pick<ViewsApi, 'accept' | 'endpoint'> | undefined
   readonly endpoints: readonly OwnEndpoint[]
 }
 
@@ -26,8 +30,17 @@ export type OwnEndpointsOptions = Pick<
   'maxOwnRequests' | 'maxOwnBodyBytes' | 'ownBodyTimeoutMs' | 'maxOwnAnswerBytes' | 'ownAnswerTimeoutMs'
 >
 
-/** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), or an endpoint that was handed in. */
+/** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), views, or what was handed in. */
 export type Own = 'token' | 'watch' | OwnEndpoint
+
+/** How a caller that loses its access is told, and when it is looked at. */
+export interface AccessWatch {
+  /** default: its request ends as if it had left */
+  readonly withdraw?: (reason: KasError) => void
+  /** it is somebody else in the cluster, and goes on; absent: withdrawn */
+  readonly changed?: (now: Impersonation | undefined) => void
+  readonly periodMs?: number
+}
 
 /** A request to kas itself, of a caller who may use the agent. */
 export interface OwnCall {
@@ -40,7 +53,7 @@ export interface OwnCall {
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
   /** From now on the caller may lose its access while the request runs. @returns ends that */
-  checkAccess(withdraw?: (reason: KasError) => void): () => void
+  checkAccess(watch?: AccessWatch): () => void
 }
 
 /** What kas answers by itself on 8154. */
@@ -65,14 +78,14 @@ export class OwnEndpoints {
    * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
    */
   find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
-    const { webSocketTokens, endpoints } = this.#components
+    const { webSocketTokens, endpoints, views } = this.#components
     if (path === '/graph') throw new KasError({ code: 'NOT_SERVED', what: 'this version has no graph API' })
     if (path === '/watch' || wantsToken) {
       if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
       allow(method, ['GET'])
       return wantsToken ? 'token' : 'watch'
     }
-    const endpoint = endpoints.find((each) => each.path === path)
+    const endpoint = path === views?.endpoint.path ? views.endpoint : endpoints.find((each) => each.path === path)
     if (endpoint) allow(method, endpoint.methods)
     return endpoint
   }
@@ -80,6 +93,8 @@ export class OwnEndpoints {
   async serve(own: Own, call: OwnCall): Promise<RequestOutcome> {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
+    const { views } = this.#components
+    if (views && own === views.endpoint && call.exchange.upgrade) return await this.#view(views, call)
     const leave = this.#enter(call.credentials.agentId)
     const stopChecking = call.checkAccess()
     try {
@@ -114,7 +129,26 @@ export class OwnEndpoints {
 
   async #watch({ exchange, head, credentials, progress, checkAccess }: OwnCall): Promise<RequestOutcome> {
     const conversation = this.#components.watches.accept(exchange, head, credentials, progress.span)
-    const stopChecking = checkAccess((reason) => conversation.withdraw(reason))
+    const stopChecking = checkAccess({ withdraw: (reason) => conversation.withdraw(reason) })
+    try {
+      await conversation.run(exchange.signal)
+    } finally {
+      stopChecking()
+    }
+    return 'upgraded'
+  }
+
+  async #view(
+    views: Pick<ViewsApi, 'accept'>,
+    { exchange, head, credentials, impersonation, checkAccess }: OwnCall,
+  ): Promise<RequestOutcome> {
+    const { agentId } = credentials
+    const conversation = views.accept(exchange, head, { agentId, impersonation })
+    const stopChecking = checkAccess({
+      withdraw: (reason) => conversation.withdraw(reason),
+      changed: (now) => conversation.changed(now),
+      periodMs: viewsAccessCheckMs,
+    })
     try {
       await conversation.run(exchange.signal)
     } finally {

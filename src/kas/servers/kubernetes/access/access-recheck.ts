@@ -9,10 +9,15 @@ export interface CheckedAccess {
   ask(signal: AbortSignal): Promise<Impersonation | undefined>
   /** it would be refused, or let in as somebody else */
   withdraw(reason: KasError): void
+  /** it would be let in as somebody else, and goes on as that; absent: it is withdrawn */
+  changed?: ((now: Impersonation | undefined) => void) | undefined
 }
 
 /** The directory keeps answers for a minute, so a refusal takes effect within 5 minutes. ms */
 export const accessCheckMs = 240_000
+
+/** Of those who look at views, which show what runs without a request of theirs. ms */
+export const viewsAccessCheckMs = 60_000
 
 const refusals: ReadonlySet<string> = new Set([
   'JOB_TOKEN_UNAUTHORIZED',
@@ -29,19 +34,31 @@ const refusals: ReadonlySet<string> = new Set([
  *
  * @returns ends the checks
  */
-export function checkAccess({ first, ask, withdraw }: CheckedAccess, clock: Clock, periodMs: number): () => void {
+export function checkAccess(
+  { first, ask, withdraw, changed }: CheckedAccess,
+  clock: Clock,
+  periodMs: number,
+): () => void {
   let asking: AbortController | undefined
+  let known = first
   let cancel = clock.after(periodMs, check)
   function check(): void {
     asking = new AbortController()
     const { signal } = asking
     void ask(signal)
-      .then((now) => (isSame(first, now) ? undefined : changed()), refusalOf)
+      .then((now) => (isSame(known, now) ? undefined : become(now)), refusalOf)
       .then((reason) => {
         if (signal.aborted) return
         if (reason) withdraw(reason)
         else cancel = clock.after(periodMs, check)
       })
+  }
+  /** @returns why it may not go on */
+  function become(now: Impersonation | undefined): KasError | undefined {
+    if (!changed || asking?.signal.aborted) return rolesChanged()
+    known = now
+    changed(now)
+    return undefined
   }
   return () => {
     cancel()
@@ -55,7 +72,7 @@ function refusalOf(error: unknown): KasError | undefined {
 }
 
 /** Roles were given or taken: what runs would keep the old ones. */
-function changed(): KasError {
+function rolesChanged(): KasError {
   return new KasError({ code: 'FORBIDDEN', reason: 'the roles of the caller have changed' })
 }
 

@@ -1,0 +1,56 @@
+import { KasError } from '../../../../lib/errors.ts'
+import { abortable } from '../../../../lib/signals.ts'
+import { viewsBounds } from '../../../../proto/views-json.ts'
+import type { OwnAnswer, OwnRequest, ViewFeeds } from '../../../module.ts'
+import { isOneObject } from '../websocket/scan-json.ts'
+
+/** Parameters: those that stand once, and lists. */
+const single = new Set(['view', 'environment', 'application', 'text', 'limit', 'agent'])
+const lists = new Set(['namespace', 'kind', 'verdict'])
+
+/**
+ * One view as it is now: its first update (doc/views.md).
+ *
+ * @throws KasError BAD_REQUEST, TOO_MANY_STREAMS, or what the view ended with
+ */
+export async function snapshot(feeds: ViewFeeds, request: OwnRequest): Promise<OwnAnswer> {
+  const { agentId, impersonation: as, signal } = request
+  const query = queryOf(request)
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
+  const update = async (json: Uint8Array) => resolve(json)
+  const view = feeds.open(agentId, { as, query }, { update, ended: reject })
+  try {
+    const body = await abortable(promise, signal)
+    if (await isOneObject(body)) return { status: 200, mediaType: 'application/json', body }
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a view is not one JSON object' })
+  } finally {
+    view.close()
+  }
+}
+
+function queryOf({ query, agentId }: OwnRequest): Uint8Array {
+  for (const [name, values] of query) {
+    if (!single.has(name) && !lists.has(name))
+      throw bad(`the parameter ${JSON.stringify(name.slice(0, 64))} is not known`)
+    if (single.has(name) && values.length > 1) throw bad(`${name} stands more than once`)
+  }
+  const one = (name: string) => query.get(name)?.[0]
+  const agent = one('agent')
+  if (agent !== undefined && agent !== String(agentId)) throw bad(`agent: the credentials are for agent ${agentId}`)
+  const limit = one('limit')
+  if (limit !== undefined && !/^\d{1,6}$/.test(limit)) throw bad('limit: a whole number is needed')
+  const wanted = {
+    view: one('view') ?? 'tree',
+    scope: { namespaces: query.get('namespace'), environment: one('environment'), application: one('application') },
+    filter: { text: one('text'), kinds: query.get('kind'), verdicts: query.get('verdict') },
+    limit: limit === undefined ? undefined : Number(limit),
+  }
+  const json = Buffer.from(JSON.stringify(wanted))
+  const { maxQueryBytes } = viewsBounds
+  if (json.length > maxQueryBytes) throw bad(`the query has more than ${maxQueryBytes} bytes`)
+  return json
+}
+
+function bad(detail: string): KasError {
+  return new KasError({ code: 'BAD_REQUEST', detail })
+}

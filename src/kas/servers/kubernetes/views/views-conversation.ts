@@ -1,0 +1,154 @@
+import type { WebSocket } from 'ws'
+import type { AgentId } from '../../../../call/call.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import { viewsBounds } from '../../../../proto/views-json.ts'
+import type { OpenView, Viewer, ViewFeeds } from '../../../module.ts'
+import type { ClientSocket } from '../websocket/client-socket.ts'
+import { isOneObject } from '../websocket/scan-json.ts'
+import { errorMessage, type Refused, readViewsMessage, updateMessage, type ViewsMessage } from './views-message.ts'
+
+export interface ViewsConversationComponents {
+  readonly feeds: ViewFeeds
+  readonly socket: WebSocket
+  readonly out: ClientSocket
+  /** called for each view that ended by itself, or was refused */
+  readonly failed: (error: KasError) => void
+}
+
+export interface ViewsCaller {
+  readonly agentId: AgentId
+  /** in the cluster; undefined: as the agent itself */
+  readonly impersonation: Impersonation | undefined
+}
+
+/** Closing codes of RFC 6455, 7.4.1. */
+const goingAway = 1001
+const unsupportedData = 1003
+const policyViolation = 1008
+
+/** Several views of one agent over one WebSocket, each under the id that the client gave it (doc/views.md). */
+export class ViewsConversation {
+  readonly #components: ViewsConversationComponents
+  readonly #agentId: AgentId
+  #as: Impersonation | undefined
+  readonly #views = new Map<number, OpenView>()
+  /** when the update before is taken: views take turns, so that a slow client has time for each */
+  #turn: Promise<void> | undefined
+
+  constructor(components: ViewsConversationComponents, { agentId, impersonation }: ViewsCaller) {
+    this.#components = components
+    this.#agentId = agentId
+    this.#as = impersonation
+    components.socket.on('message', (data, isBinary) => this.#onMessage(String(data), isBinary))
+  }
+
+  /** Resolves when the WebSocket is closed; `signal` closes it. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { socket, out } = this.#components
+    const onAbort = () => out.close(goingAway, 'kas is shutting down')
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    // an error too ends so
+    if (socket.readyState !== socket.CLOSED) await new Promise((resolve) => socket.once('close', resolve))
+    signal.removeEventListener('abort', onAbort)
+    this.#closeAll()
+  }
+
+  /** The caller is somebody else in the cluster from now on: its views begin anew. */
+  changed(as: Impersonation | undefined): void {
+    this.#as = as
+    for (const view of this.#views.values()) view.reopen(as)
+  }
+
+  /** The caller may no longer: its views end, each with the reason, and the WebSocket is closed. */
+  withdraw(reason: KasError): void {
+    const ids = [...this.#views.keys()]
+    this.#closeAll()
+    for (const id of ids) this.#fail(id, reason)
+    this.#components.out.close(policyViolation, reason.message)
+  }
+
+  #onMessage(text: string, isBinary: boolean): void {
+    const { socket, out } = this.#components
+    if (socket.readyState !== socket.OPEN) return // it was on its way when the socket was closed
+    if (isBinary) return void out.close(unsupportedData, 'messages are JSON in text frames')
+    let message: ViewsMessage | Refused
+    try {
+      message = readViewsMessage(text)
+    } catch (error) {
+      return void out.close(policyViolation, KasError.from(error).message)
+    }
+    try {
+      this.#take(message)
+    } catch (error) {
+      this.#close(message.id)
+      this.#fail(message.id, KasError.from(error))
+    }
+  }
+
+  /** @throws KasError what the view fails with */
+  #take(message: ViewsMessage | Refused): void {
+    if (message.type === 'refused') throw message.error
+    if (message.type === 'page') this.#views.get(message.id)?.page(message.node, message.limit)
+    else this.#close(message.id)
+    if (message.type === 'open') this.#open(message)
+  }
+
+  #open({ id, agent, query }: Extract<ViewsMessage, { type: 'open' }>): void {
+    if (agent !== String(this.#agentId)) {
+      throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${this.#agentId}` })
+    }
+    const { maxViewsPerSocket: limit } = viewsBounds
+    if (this.#views.size >= limit) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'views over this WebSocket' })
+    }
+    const isOpen = () => this.#views.get(id) === view
+    const viewer: Viewer = {
+      update: (json) => this.#update(id, json, isOpen),
+      ended: (error) => {
+        if (!isOpen()) return
+        this.#views.delete(id)
+        this.#fail(id, error)
+      },
+    }
+    const view = this.#components.feeds.open(this.#agentId, { as: this.#as, query }, viewer)
+    this.#views.set(id, view)
+  }
+
+  /** @throws KasError INVALID_MESSAGE: the agent could speak for another view, or another agent */
+  async #update(id: number, json: Uint8Array, isOpen: () => boolean): Promise<void> {
+    if (!(await isOneObject(json))) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a view is not one JSON object' })
+    }
+    const before = this.#turn
+    const send = async () => {
+      await before
+      if (isOpen()) await this.#components.out.sent(updateMessage(id, json))
+    }
+    const own = send()
+    this.#turn = own
+    await own
+    if (this.#turn === own) this.#turn = undefined
+  }
+
+  #close(id: number): void {
+    this.#views.get(id)?.close()
+    this.#views.delete(id)
+  }
+
+  #closeAll(): void {
+    for (const view of this.#views.values()) view.close()
+    this.#views.clear()
+  }
+
+  /** Tells the client what its view ended with. */
+  #fail(id: number, error: KasError): void {
+    const { failed, out, socket } = this.#components
+    failed(error)
+    const full = out.send(errorMessage(id, error))
+    if (!full) return
+    socket.pause() // a client that asks and does not read is not read from either
+    void full.then(() => socket.resume())
+  }
+}
