@@ -24,7 +24,10 @@ export interface AgentkModule {
 /** What modules are built with. */
 export interface AgentkHost {
   readonly api: ApiClient
-  readonly kas: Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'metadata' | 'announce'>
+  readonly kas: Pick<
+    KasConnections,
+    'connected' | 'session' | 'onSession' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'
+  >
   readonly configuration: Pick<Configuration, 'current' | 'onChange' | 'block'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>
   readonly self: {

@@ -18,9 +18,10 @@ export const routeHeader = 'Gitlab-Kas-Route'
 
 /**
  * `home`: goes to the replica that kas names. `ping`: sends PINGs as often as kas says. `reuse`: a tunnel carries one
- * call after another. `push-id`: takes each push once.
+ * call after another. `push-id`: takes each push once. `views`: the pod that leads may report to kas what its views are
+ * of, and is told what they are to show.
  */
-export type Feature = 'home' | 'ping' | 'reuse' | 'push-id'
+export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views'
 
 /** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
 export type Role = 'home' | 'standby'
@@ -50,6 +51,8 @@ export interface Hints {
   readonly pingIntervalMs?: number | undefined
   /** a tunnel may carry one call after another */
   readonly reuse?: boolean
+  /** it takes reports on views */
+  readonly views?: boolean
 }
 
 /** What agentk takes for an interval between PINGs. ms */
@@ -79,7 +82,7 @@ export function readAgentPod(metadata: Metadata): AgentPod | undefined {
   return { name, role: metadata[roleKey]?.[0] === 'standby' ? 'standby' : 'home' }
 }
 
-export function writeHints({ replica, home, standby, pingIntervalMs, reuse }: Hints): Metadata {
+export function writeHints({ replica, home, standby, pingIntervalMs, reuse, views }: Hints): Metadata {
   const values = {
     [pingIntervalKey]: pingIntervalMs === undefined ? undefined : String(pingIntervalMs),
     [replicaKey]: replica,
@@ -89,7 +92,8 @@ export function writeHints({ replica, home, standby, pingIntervalMs, reuse }: Hi
     [addressOf(standbyKey)]: standby?.address,
   }
   const said = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
-  return { ...(reuse ? writeFeatures('reuse') : {}), ...Object.fromEntries(said) }
+  const features = [...(reuse ? (['reuse'] as const) : []), ...(views ? (['views'] as const) : [])]
+  return { ...(features.length > 0 ? writeFeatures(...features) : {}), ...Object.fromEntries(said) }
 }
 
 /** What cannot be used is left out. */
@@ -101,6 +105,7 @@ export function readHints(metadata: Metadata): Hints {
     standby: readPlace(metadata, standbyKey),
     pingIntervalMs: interval >= pingIntervalMs.min && interval <= pingIntervalMs.max ? interval : undefined,
     reuse: hasFeature(metadata, 'reuse'),
+    views: hasFeature(metadata, 'views'),
   }
 }
 

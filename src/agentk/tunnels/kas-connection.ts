@@ -33,6 +33,8 @@ export interface ConnectionEvents {
   readonly connected: (connection: KasConnection, session: ClientSession) => void
   /** kas has said something new */
   readonly hinted: (connection: KasConnection, hints: Hints) => void
+  /** kas has said that it takes reports on views */
+  readonly reported: (connection: KasConnection, session: ClientSession) => void
   /** the replica is not reached any more; only with a target */
   readonly lost: (connection: KasConnection) => void
 }
@@ -50,6 +52,8 @@ export class KasConnection {
   #role: Role
   /** sessions on which kas has said that tunnels carry one call after another */
   readonly #reused = new WeakSet<TunnelSession>()
+  /** sessions on which kas has said that it takes reports on views */
+  readonly #reports = new WeakSet<TunnelSession>()
   /** aborts when it has landed, or never will */
   readonly #landing = new AbortController()
 
@@ -91,6 +95,11 @@ export class KasConnection {
     this.pool.openOne()
   }
 
+  /** kas has said on it that it takes reports on views. */
+  takesReports(session: TunnelSession): boolean {
+    return this.#reports.has(session)
+  }
+
   async startTunnels(): Promise<void> {
     this.pool.keepIdle(idleTunnels[this.#role])
     await this.pool.start()
@@ -122,6 +131,10 @@ export class KasConnection {
     if (session.draining) return
     const hints = readHints(metadata)
     if (hints.reuse) this.#reused.add(session)
+    if (hints.views && !this.#reports.has(session)) {
+      this.#reports.add(session)
+      events.reported(this, session as ClientSession)
+    }
     if (hints.pingIntervalMs !== undefined) this.sessions.pingEvery(session as ClientSession, hints.pingIntervalMs)
     if (hints.replica === undefined) return
     this.hints = hints

@@ -51,6 +51,7 @@ export class KasConnections implements Service {
   /** all that have not ended, those that are being left included */
   readonly #all = new Set<KasConnection>()
   readonly #onSession: ((session: ClientSession) => void)[] = []
+  readonly #onReports = new Set<() => void>()
   readonly #stopping = new AbortController()
   readonly #failed: FailedMoves
   #home: KasConnection
@@ -125,6 +126,18 @@ export class KasConnections implements Service {
     this.#onSession.push(listener)
   }
 
+  /** Whether kas takes reports on views on a session of home's: it says so a moment after the first tunnel has opened. */
+  takesReports(session: ClientSession): boolean {
+    return this.#home.takesReports(session)
+  }
+
+  /** Calls `listener` when kas has said so on another session, until the returned function is called. */
+  onTakesReports(listener: () => void): () => void {
+    const own = () => listener()
+    this.#onReports.add(own)
+    return () => this.#onReports.delete(own)
+  }
+
   pingEvery(session: ClientSession, intervalMs: number): void {
     for (const { sessions } of this.#all) sessions.pingEvery(session, intervalMs)
   }
@@ -153,6 +166,9 @@ export class KasConnections implements Service {
     const events = {
       connected: (connection: KasConnection, session: ClientSession) => this.#connected(connection, session),
       hinted: (connection: KasConnection, hints: Hints) => this.#hinted(connection, hints),
+      reported: () => {
+        for (const listener of this.#onReports) listener()
+      },
       lost: (connection: KasConnection) => this.#lost(connection),
     }
     const connection = new KasConnection({ build: this.#components.build, events }, { role, target })

@@ -43,7 +43,10 @@ export async function startSessions(
 /** The sessions as modules see the connections. */
 export const kasOf = (
   sessions: KasSessions,
-): Pick<KasConnections, 'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata' | 'announce'> => ({
+): Pick<
+  KasConnections,
+  'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'
+> => ({
   get connected() {
     return sessions.connected
   },
@@ -52,6 +55,8 @@ export const kasOf = (
   pingEvery: (session, intervalMs) => sessions.pingEvery(session, intervalMs),
   metadata: () => ({ authorization: ['Bearer token'] }),
   announce: () => undefined,
+  takesReports: () => false,
+  onTakesReports: () => () => undefined,
 })
 
 /** A pool on them, started, that serves the methods. */

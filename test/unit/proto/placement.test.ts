@@ -8,7 +8,7 @@ import {
   writeHints,
 } from '../../../src/proto/placement.ts'
 
-const none = { replica: undefined, home: undefined, standby: undefined, pingIntervalMs: undefined, reuse: false }
+const none = { replica: undefined, home: undefined, standby: undefined, pingIntervalMs: undefined, reuse: false, views: false }
 
 t.test('hints are read as they were written', async (t) => {
   const hints = {
@@ -17,6 +17,7 @@ t.test('hints are read as they were written', async (t) => {
     standby: { name: 'kas-2', address: undefined },
     pingIntervalMs: 5000,
     reuse: true,
+    views: true,
   }
   const metadata = {
     'kas-replica': ['kas-0'],
@@ -24,7 +25,7 @@ t.test('hints are read as they were written', async (t) => {
     'kas-home-address': ['wss://kas-1.example.com'],
     'kas-standby': ['kas-2'],
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse'],
+    'kas-features': ['reuse,views'],
   }
   t.strictSame(writeHints(hints), metadata)
   t.strictSame(readHints({ ...metadata, other: ['x'] }), hints)
