@@ -24,8 +24,8 @@ const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 interface LaneCallComponents {
   readonly limits: SessionLimits
-  /** the other side has said that it takes calls */
-  readonly isServed: () => boolean
+  /** whether the other side may have begun it before the lane ended with this */
+  readonly hasBegun: (ended: Outcome) => boolean
   /** it has ended in order: the stream is not its own any more */
   readonly onFree: () => void
 }
@@ -183,14 +183,12 @@ export class LaneCall implements ClientCall {
     this.#onClosed?.()
   }
 
-  /**
-   * A lane that the other side does not serve, or has ended in order before anything of the reply came, has not carried
-   * the call.
-   */
-  #outcomeOfLost({ error, trailers }: Outcome): Outcome {
+  /** A status of the lane is that of the call which had begun last. */
+  #outcomeOfLost(ended: Outcome): Outcome {
+    const { error } = ended
     if (error && error.code !== 'STATUS') return { error, trailers: noMetadata }
-    if (this.#stage === 'nothing' && (!error || !this.#components.isServed()))
-      return { error: lost('none', error), trailers }
+    if (this.#stage === 'nothing' && !this.#stream.wasReset && !this.#components.hasBegun(ended))
+      return { error: lost('none', error), trailers: ended.trailers }
     if (!error || this.#stream.wasReset) return { error: lost('maybe', error), trailers: noMetadata }
     return { error, trailers: noMetadata }
   }

@@ -4,7 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import { type ClientCall, LaneCall, type LaneCallOptions } from './client-call.ts'
 import type { ClientSession, ClientStream } from './client-session.ts'
 import { writeMetadata } from './headers.ts'
-import { encodeCall, forbidden, laneMethod, messageHead } from './lane-frames.ts'
+import { begunKey, encodeCall, forbidden, laneMethod, messageHead } from './lane-frames.ts'
 import type { SessionLimits } from './limits.ts'
 import { maxRequestMetadataBytes } from './sendable.ts'
 
@@ -18,6 +18,8 @@ export class ClientLane {
   readonly #limits: SessionLimits
   readonly #onFree: (lane: ClientLane) => void
   #isServed = false
+  /** calls so far */
+  #calls = 0
   #hasEnded = false
   /** absent: it is idle */
   #call: LaneCall | undefined
@@ -53,7 +55,9 @@ export class ClientLane {
     if (this.#hasEnded) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
     const head = this.#headOf(options)
     this.#stream.chargeTo(options.held)
-    const components = { limits: this.#limits, isServed: () => this.#isServed, onFree: () => this.#free() }
+    const number = ++this.#calls
+    const hasBegun = ({ trailers }: Outcome) => this.#isServed && number <= Number(trailers[begunKey]?.[0] ?? number)
+    const components = { limits: this.#limits, hasBegun, onFree: () => this.#free() }
     this.#call = new LaneCall(this.#stream, components, options)
     void this.#stream.send(head)
     return this.#call

@@ -11,6 +11,9 @@ import { isSendableValue } from './sendable.ts'
 /** `/package.Service/Method` of lanes. An older side does not know it. */
 export const laneMethod = '/kas.replica.v1.Lanes/Carry'
 
+/** The trailer in which the end of a lane says how many calls have begun on it: those behind them were not delivered. */
+export const begunKey = 'kas-begun'
+
 export const frameKind = { message: 0, head: 1, interim: 2, end: 3, trailers: 4 } as const
 export type HeaderKind = 'head' | 'interim' | 'trailers'
 

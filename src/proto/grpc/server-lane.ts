@@ -4,6 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import { readMetadata, writeMetadata, writeStatus } from './headers.ts'
 import type { Inbox } from './inbox.ts'
 import {
+  begunKey,
   checkMessage,
   decodeCall,
   encodeHeaders,
@@ -62,6 +63,8 @@ class ServerLane {
   readonly #end = Promise.withResolvers<void>()
   /** the last one; a handler may run */
   #call: ServerLaneCall | undefined
+  /** calls so far */
+  #begun = 0
   /** a handler runs */
   #isCarrying = false
   #isClosing = false
@@ -77,6 +80,7 @@ class ServerLane {
     this.#stream.limit(limits.maxMessageBytes + messageHead.length)
     if (!this.#isClosing) {
       this.#stream.sendMetadata(noMetadata) // at once: so the client knows that lanes are served
+      this.#sayBegun()
       this.#carryAll().then(this.#end.resolve, this.#end.reject)
     }
     return this.#end.promise
@@ -105,7 +109,14 @@ class ServerLane {
     if (this.#hasEnded || first.done) return undefined
     this.#call?.release() // the client has read all of it
     const { method, raw } = decodeCall(first.value, this.#stream.session.limits.maxHeaderBytes)
+    this.#begun++
+    this.#sayBegun()
     return new ServerLaneCall(this.#stream, method, readMetadata(raw))
+  }
+
+  /** Ahead of the lane's end, which may be no doing of this side. */
+  #sayBegun(): void {
+    this.#stream.addTrailers({ [begunKey]: [String(this.#begun)] })
   }
 }
 

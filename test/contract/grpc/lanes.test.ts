@@ -127,6 +127,8 @@ async function isOnLane(side: Sides): Promise<boolean> {
   return side.streams.length === before
 }
 
+const frameOf = ({ value }: IteratorResult<Uint8Array>) => (value as Uint8Array | undefined)?.[0]
+
 const echo: CallHandler = async (call) => {
   call.sendMetadata({ served: ['yes'] })
   for await (const message of call.messages) await call.send(message)
@@ -438,6 +440,45 @@ t.test('a call that crosses the end of its lane was not begun', async (t) => {
   t.match(error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
   t.same(calls, [])
 })
+
+t.test('a lane says at its end how many calls have begun on it', async (t) => {
+  const calls: unknown[] = []
+  const side = await warm(
+    await sides(t, async (call) => {
+      calls.push({ ...call.metadata })
+      for await (const _ of call.messages); // the next call's head is none of them
+    }),
+  )
+  calls.length = 0
+  const lane = side.session.open({ method: laneMethod })
+  void lane.send(encodeCall(method, { name: 'first' }))
+  void lane.send(encodeCall(method, { name: 'second' })) // inside the first: the server ends the lane
+  t.match(await lane.done, { error: { grpcCode: 3 }, trailers: { 'kas-begun': ['1'] } })
+  t.same(calls, [{ name: ['first'] }])
+})
+
+for (const [begun, spec] of [
+  [undefined, { code: 'STATUS', grpc: 8 }],
+  ['1', { code: 'TUNNEL_LOST', delivery: 'none' }],
+  ['2', { code: 'STATUS', grpc: 8 }],
+] as const) {
+  t.test(`a lane that ends with a status, and says that ${begun} calls had begun: the second is told`, async (t) => {
+    const lane: Handler = async (stream) => {
+      stream.sendMetadata({})
+      await stream.messages.next()
+      void stream.send(encodeHeaders('trailers', { 'grpc-status': '0' }))
+      while (frameOf(await stream.messages.next()) !== frameKind.head);
+      if (begun) stream.addTrailers({ 'kas-begun': [begun] })
+      throw new KasError({ code: 'TOO_MUCH_UNREAD', limit: 1 })
+    }
+    const side = await sides(t, echo, { lane })
+    await ask(side, []) // asks for lanes
+    while (side.streams.length < 2) await new Promise(setImmediate)
+    await side.session.ping()
+    t.match((await ask(side, [])).error, undefined)
+    t.match((await ask(side, [])).error?.spec, spec)
+  })
+}
 
 const step = {
   nothing: async () => undefined,
