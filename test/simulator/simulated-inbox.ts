@@ -52,6 +52,9 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
   /** Messages here have no size. */
   limit(): void {}
 
+  /** Bytes are not counted here. */
+  chargeTo(): void {}
+
   next(): Promise<IteratorResult<Uint8Array>> {
     const message = this.take()
     if (message) return Promise.resolve({ value: message, done: false })

@@ -199,6 +199,7 @@ class ServerLaneCall implements ServedCall {
     void this.#stream.send(encodeHeaders('trailers', headers))
     this.#isFinished = true
     this.#hasHead = true
+    this.#stream.messages.chargeTo(undefined) // what comes now may be the next call's
     this.#stream.onSent(this.release)
   }
 
