@@ -27,7 +27,7 @@ import type { SimulatedDiscovery } from './simulated-discovery.ts'
 import { SimulatedGossip, type Turbulence } from './simulated-gossip.ts'
 import { ports, type SimulatedNetwork, type WireEnd } from './simulated-network.ts'
 import { SimulatedClientSession, type SimulatedClientStream, SimulatedServerSession } from './simulated-session.ts'
-import type { Machine } from './virtual-time.ts'
+import { type Machine, machineClock } from './virtual-time.ts'
 
 export interface SimulatedReplicaComponents {
   readonly machine: Machine
@@ -105,8 +105,9 @@ export class SimulatedReplica {
     this.#publicKeyHash = serial.toString(16).padStart(64, '0')
     this.membership = this.#createMembership()
     const identity = { certificatePem: '', keyPem: '', publicKeyHash: this.#publicKeyHash }
-    this.#links = new Links({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer })
-    this.#router = new Router({ tunnels: this.tunnels, observer, links: this.#links })
+    const clock = machineClock(components.network.time, components.machine)
+    this.#links = new Links({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer, clock })
+    this.#router = new Router({ tunnels: this.tunnels, observer, links: this.#links, clock })
     this.#handOvers = new HandOvers({ tunnels: this.tunnels, tracer: noTracer })
     this.#held = new PublishedConnections({ row: this.membership, log })
     const { forward } = this.#router

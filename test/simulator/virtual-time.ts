@@ -1,4 +1,5 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
+import type { Clock } from '../../src/lib/clock.ts'
 
 /**
  * Time that moves only when nothing is left to do. What the code under test calls for time, timers and chance
@@ -155,6 +156,11 @@ export class VirtualTime {
 
 function isBefore(a: Event, b: Event): boolean {
   return a.at < b.at || (a.at === b.at && a.turn < b.turn)
+}
+
+/** For work that is detached from what began it, and so from its machine. */
+export function machineClock(time: VirtualTime, machine: Machine): Clock {
+  return { now: () => time.now, after: (ms, action) => time.post(machine, Math.max(1, ms), action) }
 }
 
 /** The machine that runs now. */

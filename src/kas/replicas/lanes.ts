@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { Code } from '../../lib/errors.ts'
+import { detached } from '../../lib/tracing/tracer.ts'
 import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
 import { ClientLane } from '../../proto/grpc/client-lane.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
@@ -57,9 +58,11 @@ export class Lanes {
   }
 
   #open(): ClientLane {
-    const lane = new ClientLane(this.#session, this.#keep)
-    void lane.ended.then(() => this.#forget(lane))
-    return lane
+    return detached(() => {
+      const lane = new ClientLane(this.#session, this.#keep)
+      void lane.ended.then(() => this.#forget(lane))
+      return lane
+    })
   }
 
   /** Opens a lane: its headers, or what it ends with, say whether the peer serves lanes. */
@@ -82,7 +85,7 @@ export class Lanes {
     if (this.#session.draining || this.#idle.length >= this.#options.maxIdle) lane.end()
     else {
       this.#idle.push(lane)
-      this.#cancelSweep ??= this.#clock.after(this.#options.idleMs, this.#sweep)
+      this.#cancelSweep ??= detached(() => this.#clock.after(this.#options.idleMs, this.#sweep))
     }
   }
 

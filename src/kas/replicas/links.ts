@@ -1,6 +1,6 @@
 import { Gauge } from 'prom-client'
 import type { AgentId } from '../../call/call.ts'
-import { monotonicClock } from '../../lib/clock.ts'
+import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
@@ -32,6 +32,8 @@ export interface LinksComponents {
   /** default `dialReplica` */
   readonly dial?: typeof dialReplica
   readonly tracer: Tracer
+  /** default `monotonicClock` */
+  readonly clock?: Clock
 }
 
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
@@ -40,6 +42,7 @@ const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, 
 export class Links implements Service {
   readonly #components: LinksComponents
   readonly #options: LinkOptions
+  readonly #clock: Clock
   readonly #links = new Map<InstanceId, { readonly link: Link; readonly address: string }>()
   /** of peers that are no members any more, while calls to them run */
   readonly #retired = new Set<Link>()
@@ -53,7 +56,8 @@ export class Links implements Service {
   constructor(components: LinksComponents, options: LinkOptions = defaultLink) {
     this.#components = components
     this.#options = options
-    this.#warnings = new LinkWarnings({ clock: monotonicClock, log: components.log })
+    this.#clock = components.clock ?? monotonicClock
+    this.#warnings = new LinkWarnings({ clock: this.#clock, log: components.log })
   }
 
   async start(): Promise<void> {
@@ -168,7 +172,7 @@ export class Links implements Service {
     const link = new Link(
       {
         dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
-        clock: monotonicClock,
+        clock: this.#clock,
         random: Math.random,
         log: log.child({ net_address: address }),
         heldByAgent: this.#heldByAgent,

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import type { Metadata, Outcome } from '../../../../src/call/call.ts'
 import { Lanes, type LanesOptions } from '../../../../src/kas/replicas/lanes.ts'
@@ -8,6 +9,9 @@ import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const ok = encodeHeaders('trailers', { 'grpc-status': '0' })
+
+/** Of a caller. */
+const trace = new AsyncLocalStorage<string>()
 
 /** A stream of a session, and what its peer does. */
 class Stream {
@@ -65,6 +69,7 @@ class Stream {
 function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
   const clock = new ManualClock()
   const streams: Stream[] = []
+  const traces: unknown[] = []
   let last: Stream | undefined
   const onCall = (stream: Stream) => {
     last = stream
@@ -75,6 +80,7 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
     draining: false,
     open: ({ method }: { method: string }) => {
       const isLane = method === laneMethod
+      if (isLane) traces.push(trace.getStore())
       const stream = new Stream(`${isLane ? 'lane' : 'stream'} ${streams.length}`, onCall)
       streams.push(stream)
       return stream
@@ -93,7 +99,7 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
     draining.resolve()
     return new Promise(setImmediate)
   }
-  return { clock, streams, call, drain, names: () => streams.map(({ name }) => name) }
+  return { clock, streams, call, drain, traces, names: () => streams.map(({ name }) => name) }
 }
 
 const turn = () => new Promise(setImmediate)
@@ -181,4 +187,18 @@ t.test('once the connection drains, lanes end: with their call, or at once', asy
   await turn()
   t.equal(streams[2]?.isEnded, true)
   t.equal(clock.pending, 0)
+})
+
+t.test('a lane, and the timer of those that are free, are of no trace', async (t) => {
+  const { clock, streams, call, traces } = pool()
+  const after = clock.after.bind(clock)
+  clock.after = (ms, action) => {
+    traces.push(trace.getStore())
+    return after(ms, action)
+  }
+  trace.run('first', call)
+  streams[1]?.serve()
+  await turn()
+  trace.run('second', () => [call(), call()])
+  t.same(traces, [undefined, undefined, undefined])
 })
