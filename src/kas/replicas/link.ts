@@ -52,6 +52,12 @@ export function isUsable(reach: Reach): boolean {
   return reach === 'reachable' || reach === 'suspect'
 }
 
+/**
+ * Of a peer that offers no tunnel. `none`: it has none, or cannot be asked; `unanswered`: the question or its answer was
+ * lost, or the peer does not know us yet, and it may be asked again.
+ */
+export type NoOffer = 'none' | 'unanswered'
+
 export interface OfferRequest {
   /** how long the holder may wait for a tunnel; 0: it says at once. ms */
   readonly waitMs: number
@@ -131,13 +137,13 @@ export class Link {
   /**
    * Offers the call to the peer.
    *
-   * @returns its tunnel for the call; undefined: it has none, or cannot be asked; never rejects
+   * @returns its tunnel for the call, or why it has none; never rejects
    */
-  async offer(call: Call, { waitMs, eager, tryElsewhere, signal }: OfferRequest): Promise<Offer | undefined> {
+  async offer(call: Call, { waitMs, eager, tryElsewhere, signal }: OfferRequest): Promise<Offer | NoOffer> {
     const usable = this.#usable
-    if (!usable || signal.aborted) return undefined
+    if (!usable || signal.aborted) return 'none'
     const opened = this.#open(usable.lanes, call, { agentId: call.agentId, waitMs, eager })
-    if (!opened) return undefined
+    if (!opened) return 'none'
     const { stream, span } = opened
     this.#calls++
     void stream.done.then(({ error }) => {
@@ -151,7 +157,7 @@ export class Link {
     span.span.set({ 'kas.answer': answer })
     signal.removeEventListener('abort', giveUp)
     if (answer === 'unknown') this.#components.onUnknown()
-    if (answer !== 'ready') return undefined
+    if (answer !== 'ready') return answer === 'none' ? 'none' : 'unanswered'
     return {
       forward: (theCall) => {
         if (!eager) void stream.send(theCall)

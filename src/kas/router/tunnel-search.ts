@@ -3,7 +3,8 @@ import { KnownMessages } from '../../call/known-messages.ts'
 import type { Offer } from '../../call/offer.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import { isUsable, type OfferRequest } from '../replicas/link.ts'
+import { pause } from '../../lib/pause.ts'
+import { isUsable, type NoOffer, type OfferRequest } from '../replicas/link.ts'
 import type { Candidate, Links } from '../replicas/links.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
@@ -48,6 +49,9 @@ export class HedgeBudget {
     return true
   }
 }
+
+/** Before a candidate that has not answered is asked again, doubled from the first to the last. ms */
+const askAgainMs: readonly [first: number, last: number] = [50, 1000]
 
 /** the own tunnels, among the candidates of a race */
 const here = {}
@@ -100,7 +104,7 @@ export class TunnelSearch {
       const candidate = this.#candidates().find(({ instance, link }) => !asked.has(instance) && isUsable(link.reach))
       if (candidate) {
         asked.set(candidate.instance, candidate)
-        race.enter(candidate, (signal) => this.#offer(candidate, { waitMs: 0, eager, signal }), next)
+        race.enter(candidate, (signal) => this.#takeFrom(candidate, { waitMs: 0, eager, signal }), next)
       } else if (race.size === 0) race.close()
       return candidate !== undefined
     }
@@ -157,7 +161,7 @@ export class TunnelSearch {
         if (before) race.drop(before)
         if (link.reach === 'down') continue
         asked.set(instance, candidate)
-        const request = (signal: AbortSignal) => this.#offer(candidate, { waitMs: remainingMs(), eager: false, signal })
+        const request = (signal: AbortSignal) => this.#waitAt(candidate, remainingMs, signal)
         race.enter(candidate, request, () => this.#onNone(asked, candidate))
       }
       const isOutOfReach = candidates.length > 0 && !candidates.some(({ link }) => isUsable(link.reach))
@@ -195,7 +199,22 @@ export class TunnelSearch {
     }
   }
 
-  #offer({ link }: Candidate, options: Omit<OfferRequest, 'tryElsewhere'>): Promise<Offer | undefined> {
+  async #takeFrom(candidate: Candidate, options: Omit<OfferRequest, 'tryElsewhere'>): Promise<Offer | undefined> {
+    const offer = await this.#offer(candidate, options)
+    return typeof offer === 'string' ? undefined : offer
+  }
+
+  async #waitAt(candidate: Candidate, remainingMs: () => number, signal: AbortSignal): Promise<Offer | undefined> {
+    const [firstMs, lastMs] = askAgainMs
+    for (let pauseMs = firstMs; ; pauseMs = Math.min(lastMs, 2 * pauseMs)) {
+      const offer = await this.#offer(candidate, { waitMs: remainingMs(), eager: false, signal })
+      if (typeof offer !== 'string') return offer
+      if (offer === 'none') return undefined
+      await pause(pauseMs, this.#components.clock, signal)
+    }
+  }
+
+  #offer({ link }: Candidate, options: Omit<OfferRequest, 'tryElsewhere'>): Promise<Offer | NoOffer> {
     const { tunnels, hedges } = this.#components
     const isElsewhere = (other: Candidate) => other.link !== link && other.link.reach === 'reachable'
     const mayBeElsewhere = () => tunnels.holds(this.#call.agentId) || this.#candidates().some(isElsewhere)

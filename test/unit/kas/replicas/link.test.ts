@@ -25,15 +25,24 @@ function withoutLanes(): ClientStream {
   } as unknown as ClientStream
 }
 
+interface Opened {
+  readonly sent: string[]
+  readonly held?: UnreadBytes
+  answer(): void
+  end(outcome: Outcome): void
+  /** without a reply */
+  refuse(outcome: Outcome): void
+  close(): void
+}
+
 /** A connection to a replica that says `ready` to each call, and then nothing any more. */
 function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
-  const opened: { sent: string[]; held?: UnreadBytes; answer(): void; end(outcome: Outcome): void; close(): void }[] =
-    []
+  const opened: Opened[] = []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
   const open: ClientSession['open'] = ({ method, onInterim, held }) => {
     if (method === laneMethod) return withoutLanes()
-    const metadata = Promise.withResolvers<Metadata>()
+    const metadata = Promise.withResolvers<Metadata | undefined>()
     const done = Promise.withResolvers<Outcome>()
     const sent: string[] = []
     const streamClosed = Promise.withResolvers<void>()
@@ -41,9 +50,13 @@ function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) 
       metadata.resolve({})
       done.resolve(outcome)
     }
+    const refuse = (outcome: Outcome) => {
+      metadata.resolve(undefined)
+      done.resolve(outcome)
+    }
     onInterim?.({ 'kas-tunnel': ['ready'] })
     const answer = () => metadata.resolve({ served: ['yes'] })
-    opened.push({ sent, ...(held ? { held } : {}), answer, end, close: streamClosed.resolve })
+    opened.push({ sent, ...(held ? { held } : {}), answer, end, refuse, close: streamClosed.resolve })
     return {
       metadata: metadata.promise,
       done: done.promise,
@@ -124,7 +137,7 @@ async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) 
   const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, signal }
   const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, signal })
-  if (!offer) throw new Error('there was an offer')
+  if (typeof offer === 'string') throw new Error(offer)
   return { offer, call }
 }
 
@@ -285,8 +298,27 @@ t.test('a call that cannot be handed over is none that the replica was asked for
   const { signal } = new AbortController()
   const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
-  t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), undefined)
+  t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), 'none')
   t.equal(held.length, 1)
   t.not(heldNow(heldByAgent), held[0])
   t.equal(link.calls, 0)
 })
+
+for (const [said, error, trailers, expected] of [
+  ['that it has no tunnel', undefined, { 'kas-tunnel': ['none'] }, 'none'],
+  ['that it does not know us', new KasError({ code: 'UNAUTHENTICATED' }), { 'kas-tunnel': ['unknown'] }, 'unanswered'],
+  ['nothing: the stream is lost', new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }), {}, 'unanswered'],
+] as const) {
+  t.test(`a replica that says ${said}: ${expected}`, async (t) => {
+    const { session, opened } = silentSession({ pongs: () => true })
+    const { open } = session
+    session.open = ({ method, held }) => open({ method, held }) // it does not say `ready`
+    const { link } = await linkTo(t, session)
+    const { signal } = new AbortController()
+    const messages = new KnownMessages([])
+    const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
+    const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, signal })
+    opened[0]?.refuse({ error, trailers })
+    t.equal(await offer, expected)
+  })
+}

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import type { Offer } from '../../../../src/call/offer.ts'
-import type { Link, OfferRequest } from '../../../../src/kas/replicas/link.ts'
+import type { Link, NoOffer, OfferRequest } from '../../../../src/kas/replicas/link.ts'
 import type { Candidate } from '../../../../src/kas/replicas/links.ts'
 import { HedgeBudget, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
@@ -18,7 +18,7 @@ class FakeCandidate implements Candidate {
   readonly instance: InstanceId
   readonly version = 1
   reach: Link['reach'] = 'reachable'
-  readonly asked: (OfferRequest & { answer(offer: Offer | undefined): void })[] = []
+  readonly asked: (OfferRequest & { answer(offer: Offer | NoOffer): void })[] = []
   givenBack = 0
   readonly #onAsked: (() => void)[] = []
 
@@ -40,9 +40,10 @@ class FakeCandidate implements Candidate {
     return { forward: () => lostReply(), giveBack: () => void this.givenBack++ }
   }
 
-  offer(_: unknown, asked: OfferRequest): Promise<Offer | undefined> {
-    const { promise, resolve } = Promise.withResolvers<Offer | undefined>()
-    asked.signal.addEventListener('abort', () => resolve(undefined))
+  offer(_: unknown, asked: OfferRequest): Promise<Offer | NoOffer> {
+    if (asked.signal.aborted) return Promise.resolve('none')
+    const { promise, resolve } = Promise.withResolvers<Offer | NoOffer>()
+    asked.signal.addEventListener('abort', () => resolve('unanswered'))
     this.asked.push({ ...asked, answer: resolve })
     for (const resolveAsked of this.#onAsked.splice(0)) resolveAsked()
     return promise
@@ -131,7 +132,7 @@ t.test('with no further candidate all are asked to wait, the suspect too', async
   slow.reach = 'suspect'
   clock.advance(options.hedgeMs)
   const second = await busy.isAsked()
-  second.answer(undefined)
+  second.answer('none')
   await nextTurn()
   clock.advance(options.hedgeMs / 2)
   const [again, waiting] = await Promise.all([slow.isAsked(2), busy.isAsked(2)])
@@ -180,7 +181,7 @@ t.test(
     const busy = new FakeCandidate('a')
     const { running, clock } = searchAmong([busy])
     const { answer } = await busy.isAsked()
-    answer(undefined)
+    answer('none')
     const { waitMs } = await busy.isAsked(2)
     t.equal(waitMs, options.findTimeoutMs)
     const failed = t.rejects(running, { code: 'AGENT_SATURATED' })
@@ -189,6 +190,34 @@ t.test(
     t.equal(clock.pending, 0)
   },
 )
+
+t.test('one whose answer is lost while the call waits is asked again, soon, then less often', async (t) => {
+  const holder = new FakeCandidate('a')
+  const { running, clock } = searchAmong([holder])
+  let asked = 0
+  for (const phase of ['take', 'wait']) {
+    const { waitMs, answer } = await holder.isAsked(++asked)
+    t.equal(waitMs > 0, phase === 'wait')
+    answer('unanswered')
+  }
+  for (const pauseMs of [50, 100, 200, 400, 800, 1000, 1000]) {
+    await nextTurn()
+    clock.advance(pauseMs - 1)
+    await nextTurn()
+    t.equal(holder.asked.length, asked)
+    clock.advance(1)
+    const again = await holder.isAsked(++asked)
+    again.answer('unanswered')
+  }
+  await nextTurn()
+  clock.advance(1000)
+  const { waitMs, answer } = await holder.isAsked(++asked)
+  t.equal(waitMs, options.findTimeoutMs - 4550)
+  const offer = holder.tunnel()
+  answer(offer)
+  t.equal(await running, offer)
+  t.equal(clock.pending, 0)
+})
 
 async function useOwn(state: Tunnel['state']) {
   const { running, own } = searchAmong([])
