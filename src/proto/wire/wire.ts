@@ -113,6 +113,8 @@ export function payloadHead(outerField: number, payloadBytes: number): Uint8Arra
 
 /** Reads fields one after another: `while (reader.next()) switch (reader.field) ...`; unread values are skipped. */
 export class Reader {
+  /** bytes of the message */
+  readonly length: number
   readonly #buffer: Buffer
   #at: number
   readonly #end: number
@@ -123,17 +125,14 @@ export class Reader {
   #valueEnd = 0
   #varint = 0
 
-  constructor(message: Uint8Array) {
+  /** @param message - of which the part from `start` to `end` is read */
+  constructor(message: Uint8Array, start = 0, end = message.length) {
     this.#buffer = Buffer.isBuffer(message)
       ? message
       : Buffer.from(message.buffer, message.byteOffset, message.byteLength)
-    this.#at = 0
-    this.#end = this.#buffer.length
-  }
-
-  /** bytes of the message */
-  get length(): number {
-    return this.#end
+    this.#at = start
+    this.length = end - start
+    this.#end = end
   }
 
   next(): boolean {
@@ -178,8 +177,10 @@ export class Reader {
     return this.#buffer.toString('utf8', this.#valueAt, this.#valueEnd)
   }
 
+  /** Where the value lies, without a view of it. */
   get message(): Reader {
-    return new Reader(this.bytes)
+    this.#expect(2)
+    return new Reader(this.#buffer, this.#valueAt, this.#valueEnd)
   }
 
   #expect(type: number): void {
