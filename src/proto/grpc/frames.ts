@@ -8,10 +8,17 @@ export const prefixBytes = 5
 
 export function framePrefix(messageBytes: number, flag = 0): Buffer {
   const prefix = Buffer.allocUnsafe(prefixBytes)
-  prefix[0] = flag
-  prefix.writeUInt32BE(messageBytes, 1)
+  writePrefix(prefix, messageBytes, flag)
   return prefix
 }
+
+/** At the beginning of `into`. */
+export function writePrefix(into: Buffer, messageBytes: number, flag = 0): void {
+  into[0] = flag
+  into.writeUInt32BE(messageBytes, 1)
+}
+
+type OnMessage = (message: Buffer, isPacked: boolean) => void
 
 /**
  * Cuts messages out of a byte stream. A message that came in one piece is a view of that piece, uncopied.
@@ -60,30 +67,51 @@ export class Deframer {
    * @param onMessage - `isPacked`: by gzip, as it came
    * @throws KasError MESSAGE_TOO_LARGE, INVALID_MESSAGE
    */
-  push(chunk: Buffer, onMessage: (message: Buffer, isPacked: boolean) => void): void {
-    let rest = chunk
-    while (this.#held + rest.length >= this.#wanted) {
-      const frame = this.#take(rest)
-      rest = rest.subarray(frame.used)
-      const messageBytes = frame.bytes.readUInt32BE(1)
-      if (messageBytes > this.#maxMessageBytes) {
-        throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: messageBytes, maxBytes: this.#maxMessageBytes })
+  push(chunk: Buffer, onMessage: OnMessage): void {
+    let at = 0
+    while (this.#held + chunk.length - at >= this.#wanted) {
+      if (this.#held === 0) {
+        const end = at + prefixBytes + this.#messageBytes(chunk, at)
+        this.#wanted = end - at
+        if (chunk.length < end) break
+        this.#wanted = prefixBytes
+        this.#pass(chunk, at, end, onMessage)
+        at = end
+      } else {
+        const used = this.#wanted - this.#held
+        const bytes = this.#takeHeld(chunk.subarray(at, at + used))
+        at += used
+        this.#wanted = prefixBytes + this.#messageBytes(bytes, 0)
+        if (bytes.length < this.#wanted) {
+          // only the prefix was wanted so far: put it back and ask for the whole
+          this.#pieces.push(bytes)
+          this.#held = bytes.length
+        } else {
+          this.#wanted = prefixBytes
+          this.#pass(bytes, 0, bytes.length, onMessage)
+        }
       }
-      if (frame.bytes.length < prefixBytes + messageBytes) {
-        // only the prefix was wanted so far: put it back and ask for the whole
-        this.#wanted = prefixBytes + messageBytes
-        this.#pieces.push(frame.bytes)
-        this.#held = frame.bytes.length
-        continue
-      }
-      this.#wanted = prefixBytes
-      if (this.#hasTrailers) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a frame behind the trailers' })
-      if (frame.bytes[0] === trailersFlag && this.#onTrailers) {
-        this.#hasTrailers = true
-        this.#onTrailers(frame.bytes.subarray(prefixBytes))
-      } else onMessage(frame.bytes.subarray(prefixBytes), this.#isPacked(frame.bytes[0] as number))
     }
-    if (rest.length > 0) this.#hold(rest)
+    if (at < chunk.length) this.#hold(chunk.subarray(at))
+  }
+
+  /** As the prefix at `at` says. @throws KasError MESSAGE_TOO_LARGE */
+  #messageBytes(bytes: Buffer, at: number): number {
+    const messageBytes = bytes.readUInt32BE(at + 1)
+    if (messageBytes > this.#maxMessageBytes) {
+      throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: messageBytes, maxBytes: this.#maxMessageBytes })
+    }
+    return messageBytes
+  }
+
+  /** Passes the frame from `start` to `end` on. @throws KasError INVALID_MESSAGE */
+  #pass(bytes: Buffer, start: number, end: number, onMessage: OnMessage): void {
+    if (this.#hasTrailers) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a frame behind the trailers' })
+    const payload = bytes.subarray(start + prefixBytes, end)
+    if (bytes[start] === trailersFlag && this.#onTrailers) {
+      this.#hasTrailers = true
+      this.#onTrailers(payload)
+    } else onMessage(payload, this.#isPacked(bytes[start] as number))
   }
 
   #hold(piece: Buffer): void {
@@ -92,23 +120,14 @@ export class Deframer {
     this.#blocks.add(piece)
   }
 
-  /** The next `wanted` bytes, or the whole frame if `chunk` alone holds it. */
-  #take(chunk: Buffer): { bytes: Buffer; used: number } {
-    if (this.#held === 0) {
-      let size = this.#wanted
-      if (size === prefixBytes) {
-        const whole = prefixBytes + chunk.readUInt32BE(1)
-        if (chunk.length >= whole) size = whole
-      }
-      return { bytes: chunk.subarray(0, size), used: size }
-    }
-    const used = this.#wanted - this.#held
+  /** What was held, and `rest`, in one piece. */
+  #takeHeld(rest: Buffer): Buffer {
     this.#blocks?.flush()
-    this.#pieces.push(chunk.subarray(0, used))
+    this.#pieces.push(rest)
     const bytes = Buffer.concat(this.#pieces, this.#wanted)
     this.#pieces = []
     this.#held = 0
-    return { bytes, used }
+    return bytes
   }
 
   /** @throws KasError INVALID_MESSAGE */

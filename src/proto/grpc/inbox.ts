@@ -178,7 +178,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   take(): Uint8Array | undefined {
     this.begin()
     this.#release()
-    const [first] = this.#messages
+    const first = this.#messages[0]
     if (!first || this.#unpacking) return undefined
     const message = first.isPacked ? this.#unpackSmall(first.bytes) : first.bytes
     if (message) this.#shift()

@@ -1,7 +1,7 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
-import { framePrefix } from './frames.ts'
+import { framePrefix, prefixBytes, writePrefix } from './frames.ts'
 import { maxUnsentBytes, narrowUnsentBytes, wideUnsentBytes } from './limits.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
@@ -71,13 +71,9 @@ export class Outbox {
     this.#onLeft ??= () => this.#left()
     const onLeft = this.#corked ? undefined : this.#onLeft // one for all of this turn: they leave together
     this.cork()
-    const prefix = framePrefix(bytes)
-    if (payload.length <= copiedBytes) {
-      stream.write(Buffer.concat(head ? [prefix, head, payload] : [prefix, payload]), onLeft)
-    } else {
-      stream.write(head ? Buffer.concat([prefix, head]) : prefix, onLeft)
-      stream.write(payload)
-    }
+    const isCopied = payload.length <= copiedBytes
+    stream.write(framed(bytes, head, isCopied ? payload : undefined), onLeft)
+    if (!isCopied) stream.write(payload)
     for (const piece of rest) stream.write(piece)
     this.#count()
     if (stream.writableLength <= this.#maxUnsentBytes) return undefined
@@ -136,6 +132,16 @@ export class Outbox {
     this.#onSent = undefined
     listener()
   }
+}
+
+/** The beginning of a message of `bytes`: its prefix, and what is to be copied behind that. */
+function framed(bytes: number, head: Uint8Array | undefined, payload: Uint8Array | undefined): Buffer {
+  const headEnd = prefixBytes + (head?.length ?? 0)
+  const frame = Buffer.allocUnsafe(headEnd + (payload?.length ?? 0))
+  writePrefix(frame, bytes)
+  if (head) frame.set(head, prefixBytes)
+  if (payload) frame.set(payload, headEnd)
+  return frame
 }
 
 const uncork = (outbox: Outbox) => outbox.uncork()
