@@ -1,8 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CertificateFiles } from './certificate-files.ts'
 import { Drain } from './drain.ts'
+import { http } from './http.ts'
 import type { Logger } from './log.ts'
 import type { Registry } from './metrics.ts'
 import type { Service } from './service.ts'
@@ -88,7 +89,7 @@ export class OpsServer implements Service {
 
   #createServer(options: ServerOptions): Server {
     const { certificate } = this.#components
-    if (!certificate) return createServer(options)
+    if (!certificate) return http.createServer(options)
     const server = createTlsServer({ ...options, ...certificate.current })
     certificate.onChange((next) => server.setSecureContext(next))
     return server

@@ -9,13 +9,14 @@ import t from 'tap'
 const root = join(import.meta.dirname, '..', '..')
 const run = promisify(execFile)
 
-/** Ahead of the program: says at its end which packages it has loaded, and how many files of its own. */
+/** Ahead of the program: says at its end which packages it has loaded, its own files, and `fetch` if Node's was. */
 const recorder = `
 import { registerHooks } from 'node:module'
 const seen = new Set()
 registerHooks({ load: (url, context, next) => (seen.add(url), next(url, context)) })
 process.on('exit', () => {
   const names = [...seen].map((url) => /.*\\/node_modules\\/((?:@[^/]+\\/)?[^/]+)\\//.exec(url)?.[1] ?? (url.includes('/src/') ? 'own' : ''))
+  if (process.moduleLoadList.some((name) => name.endsWith('deps/undici/undici'))) names.push('fetch')
   process.stderr.write('\\nloaded ' + JSON.stringify(names.filter(Boolean)) + '\\n')
 })`
 
@@ -83,5 +84,5 @@ t.test('kas, whatever its configuration says', async (t) => {
   const names = packages(await imported('kas/app.ts', 'kas/config/kas-config.ts'))
   t.ok(names.includes('libp2p'), 'gossip is always built')
   const behindFeatures = ['undici', '@opentelemetry/sdk-trace', '@opentelemetry/exporter-trace-otlp-proto']
-  for (const name of [...behindFeatures, '@peculiar/x509', 'tsyringe']) t.notOk(names.includes(name), name)
+  for (const name of [...behindFeatures, '@peculiar/x509', 'tsyringe', 'fetch']) t.notOk(names.includes(name), name)
 })

@@ -1,6 +1,7 @@
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
+import { http } from '../../lib/http.ts'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
 import { DialPatience } from './absence.ts'
@@ -137,7 +138,7 @@ function dial(client: ApiClient, request: ApiRequest): ClientRequest {
     agent: false,
     maxHeaderSize: maxAnswerHeadBytes,
   } as const
-  if (server.protocol === 'http:') return httpRequest(options)
+  if (server.protocol === 'http:') return http.request(options)
   const tls: TlsRequestOptions = { ...options, ...client.access.tls(), ALPNProtocols: ['http/1.1'] }
   return httpsRequest(tls)
 }

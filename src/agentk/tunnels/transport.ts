@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -13,6 +13,7 @@ import {
 } from 'node:tls'
 import WebSocket, * as ws from 'ws'
 import { KasError } from '../../lib/errors.ts'
+import { http } from '../../lib/http.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
 import type { KasAddress } from './kas-address.ts'
 import { proxyFromEnvironment } from './proxy.ts'
@@ -75,7 +76,7 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
   const secured = proxy.protocol === 'https:'
   const credentials = `${decodeURIComponent(proxy.username)}:${decodeURIComponent(proxy.password)}`
   const authorization = proxy.username ? `Basic ${Buffer.from(credentials).toString('base64')}` : undefined
-  const request: ClientRequest = (secured ? httpsRequest : httpRequest)({
+  const request: ClientRequest = (secured ? httpsRequest : http.request)({
     host: proxy.hostname.replace(/^\[|\]$/g, ''),
     port: Number(proxy.port) || (secured ? 443 : 80),
     method: 'CONNECT',

@@ -1,5 +1,5 @@
-import { request } from 'node:http'
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { http } from '../../lib/http.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from './command.ts'
 
 /** A subcommand that asks a running replica on its Unix socket. */
@@ -63,7 +63,7 @@ async function socketOf(values: CliValues, env: CliIo['env']): Promise<string> {
 
 async function ask(socketPath: string, path: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
-  const question = request({ socketPath, path, signal: AbortSignal.timeout(timeoutMs) }, (response) => {
+  const question = http.request({ socketPath, path, signal: AbortSignal.timeout(timeoutMs) }, (response) => {
     const chunks: Buffer[] = []
     let bytes = 0
     response.on('data', (chunk: Buffer) => {

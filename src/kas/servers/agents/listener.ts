@@ -1,10 +1,4 @@
-import {
-  createServer as createHttpServer,
-  type Server as HttpServer,
-  type IncomingMessage,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http'
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
@@ -12,6 +6,7 @@ import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
+import { http } from '../../../lib/http.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
@@ -197,16 +192,16 @@ export class Listener {
   }
 
   #createHttp(): HttpServer {
-    const http = createHttpServer({ keepAliveTimeout: 1 })
-    http.on('request', (request, response) => this.#refuseRequest(request, response))
-    http.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head))
-    http.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const server = http.createServer({ keepAliveTimeout: 1 })
+    server.on('request', (request, response) => this.#refuseRequest(request, response))
+    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head))
+    server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
       this.#events.failed(error)
       if (error.code !== 'ECONNRESET') this.#events.refused('protocol')
       if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n')
       else socket.destroy()
     })
-    return http
+    return server
   }
 
   #refuseRequest({ method }: IncomingMessage, response: ServerResponse): void {
@@ -244,7 +239,7 @@ export class Listener {
     this.#events.refused('upgrade')
     const body = `${text}\n`
     socket.end(
-      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nServer: ${this.#options.product}\r\nConnection: close\r\n` +
+      `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nServer: ${this.#options.product}\r\nConnection: close\r\n` +
         `Content-Type: text/plain; charset=utf-8\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
   }

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Forward } from '../../../call/call.ts'
@@ -6,6 +6,7 @@ import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { http } from '../../../lib/http.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
@@ -193,7 +194,7 @@ export class KubernetesServer implements Service {
       insecureHTTPParser: false,
       shouldUpgradeCallback: hasNoBody, // a body and bytes of an upgraded connection could not be told apart
     }
-    if (!certificate) return createServer(options)
+    if (!certificate) return http.createServer(options)
     const tls = {
       ALPNProtocols: ['http/1.1'], // upgrades cannot work over HTTP/2
       minVersion: 'TLSv1.2' as const,
@@ -227,7 +228,7 @@ export class KubernetesServer implements Service {
   /** Upgrades, and CONNECT, which is refused: node hands both over with the bare connection. */
   #onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     if (this.#connection(socket).exchanges.size > 0) return void socket.destroy() // its answer would cut in
-    const response = new ServerResponse(request)
+    const response = new http.ServerResponse(request)
     response.shouldKeepAlive = false
     const upgrade = new UpgradedSocket(socket, head, {
       writeTimeoutMs: this.#limits.upgradedWriteTimeoutMs,

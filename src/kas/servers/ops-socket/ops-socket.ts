@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { http } from '../../../lib/http.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { claimSocket } from '../../../lib/stale-socket.ts'
@@ -37,7 +38,7 @@ export class OpsSocket implements Service {
     const { path } = this.#options
     const { log } = this.#components
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
-    const server = createServer(options, (request, response) => this.#answer(request, response))
+    const server = http.createServer(options, (request, response) => this.#answer(request, response))
     this.#drain = new Drain({ server, log, drain: () => server.closeAllConnections() }) // each answer is given at once
     const release = await claimSocket(path)
     await listenPrivately(this.#drain, path).finally(release)

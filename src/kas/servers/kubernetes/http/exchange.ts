@@ -1,6 +1,7 @@
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
+import { http } from '../../../../lib/http.ts'
 import { hasNoBody, isWatch } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
@@ -95,7 +96,7 @@ export class Exchange {
    */
   begin(code: number, head: ResponseHead): void {
     this.#keepAliveOrNot()
-    this.#response.writeHead(code, head.statusText ?? STATUS_CODES[code] ?? '', head.headers)
+    this.#response.writeHead(code, head.statusText ?? http.STATUS_CODES[code] ?? '', head.headers)
     const bodiless = this.request.method === 'HEAD' || code === 204 || code === 304
     this.#expectedBytes = bodiless ? undefined : head.contentLength
     process.nextTick(flushHead, this)
@@ -134,7 +135,7 @@ export class Exchange {
   async answer(code: number, headers: string[], body: string | Uint8Array): Promise<void> {
     this.#keepAliveOrNot()
     headers.push('Content-Length', String(Buffer.byteLength(body)))
-    this.#response.writeHead(code, STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
+    this.#response.writeHead(code, http.STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
     this.#headFlushed = true
     if (this.isRequestRead) return void this.#response.end(body)
     this.#response.write(body)
