@@ -13,13 +13,16 @@ async function main(argv: readonly string[]): Promise<number> {
   if (flags.version) return print(`agentk ${version.version}\n`)
   if (flags.help) return print(usage)
   // loaded here, so that --version and --help answer at once
-  const [{ App }, { readConfig }, { loadCluster }, { createTracing }, { createLogger }] = await Promise.all([
-    import('./app.ts'),
-    import('./config/config.ts'),
-    import('./cluster/load-cluster.ts'),
-    import('./config/tracing.ts'),
-    import('../lib/log.ts'),
-  ])
+  const [{ App }, { readConfig }, { loadCluster }, { createTracing }, { createLogger }, { setV8Flags, v8Flags }] =
+    await Promise.all([
+      import('./app.ts'),
+      import('./config/config.ts'),
+      import('./cluster/load-cluster.ts'),
+      import('./config/tracing.ts'),
+      import('../lib/log.ts'),
+      import('../lib/v8-flags.ts'),
+    ])
+  setV8Flags(...v8Flags.heapGrowth, ...v8Flags.simpleWasm)
   const config = readConfig(flags, process.env)
   const access = await loadCluster(config.cluster, process.env).catch((cause: Error) => {
     throw new UsageError(cause.message, { cause })

@@ -58,11 +58,13 @@ function parse(argv: readonly string[]) {
 }
 
 async function serve(file: string): Promise<number> {
-  const [{ App }, { loadKasConfig }, { createLogger }] = await Promise.all([
+  const [{ App }, { loadKasConfig }, { createLogger }, { setV8Flags, v8Flags }] = await Promise.all([
     import('./app.ts'),
     import('./config/kas-config.ts'),
     import('../lib/log.ts'),
+    import('../lib/v8-flags.ts'),
   ])
+  setV8Flags(...v8Flags.heapGrowth)
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
   logWarnings(log, warnings)
