@@ -6,6 +6,9 @@ interface Waiting {
   readonly lost: () => void
 }
 
+/** Turns in a row in which what waits gives way. */
+const maxGivenWay = 16
+
 /**
  * Work that comes in bursts begins a few pieces in each turn of the event loop, one source after another: what others
  * send is served in between.
@@ -15,6 +18,9 @@ export class LoopTurns {
   readonly #waiting: FairQueue<Waiting>
   /** in this turn of the event loop */
   #begun = 0
+  #isTurnDue = false
+  #givesWay = false
+  #givenWay = 0
   readonly #onTurn = () => this.#turn()
 
   constructor(perTurn: number, maxWaiting: number) {
@@ -37,16 +43,34 @@ export class LoopTurns {
     return () => void this.#waiting.delete(waiting)
   }
 
+  /**
+   * What waits leaves the next turn to others, unless it has done so for too long: node accepts one connection in each
+   * turn, so those behind wait for all that the turns before theirs take.
+   */
+  giveWay(): void {
+    this.#givesWay = this.#waiting.size > 0
+  }
+
   #begin(begin: () => void): void {
     this.#begun++
-    if (this.#begun === 1) setImmediate(this.#onTurn)
+    this.#turnLater()
     begin()
+  }
+
+  #turnLater(): void {
+    if (!this.#isTurnDue) setImmediate(this.#onTurn)
+    this.#isTurnDue = true
   }
 
   /** Nobody waits while fewer than may have begun, but who comes in the midst of it. */
   #turn(): void {
+    this.#isTurnDue = false
     this.#begun = 0
-    while (this.#begun < this.#perTurn) {
+    const givesWay = this.#givesWay && this.#givenWay < maxGivenWay
+    this.#givesWay = false
+    this.#givenWay = givesWay ? this.#givenWay + 1 : 0
+    if (givesWay) this.#turnLater()
+    while (!givesWay && this.#begun < this.#perTurn) {
       const next = this.#waiting.take()
       if (!next) return
       this.#begin(next.begin)

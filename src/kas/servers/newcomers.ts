@@ -98,6 +98,7 @@ export class Newcomers {
 
   /** @param socket - just accepted, before TLS */
   arrived(socket: Socket): void {
+    this.#turns.giveWay()
     const remote = remoteOf(socket)
     if (remote === undefined) return
     const newcomer: Newcomer = {

@@ -69,3 +69,47 @@ t.test('who comes in the midst of a turn stands behind those that wait', async (
   await turn()
   t.same(begun, ['1', '2', '3', '4', '5', 'late'])
 })
+
+t.test('what waits gives way to others, but not for ever', async (t) => {
+  const turns = new LoopTurns(1, 100)
+  let begun = 0
+  const lost = () => t.fail('there is room for all')
+  const enter = () => turns.enter('a', () => begun++, lost)
+  turns.giveWay()
+  for (let i = 0; i < 4; i++) enter()
+  t.equal(begun, 1, 'nothing waited that could give way')
+  turns.giveWay()
+  await turn()
+  t.equal(begun, 1)
+  await turn()
+  t.equal(begun, 2, 'for one turn only')
+  let given = 0
+  for (; begun === 2 && given < 100; given++) {
+    turns.giveWay()
+    await turn()
+  }
+  t.equal(given, 17, 'the one after 16 that were given is taken')
+  turns.giveWay()
+  await turn()
+  t.equal(begun, 3, 'then others are first again')
+  await turn()
+  t.equal(begun, 4)
+})
+
+t.test('who is left after others gave way begins no more than its number in a turn', async (t) => {
+  const turns = new LoopTurns(1, 100)
+  let begun = 0
+  const lost = () => t.fail('there is room for all')
+  const enter = () => turns.enter('a', () => begun++, lost)
+  enter()
+  const leave = enter()
+  turns.giveWay()
+  await turn()
+  leave?.()
+  for (let i = 0; i < 4; i++) enter()
+  t.equal(begun, 2)
+  await turn()
+  t.equal(begun, 3)
+  await turn()
+  t.equal(begun, 4)
+})
