@@ -150,6 +150,7 @@ export class AgentConfigs implements Service {
    * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
    */
   async views(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<string | undefined> {
+    this.#stopped.signal.throwIfAborted()
     const ended = linkedController(signal, this.#stopped.signal)
     try {
       return await this.#reader.readViews(agent, commit, ended.signal)

@@ -74,6 +74,24 @@ t.test('unknown keys are warnings with their path and the nearest known name', a
   ])
 })
 
+t.test('where unknown keys are refused each is a problem, with its line', async (t) => {
+  const text = 'server:\n  webSocket: true\npeers:\n  - host: a\n    hots:\n      - b\nservices:\n  - x\n'
+  const refused = { services: 'not in this version' }
+  t.throws(
+    () => parseConfig('a.yaml', text, schema, { refused }),
+    new KasError({
+      code: 'SETTINGS_INVALID',
+      file: 'a.yaml',
+      problems: [
+        'line 2: server.webSocket: this key is not known, did you mean server.websocket?',
+        'line 5: peers[0].hots: this key is not known, did you mean peers[0].host?',
+        'line 7: services: not in this version',
+      ],
+    }),
+  )
+  t.strictSame(parseConfig('a.yaml', 'peers: [{ host: a }]', schema, { refused }).warnings, [])
+})
+
 t.test('keys that have no effect are named once with the reason, unless they ask for nothing', async (t) => {
   const unused = { redis: 'no Redis', 'server.old': 'gone', 'nowhere.at.all': 'x' }
   const { warnings } = parse('redis: { server: { address: a } }\nserver: { old: { a: 1, b: 2 } }\n', unused)

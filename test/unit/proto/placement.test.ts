@@ -8,7 +8,14 @@ import {
   writeHints,
 } from '../../../src/proto/placement.ts'
 
-const none = { replica: undefined, home: undefined, standby: undefined, pingIntervalMs: undefined, reuse: false, views: false }
+const none = {
+  replica: undefined,
+  home: undefined,
+  standby: undefined,
+  pingIntervalMs: undefined,
+  reuse: false,
+  views: false,
+}
 
 t.test('hints are read as they were written', async (t) => {
   const hints = {

@@ -313,3 +313,21 @@ t.test('a block has one owner, who comes before the start', async (t) => {
   })
   t.throws(() => configurations.block('late', echoSchema), /after the start/)
 })
+
+t.test('what views show is read at the commit that is asked for, each time', async (t) => {
+  const { configurations, repositories } = await start(t)
+  repositories.text = 'follow: { namespaces: [shop] }\nverdict: kstatus\n'
+  const views = () => configurations.views(agent, 'two' as CommitId, signal)
+  t.equal(await views(), '{"follow":{"namespaces":["shop"]},"verdict":"kstatus"}')
+  t.strictSame(repositories.reads, ['two .gitlab/agents/prod/views.yaml 131072'])
+  repositories.text = `# ${'x'.repeat(5000)}\nverdict: argo\n`
+  t.equal(await views(), '{"verdict":"argo"}', 'in a thread, as it is long')
+  repositories.text = undefined
+  t.equal(await views(), undefined, 'there is none')
+  repositories.text = 'verdict: best'
+  await t.rejects(views(), { code: 'CONFIGURATION_INVALID', message: /views.yaml: line 1: verdict: found "best"/ })
+  repositories.fileFailure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await t.rejects(views(), { code: 'REPOSITORY_FAILED' })
+  await configurations.stop()
+  await t.rejects(views(), { code: 'SHUTTING_DOWN' })
+})

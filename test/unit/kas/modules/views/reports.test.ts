@@ -1,0 +1,208 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import type { KasHost } from '../../../../../src/kas/module.ts'
+import { ReportedFacts } from '../../../../../src/kas/modules/views/reported-facts.ts'
+import { serveReports } from '../../../../../src/kas/modules/views/reports.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { ReportRequestSchema, ReportResponseSchema } from '../../../../../src/proto/gen/views_pb.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
+import { MovingClock, settle } from '../../../agentk/moving-clock.ts'
+
+type Commit = Parameters<KasHost['agentConfig']['views']>[1]
+
+/** Messages that a test sends one by one. */
+class Sent {
+  readonly #messages: Uint8Array[] = []
+  #wake: (() => void) | undefined
+  #hasEnded = false
+
+  facts(facts: { state?: string; objects?: number; kinds?: number; podName?: string }): void {
+    this.bytes(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts })))
+  }
+
+  bytes(bytes: Uint8Array): void {
+    this.#messages.push(bytes)
+    this.#wake?.()
+  }
+
+  end(): void {
+    this.#hasEnded = true
+    this.#wake?.()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, void> {
+    for (;;) {
+      const next = this.#messages.shift()
+      if (next) yield next
+      else if (this.#hasEnded) return
+      else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+    }
+  }
+}
+
+function start(t: Test) {
+  const clock = new MovingClock()
+  const { log, lines } = capturedLog()
+  const facts = new ReportedFacts()
+  const listeners = new Set<() => void>()
+  const world = {
+    commit: 'one' as string | undefined,
+    views: '{"verdict":"argo"}' as string | undefined | KasError,
+    newest: undefined as KasError | undefined,
+    reads: 0,
+  }
+  const agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'> = {
+    newest: async () => {
+      if (world.newest) throw world.newest
+      return world.commit === undefined ? undefined : ({ commit: world.commit as Commit } as never)
+    },
+    onChange: (_, listener) => {
+      const own = () => listener()
+      listeners.add(own)
+      return () => listeners.delete(own)
+    },
+    views: async () => {
+      world.reads++
+      if (world.views instanceof KasError) throw world.views
+      return world.views
+    },
+  }
+  const serve = serveReports({ agentConfig, facts, clock, log }, { pollMs: 300_000 })
+  const messages = new Sent()
+  const call = new FakeAgentCall({ messages })
+  const ended = call.servedBy(serve)
+  t.teardown(() => call.cut())
+  const push = async (change: Partial<typeof world>) => {
+    Object.assign(world, change)
+    for (const listener of listeners) listener()
+    await settle()
+    await settle()
+  }
+  /** blocks and problems that the agent was told */
+  const told = () =>
+    call.sent.map((bytes) => {
+      const { what } = fromBinary(ReportResponseSchema, bytes)
+      const { block, problem = '' } = what.value ?? {}
+      return [block && Buffer.from(block).toString(), problem]
+    })
+  return { clock, lines, facts, world, messages, call, ended, push, told, listeners }
+}
+
+t.test('the block is told at once, and again when it has changed', async (t) => {
+  const { push, told, world, call } = start(t)
+  await settle()
+  t.strictSame(call.sentMetadata, [{}])
+  t.strictSame(told(), [['{"verdict":"argo"}', '']])
+  await push({ commit: 'two' })
+  t.equal(world.reads, 2)
+  t.equal(told().length, 1, 'another file was changed')
+  await push({})
+  t.equal(world.reads, 2, 'and it is not read again at one commit')
+  await push({ commit: 'three', views: '{}' })
+  await push({ commit: 'four', views: undefined })
+  t.strictSame(told().slice(1), [
+    ['{}', ''],
+    [undefined, ''],
+  ])
+})
+
+t.test('without a file, or a commit, views are off', async (t) => {
+  const { told, push } = start(t)
+  await push({ commit: undefined })
+  const all = told()
+  t.strictSame(all.at(-1), [undefined, ''])
+})
+
+t.test('a bad file: the agent is told why, and the last good one stays', async (t) => {
+  const { push, told, lines } = start(t)
+  await settle()
+  const bad = (detail: string) => new KasError({ code: 'CONFIGURATION_INVALID', detail })
+  await push({ commit: 'two', views: bad('views.yaml: line 1: verdict: no') })
+  t.strictSame(told().at(-1), ['{"verdict":"argo"}', 'Config: views.yaml: line 1: verdict: no'])
+  t.match(lines.at(-1), { msg: 'What views show cannot be read', commit_id: 'two' })
+  await push({ commit: 'three', views: bad('views.yaml: line 2: other') })
+  t.strictSame(told().at(-1), ['{"verdict":"argo"}', 'Config: views.yaml: line 2: other'])
+  await push({ commit: 'four', views: '{"verdict":"argo"}' })
+  t.strictSame(told().at(-1), ['{"verdict":"argo"}', ''], 'and that it is well again')
+})
+
+t.test('a repository that fails is asked again; a bad config.yaml changes nothing', async (t) => {
+  const { push, told, clock, world } = start(t)
+  await settle()
+  const failure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'gone' })
+  await push({ commit: 'two', views: failure })
+  t.equal(told().length, 1)
+  world.views = '{}'
+  await clock.advance(9999)
+  t.equal(told().length, 1)
+  await clock.advance(1)
+  t.strictSame(told().at(-1), ['{}', ''])
+  await push({ newest: new KasError({ code: 'CONFIGURATION_INVALID', detail: 'config.yaml' }) })
+  t.equal(told().length, 2)
+  await push({ newest: undefined, commit: 'three', views: '{"verdict":"argo"}' })
+  t.equal(told().length, 3)
+})
+
+t.test('facts stand in kas status while the stream runs', async (t) => {
+  const { messages, facts, clock, ended } = start(t)
+  await settle()
+  messages.facts({ state: 'live', kinds: 30, objects: 900, podName: 'a' })
+  await settle()
+  t.strictSame(facts.lines(), [
+    ['agents that report', 1],
+    ['of them live', 1],
+    ['of them syncing', 0],
+    ['of them stale', 0],
+    ['kinds', 30],
+    ['objects', 900],
+  ])
+  messages.facts({ state: '<odd>', kinds: 1, objects: 2 })
+  await settle()
+  t.strictSame(facts.lines().at(-1), ['objects', 900], 'ten a second')
+  await clock.advance(100)
+  t.strictSame(facts.lines().slice(-3), [
+    ['of them stale', 1],
+    ['kinds', 1],
+    ['objects', 2],
+  ])
+  messages.end()
+  await clock.advance(100)
+  t.equal(await ended, 'OK')
+  t.strictSame(facts.lines()[0], ['agents that report', 0])
+})
+
+t.test('how a stream ends', async (t) => {
+  const retired = start(t)
+  await settle()
+  retired.call.retire()
+  t.equal(await retired.ended, 'OK', 'for the agent to open it on a newer connection')
+  t.equal(retired.listeners.size, 0)
+  t.equal(retired.call.directoryListeners, 0)
+  t.strictSame(retired.clock.pending, [])
+
+  const odd = start(t)
+  odd.messages.bytes(Buffer.from([0xff]))
+  t.match(await odd.ended, { code: 'INVALID_MESSAGE' })
+
+  const revoked = start(t)
+  await settle()
+  revoked.call.invalid = new KasError({ code: 'UNAUTHENTICATED' })
+  await revoked.clock.advance(300_000)
+  t.match(await revoked.ended, { code: 'UNAUTHENTICATED' })
+
+  const told = start(t)
+  await settle()
+  told.call.invalid = new KasError({ code: 'UNAUTHENTICATED' })
+  told.call.directoryChanged()
+  t.match(await told.ended, { code: 'UNAUTHENTICATED' })
+
+  const cut = start(t)
+  await settle()
+  cut.call.cut()
+  t.match(await cut.ended, { code: 'CANCELLED' })
+  t.strictSame(cut.facts.lines()[0], ['agents that report', 0])
+})
