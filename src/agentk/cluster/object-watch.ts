@@ -71,7 +71,7 @@ export interface WatchTimes {
   readonly deniedMs: number
 }
 
-const defaultTimes: WatchTimes = {
+export const watchTimes: WatchTimes = {
   graceMs: 15_000,
   silentMs: 10_000,
   watchMs: 300_000,
@@ -111,7 +111,7 @@ export class ObjectWatch {
   constructor(components: ObjectWatchComponents, options: ObjectWatchOptions) {
     this.#components = components
     this.#options = options
-    this.#times = { ...defaultTimes, ...options.times }
+    this.#times = { ...watchTimes, ...options.times }
   }
 
   /** Resolves when the signal aborts. */

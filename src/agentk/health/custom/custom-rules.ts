@@ -160,7 +160,7 @@ export class CustomRules {
   }
 }
 
-function isLike(pattern: string, kind: string): boolean {
+export function isLike(pattern: string, kind: string): boolean {
   const [patternGroup, patternKind] = split(pattern)
   const [group, name] = split(kind)
   return isLikeText(patternGroup, group) && isLikeText(patternKind, name)

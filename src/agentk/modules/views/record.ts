@@ -103,10 +103,11 @@ export interface FollowState {
 export interface ObjectSink {
   /** A list of the kind begins (in one namespace, or in all): what has not been put until `listed` is gone then. */
   listing(kind: ResourceKind, namespace: string | undefined): void
+  /** It has a uid. Of a kind that is followed without its status: `kind: PartialObjectMetadata`, with `metadata` alone. */
   put(kind: ResourceKind, object: KubernetesObject): void
   gone(kind: ResourceKind, uid: string): void
   listed(kind: ResourceKind, namespace: string | undefined): void
-  /** It is not followed any more: its objects are gone. In all namespaces: its state too, until another is told. */
+  /** It is not followed any more: its objects are gone, and with all namespaces its state, until it is told again. */
   dropped(kind: ResourceKind, namespace: string | undefined): void
   state(kind: ResourceKind, state: FollowState): void
 }

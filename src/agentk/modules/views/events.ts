@@ -1,0 +1,223 @@
+import { KasError } from '../../../lib/errors.ts'
+import type { EventRow } from '../../../proto/views-json.ts'
+import type { ApiClient } from '../../cluster/api-client.ts'
+import type { ResourceKind } from '../../cluster/api-kinds.ts'
+import { type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../health/object.ts'
+import type { FollowedKind } from './part-watch.ts'
+import type { FollowState, ObjectSink } from './record.ts'
+
+export interface EventChange {
+  /** undefined: it was not there */
+  readonly before: EventRow | undefined
+  /** undefined: it is gone */
+  readonly after: EventRow | undefined
+}
+
+export interface WarningsOptions {
+  /** of all objects: the oldest go first */
+  readonly maxEvents?: number
+  /** of one object: the latest */
+  readonly maxPerObject?: number
+}
+
+const defaultMaxEvents = 5000
+const defaultMaxPerObject = 10
+/** Of all events, those that go at once when there are too many: to find them is a look at each. */
+const shedShare = 0.1
+/** Characters of a text; longer ones are cut. */
+const maxText = 512
+
+/** Of an answer to `askEvents`. */
+const maxAnswerBytes = 4 * 1024 * 1024
+
+/** What is followed of Events. */
+export const warnings: FollowedKind = {
+  kind: { key: 'Event', group: '', version: 'v1', plural: 'events', isNamespaced: true },
+  isMetadata: false,
+  query: `fieldSelector=${encodeURIComponent('type=Warning')}`,
+}
+
+/** The latest Warnings of the cluster, whoever may see them. */
+export class Warnings implements ObjectSink {
+  readonly #options: Required<WarningsOptions>
+  /** by their own uid */
+  readonly #events = new Map<string, EventRow>()
+  /** own uids by the uid of the object that they are about */
+  readonly #byObject = new Map<string, Set<string>>()
+  /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
+  readonly #untold = new Map<string, Set<string>>()
+  readonly #listeners = new Set<(change: EventChange) => void>()
+  #state: FollowState | undefined
+
+  constructor({ maxEvents = defaultMaxEvents, maxPerObject = defaultMaxPerObject }: WarningsOptions = {}) {
+    this.#options = { maxEvents, maxPerObject }
+  }
+
+  get size(): number {
+    return this.#events.size
+  }
+
+  all(): Iterable<EventRow> {
+    return this.#events.values()
+  }
+
+  /** @param uid - of the object */
+  *about(uid: string): Iterable<EventRow> {
+    for (const own of this.#byObject.get(uid) ?? []) yield this.#events.get(own) as EventRow
+  }
+
+  /** undefined: it has not begun */
+  get followState(): FollowState | undefined {
+    return this.#state
+  }
+
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: (change: EventChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  listing(_: ResourceKind, namespace = ''): void {
+    const all = [...this.#events.values()].filter(({ ns }) => namespace === '' || ns === namespace)
+    this.#untold.set(namespace, new Set(all.map(({ u }) => u)))
+  }
+
+  put(_: ResourceKind, object: KubernetesObject): void {
+    const event = readEvent(object)
+    if (!event) return
+    this.#untold.get('')?.delete(event.u)
+    this.#untold.get(event.ns)?.delete(event.u)
+    const before = this.#events.get(event.u)
+    if (before) this.#forget(before)
+    this.#keep(event)
+    this.#tell({ before, after: event })
+    this.#makeRoom(event.about[2])
+  }
+
+  gone(_: ResourceKind, uid: string): void {
+    const before = this.#events.get(uid)
+    if (!before) return
+    this.#forget(before)
+    this.#tell({ before, after: undefined })
+  }
+
+  listed(kind: ResourceKind, namespace = ''): void {
+    for (const uid of this.#untold.get(namespace) ?? []) this.gone(kind, uid)
+    this.#untold.delete(namespace)
+  }
+
+  dropped(kind: ResourceKind, namespace = ''): void {
+    this.#untold.delete(namespace)
+    for (const { u, ns } of [...this.#events.values()]) if (namespace === '' || ns === namespace) this.gone(kind, u)
+  }
+
+  state(_: ResourceKind, state: FollowState): void {
+    this.#state = state
+  }
+
+  #makeRoom(about: string): void {
+    const { maxEvents, maxPerObject } = this.#options
+    const ofObject = [...this.about(about)]
+    const tooMany = ofObject.length > maxPerObject ? oldest(ofObject, ofObject.length - maxPerObject) : []
+    const all = this.#events.size > maxEvents ? oldest(this.all(), Math.ceil(maxEvents * shedShare)) : []
+    for (const event of [...tooMany, ...all]) this.gone(warnings.kind, event.u)
+  }
+
+  #keep(event: EventRow): void {
+    const [, , about] = event.about
+    const ofObject = this.#byObject.get(about) ?? new Set()
+    this.#byObject.set(about, ofObject.add(event.u))
+    this.#events.set(event.u, event)
+  }
+
+  #forget({ u, about: [, , about] }: EventRow): void {
+    const ofObject = this.#byObject.get(about)
+    ofObject?.delete(u)
+    if (ofObject?.size === 0) this.#byObject.delete(about)
+    this.#events.delete(u)
+  }
+
+  #tell(change: EventChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+}
+
+export interface EventsQuestion {
+  /** empty: all */
+  readonly namespace: string
+  /** uid of the object that they are about; absent: any */
+  readonly about?: string
+  /** at most */
+  readonly limit: number
+  /** whom it acts as: `impersonationHeaders` */
+  readonly headers: readonly string[]
+}
+
+/**
+ * Events of any type, as the API server tells them to the caller; Warnings alone are followed.
+ *
+ * @returns the latest first; undefined: the caller may not list them there. @throws KasError UNREACHABLE, or the
+ * connection's error
+ */
+export async function askEvents(
+  api: Pick<ApiClient, 'json'>,
+  { namespace, about, limit, headers }: EventsQuestion,
+  signal: AbortSignal,
+): Promise<readonly EventRow[] | undefined> {
+  const within = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`
+  const selected =
+    about === undefined ? '' : `&fieldSelector=${encodeURIComponent(`involvedObject.uid=${escaped(about)}`)}`
+  const path = `/api/v1${within}/events?limit=${limit}${selected}`
+  const { status, body } = await api.json('GET', path, undefined, signal, { headers, maxBytes: maxAnswerBytes })
+  if (status === 403) return undefined
+  if (status !== 200) {
+    const detail = `the API server answered ${status} for events`
+    throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
+  }
+  const events = listAt(body, 'items').flatMap((item) => readEvent(item) ?? [])
+  return events.sort((one, other) => other.at - one.at)
+}
+
+function oldest(events: Iterable<EventRow>, count: number): EventRow[] {
+  return [...events].sort((one, other) => one.at - other.at).slice(0, count)
+}
+
+/** undefined: it is none */
+function readEvent(object: KubernetesObject): EventRow | undefined {
+  const u = textAt(object, 'metadata.uid')
+  const type = textAt(object, 'type')
+  if (u === '' || (type !== 'Normal' && type !== 'Warning')) return undefined
+  const about = (object.involvedObject ?? {}) as KubernetesObject
+  return {
+    u,
+    ns: textAt(object, 'metadata.namespace'),
+    about: [short(kindOf(about)), short(textAt(about, 'name')), short(textAt(about, 'uid'))],
+    type,
+    reason: short(textAt(object, 'reason')),
+    text: short(textAt(object, 'message')),
+    count: numberAt(object, 'count') ?? numberAt(object, 'series.count') ?? 1,
+    at: timeOf(object),
+  }
+}
+
+/** When it was last seen; ms since 1970. */
+function timeOf(object: KubernetesObject): number {
+  const times = [
+    'lastTimestamp',
+    'series.lastObservedTime',
+    'eventTime',
+    'firstTimestamp',
+    'metadata.creationTimestamp',
+  ]
+  const found = times.map((path) => Date.parse(textAt(object, path))).filter((time) => !Number.isNaN(time))
+  return found[0] ?? 0
+}
+
+function short(text: string): string {
+  return text.length <= maxText ? text : `${text.slice(0, maxText - 1)}…`
+}
+
+/** In a field selector these have a meaning. */
+function escaped(value: string): string {
+  return value.replaceAll(/[\\,=]/g, (sign) => `\\${sign}`)
+}

@@ -1,0 +1,117 @@
+import type { ApiClient } from '../../cluster/api-client.ts'
+import { KeptObjects } from '../../cluster/kept-objects.ts'
+import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../cluster/object-watch.ts'
+import { at, textAt } from '../../health/object.ts'
+import { isBuiltIn } from './kind-choice.ts'
+
+export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'client' | 'sink'> {
+  readonly api: Pick<ApiClient, 'json' | 'send'>
+  /** kinds may have come or gone, or are known for the first time */
+  readonly onChange: () => void
+}
+
+interface CustomKind {
+  readonly key: string
+  readonly group: string
+  /** another with each change, such as that it is served now */
+  readonly version: string
+}
+
+interface ApiService {
+  readonly key: string
+  readonly group: string
+  /** another server answers for it */
+  readonly isAggregated: boolean
+}
+
+const customKindsPath = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const apiServicesPath = '/apis/apiregistration.k8s.io/v1/apiservices'
+const common = { pageSize: 500, leavesOut: true, resumes: true }
+
+/** Who serves what, and when that changes: CustomResourceDefinitions and APIServices. */
+export class Registrations {
+  static readonly watches = 2
+  readonly #components: RegistrationsComponents
+  readonly #times: WatchTimes
+  readonly #customKinds: KeptObjects<CustomKind>
+  readonly #apiServices: KeptObjects<ApiService>
+  /** agentk may not list APIServices, or there are none */
+  #without: Without
+
+  constructor(components: RegistrationsComponents, times: WatchTimes) {
+    const { onChange } = components
+    this.#components = components
+    this.#times = times
+    this.#customKinds = new KeptObjects({ read: readCustomKind, onChange, onEnded: () => undefined })
+    this.#apiServices = new KeptObjects({
+      read: readApiService,
+      onChange: () => this.#apiServicesAre(undefined),
+      onEnded: ({ status }) => {
+        if (status === 403 || status === 404) this.#apiServicesAre(status === 403 ? 'forbidden' : 'absent')
+      },
+    })
+  }
+
+  /** It is known who serves which group, or that this cannot be known. */
+  get isKnown(): boolean {
+    return this.#without !== undefined || this.#apiServices.isSynced
+  }
+
+  /** agentk may not list APIServices: of other groups than Kubernetes' own those of custom kinds alone are known. */
+  get isForbidden(): boolean {
+    return this.#without === 'forbidden'
+  }
+
+  /** @returns whether the API server itself answers for a group: another server may answer each caller differently */
+  ownGroups(): (group: string) => boolean {
+    if (this.#without === 'absent') return () => true
+    if (this.isForbidden) {
+      const custom = groupsOf(this.#customKinds.objects.values())
+      return (group) => isBuiltIn(group) || custom.has(group)
+    }
+    const services = [...this.#apiServices.objects.values()]
+    const own = groupsOf(services.filter(({ isAggregated }) => !isAggregated))
+    const aggregated = groupsOf(services.filter(({ isAggregated }) => isAggregated))
+    return (group) => own.has(group) && !aggregated.has(group)
+  }
+
+  /** Resolves when the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { api: client, onChange: _, ...components } = this.#components
+    const times = this.#times
+    const customKinds = { ...common, times, path: customKindsPath, isMetadata: true }
+    const apiServices = { ...common, times, path: apiServicesPath }
+    await Promise.all([
+      new ObjectWatch({ ...components, client, sink: this.#apiServices }, apiServices).run(signal),
+      new ObjectWatch({ ...components, client, sink: this.#customKinds }, customKinds).run(signal),
+    ])
+  }
+
+  #apiServicesAre(without: Without): void {
+    if (without !== undefined && without === this.#without) return
+    this.#without = without
+    this.#components.onChange()
+  }
+}
+
+type Without = 'forbidden' | 'absent' | undefined
+
+function groupsOf(all: Iterable<{ readonly group: string }>): ReadonlySet<string> {
+  return new Set(Array.from(all, ({ group }) => group))
+}
+
+/** Its name is `<plural>.<group>`. */
+function readCustomKind(object: unknown): CustomKind | undefined {
+  const name = textAt(object, 'metadata.name')
+  const dot = name.indexOf('.')
+  if (dot < 0) return undefined
+  return { key: name, group: name.slice(dot + 1), version: textAt(object, 'metadata.resourceVersion') }
+}
+
+function readApiService(object: unknown): ApiService | undefined {
+  const name = textAt(object, 'metadata.name')
+  const service = at(object, 'spec.service')
+  return name
+    ? { key: name, group: textAt(object, 'spec.group'), isAggregated: service !== undefined && service !== null }
+    : undefined
+}
