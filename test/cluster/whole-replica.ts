@@ -29,6 +29,9 @@ export interface WholeReplica {
   readonly links: Links
   readonly agentsPort: number
   readonly forward: Forward
+  readonly serves: Router['serves']
+  /** as a process that is killed: nothing is said to anybody */
+  kill(): Promise<void>
   readonly strangers: { count: number }
 }
 
@@ -98,7 +101,12 @@ export async function startWholeReplica(
   await agents.start()
   t.teardown(() => agents.stop())
   const forward = deliver(router.forward)
-  return { name, replica, tunnels, links, agentsPort: agents.address.port, forward, strangers }
+  const serves: Router['serves'] = (agent, method) => router.serves(agent, method)
+  const kill = async () => {
+    const none = AbortSignal.abort()
+    await Promise.all([agents.stop(none), replicasServer.stop(none), links.stop()])
+  }
+  return { name, replica, tunnels, links, agentsPort: agents.address.port, forward, serves, kill, strangers }
 }
 
 /** `count` replicas that know one another, and are linked. */

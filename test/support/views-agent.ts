@@ -1,0 +1,52 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { type FollowRequest, FollowRequestSchema, FollowResponseSchema } from '../../src/proto/gen/views_pb.ts'
+import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
+import { FakeAgent, type FakeTunnel } from './fake-agent.ts'
+
+export const followMethod = '/agentk.views.v1.Views/Follow'
+export const leadMethod = '/agentk.views.v1.Views/Lead'
+
+/** A pod that leads: each view that is opened gets one update, which says where it came from, and one for each node. */
+export class ViewsAgent {
+  readonly agent: FakeAgent
+  readonly name: string
+  /** what it heard, in short */
+  readonly heard: string[] = []
+
+  private constructor(agent: FakeAgent, name: string) {
+    this.agent = agent
+    this.name = name
+  }
+
+  /** @param methods - of its tunnels */
+  static async start(port: number, name: string, methods = [leadMethod, followMethod]): Promise<ViewsAgent> {
+    const own = new ViewsAgent(await FakeAgent.dial(port), name)
+    for (let i = 0; i < 2; i++) void own.#serve(own.agent.open(methods))
+    return own
+  }
+
+  close(): void {
+    this.agent.close()
+  }
+
+  async #serve(tunnel: FakeTunnel): Promise<void> {
+    let hasBegun = false
+    for (let message = await tunnel.next(); message; message = await tunnel.next()) {
+      if (message.kind !== 'message') continue
+      const request = fromBinary(FollowRequestSchema, message.data)
+      this.heard.push(`${request.view} ${request.step.case}`)
+      const seq = nextSeq(request)
+      if (seq === undefined) continue
+      if (!hasBegun) tunnel.send(encodeConnectRequest.header({}))
+      hasBegun = true
+      const update = Buffer.from(JSON.stringify({ seq: Number(seq), at: 1, from: this.name }))
+      tunnel.message(toBinary(FollowResponseSchema, create(FollowResponseSchema, { view: request.view, seq, update })))
+    }
+  }
+}
+
+/** One update for each view, and one more for its first page once that was taken. */
+function nextSeq({ step }: FollowRequest): bigint | undefined {
+  if (step.case === 'open') return 1n
+  return step.case === 'taken' && step.value.seq < 2n ? step.value.seq + 1n : undefined
+}
