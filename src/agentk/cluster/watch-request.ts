@@ -106,29 +106,33 @@ class Lines {
   add(chunk: Buffer): void {
     let from = 0
     for (let end = chunk.indexOf(newline); end >= 0; end = chunk.indexOf(newline, from)) {
-      this.#end(chunk.subarray(from, end))
+      this.#take(chunk.subarray(from, end))
       from = end + 1
+      this.#end()
     }
-    if (from === chunk.length) return
-    const rest = chunk.subarray(from)
-    this.#large?.add(rest)
-    if (this.#large) return
-    this.#parts.push(rest)
-    this.#bytes += rest.length + pieceBytes
+    if (from < chunk.length) this.#take(chunk.subarray(from))
+  }
+
+  #take(part: Buffer): void {
+    if (this.#large) {
+      this.#large.add(part)
+      return
+    }
+    this.#parts.push(part)
+    this.#bytes += part.length + pieceBytes
     if (this.#bytes > maxEventBytes) this.#skip()
   }
 
-  #end(last: Buffer): void {
+  #end(): void {
     const [large, parts] = [this.#large, this.#parts]
     this.#large = undefined
     this.#parts = []
     this.#bytes = 0
     if (large) {
-      large.add(last)
       this.#onLarge?.(large.read())
       return
     }
-    const line = parts.length === 0 ? last : Buffer.concat([...parts, last])
+    const line = parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
     if (line.length > 0) this.#onLine(line)
   }
 

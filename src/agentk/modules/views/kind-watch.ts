@@ -9,11 +9,6 @@ export interface KindWatchOptions extends FollowedKind {
   readonly times: WatchTimes
 }
 
-interface Part {
-  readonly watch: PartWatch
-  stop(): void
-}
-
 /**
  * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Tells its objects and how
  * far it is followed.
@@ -23,7 +18,8 @@ export class KindWatch {
   readonly #options: KindWatchOptions
   readonly #whole: PartWatch
   /** by namespace */
-  readonly #parts = new Map<string, Part>()
+  readonly #parts = new Map<string, PartWatch>()
+  #stopParts: () => void = () => undefined
   readonly #running = new Set<Promise<void>>()
   #signal: AbortSignal = AbortSignal.abort()
   /** JSON of the state that was told */
@@ -51,7 +47,7 @@ export class KindWatch {
   #changed(): void {
     if (this.#signal.aborted) return
     const { kind, namespaces } = this.#options
-    if (this.#whole.isForbidden && kind.isNamespaced) for (const namespace of namespaces) this.#beginPart(namespace)
+    if (this.#whole.isForbidden && kind.isNamespaced && this.#parts.size === 0) this.#beginParts(namespaces)
     const state = this.#state()
     const told = JSON.stringify(state)
     if (told === this.#told) return
@@ -59,30 +55,34 @@ export class KindWatch {
     this.#components.sink.state(kind, state)
   }
 
-  #beginPart(namespace: string): void {
-    if (this.#parts.has(namespace)) return
+  #beginParts(namespaces: readonly string[]): void {
     const stopping = linkedController(this.#signal)
-    const watch = this.#watchOf(namespace, () => undefined)
-    const stop = () => {
+    this.#stopParts = () => {
       stopping.abort()
       stopping.dispose()
     }
-    this.#parts.set(namespace, { watch, stop })
-    const running = watch.run(stopping.signal).finally(() => this.#running.delete(running))
-    this.#running.add(running)
+    for (const namespace of namespaces)
+      this.#parts.set(
+        namespace,
+        this.#watchOf(namespace, () => undefined),
+      )
+    for (const watch of this.#parts.values()) {
+      const running = watch.run(stopping.signal).finally(() => this.#running.delete(running))
+      this.#running.add(running)
+    }
   }
 
   /** All of it is listed from now on: what is not there is gone with that list. */
   #endParts(): void {
-    for (const { stop } of this.#parts.values()) stop()
+    this.#stopParts()
     this.#parts.clear()
   }
 
   #state(): FollowState {
     const parts = [...this.#parts]
-    const followed = parts.filter(([, { watch }]) => watch.state.is !== 'refused')
-    const refusedNamespaces = parts.filter(([, { watch }]) => watch.state.is === 'refused').map(([name]) => name)
-    const watches = followed.length === 0 ? [this.#whole] : followed.map(([, { watch }]) => watch)
+    const followed = parts.filter(([, { state }]) => state.is !== 'refused').map(([, watch]) => watch)
+    const refusedNamespaces = parts.filter(([, { state }]) => state.is === 'refused').map(([namespace]) => namespace)
+    const watches = followed.length === 0 ? [this.#whole] : followed
     const leftOut = watches.flatMap((watch) => [...watch.namesLeftOut])
     return { ...worst(watches.map(({ state }) => state)), refusedNamespaces, leftOut }
   }

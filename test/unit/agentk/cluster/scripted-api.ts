@@ -32,15 +32,15 @@ export class ScriptedApi implements Pick<ApiClient, 'json' | 'send'> {
   readonly #asks: Ask[] = []
   readonly #watches: Watch[] = []
 
-  /** The oldest request for JSON that has not been taken. */
-  async ask(): Promise<Ask> {
+  /** The oldest request for JSON that has not been taken, of `path` if that is given. */
+  async ask(path?: string): Promise<Ask> {
     await settled()
-    return this.#asks.shift() ?? missing('request')
+    return take(this.#asks, path)
   }
 
-  async watch(): Promise<Watch> {
+  async watch(path?: string): Promise<Watch> {
     await settled()
-    return this.#watches.shift() ?? missing('watch')
+    return take(this.#watches, path)
   }
 
   /** Paths of what waits to be taken. */
@@ -133,6 +133,10 @@ async function settled(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-function missing(what: string): never {
-  throw new Error(`no ${what} has been made`)
+function take<T extends { readonly path: string }>(waiting: T[], path: string | undefined): T {
+  const found = waiting.findIndex((each) => path === undefined || each.path === path)
+  const [taken] = found < 0 ? [] : waiting.splice(found, 1)
+  if (!taken)
+    throw new Error(`not asked for ${path ?? 'anything'}, but for ${waiting.map((each) => each.path).join(', ')}`)
+  return taken
 }
