@@ -125,7 +125,7 @@ export class Kinds {
     const { clock, random } = this.#components
     const next = this.#looks.shift()
     if (next !== undefined) {
-      await pause(next, clock, signal)
+      if (next > 0) await pause(next, clock, signal)
       return true
     }
     const waking = linkedController(signal)
@@ -137,11 +137,11 @@ export class Kinds {
 
   /** @returns false: it failed, and is to be done again soon */
   async #look(signal: AbortSignal): Promise<boolean> {
+    this.#hasLooked = true
     try {
       const timely = AbortSignal.any([signal, AbortSignal.timeout(lookTimeoutMs)])
       const served = await discover(this.#components.api, timely)
       if (!signal.aborted) this.#apply(served, signal)
-      this.#hasLooked = true
       return true
     } catch (error) {
       if (!signal.aborted) this.#warn('failed', { error }, 'Cannot ask the API server which kinds it serves')

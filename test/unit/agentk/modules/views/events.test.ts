@@ -1,0 +1,157 @@
+import t from 'tap'
+import { askEvents, type EventChange, Warnings, warnings } from '../../../../../src/agentk/modules/views/events.ts'
+import { ScriptedApi } from '../../cluster/scripted-api.ts'
+
+const { kind } = warnings
+
+/** @param second - when it was seen last */
+function event(name: string, second: number, fields: object = {}, about = 'u-pod') {
+  return {
+    metadata: { namespace: 'shop', name, uid: `u-${name}`, creationTimestamp: '2026-06-01T00:00:00Z' },
+    involvedObject: { apiVersion: 'apps/v1', kind: 'Deployment', namespace: 'shop', name: 'web', uid: about },
+    type: 'Warning',
+    reason: 'Failed',
+    message: 'it failed',
+    count: 3,
+    lastTimestamp: at(second),
+    ...fields,
+  }
+}
+
+const at = (second: number) => new Date(Date.UTC(2026, 5, 2) + second * 1000).toISOString()
+
+function start(options = {}) {
+  const events = new Warnings(options)
+  const changes: string[] = []
+  events.onChange(({ before, after }: EventChange) => {
+    const word = before ? (after ? 'changed' : 'gone') : 'new'
+    changes.push(`${word} ${(after ?? before)?.u}`)
+  })
+  const names = () => [...events.all()].map(({ u }) => u).sort()
+  return { events, changes, names }
+}
+
+t.test('what is kept of a Warning', (t) => {
+  const { events, changes } = start()
+  events.put(kind, event('a', 5))
+  t.strictSame(
+    [...events.all()],
+    [
+      {
+        u: 'u-a',
+        ns: 'shop',
+        about: ['apps/Deployment', 'web', 'u-pod'],
+        type: 'Warning',
+        reason: 'Failed',
+        text: 'it failed',
+        count: 3,
+        at: Date.parse(at(5)),
+      },
+    ],
+  )
+  events.put(kind, event('a', 6, { count: 4 }))
+  t.match([...events.about('u-pod')], [{ count: 4 }])
+  events.gone(kind, 'u-a')
+  events.gone(kind, 'u-a')
+  t.strictSame([...events.about('u-pod')], [])
+  t.strictSame(changes, ['new u-a', 'changed u-a', 'gone u-a'])
+  t.end()
+})
+
+t.test('times and counts in the newer form; long texts are cut; what is no event is none', (t) => {
+  const { events } = start()
+  const series = { count: 9, lastObservedTime: at(7) }
+  events.put(kind, event('a', 0, { lastTimestamp: null, count: undefined, series, eventTime: at(1) }))
+  events.put(kind, event('b', 0, { lastTimestamp: null, count: 0, eventTime: at(2), message: 'x'.repeat(1000) }))
+  events.put(kind, event('c', 0, { lastTimestamp: 7, involvedObject: { kind: 'Pod', name: {}, uid: 5 } }))
+  const [a, b, c] = [...events.all()]
+  t.match(a, { count: 9, at: Date.parse(at(7)) })
+  t.match(b, { count: 0, at: Date.parse(at(2)) })
+  t.equal(b?.text.length, 512)
+  t.match(c, { about: ['Pod', '', ''], at: Date.parse('2026-06-01T00:00:00Z') })
+  for (const odd of [{}, { metadata: { uid: 'x' } }, event('d', 0, { type: 'Other' })]) events.put(kind, odd)
+  t.equal(events.size, 3)
+  t.end()
+})
+
+t.test('at most so many of one object: the latest', (t) => {
+  const { events, changes, names } = start({ maxPerObject: 2 })
+  for (const [name, second] of [
+    ['b', 2],
+    ['c', 3],
+    ['a', 1],
+    ['d', 4],
+  ] as const) {
+    events.put(kind, event(name, second))
+  }
+  events.put(kind, event('other', 0, {}, 'u-other'))
+  t.strictSame(names(), ['u-c', 'u-d', 'u-other'])
+  t.strictSame(changes, ['new u-b', 'new u-c', 'new u-a', 'gone u-a', 'new u-d', 'gone u-b', 'new u-other'])
+  t.end()
+})
+
+t.test('at most so many of all: the oldest tenth goes', (t) => {
+  const { events, names } = start({ maxEvents: 20 })
+  for (let i = 0; i < 21; i++) events.put(kind, event(`e${i}`, (i * 7) % 21, {}, `u-of-${i}`))
+  t.equal(events.size, 19)
+  t.notOk(names().includes('u-e0'))
+  t.notOk(names().includes('u-e3')) // of second 0 and 1
+  for (let i = 0; i < 500; i++) {
+    events.put(kind, event(`f${i}`, 100 + i, {}, `u-of-f${i}`))
+    if (events.size > 20) t.fail('more than may be')
+  }
+  t.end()
+})
+
+t.test('a list that is not whole removes nothing; a whole one what it has not told', (t) => {
+  const { events, names } = start()
+  events.listing(kind, undefined)
+  for (const name of ['a', 'b', 'c']) events.put(kind, event(name, 1))
+  events.listed(kind, undefined)
+  events.listing(kind, undefined)
+  events.put(kind, event('b', 1))
+  t.strictSame(names(), ['u-a', 'u-b', 'u-c'])
+  events.listing(kind, undefined)
+  events.put(kind, event('c', 1))
+  events.listed(kind, undefined)
+  t.strictSame(names(), ['u-c'])
+  t.end()
+})
+
+t.test('namespace by namespace', (t) => {
+  const { events, names } = start()
+  const inTest = (name: string) => event(name, 1, { metadata: { namespace: 'test', uid: `u-${name}` } })
+  events.put(kind, event('a', 1))
+  events.put(kind, inTest('b'))
+  events.put(kind, inTest('c'))
+  events.listing(kind, 'test')
+  events.put(kind, inTest('c'))
+  events.listed(kind, 'test')
+  t.strictSame(names(), ['u-a', 'u-c'])
+  events.dropped(kind, 'test')
+  t.strictSame(names(), ['u-a'])
+  events.dropped(kind, undefined)
+  t.strictSame(names(), [])
+  t.end()
+})
+
+t.test('others are asked live, as the caller', async (t) => {
+  const api = new ScriptedApi()
+  const { signal } = new AbortController()
+  const headers = ['Impersonate-User', 'ada']
+  const found = askEvents(api, { namespace: 'shop', about: 'u-pod', limit: 50, headers }, signal)
+  const ask = await api.ask('/api/v1/namespaces/shop/events')
+  t.strictSame(ask.headers, headers)
+  t.strictSame(Object.fromEntries(ask.query), { limit: '50', fieldSelector: 'involvedObject.uid=u-pod' })
+  await ask.answer(200, { items: [event('a', 1, { type: 'Normal' }), event('b', 2), 'odd'] })
+  t.match(await found, [{ u: 'u-b' }, { u: 'u-a', type: 'Normal' }])
+  const denied = askEvents(api, { namespace: '', limit: 50, headers }, signal)
+  await (await api.ask('/api/v1/events')).answer(403)
+  t.equal(await denied, undefined)
+  const odd = askEvents(api, { namespace: '../x', about: 'a,b=c\\', limit: 5, headers }, signal)
+  odd.catch(() => undefined)
+  const oddAsk = await api.ask('/api/v1/namespaces/..%2Fx/events')
+  t.equal(oddAsk.query.get('fieldSelector'), 'involvedObject.uid=a\\,b\\=c\\\\')
+  await oddAsk.answer(500)
+  await t.rejects(odd, { code: 'UNREACHABLE', message: 'the API server answered 500 for events' })
+})
