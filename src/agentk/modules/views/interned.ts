@@ -38,10 +38,9 @@ export class Interned {
   }
 
   /** What is not among those that live goes. */
-  sweep(live: Iterable<string | object>): void {
-    const kept = new Set(live)
-    for (const text of this.#texts.keys()) if (!kept.has(text)) this.#texts.delete(text)
-    for (const [hash, value] of this.#values) if (!kept.has(value)) this.#values.delete(hash)
+  sweep(live: ReadonlySet<string | object>): void {
+    for (const text of this.#texts.keys()) if (!live.has(text)) this.#texts.delete(text)
+    for (const [hash, value] of this.#values) if (!live.has(value)) this.#values.delete(hash)
     this.#mostBeforeSweep = Math.max(minSize, 2 * this.size)
   }
 }

@@ -52,13 +52,16 @@ export function areEqual(one: ObjectRecord, other: ObjectRecord): boolean {
   return true
 }
 
-/** What others may share with it. */
-export function* sharedOf(record: ObjectRecord): Iterable<string | object> {
+/** Adds what others may share with it. */
+export function addShared(record: ObjectRecord, live: Set<string | object>): void {
   const { namespace, environment, application, labels, owner, otherOwners } = record
   const { customParent, health, facts, selector, references } = record
-  yield* [namespace, environment, application]
-  for (const entry of labels) yield* entry
-  for (const value of [labels, owner, otherOwners, customParent, health, facts, selector, references]) {
-    if (value) yield value
-  }
+  live.add(namespace).add(environment).add(application).add(otherOwners).add(facts).add(references)
+  if (owner) live.add(owner)
+  if (customParent) live.add(customParent)
+  if (health) live.add(health)
+  if (selector) live.add(selector)
+  if (live.has(labels)) return
+  live.add(labels)
+  for (const [name, value] of labels) live.add(name).add(value)
 }

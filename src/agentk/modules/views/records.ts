@@ -3,7 +3,7 @@ import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Interned } from './interned.ts'
-import { areEqual, recordOf, sharedOf } from './object-record.ts'
+import { addShared, areEqual, recordOf } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
 import { Places } from './places.ts'
 import { isMetadataAlone, metadataOf } from './projection/metadata.ts'
@@ -144,7 +144,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const after = kind.key === claim ? this.#withStatefulSet(record) : record
     if (before) this.#replace(before, after)
     else this.#add(after)
-    if (this.#interned.isFull) this.#interned.sweep(this.#shared())
+    if (this.#interned.isFull) this.#sweep()
   }
 
   gone(kind: ResourceKind, uid: string): void {
@@ -253,9 +253,10 @@ export class Records implements ObjectSink, ReadonlyRecords {
     return key !== largest
   }
 
-  *#shared(): Iterable<string | object> {
-    for (const record of this.all()) yield* sharedOf(record)
-    yield* this.#due.healths()
+  #sweep(): void {
+    const live = new Set<string | object>(this.#due.healths())
+    for (const record of this.#records.values()) addShared(record, live)
+    this.#interned.sweep(live)
   }
 
   *#those(uids: Iterable<string>): Iterable<ObjectRecord> {
