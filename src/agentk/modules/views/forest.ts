@@ -1,0 +1,357 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { Family, Node } from './forest-node.ts'
+import { type Above, Owners, standsOtherwise } from './owners.ts'
+import type { ReadQuery } from './query.ts'
+import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from './record.ts'
+import { argoWords, severityOf, type VerdictSide } from './severity.ts'
+import { inSlices } from './slices.ts'
+
+/** Told of what is seen, and of nothing else. */
+export interface ForestListener {
+  /** A child has come, has changed, or has gone; its row, or what `parent`'s page says, may be another. */
+  touched(child: Node, parent: Node): void
+  /** Its members are one row now, or are not any more. */
+  rebundled(family: Family): void
+  /** It is whole again, after a while in which it was not. */
+  settled(): void
+}
+
+export interface ForestComponents {
+  readonly records: ReadonlyRecords
+  readonly visibility: Visibility
+  readonly clock: Clock
+  readonly side: VerdictSide
+}
+
+/** Of which environment and application an object is: by its own labels, else by its parent's. */
+interface Membership {
+  readonly environment: string
+  readonly application: string
+}
+
+const noMembership: Membership = { environment: '', application: '' }
+
+/**
+ * The tree of what is seen: of what the caller may list, what the scope holds and the filter lets through, with what
+ * is above it. It is a function of these objects alone: of the others neither a change nor their number is noticed.
+ *
+ * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now.
+ */
+export class Forest {
+  readonly root = new Node('', 'root', { kind: '', name: '', namespace: '' })
+  readonly listeners = new Set<ForestListener>()
+  readonly #components: ForestComponents
+  readonly #query: ReadQuery
+  readonly #owners: Owners
+  readonly #nodes = new Map<string, Node>([['', this.root]])
+  /** ids of what is to be placed, the first first */
+  readonly #unplaced = new Set<string>()
+  /** by uid; undefined: nothing depends on it */
+  readonly #memberships: Map<string, Membership> | undefined
+  /** undefined: settled. Ends the work. */
+  #working: (() => void) | undefined
+
+  constructor(components: ForestComponents, query: ReadQuery) {
+    this.#components = components
+    this.#query = query
+    this.#owners = new Owners(components.records, (record) => this.#mayList(record))
+    const { environment, application, view } = query
+    if (environment || application || view === 'environments') this.#memberships = new Map()
+  }
+
+  /** Nothing is to be said of it before. */
+  get isSettled(): boolean {
+    return this.#working === undefined
+  }
+
+  /** objects, groups and placeholders */
+  get size(): number {
+    return this.#nodes.size - 1
+  }
+
+  node(id: string): Node | undefined {
+    const node = this.#nodes.get(id)
+    return node?.family || node?.what === 'root' ? node : undefined
+  }
+
+  start(): void {
+    for (const record of this.#components.records.all()) if (this.#mayList(record)) this.#unplaced.add(record.uid)
+    this.#work()
+  }
+
+  stop(): void {
+    this.#working?.()
+    this.listeners.clear()
+  }
+
+  change({ before, after }: RecordChange): void {
+    const seen = [before, after].filter((record) => record && this.#mayList(record)) as ObjectRecord[]
+    if (seen.length === 0) return
+    for (const { uid } of seen) this.#unplaced.add(uid)
+    if (standsOtherwise(before, after)) {
+      for (const record of seen) this.#unplaceBelow(record)
+      if (before) this.#unplaceCycle(before, this.#ownersBefore(before))
+      if (after) this.#unplaceCycle(after, this.#owners)
+    }
+    if (this.isSettled) this.#work()
+  }
+
+  #mayList(record: ObjectRecord): boolean {
+    return this.#components.visibility.mayList(record.kind, record.namespace)
+  }
+
+  #unplaceBelow(record: ObjectRecord): void {
+    for (const { uid } of this.#components.records.claiming(record)) this.#unplaced.add(uid)
+  }
+
+  #unplaceCycle(record: ObjectRecord, owners: Owners): void {
+    if (!this.#mayList(record)) return
+    for (const { uid } of owners.cycleOf(record)) this.#unplaced.add(uid)
+  }
+
+  /** As they were with `before`, of which the records have another, or none. */
+  #ownersBefore(before: ObjectRecord): Owners {
+    const { records } = this.#components
+    const isIt = (kind: string, namespace: string, name: string) =>
+      before.kind.key === kind && before.namespace === namespace && before.name === name
+    return new Owners(
+      {
+        get: (uid) => (uid === before.uid ? before : records.get(uid)),
+        named: (...key) => (isIt(...key) ? before : records.named(...key)),
+      },
+      (record) => this.#mayList(record),
+    )
+  }
+
+  #work(): void {
+    let isLong = false
+    const step = () => {
+      const [id] = this.#unplaced
+      if (id === undefined) return false
+      this.#unplaced.delete(id)
+      this.#place(id)
+      return true
+    }
+    this.#working = () => undefined
+    const cancel = inSlices(this.#components.clock, step, () => {
+      this.#working = undefined
+      if (isLong) for (const listener of this.listeners) listener.settled()
+    })
+    if (!this.isSettled) this.#working = cancel
+    isLong = true
+  }
+
+  #place(id: string): void {
+    const node = this.#nodes.get(id)
+    if (node && node.what !== 'object') this.#placeGiven(node)
+    else this.#placeUid(id, node)
+  }
+
+  #placeUid(uid: string, node: Node | undefined): void {
+    const known = this.#components.records.get(uid)
+    const record = known && this.#mayList(known) ? known : undefined
+    const above = record && this.#owners.above(record)
+    if (this.#memberships) this.#setMembership(uid, record && this.#membershipOf(record, above))
+    const isWanted = record && this.#isInScope(record) && (this.#isAskedFor(record) || node?.families.length)
+    if (isWanted) this.#placeObject(node ?? this.#add(new Node(uid, 'object', record)), record, above)
+    else if (node) this.#remove(node)
+  }
+
+  #placeObject(node: Node, record: ObjectRecord, above: Above): void {
+    const parent = this.#parentOf(record, above)
+    const isMoved = node.parent !== parent || node.family?.kind !== record.kind.key
+    if (isMoved) this.#detach(node)
+    node.said = record
+    const own = severityOf(record.health, this.#components.side)
+    const isWorseOrBetter = this.#setSeverities(node, own, Math.max(own, node.worstBelow()))
+    if (isMoved) this.#attach(node, parent)
+    else {
+      this.#tell(node)
+      if (parent.what === 'placeholder') this.#leastMayBe(node, parent)
+      if (isWorseOrBetter || parent.what === 'group') this.#refresh(parent)
+    }
+  }
+
+  /** A group or a placeholder: there as long as there is something in it. */
+  #placeGiven(node: Node): void {
+    if (node.what !== 'root' && node.families.length === 0) this.#remove(node)
+    else if (node.what === 'placeholder') this.#nameAsLeastSays(node)
+  }
+
+  #isInScope({ uid, namespace }: ObjectRecord): boolean {
+    const { namespaces, environment, application, view } = this.#query
+    if (namespaces && !namespaces.has(namespace)) return false
+    const of = this.#memberships?.get(uid) ?? noMembership
+    if (view === 'environments' && !of.environment) return false
+    return (!environment || of.environment === environment) && (!application || of.application === application)
+  }
+
+  #isAskedFor({ name, kind, health }: ObjectRecord): boolean {
+    const { text, kinds, verdicts } = this.#query
+    if (text && !name.toLowerCase().includes(text)) return false
+    if (kinds && !kinds.has(kind.key)) return false
+    return !verdicts || verdicts.has(argoWords[severityOf(health, this.#components.side)] ?? '')
+  }
+
+  #parentOf(record: ObjectRecord, above: Above): Node {
+    if (this.#query.view === 'list') return this.root
+    const group = this.#groupOf(record)
+    if (above?.is === 'object' && this.#isInScope(above.record)) {
+      const isElsewhere = group?.kind === 'Environment' && this.#groupOf(above.record)?.name !== group.name
+      if (!isElsewhere) return this.#objectNode(above.record)
+    }
+    if (group) return this.#givenNode(`g:${group.kind.toLowerCase()}/${group.name}`, 'group', group)
+    if (above?.is !== 'placeholder') return this.root
+    const { kind, name } = above.owner
+    return this.#givenNode(above.id, 'placeholder', { kind, name, namespace: record.namespace })
+  }
+
+  #groupOf({ uid, application }: ObjectRecord) {
+    const { environment } = this.#memberships?.get(uid) ?? noMembership
+    const inEnvironments = this.#query.view === 'environments'
+    const name = inEnvironments ? environment : application
+    return name ? { kind: inEnvironments ? 'Environment' : 'Application', name, namespace: '' } : undefined
+  }
+
+  #membershipOf({ environment, application }: ObjectRecord, above: Above): Membership {
+    const inherited = (above?.is === 'object' && this.#memberships?.get(above.record.uid)) || noMembership
+    if (!environment && !application) return inherited
+    return { environment: environment || inherited.environment, application: application || inherited.application }
+  }
+
+  #setMembership(uid: string, now: Membership | undefined): void {
+    const before = this.#memberships?.get(uid)
+    if (before?.environment === now?.environment && before?.application === now?.application) return
+    if (now) this.#memberships?.set(uid, now)
+    else this.#memberships?.delete(uid)
+    const record = this.#components.records.get(uid)
+    if (record) this.#unplaceBelow(record)
+  }
+
+  #add(node: Node): Node {
+    this.#nodes.set(node.id, node)
+    return node
+  }
+
+  /** Of one that is seen: where it has no place yet, it gets one soon. */
+  #objectNode(record: ObjectRecord): Node {
+    const known = this.#nodes.get(record.uid)
+    if (known) return known
+    this.#unplaced.add(record.uid)
+    const node = this.#add(new Node(record.uid, 'object', record))
+    node.own = severityOf(record.health, this.#components.side)
+    node.total = node.own
+    return node
+  }
+
+  #givenNode(id: string, what: 'group' | 'placeholder', words: Node['said']): Node {
+    const known = this.#nodes.get(id)
+    if (known) return known
+    const node = this.#add(new Node(id, what, words))
+    this.#attach(node, this.root)
+    return node
+  }
+
+  /** What objects say of an owner that is not shown may differ: the one of the least uid decides. */
+  #nameAsLeastSays(placeholder: Node): void {
+    if (placeholder.least?.parent !== placeholder) {
+      placeholder.least = undefined
+      for (const child of placeholder.children()) placeholder.least = lesser(placeholder.least, child)
+    }
+    const owner = placeholder.least?.record?.owner
+    if (!owner || (owner.kind === placeholder.kind && owner.name === placeholder.name)) return
+    this.#detach(placeholder)
+    placeholder.said = { kind: owner.kind, name: owner.name, namespace: placeholder.namespace }
+    this.#attach(placeholder, this.root)
+  }
+
+  /** Once all that is below it stands elsewhere. */
+  #remove(node: Node): void {
+    if (node.families.length > 0) {
+      for (const { id } of node.children()) this.#unplaced.add(id)
+      this.#unplaced.add(node.id)
+      return
+    }
+    this.#detach(node)
+    this.#nodes.delete(node.id)
+  }
+
+  #attach(node: Node, parent: Node): void {
+    this.#openCycle(node, parent)
+    let family = parent.families.find(({ kind }) => kind === node.kind)
+    if (!family) {
+      const canBundle = node.what !== 'group' && this.#query.view !== 'list'
+      family = new Family(parent, node.kind, canBundle)
+      parent.families.push(family)
+    }
+    const wasBundle = family.isBundle
+    family.add(node)
+    this.#childrenChanged(node, family, wasBundle)
+  }
+
+  #detach(node: Node): void {
+    const { family } = node
+    if (!family) return
+    const wasBundle = family.isBundle
+    family.delete(node)
+    if (family.members.length === 0) family.parent.families.splice(family.parent.families.indexOf(family), 1)
+    this.#childrenChanged(node, family, wasBundle)
+  }
+
+  #childrenChanged(node: Node, family: Family, wasBundle: boolean): void {
+    const { parent } = family
+    for (const listener of this.listeners) {
+      if (family.isBundle !== wasBundle) listener.rebundled(family)
+      listener.touched(node, parent)
+    }
+    if (parent.what === 'placeholder') this.#leastMayBe(node, parent)
+    // it may have been there for it alone
+    if (parent.families.length === 0) this.#unplaced.add(parent.id)
+    this.#refresh(parent)
+  }
+
+  #leastMayBe(child: Node, placeholder: Node): void {
+    const { least } = placeholder
+    if (child !== least && lesser(least, child) === least) return
+    if (child.parent === placeholder) placeholder.least = child
+    this.#unplaced.add(placeholder.id)
+  }
+
+  /** While not all is placed yet, `parent` may still stand below `node`: then that one is placed anew. */
+  #openCycle(node: Node, parent: Node): void {
+    if (node.families.length === 0) return
+    for (let at: Node | undefined = parent; at; at = at.parent) {
+      if (at !== node && at.parent !== node) continue
+      if (at === node) return
+      this.#detach(at)
+      this.#unplaced.add(at.id)
+      return
+    }
+  }
+
+  /** Its children are others: so may be its row, and what is above. */
+  #refresh(node: Node): void {
+    for (let at: Node | undefined = node; at && at.what !== 'root'; at = at.parent) {
+      const own = at.what === 'group' ? at.worstChild() : at.own
+      const isWorseOrBetter = this.#setSeverities(at, own, Math.max(own, at.worstBelow()))
+      this.#tell(at)
+      if (!isWorseOrBetter) return
+    }
+  }
+
+  #setSeverities(node: Node, own: number, total: number): boolean {
+    if (own === node.own && total === node.total) return false
+    if (node.family) node.family.setSeverities(node, own, total)
+    else Object.assign(node, { own, total })
+    return true
+  }
+
+  #tell(node: Node): void {
+    const { parent } = node
+    if (parent) for (const listener of this.listeners) listener.touched(node, parent)
+  }
+}
+
+function lesser(one: Node | undefined, other: Node): Node {
+  return one && one.id < other.id ? one : other
+}

@@ -1,0 +1,93 @@
+import type { ObjectRecord, Owner, ReadonlyRecords } from './record.ts'
+
+/** What stands above an object, as one caller sees it. */
+export type Above =
+  | { readonly is: 'object'; readonly record: ObjectRecord }
+  /** `id`: `o:<namespace>:<uid>`, of what the object says */
+  | { readonly is: 'placeholder'; readonly id: string; readonly owner: Owner }
+  | undefined
+
+type Named = Pick<ReadonlyRecords, 'get' | 'named'>
+
+/**
+ * The tree of owners among what one caller sees. What objects say of their owners is free text: it is believed where
+ * uid, kind and name agree with an object in the same namespace or in none, that the caller sees. An owner that is
+ * absent, hidden or other than was said is all the same from here.
+ */
+export class Owners {
+  readonly #records: Named
+  readonly #sees: (record: ObjectRecord) => boolean
+
+  constructor(records: Named, sees: (record: ObjectRecord) => boolean) {
+    this.#records = records
+    this.#sees = sees
+  }
+
+  above(record: ObjectRecord): Above {
+    const believed = this.believed(record)
+    if (believed) return this.#isCut(record, believed) ? undefined : { is: 'object', record: believed }
+    const { owner, namespace } = record
+    return owner && { is: 'placeholder', id: `o:${namespace}:${owner.uid}`, owner }
+  }
+
+  /** The owner, though a cycle may be cut there. */
+  believed(record: ObjectRecord): ObjectRecord | undefined {
+    const { owner, customParent, namespace } = record
+    const found = owner ? this.#records.get(owner.uid) : this.#custom(customParent, namespace)
+    return found && this.#sees(found) && (!owner || agrees(found, owner, namespace)) ? found : undefined
+  }
+
+  /** Those of the cycle that `record` is in; none: it is in no cycle. */
+  cycleOf(record: ObjectRecord): ObjectRecord[] {
+    const cycle = [record]
+    const seen = new Set([record.uid])
+    for (let at = this.believed(record); at; at = this.believed(at)) {
+      if (at.uid === record.uid) return cycle
+      if (seen.has(at.uid)) return []
+      seen.add(at.uid)
+      cycle.push(at)
+    }
+    return []
+  }
+
+  #custom(parent: ObjectRecord['customParent'], namespace: string): ObjectRecord | undefined {
+    return parent && this.#records.named(parent.kind, namespace, parent.name)
+  }
+
+  /**
+   * A cycle is cut at its least uid. The first above with a lesser one ends the search: uids are random, so it is
+   * short. What is below a cycle goes round in it (Brent's algorithm).
+   */
+  #isCut(record: ObjectRecord, above: ObjectRecord): boolean {
+    let mark = record.uid
+    let steps = 0
+    let lap = 1
+    for (let at: ObjectRecord | undefined = above; at; at = this.believed(at)) {
+      if (at.uid === record.uid) return true
+      if (at.uid < record.uid || at.uid === mark) return false
+      if (++steps === lap) {
+        mark = at.uid
+        steps = 0
+        lap *= 2
+      }
+    }
+    return false
+  }
+}
+
+function agrees(found: ObjectRecord, said: Owner, namespace: string): boolean {
+  const isNear = found.namespace === '' || found.namespace === namespace
+  return isNear && found.kind.key === said.kind && found.name === said.name
+}
+
+/** Whether another place in trees, or in groups, may follow from it: for it, or for those below. */
+export function standsOtherwise(before: ObjectRecord | undefined, after: ObjectRecord | undefined): boolean {
+  if (!before || !after) return true
+  const [one, other] = [placeOf(before), placeOf(after)]
+  return one.some((part, i) => part !== other[i])
+}
+
+function placeOf({ owner, customParent, environment, application, ...record }: ObjectRecord) {
+  const { uid, kind, name } = owner ?? { uid: '', ...customParent }
+  return [uid, kind, name, environment, application, record.name, record.namespace, record.kind.key]
+}
