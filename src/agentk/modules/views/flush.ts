@@ -1,0 +1,68 @@
+import type { Clock } from '../../../lib/clock.ts'
+
+/** From one update to the next. ms */
+export const updatePauseMs = 50
+
+export interface Made {
+  readonly json: Uint8Array
+  /** there is more to say */
+  readonly isPart: boolean
+}
+
+export interface FlushComponents {
+  readonly clock: Clock
+  /** What differs from what was sent, now. @returns undefined: nothing */
+  readonly make: (seq: number) => Made | undefined
+  readonly send: (seq: number, json: Uint8Array) => void
+}
+
+/** When a view sends: the first update at once, then in steps, each once the one before was taken. */
+export class Flush {
+  readonly #components: FlushComponents
+  #isAsked = false
+  #isClosed = false
+  #isInFlight = false
+  #seq = 0
+  #sentAt = Number.NEGATIVE_INFINITY
+  #cancel: (() => void) | undefined
+
+  constructor(components: FlushComponents) {
+    this.#components = components
+  }
+
+  /** Something may differ. */
+  request(): void {
+    this.#isAsked = true
+    this.#schedule()
+  }
+
+  taken(seq: number): void {
+    if (seq !== this.#seq) return
+    this.#isInFlight = false
+    this.#schedule()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancel?.()
+  }
+
+  #schedule(): void {
+    if (!this.#isAsked || this.#isInFlight || this.#cancel || this.#isClosed) return
+    const { clock } = this.#components
+    this.#cancel = clock.after(Math.max(0, this.#sentAt + updatePauseMs - clock.now()), () => this.#flush())
+  }
+
+  #flush(): void {
+    const { clock, make, send } = this.#components
+    this.#cancel = undefined
+    this.#isAsked = false
+    const made = make(this.#seq + 1)
+    if (!made) return
+    this.#seq++
+    this.#sentAt = clock.now()
+    this.#isInFlight = true
+    if (made.isPart) this.#isAsked = true
+    send(this.#seq, made.json)
+  }
+}

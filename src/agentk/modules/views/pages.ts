@@ -1,0 +1,243 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { compareEntries, type Entry, Family, type Node } from './forest-node.ts'
+import { inSlices } from './slices.ts'
+
+/** More that came and went than this are found by a scan. */
+const maxTouched = 1000
+/** Scans of pages that were shown before take this part of the time at most. */
+const scansShare = 0.1
+
+/** Scans, one at a time. */
+export class Scans {
+  readonly #clock: Clock
+  readonly #waiting: { readonly isFirst: boolean; readonly run: (done: () => void) => void }[] = []
+  #isRunning = false
+  #pauseUntil = Number.NEGATIVE_INFINITY
+  #cancelPause: (() => void) | undefined
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /**
+   * @param isFirst - somebody waits for it: it begins in its turn
+   * @param run - calls what it is given once it has ended
+   * @returns ends the wait
+   */
+  add(isFirst: boolean, run: (done: () => void) => void): () => void {
+    const scan = { isFirst, run }
+    this.#waiting.push(scan)
+    this.#next()
+    return () => {
+      const index = this.#waiting.indexOf(scan)
+      if (index >= 0) this.#waiting.splice(index, 1)
+    }
+  }
+
+  #next(): void {
+    if (this.#isRunning || this.#waiting.length === 0) return
+    this.#cancelPause?.()
+    const started = this.#clock.now()
+    const isPaused = started < this.#pauseUntil
+    const index = isPaused ? this.#waiting.findIndex(({ isFirst }) => isFirst) : 0
+    const [scan] = index < 0 ? [] : this.#waiting.splice(index, 1)
+    if (!scan) {
+      this.#cancelPause = this.#clock.after(this.#pauseUntil - started, () => this.#next())
+      return
+    }
+    this.#isRunning = true
+    scan.run(() => {
+      const ended = this.#clock.now()
+      this.#pauseUntil = Math.max(this.#pauseUntil, ended + (ended - started) * (1 / scansShare - 1))
+      this.#isRunning = false
+      this.#next()
+    })
+  }
+}
+
+/** What a page is of: the children of a node, or those of one kind among them that are one row there. */
+export interface PageSource {
+  readonly node: Node
+  /** undefined: all */
+  readonly kind: string | undefined
+}
+
+/** The first of a node's children, and as many to spare: so that what comes and goes is placed without a look at all. */
+export class Page {
+  readonly limit: number
+  readonly #clock: Clock
+  readonly #scans: Scans
+  readonly #onScanned: () => void
+  #source: PageSource
+  /** in order: no other ranks before the last of them */
+  #best: readonly Entry[] = []
+  /** there are no others */
+  #isAll = false
+  readonly #touched = new Set<Entry>()
+  /** since it began */
+  readonly #touchedInScan = new Set<Entry>()
+  #scan: 'none' | 'needed' | 'waits' | 'runs' = 'needed'
+  #isScanned = false
+  #cancelScan: () => void = () => undefined
+
+  /** @param onScanned - it may have another order now */
+  constructor(clock: Clock, scans: Scans, source: PageSource, limit: number, onScanned: () => void) {
+    this.#clock = clock
+    this.#scans = scans
+    this.#source = source
+    this.limit = limit
+    this.#onScanned = onScanned
+  }
+
+  get source(): PageSource {
+    return this.#source
+  }
+
+  /** It can be shown. */
+  get isScanned(): boolean {
+    return this.#isScanned
+  }
+
+  /** Rows, not children: many of a kind may be one. */
+  get size(): number {
+    const { node, kind } = this.#source
+    const [all] = kind === undefined ? [] : node.families.filter((family) => family.kind === kind)
+    if (kind !== undefined) return all?.members.length ?? 0
+    return node.families.reduce((sum, { isBundle, members }) => sum + (isBundle ? 1 : members.length), 0)
+  }
+
+  get order(): readonly Entry[] {
+    return this.#best.slice(0, this.limit)
+  }
+
+  touch(child: Node): void {
+    const { node, kind } = this.#source
+    const family = kind === undefined ? node.families.find((one) => one.kind === child.kind) : undefined
+    for (const entry of family?.isBundle ? [child, family] : [child]) {
+      this.#touched.add(entry)
+      if (this.#scan === 'runs') this.#touchedInScan.add(entry)
+    }
+    if (this.#touched.size > maxTouched) this.scanAnew()
+  }
+
+  /** What was found is not enough, or not to be used at all where the source is another. */
+  scanAnew(source = this.#source): void {
+    if (source !== this.#source) this.#isScanned = false
+    this.#source = source
+    this.#touched.clear()
+    this.#best = this.#best.filter((entry) => this.#isHere(entry)).sort(compareEntries)
+    this.#isAll = false
+    this.#cancelScan()
+    this.#scan = 'needed'
+  }
+
+  /** Places what was touched. */
+  update(): void {
+    if (this.#touched.size > 0) this.#placeTouched()
+    if (this.#scan === 'needed') this.#startScan()
+  }
+
+  close(): void {
+    this.#cancelScan()
+    this.#scan = 'none'
+  }
+
+  #placeTouched(): void {
+    const best = this.#best.filter((entry) => !this.#touched.has(entry))
+    const last = best.at(-1)
+    const isNear = (entry: Entry) => this.#isAll || (last !== undefined && compareEntries(entry, last) < 0)
+    const entries = [...this.#touched].filter((entry) => this.#isHere(entry))
+    this.#touched.clear()
+    const near = entries.filter(isNear)
+    if (near.length < entries.length) this.#isAll = false
+    this.#keep([...best, ...near].sort(compareEntries))
+    const isShort = !this.#isAll && this.#best.length < Math.min(this.limit, this.size)
+    if (isShort && this.#scan === 'none') this.#scan = 'needed'
+  }
+
+  #keep(entries: readonly Entry[]): void {
+    const most = 2 * this.limit
+    if (entries.length > most) this.#isAll = false
+    this.#best = entries.slice(0, most)
+  }
+
+  #isHere(entry: Entry): boolean {
+    const { node, kind } = this.#source
+    if (entry instanceof Family) return kind === undefined && entry.parent === node && entry.isBundle
+    const { family } = entry as Node
+    if (family?.parent !== node) return false
+    return kind === undefined ? !family.isBundle : family.kind === kind && family.isBundle
+  }
+
+  #startScan(): void {
+    this.#scan = 'waits'
+    let end: () => void = () => undefined
+    let isAtOnce = true
+    const cancelWait = this.#scans.add(!this.#isScanned, (done) => {
+      this.#scan = 'runs'
+      this.#touchedInScan.clear()
+      const entries = this.#entries()
+      const cancel = best(this.#clock, entries, 2 * this.limit, (found) => {
+        done()
+        this.#found(found, found.length === entries.length)
+        if (!isAtOnce) this.#onScanned()
+      })
+      end = () => {
+        cancel()
+        done()
+      }
+    })
+    isAtOnce = false
+    this.#cancelScan = () => {
+      if (this.#scan === 'waits') cancelWait()
+      else if (this.#scan === 'runs') end()
+    }
+  }
+
+  #found(found: readonly Entry[], isAll: boolean): void {
+    this.#best = found
+    this.#isAll = isAll
+    this.#scan = 'none'
+    this.#isScanned = true
+    this.#touched.clear()
+    if (this.#touchedInScan.size === 0) return
+    for (const entry of this.#touchedInScan) this.#touched.add(entry)
+    this.#placeTouched()
+  }
+
+  #entries(): readonly Entry[] {
+    const { node, kind } = this.#source
+    return node.families.flatMap((family): readonly Entry[] => {
+      if (kind !== undefined) return family.kind === kind ? family.members : []
+      return family.isBundle ? [family] : family.members
+    })
+  }
+}
+
+/** The first `count` of them. @returns ends it before */
+function best(clock: Clock, entries: readonly Entry[], count: number, done: (found: Entry[]) => void): () => void {
+  let found: Entry[] = []
+  // as it was: entries may change meanwhile
+  let bound: Entry | undefined
+  let next = 0
+  const cut = () => {
+    found = found.sort(compareEntries).slice(0, count)
+    const last = found.length === count ? found.at(-1) : undefined
+    bound = last && asItIs(last)
+  }
+  const step = () => {
+    const entry = entries[next++]
+    if (!entry) return false
+    if (!bound || compareEntries(entry, bound) < 0) found.push(entry)
+    if (found.length >= 4 * count) cut()
+    return true
+  }
+  return inSlices(clock, step, () => {
+    cut()
+    done(found)
+  })
+}
+
+function asItIs({ id, total, kind, name, namespace }: Entry): Entry {
+  return { id, total, kind, name, namespace }
+}

@@ -1,0 +1,221 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { type PageState, type ViewState, viewsBounds } from '../../../proto/views-json.ts'
+import { Flush, type Made } from './flush.ts'
+import type { Forest, ForestListener } from './forest.ts'
+import { bundleId, type Entry, type Family, type Node, readBundleId } from './forest-node.ts'
+import { Page, type PageSource, type Scans } from './pages.ts'
+import type { ReadonlyRecords } from './record.ts'
+import { hasLinks, type Link, linksOf } from './relations.ts'
+import { isSameRow, type RowParts, rowJson, rowParts } from './rows.ts'
+import { argoWords } from './severity.ts'
+import { keyedPart, UpdateWriter } from './update-writer.ts'
+
+export interface ViewComponents {
+  readonly clock: Clock
+  readonly records: ReadonlyRecords
+  readonly scans: Scans
+  readonly send: (seq: number, json: Uint8Array) => void
+}
+
+/** One subscription to a forest: pages of it, and what of them was sent. */
+export class View implements ForestListener {
+  readonly #components: ViewComponents
+  readonly #flush: Flush
+  readonly #pages = new Map<string, Page | { readonly limit: number }>()
+  /** asked for, and not there (any more) */
+  readonly #refused = new Set<string>()
+  readonly #sentRows = new Map<string, RowParts>()
+  /** JSON, by the node's id */
+  readonly #sentPages = new Map<string, string>()
+  readonly #sentKinds = new Map<string, string>()
+  #state = ''
+  #sentState = ''
+  #forest: Forest | undefined
+  /** a page is open of a node that is linked with others */
+  #showsLinks = false
+
+  constructor(components: ViewComponents, limit: number) {
+    this.#components = components
+    this.#flush = new Flush({ clock: components.clock, make: (seq) => this.#make(seq), send: components.send })
+    this.#pages.set('', { limit })
+  }
+
+  get forest(): Forest | undefined {
+    return this.#forest
+  }
+
+  /** What the caller may list has changed, or is known for the first time. */
+  show(forest: Forest): void {
+    this.#forest?.listeners.delete(this)
+    this.#forest = forest
+    forest.listeners.add(this)
+    this.#flush.request()
+  }
+
+  /** How far what it shows is followed. */
+  setState(state: ViewState): void {
+    const json = JSON.stringify(state)
+    if (json === this.#state) return
+    this.#state = json
+    this.#flush.request()
+  }
+
+  /** @param limit - 0: closed */
+  page(id: string, limit: number): void {
+    const { maxPages, maxRows, maxLimit } = viewsBounds
+    this.#closePage(id)
+    let others = 0
+    for (const page of this.#pages.values()) others += page.limit
+    const allowed = Math.min(limit, maxLimit, maxRows - others)
+    if (allowed > 0 && this.#pages.size < maxPages) this.#pages.set(id, { limit: allowed })
+    else if (this.#refused.size < maxPages) this.#refused.add(id)
+    this.#flush.request()
+  }
+
+  taken(seq: number): void {
+    this.#flush.taken(seq)
+  }
+
+  close(): void {
+    this.#flush.close()
+    this.#forest?.listeners.delete(this)
+    for (const id of [...this.#pages.keys()]) this.#closePage(id)
+  }
+
+  touched(child: Node, parent: Node): void {
+    const pages = [this.#pages.get(parent.id), this.#pages.get(bundleId(parent.id, child.kind))]
+    for (const page of pages) if (page instanceof Page) page.touch(child)
+    if (this.#showsLinks || pages.some(Boolean) || this.#pages.has(child.id)) this.#flush.request()
+  }
+
+  rebundled(family: Family): void {
+    const pages = [this.#pages.get(family.parent.id), this.#pages.get(family.id)]
+    for (const page of pages) if (page instanceof Page) page.scanAnew()
+    if (pages.some(Boolean)) this.#flush.request()
+  }
+
+  settled(): void {
+    this.#flush.request()
+  }
+
+  #closePage(id: string): void {
+    const page = this.#pages.get(id)
+    if (page instanceof Page) page.close()
+    this.#pages.delete(id)
+  }
+
+  #make(seq: number): Made | undefined {
+    const forest = this.#forest
+    if (!forest?.isSettled) return undefined
+    const pages = this.#upToDate(forest)
+    if (![...pages.values()].every((page) => page.isScanned)) return undefined
+    const writer = new UpdateWriter()
+    const isWhole = this.#write(writer, forest, pages)
+    if (writer.isEmpty) return undefined
+    return { json: writer.end(seq, this.#components.clock.now()), isPart: !isWhole }
+  }
+
+  #upToDate(forest: Forest): Map<string, Page> {
+    const { clock, scans } = this.#components
+    const pages = new Map<string, Page>()
+    for (const [id, known] of this.#pages) {
+      const source = sourceOf(id, forest)
+      if (!source) {
+        this.#closePage(id)
+        this.#refused.add(id)
+        continue
+      }
+      const isNew = !(known instanceof Page)
+      const page = isNew ? new Page(clock, scans, source, known.limit, () => this.#flush.request()) : known
+      if (page.source.node !== source.node) page.scanAnew(source)
+      this.#pages.set(id, page)
+      pages.set(id, page)
+    }
+    for (const page of pages.values()) page.update()
+    return pages
+  }
+
+  /** @returns whether there was room for all: else the rest differs still */
+  #write(writer: UpdateWriter, forest: Forest, pages: ReadonlyMap<string, Page>): boolean {
+    if (this.#state !== this.#sentState) {
+      writer.state(this.#state)
+      this.#sentState = this.#state
+    }
+    const shown = new Map<string, Entry>()
+    for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
+    return this.#writeGone(writer, shown) && this.#writePages(writer, forest, pages)
+  }
+
+  /** First: what must not be seen any more is the most urgent. */
+  #writeGone(writer: UpdateWriter, shown: ReadonlyMap<string, Entry>): boolean {
+    for (const id of this.#sentRows.keys()) {
+      if (shown.has(id)) continue
+      if (!writer.add(['gone', JSON.stringify(id)])) return false
+      this.#sentRows.delete(id)
+    }
+    for (const id of this.#refused) {
+      if (!writer.add(['pages', keyedPart(id, null)])) return false
+      this.#sentPages.delete(id)
+      this.#refused.delete(id)
+    }
+    return true
+  }
+
+  #writePages(writer: UpdateWriter, forest: Forest, pages: ReadonlyMap<string, Page>): boolean {
+    this.#showsLinks = false
+    for (const [id, page] of pages) {
+      const { order } = page
+      for (const entry of order) if (!this.#writeRow(writer, forest, entry)) return false
+      const state = keyedPart(id, pageState(page, order))
+      if (state === this.#sentPages.get(id)) continue
+      if (!writer.add(['pages', state])) return false
+      this.#sentPages.set(id, state)
+    }
+    return true
+  }
+
+  #writeRow(writer: UpdateWriter, forest: Forest, entry: Entry): boolean {
+    const parts = rowParts(entry, this.#linksOf(forest, entry))
+    const sent = this.#sentRows.get(entry.id)
+    if (!sent || !isSameRow(sent, parts)) {
+      const kind = this.#untoldKind(entry)
+      if (!writer.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
+      if (kind) this.#sentKinds.set(entry.kind, kind)
+    }
+    this.#sentRows.set(entry.id, parts)
+    return true
+  }
+
+  /** Of open nodes alone. */
+  #linksOf(forest: Forest, entry: Entry): readonly Link[] {
+    const record = this.#pages.has(entry.id) ? forest.node(entry.id)?.record : undefined
+    if (!record || !hasLinks(record)) return []
+    this.#showsLinks = true
+    return linksOf(record, this.#components.records, (uid) => forest.node(uid) !== undefined)
+  }
+
+  #untoldKind(entry: Entry): string | undefined {
+    const record = 'record' in entry ? (entry as Node).record : undefined
+    if (!record) return undefined
+    const { key, version, plural } = record.kind
+    const told = keyedPart(key, [version, plural])
+    return told === this.#sentKinds.get(key) ? undefined : told
+  }
+}
+
+/** @returns undefined: there is no such node that the caller sees, or it is no row by itself */
+function sourceOf(id: string, forest: Forest): PageSource | undefined {
+  const bundle = readBundleId(id)
+  const node = forest.node(bundle ? bundle.parent : id)
+  if (!node || !bundle) return node && { node, kind: undefined }
+  const isThere = node.families.some((family) => family.kind === bundle.kind && family.isBundle)
+  return isThere ? { node, kind: bundle.kind } : undefined
+}
+
+function pageState(page: Page, order: readonly Entry[]): PageState {
+  const { node, kind } = page.source
+  const counts = node
+    .counts(kind)
+    .flatMap((count, severity) => (count > 0 ? [[argoWords[severity], count] as const] : []))
+  return { order: order.map(({ id }) => id), counts: Object.fromEntries(counts), more: page.size - order.length }
+}
