@@ -1,0 +1,359 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { Present } from '../present.ts'
+import type { Visibility } from '../record.ts'
+import { type Answered, listQuestion, type Question, type Rules, rulesQuestion } from './review.ts'
+import type { Job, ReviewQueue } from './review-queue.ts'
+import { eventKind, ListRights } from './visibility.ts'
+
+/** Of an answer, since it was asked for. ms */
+const renewedAfterMs = 45_000
+/** 60 s, less what `wakePauseMs` may add */
+export const deniedAfterMs = 59_500
+/** What is due is looked for this often at most. ms */
+const wakePauseMs = 500
+/** A review that failed is a denial, and is asked again. */
+const failedAgainAfterMs = 5000
+/** What is given comes at whole multiples of it, together with what else was given; what is taken goes at once. ms */
+const gatherMs = 100
+/** A view begins with what is known by then. ms */
+const patienceMs = 1000
+export const maxNamespacesAsked = 2000
+/** Namespaces of a scope, in which each kind is asked for. */
+const maxScopeAskedWhole = 20
+
+/** What a view shows. */
+export interface Wanted {
+  readonly what: 'objects' | 'events'
+  /** undefined: all */
+  readonly namespaces: ReadonlySet<string> | undefined
+}
+
+export interface AccessListener {
+  /** He may list other things than before, or it is known for the first time. */
+  onVisibility(visibility: Visibility): void
+}
+
+interface Answer {
+  readonly answered: Answered | 'failed'
+  readonly askedAt: number
+}
+
+export interface IdentityComponents {
+  readonly clock: Clock
+  readonly queue: ReviewQueue
+  readonly present: Present
+  /** @throws Error: it has no answer */
+  readonly ask: (question: Question) => Promise<Answered>
+  readonly onFailure: (error: unknown) => void
+}
+
+type Timer = 'plan' | 'publish' | 'withdraw' | 'wake' | 'patience'
+
+const everything = listQuestion('*', '*', '')
+/** What is allowed in the whole cluster is among the rules of each namespace. */
+const general = rulesQuestion('default')
+
+interface KindWanted {
+  readonly kind: ResourceKind
+  readonly namespaces: readonly string[]
+}
+
+interface Plan {
+  readonly questions: readonly Question[]
+  /** all of them were answered, and no others follow */
+  readonly isWhole: boolean
+}
+
+/**
+ * What one caller may list, asked step by step: everything; each kind in the whole cluster; the rest by namespace.
+ * What is not known is denied.
+ */
+export class Identity {
+  readonly #components: IdentityComponents
+  readonly #views = new Map<AccessListener, Wanted & { isShown: boolean }>()
+  readonly #answers = new Map<string, Answer>()
+  readonly #asking = new Map<string, Job>()
+  #visibility: Visibility | undefined
+  #hasTooManyNamespaces = false
+  #problem = ''
+  #timers = new Map<Timer, { at: number; cancel: () => void }>()
+  #stopWatching: (() => void) | undefined
+  /** when its last view was closed. ms */
+  idleSince: number
+
+  constructor(components: IdentityComponents) {
+    this.#components = components
+    this.idleSince = components.clock.now()
+  }
+
+  get isIdle(): boolean {
+    return this.#views.size === 0
+  }
+
+  get hasTooManyNamespaces(): boolean {
+    return this.#hasTooManyNamespaces
+  }
+
+  /** Why nothing is known; empty: something is. */
+  get problem(): string {
+    return this.#problem
+  }
+
+  add(listener: AccessListener, wanted: Wanted): void {
+    const { clock } = this.#components
+    if (this.isIdle) this.#forget(new Set())
+    this.#views.set(listener, { ...wanted, isShown: false })
+    this.#stopWatching ??= this.#components.present.onMore(() =>
+      this.#after('plan', toNext(gatherMs, clock), () => this.#plan()),
+    )
+    this.#after('patience', patienceMs, () => this.#showAll())
+    this.#after('plan', 0, () => this.#plan())
+  }
+
+  delete(listener: AccessListener): void {
+    this.#views.delete(listener)
+    if (this.#views.size > 0) return
+    this.idleSince = this.#components.clock.now()
+    this.#rest()
+  }
+
+  /** Nothing is asked any more. */
+  #rest(): void {
+    this.#stopWatching?.()
+    this.#stopWatching = undefined
+    for (const { cancel } of this.#timers.values()) cancel()
+    this.#timers.clear()
+    for (const job of this.#asking.values()) this.#components.queue.delete(job)
+    this.#asking.clear()
+  }
+
+  /** The sooner counts. */
+  #after(what: Timer, ms: number, action: () => void): void {
+    const { clock } = this.#components
+    const at = clock.now() + ms
+    const known = this.#timers.get(what)
+    if (known && known.at <= at) return
+    known?.cancel()
+    const cancel = clock.after(ms, () => {
+      this.#timers.delete(what)
+      action()
+    })
+    this.#timers.set(what, { at, cancel })
+  }
+
+  #plan(): void {
+    const plan = this.#makePlan()
+    const now = this.#components.clock.now()
+    let wakeAt = Number.POSITIVE_INFINITY
+    for (const question of plan.questions) {
+      const answer = this.#answers.get(question.key)
+      const dueAt = answer ? answer.askedAt + (answer.answered === 'failed' ? failedAgainAfterMs : renewedAfterMs) : now
+      if (answer && this.#isFresh(answer)) wakeAt = Math.min(wakeAt, answer.askedAt + deniedAfterMs)
+      if (this.#asking.has(question.key)) continue
+      if (dueAt <= now) this.#ask(question)
+      else wakeAt = Math.min(wakeAt, dueAt)
+    }
+    this.#forget(new Set(plan.questions.map(({ key }) => key)))
+    if (wakeAt < Number.POSITIVE_INFINITY) this.#wakeAfter(wakeAt - now)
+    if (plan.isWhole) this.#showAll()
+  }
+
+  #wakeAfter(ms: number): void {
+    this.#after('wake', toNext(wakePauseMs, this.#components.clock, ms), () => {
+      this.#plan()
+      this.#withdraw()
+    })
+  }
+
+  /** What nobody wants to know any more, and is too old to be used. */
+  #forget(wanted: ReadonlySet<string>): void {
+    for (const [key, answer] of this.#answers) if (!wanted.has(key) && !this.#isFresh(answer)) this.#answers.delete(key)
+  }
+
+  #isFresh({ askedAt }: Answer): boolean {
+    return this.#components.clock.now() < askedAt + deniedAfterMs
+  }
+
+  #ask(question: Question): void {
+    const { queue, clock, ask, onFailure } = this.#components
+    const settle = (askedAt: number, answered: Answer['answered']) => {
+      if (this.#asking.get(question.key) !== job) return // nobody waits for it any more
+      this.#asking.delete(question.key)
+      this.#answered(question, { answered, askedAt })
+    }
+    const job: Job = {
+      source: this,
+      run: async () => {
+        const askedAt = clock.now()
+        try {
+          settle(askedAt, await ask(question))
+        } catch (error) {
+          onFailure(error)
+          settle(askedAt, 'failed')
+        }
+      },
+      lost: () => settle(clock.now(), 'failed'),
+    }
+    this.#asking.set(question.key, job)
+    queue.add(job)
+  }
+
+  #answered(question: Question, answer: Answer): void {
+    const { clock } = this.#components
+    const before = this.#answers.get(question.key)
+    this.#answers.set(question.key, answer)
+    if (question.key === everything.key) this.#noteProblem(answer)
+    const [was, is] = [before !== undefined && isAllowed(before), isAllowed(answer)]
+    // new rules may hide what an older answer allows
+    if ((was && !is) || (before && question.about === 'rules')) this.#after('withdraw', 0, () => this.#withdraw())
+    else if (is && !was) this.#after('publish', toNext(gatherMs, clock), () => this.#publish())
+    this.#wakeAfter(answer.askedAt + renewedAfterMs - clock.now())
+    if (this.#asking.size === 0) this.#after('plan', 0, () => this.#plan())
+  }
+
+  #noteProblem({ answered }: Answer): void {
+    const problem = answered === 'failed' ? 'what may be listed could not be reviewed' : ''
+    if (problem === this.#problem) return
+    this.#problem = problem
+    this.#tell()
+  }
+
+  /** What is known is enough to begin with. */
+  #showAll(): void {
+    const waiting = [...this.#views].filter(([, { isShown }]) => !isShown)
+    if (waiting.length === 0) return
+    this.#publish()
+    for (const [listener, view] of waiting) {
+      view.isShown = true
+      listener.onVisibility(this.#visibility as Visibility)
+    }
+  }
+
+  #publish(): void {
+    this.#show(this.#rights())
+  }
+
+  /** Nothing is given yet. */
+  #withdraw(): void {
+    if (this.#visibility) this.#show(this.#rights(this.#visibility))
+  }
+
+  #show(visibility: Visibility): void {
+    if (visibility.key === this.#visibility?.key) return
+    this.#visibility = visibility
+    this.#tell()
+  }
+
+  #tell(): void {
+    for (const [listener, { isShown }] of [...this.#views]) {
+      if (isShown && this.#visibility) listener.onVisibility(this.#visibility)
+    }
+  }
+
+  #makePlan(): Plan {
+    const isAnswered = ({ key }: Question) => this.#answers.has(key)
+    if (!isAnswered(everything) || this.#mayList(everything)) {
+      return { questions: [everything], isWhole: isAnswered(everything) }
+    }
+    if (!isAnswered(general)) return { questions: [everything, general], isWhole: false }
+    const kinds = this.#kindsWanted()
+    const inCluster = kinds.map(({ kind }) => kind).filter((kind) => !this.#isHidden(general, kind))
+    const ofKinds = inCluster.map(({ group, plural }) => listQuestion(group, plural, ''))
+    const inNamespaces = this.#namespaceQuestions(kinds)
+    const questions = [everything, general, ...ofKinds, ...inNamespaces]
+    return { questions, isWhole: questions.every(isAnswered) }
+  }
+
+  /** Of kinds that are known not to be allowed in the whole cluster. */
+  #namespaceQuestions(kinds: readonly KindWanted[]): Question[] {
+    const questions: Question[] = []
+    const byNamespace = new Map<string, ResourceKind[]>()
+    for (const { kind, namespaces } of kinds) {
+      const inCluster = listQuestion(kind.group, kind.plural, '')
+      const isKnown = this.#answers.has(inCluster.key) || this.#isHidden(general, kind)
+      if (!kind.isNamespaced || !isKnown || this.#mayList(inCluster)) continue
+      for (const namespace of namespaces) {
+        const known = byNamespace.get(namespace)
+        if (known) known.push(kind)
+        else byNamespace.set(namespace, [kind])
+      }
+    }
+    this.#hasTooManyNamespaces = byNamespace.size > maxNamespacesAsked
+    if (this.#hasTooManyNamespaces) return []
+    for (const [namespace, some] of byNamespace) {
+      const rules = some.length > 1 ? rulesQuestion(namespace) : undefined
+      if (rules) questions.push(rules)
+      if (rules && !this.#answers.has(rules.key)) continue
+      const asked = some.filter((kind) => !rules || !this.#isHidden(rules, kind))
+      for (const { group, plural } of asked) questions.push(listQuestion(group, plural, namespace))
+    }
+    return questions
+  }
+
+  /** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
+  #kindsWanted(): KindWanted[] {
+    const views = [...this.#views.values()]
+    const found: KindWanted[] = []
+    for (const { kind, namespaces } of this.#components.present.kinds()) {
+      const what = kind.key === eventKind.key ? 'events' : 'objects'
+      const showing = views.filter((view) => view.what === what)
+      const all = [...namespaces.keys()]
+      const wanted = new Set(all.filter((one) => showing.some((view) => !view.namespaces || view.namespaces.has(one))))
+      for (const view of showing) {
+        if (view.namespaces && view.namespaces.size <= maxScopeAskedWhole)
+          for (const one of view.namespaces) wanted.add(one)
+      }
+      const isWanted = wanted.size > 0 || (all.length === 0 && showing.length > 0)
+      wanted.delete('')
+      if (isWanted) found.push({ kind, namespaces: [...wanted] })
+    }
+    return found
+  }
+
+  #mayList({ key }: Question): boolean {
+    const answer = this.#answers.get(key)
+    return answer !== undefined && this.#isFresh(answer) && isAllowed(answer)
+  }
+
+  #isHidden({ key }: Question, { group, plural }: ResourceKind): boolean {
+    const answer = this.#answers.get(key)
+    if (!answer || !this.#isFresh(answer)) return false
+    return rulesOf(answer)?.mayAllow(group, plural) === false
+  }
+
+  /** Of what there is to ask about now, and `within` allows. */
+  #rights(within?: Visibility): ListRights {
+    if (this.#mayList(everything) && (!within || within.key === everyRight.key)) return everyRight
+    const kinds = new Set<string>()
+    const namespacesOf = new Map<string, Set<string>>()
+    for (const { kind, namespaces } of this.#kindsWanted()) {
+      const isAllowed = (namespace: string, rules: Question) =>
+        (!within || within.mayList(kind, namespace)) &&
+        this.#mayList(listQuestion(kind.group, kind.plural, namespace)) &&
+        !this.#isHidden(rules, kind)
+      if (isAllowed('', general)) kinds.add(kind.key)
+      else if (!this.#hasTooManyNamespaces) {
+        const some = namespaces.filter((namespace) => isAllowed(namespace, rulesQuestion(namespace)))
+        if (some.length > 0) namespacesOf.set(kind.key, new Set(some))
+      }
+    }
+    return new ListRights(false, kinds, namespacesOf)
+  }
+}
+
+const everyRight = new ListRights(true, new Set(), new Map())
+
+/** To the next multiple of `stepMs` that is at least `ms` away: so that nothing else has a say in when it is. */
+function toNext(stepMs: number, clock: Clock, ms = 0): number {
+  const now = clock.now()
+  return (Math.floor((now + Math.max(0, ms - 1)) / stepMs) + 1) * stepMs - now
+}
+
+function isAllowed({ answered }: Answer): boolean {
+  return answered !== 'failed' && 'allowed' in answered && answered.allowed
+}
+
+function rulesOf({ answered }: Answer): Rules | undefined {
+  return answered !== 'failed' && 'rules' in answered ? answered.rules : undefined
+}

@@ -1,0 +1,80 @@
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import { at, listAt, textAt } from '../../../health/object.ts'
+
+/** Rules of a caller with a thousand bindings. */
+const maxRulesBytes = 4 * 1024 * 1024
+const group = '/apis/authorization.k8s.io/v1'
+
+/** What is asked of the API server, as the caller. */
+export type Question =
+  /** may he list it? `namespace` empty: in the whole cluster */
+  | {
+      readonly about: 'list'
+      readonly key: string
+      readonly group: string
+      readonly resource: string
+      readonly namespace: string
+    }
+  /** what may he do there? */
+  | { readonly about: 'rules'; readonly key: string; readonly namespace: string }
+
+export type Answered = { readonly allowed: boolean } | { readonly rules: Rules | undefined }
+
+/** All that may be done in a namespace, where the API server knows all of it: what they lack is denied. */
+export interface Rules {
+  mayAllow(group: string, resource: string): boolean
+}
+
+export function listQuestion(of: string, resource: string, namespace: string): Question {
+  return { about: 'list', key: JSON.stringify([of, resource, namespace]), group: of, resource, namespace }
+}
+
+export function rulesQuestion(namespace: string): Question {
+  return { about: 'rules', key: JSON.stringify([namespace]), namespace }
+}
+
+/**
+ * @param headers - whom it asks for: name, value, name, value
+ * @throws Error: it has no answer
+ */
+export async function ask(
+  api: Pick<ApiClient, 'json'>,
+  question: Question,
+  headers: readonly string[],
+  signal: AbortSignal,
+): Promise<Answered> {
+  const isRules = question.about === 'rules'
+  const { namespace } = question
+  const spec = isRules
+    ? { namespace }
+    : { resourceAttributes: { verb: 'list', group: question.group, resource: question.resource, namespace } }
+  const kind = isRules ? 'SelfSubjectRulesReview' : 'SelfSubjectAccessReview'
+  const answer = await api.json(
+    'POST',
+    `${group}/${kind.toLowerCase()}s`,
+    { apiVersion: 'authorization.k8s.io/v1', kind, spec },
+    signal,
+    { headers, ...(isRules ? { maxBytes: maxRulesBytes } : {}) },
+  )
+  if (answer.status !== 201 && answer.status !== 200) {
+    const said = textAt(answer.body, 'message').slice(0, 300)
+    throw new Error(`HTTP status ${answer.status}${said && `: ${said}`}`)
+  }
+  if (isRules) return { rules: rulesIn(answer.body) }
+  const allowed = at(answer.body, 'status.allowed')
+  if (typeof allowed !== 'boolean') throw new Error('the answer says neither yes nor no')
+  return { allowed }
+}
+
+function rulesIn(body: unknown): Rules | undefined {
+  if (at(body, 'status.incomplete') !== false) return undefined
+  const rules = listAt(body, 'status.resourceRules').filter((rule) => has(rule, 'verbs', 'list'))
+  return {
+    mayAllow: (of, resource) => rules.some((rule) => has(rule, 'apiGroups', of) && has(rule, 'resources', resource)),
+  }
+}
+
+function has(rule: unknown, member: string, value: string): boolean {
+  const values = at(rule, member)
+  return Array.isArray(values) && (values.includes(value) || values.includes('*'))
+}

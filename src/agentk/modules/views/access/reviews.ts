@@ -1,0 +1,116 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { errorText, KasError } from '../../../../lib/errors.ts'
+import { LimitedLog } from '../../../../lib/limited-log.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import { impersonationHeaders } from '../../../cluster/impersonation-headers.ts'
+import type { Present } from '../present.ts'
+import { type AccessListener, deniedAfterMs, Identity, type Wanted } from './identity.ts'
+import { ask, type Question } from './review.ts'
+import { ReviewQueue } from './review-queue.ts'
+
+export const maxIdentities = 1000
+/** Of one review. ms */
+const timeoutMs = 10_000
+
+/** For whom a view is. `agent`: for whom agentk's own account stands. */
+export type Caller = { readonly as: 'agent' } | { readonly as: 'user'; readonly user: Impersonation }
+
+export interface ReviewsComponents {
+  readonly api: Pick<ApiClient, 'json'>
+  readonly clock: Clock
+  readonly log: Logger
+  /** whom agentk itself acts as (`--as`) */
+  readonly own?: Impersonation | undefined
+}
+
+/** What one view may show. */
+export interface Access {
+  /** why nothing is known; empty: something is */
+  readonly problem: string
+  /** so many that a scope must name those that are to be shown */
+  readonly hasTooManyNamespaces: boolean
+  close(): void
+}
+
+/** Asks the API server what callers may list, as they: its authorizers decide, whatever they are. */
+export class Reviews {
+  readonly #components: ReviewsComponents
+  readonly #queue: ReviewQueue
+  readonly #failures: LimitedLog
+  readonly #identities = new Map<string, Identity>()
+  readonly #closing = new AbortController()
+
+  constructor(components: ReviewsComponents) {
+    this.#components = components
+    this.#queue = new ReviewQueue(components.clock)
+    this.#failures = new LimitedLog(components, 'What a caller may list could not be reviewed')
+  }
+
+  /**
+   * @throws KasError FORBIDDEN: the caller is nobody; TOO_MANY_STREAMS: too many callers; STATUS: agentk itself acts
+   * as somebody else already
+   */
+  open(caller: Caller, wanted: Wanted, present: Present, listener: AccessListener): Access {
+    const identity = this.#identityOf(caller, present)
+    identity.add(listener, wanted)
+    return {
+      get problem() {
+        return identity.problem
+      },
+      get hasTooManyNamespaces() {
+        return identity.hasTooManyNamespaces
+      },
+      close: () => identity.delete(listener),
+    }
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#queue.close()
+  }
+
+  #identityOf(caller: Caller, present: Present): Identity {
+    const user = caller.as === 'user' ? caller.user : undefined
+    // without a name the headers would be none, and agentk would ask for itself
+    if (user && !user.username) throw new KasError({ code: 'FORBIDDEN', reason: 'the caller has no name' })
+    const headers = impersonationHeaders(this.#components.own, user, [])
+    const key = JSON.stringify([caller.as, headers])
+    const known = this.#identities.get(key)
+    if (known) return known
+    this.#makeRoom()
+    const { clock } = this.#components
+    const identity = new Identity({
+      clock,
+      queue: this.#queue,
+      present,
+      ask: (question) => this.#ask(question, headers),
+      onFailure: (error) => this.#failures.warn(errorText(error)),
+    })
+    this.#identities.set(key, identity)
+    return identity
+  }
+
+  /** Of those without a view, answers are kept for as long as they count. */
+  #makeRoom(): void {
+    const now = this.#components.clock.now()
+    for (const [key, { isIdle, idleSince }] of this.#identities) {
+      if (isIdle && (now >= idleSince + deniedAfterMs || this.#identities.size >= maxIdentities))
+        this.#identities.delete(key)
+    }
+    if (this.#identities.size < maxIdentities) return
+    throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxIdentities, what: 'callers with views' })
+  }
+
+  async #ask(question: Question, headers: readonly string[]) {
+    const { api, clock } = this.#components
+    const late = new AbortController()
+    const cancel = clock.after(timeoutMs, () => late.abort(new Error(`no answer in ${timeoutMs} ms`)))
+    try {
+      return await ask(api, question, headers, AbortSignal.any([late.signal, this.#closing.signal]))
+    } finally {
+      cancel()
+    }
+  }
+}
