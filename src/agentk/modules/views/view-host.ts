@@ -1,0 +1,208 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { viewsBounds } from '../../../proto/views-json.ts'
+import { maxNamespacesAsked, type Wanted } from './access/identity.ts'
+import type { Access, Caller, Reviews } from './access/reviews.ts'
+import { eventKind, namingKinds } from './access/visibility.ts'
+import { EventsView, type ReadonlyEvents } from './events-view.ts'
+import type { Forest } from './forest.ts'
+import { Forests } from './forests.ts'
+import { Scans } from './pages.ts'
+import { Present } from './present.ts'
+import { type ReadQuery, readQuery } from './query.ts'
+import type { ReadonlyRecords, Visibility } from './record.ts'
+import type { VerdictSide } from './severity.ts'
+import { View } from './view.ts'
+import { type FollowStates, viewState } from './view-state.ts'
+
+/** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
+const statesPauseMs = 50
+/** After it, views are not held to be incomplete for the sake of a kind that is never listed. ms */
+const firstListMs = 60_000
+
+export interface ViewOut {
+  /** @param json - one value, as in src/proto/views-json.ts; the next one comes once it was `taken` */
+  update(seq: number, json: Uint8Array): void
+  /** The last call. */
+  ended(error: KasError): void
+}
+
+export interface OpenView {
+  /** @param limit - 0: closed */
+  page(node: string, limit: number): void
+  taken(seq: number): void
+  close(): void
+}
+
+export interface ViewHostComponents {
+  readonly records: ReadonlyRecords
+  readonly states: FollowStates
+  readonly events: ReadonlyEvents
+  readonly reviews: Pick<Reviews, 'open'>
+  /** ms since 1970 */
+  readonly clock: Clock
+}
+
+export interface ViewHostOptions {
+  /** whose verdict orders and counts; default: Argo CD's */
+  readonly verdict?: VerdictSide
+}
+
+interface Opened {
+  readonly query: ReadQuery
+  readonly view: View | EventsView
+  readonly openedAt: number
+  readonly out: ViewOut
+  access: Access | undefined
+  visibility: Visibility | undefined
+}
+
+/** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
+export class ViewHost {
+  readonly #components: ViewHostComponents
+  readonly #forests: Forests
+  readonly #scans: Scans
+  readonly #present = new Present()
+  readonly #opened = new Set<Opened>()
+  readonly #unsubscribe: (() => void)[]
+  #isFirstList = true
+  #cancelStates: (() => void) | undefined
+  readonly #cancelFirstList: () => void
+
+  constructor(components: ViewHostComponents, { verdict = 'argo' }: ViewHostOptions = {}) {
+    const { records, states, events, clock } = components
+    this.#components = components
+    this.#forests = new Forests({ records, clock, side: verdict })
+    this.#scans = new Scans(clock)
+    for (const { kind, namespace } of records.all()) this.#present.add(kind, namespace)
+    for (const { ns } of events.all()) this.#present.add(eventKind, ns)
+    this.#unsubscribe = [
+      records.onChange((change) => {
+        const { before, after } = change
+        if (after) this.#present.add(after.kind, after.namespace)
+        if (before) this.#present.delete(before.kind, before.namespace)
+        this.#forests.change(change)
+      }),
+      events.onChange((change) => {
+        const { before, after } = change
+        if (after) this.#present.add(eventKind, after.ns)
+        if (before) this.#present.delete(eventKind, before.ns)
+        for (const { view } of this.#opened) if (view instanceof EventsView) view.change(change)
+      }),
+      states.onChange(() => {
+        this.#cancelStates ??= clock.after(statesPauseMs - (clock.now() % statesPauseMs), () => this.#readStates())
+      }),
+    ]
+    this.#cancelFirstList = clock.after(firstListMs, () => this.#firstListEnded())
+    this.#readStates()
+  }
+
+  /**
+   * @throws KasError BAD_REQUEST: the query; TOO_MANY_STREAMS: too many views, or too many callers; FORBIDDEN: the
+   * caller is nobody
+   */
+  open(caller: Caller, query: Uint8Array, out: ViewOut): OpenView {
+    const { maxViewsPerAgent } = viewsBounds
+    if (this.#opened.size >= maxViewsPerAgent) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxViewsPerAgent, what: 'views' })
+    }
+    const read = readQuery(query)
+    const { clock, reviews } = this.#components
+    const opened: Opened = {
+      query: read,
+      view: this.#makeView(read, out),
+      openedAt: clock.now(),
+      out,
+      access: undefined,
+      visibility: undefined,
+    }
+    const wanted: Wanted = { what: read.view === 'events' ? 'events' : 'objects', namespaces: read.namespaces }
+    const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
+    opened.access = reviews.open(caller, wanted, this.#present, { onVisibility })
+    this.#opened.add(opened)
+    return {
+      page: (node, limit) => this.#opened.has(opened) && opened.view.page(node, limit),
+      taken: (seq) => opened.view.taken(seq),
+      close: () => this.#close(opened),
+    }
+  }
+
+  /** Ends all views, without a word to them. */
+  close(): void {
+    for (const opened of [...this.#opened]) this.#close(opened)
+    for (const unsubscribe of this.#unsubscribe) unsubscribe()
+    this.#cancelStates?.()
+    this.#cancelFirstList()
+  }
+
+  #makeView(query: ReadQuery, out: ViewOut): View | EventsView {
+    const { clock, records, events } = this.#components
+    const send = (seq: number, json: Uint8Array) => out.update(seq, json)
+    if (query.view === 'events') return new EventsView({ clock, events, send }, query)
+    return new View({ clock, records, scans: this.#scans, send }, query.limit)
+  }
+
+  #show(opened: Opened, visibility: Visibility): void {
+    const { view, query } = opened
+    const isSame = opened.visibility?.key === visibility.key
+    opened.visibility = visibility
+    this.#setState(opened)
+    if (isSame) return
+    if (view instanceof EventsView) view.show(visibility)
+    else this.#showForest(opened, view, () => this.#forests.take(visibility, query))
+  }
+
+  #showForest(opened: Opened, view: View, take: () => Forest): void {
+    const before = view.forest
+    try {
+      view.show(take())
+      if (before) this.#forests.release(before)
+    } catch (error) {
+      this.#close(opened)
+      opened.out.ended(KasError.from(error))
+    }
+  }
+
+  #close(opened: Opened): void {
+    if (!this.#opened.delete(opened)) return
+    const { view, access } = opened
+    access?.close()
+    const forest: Forest | undefined = view instanceof View ? view.forest : undefined
+    view.close()
+    if (forest) this.#forests.release(forest)
+  }
+
+  #readStates(): void {
+    this.#cancelStates = undefined
+    let isListing = false
+    let count = 0
+    for (const [kind, { is, refusedNamespaces, leftOut }] of this.#components.states.all()) {
+      count++
+      isListing ||= is === 'syncing'
+      this.#present.note(kind)
+      for (const { namespace } of leftOut) this.#present.note(kind, namespace)
+      for (const namespace of refusedNamespaces)
+        for (const one of [kind, ...namingKinds]) this.#present.note(one, namespace)
+    }
+    if (count > 0 && !isListing) this.#firstListEnded()
+    for (const opened of this.#opened) this.#setState(opened)
+  }
+
+  #firstListEnded(): void {
+    if (!this.#isFirstList) return
+    this.#isFirstList = false
+    for (const opened of this.#opened) this.#setState(opened)
+  }
+
+  #setState(opened: Opened): void {
+    const { query, view, visibility, openedAt, access } = opened
+    if (!visibility) return
+    const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
+    const { states } = this.#components
+    const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
+    const isFirstList = this.#isFirstList
+    view.setState(viewState({ states, visibility, query, namespacesOf, isFirstList, problem, openedAt }))
+  }
+}
+
+const tooManyNamespaces = `there are more than ${maxNamespacesAsked} namespaces: those that are to be shown must be named in the scope`

@@ -1,0 +1,73 @@
+import type { ViewState } from '../../../proto/views-json.ts'
+import type { ResourceKind } from '../../cluster/api-kinds.ts'
+import type { ReadQuery } from './query.ts'
+import type { FollowState, Visibility } from './record.ts'
+
+/** The most that are named. */
+const maxNotFollowed = 100
+
+/** How far kinds are followed. */
+export interface FollowStates {
+  all(): Iterable<readonly [kind: ResourceKind, state: FollowState]>
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: () => void): () => void
+}
+
+export interface ViewStateParts {
+  readonly states: FollowStates
+  readonly visibility: Visibility
+  readonly query: ReadQuery
+  /** where there are objects of it */
+  readonly namespacesOf: (kind: ResourceKind) => Iterable<string>
+  /** not all kinds were listed since the start */
+  readonly isFirstList: boolean
+  /** what else is wrong; empty: nothing */
+  readonly problem: string
+  /** ms since 1970 */
+  readonly openedAt: number
+}
+
+/** Of the kinds that the caller may list where the scope is: what becomes of the others changes nothing. */
+export function viewState(parts: ViewStateParts): ViewState {
+  const seen = [...parts.states.all()].filter(([kind]) => mayListAny(parts, kind))
+  const notFollowed = seen.flatMap(([kind, state]) => leftOut(parts, kind, state)).sort()
+  const named = notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}
+  if (parts.problem) return { is: 'stale', since: parts.openedAt, why: parts.problem, ...named }
+  const [syncing, stale, live] = (['syncing', 'stale', 'live'] as const).map((is) =>
+    seen
+      .filter(([, state]) => state.is === is)
+      .map(([kind, { since, why }]) => ({ since, why: why && `${kind.key}: ${why}` })),
+  ) as { since: number; why: string }[][]
+  const [is, of] = syncing?.length ? (['syncing', syncing] as const) : (['stale', stale ?? []] as const)
+  if (of.length > 0) {
+    const why = of
+      .map((one) => one.why)
+      .filter(Boolean)
+      .sort()[0]
+    return { is, since: Math.min(...of.map(({ since }) => since)), ...(why ? { why } : {}), ...named }
+  }
+  if (parts.isFirstList) return { is: 'syncing', since: parts.openedAt, ...named }
+  return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }
+}
+
+function mayListAny({ visibility, query, namespacesOf }: ViewStateParts, kind: ResourceKind): boolean {
+  const { namespaces } = query
+  if (namespaces) return [...namespaces].some((namespace) => visibility.mayList(kind, namespace))
+  if (visibility.mayList(kind, '')) return true
+  for (const namespace of namespacesOf(kind)) if (visibility.mayList(kind, namespace)) return true
+  return false
+}
+
+function leftOut({ visibility, query }: ViewStateParts, kind: ResourceKind, state: FollowState): string[] {
+  const isAsked = (namespace: string) =>
+    (query.namespaces?.has(namespace) ?? true) && visibility.mayList(kind, namespace)
+  return [
+    ...(state.is === 'refused' ? [kind.key] : []),
+    ...state.refusedNamespaces
+      .filter((namespace) => isAsked(namespace) && visibility.mayName(namespace))
+      .map((namespace) => `${kind.key} ${namespace}`),
+    ...state.leftOut
+      .filter(({ namespace }) => isAsked(namespace))
+      .map(({ namespace, name }) => `${kind.key} ${namespace}/${name}`),
+  ]
+}

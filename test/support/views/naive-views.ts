@@ -1,0 +1,181 @@
+import type { ObjectRecord } from '../../../src/agentk/modules/views/record.ts'
+import type { ArgoWord, Query } from '../../../src/proto/views-json.ts'
+
+const words: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown']
+const severity = (record: ObjectRecord | undefined) => words.indexOf(record?.health?.argo ?? '')
+const worst = (all: readonly number[]) => Math.max(0, ...all)
+
+interface NaiveNode {
+  readonly id: string
+  readonly record: ObjectRecord | undefined
+  kind: string
+  name: string
+  readonly namespace: string
+  parent: string
+}
+
+export interface NaivePage {
+  readonly order: readonly string[]
+  readonly counts: Readonly<Record<string, number>>
+  readonly more: number
+}
+
+/** What a view of `seen` shows, worked out from the words of the design without a thought of speed. */
+export class NaiveViews {
+  readonly #seen: ReadonlyMap<string, ObjectRecord>
+  readonly #query: Query
+  readonly nodes = new Map<string, NaiveNode>()
+
+  constructor(seen: readonly ObjectRecord[], query: Query) {
+    this.#seen = new Map(seen.map((record) => [record.uid, record]))
+    this.#query = query
+    for (const record of seen) if (this.#isInScope(record) && this.#isAskedFor(record)) this.#add(record)
+    for (const node of this.nodes.values()) if (node.id.startsWith('o:')) this.#name(node)
+  }
+
+  page(id: string, limit: number): NaivePage | undefined {
+    const bundle = /^b:(.*):([^:]*)$/.exec(id)
+    const parent = bundle ? (bundle[1] as string) : id
+    if (parent !== '' && !this.nodes.has(parent)) return undefined
+    const isBundled = (kind: string) => this.#isBundled(parent, kind)
+    if (bundle && !isBundled(bundle[2] as string)) return undefined
+    const children = this.#children(parent).filter(({ kind }) => !bundle || kind === bundle[2])
+    const entries = bundle ? children : children.filter(({ kind }) => !isBundled(kind))
+    const sorted = entries.map((node) => ({ ...node, total: this.#total(node) }))
+    for (const kind of new Set(bundle ? [] : children.map((node) => node.kind).filter(isBundled))) {
+      const total = worst(children.filter((node) => node.kind === kind).map((node) => this.#total(node)))
+      sorted.push({ id: `b:${parent}:${kind}`, record: undefined, kind, name: '', namespace: '', parent, total })
+    }
+    const key = ({ kind, name, namespace, id }: NaiveNode) => [kind, name, namespace, id]
+    sorted.sort((one, other) => other.total - one.total || compare(key(one), key(other)))
+    const counts: Record<string, number> = {}
+    for (const node of children) {
+      const word = words[this.#own(node)] as string
+      counts[word] = (counts[word] ?? 0) + 1
+    }
+    const order = sorted.slice(0, limit).map((node) => node.id)
+    return { order, counts, more: sorted.length - order.length }
+  }
+
+  /** `p`, `c` and `w` of its row. */
+  around(id: string): { p?: string; c?: number; w?: ArgoWord } {
+    const bundle = /^b:(.*):([^:]*)$/.exec(id)
+    const node = this.nodes.get(id)
+    const children = bundle
+      ? this.#children(bundle[1] as string).filter(({ kind }) => kind === bundle[2])
+      : this.#children(id)
+    const parent = bundle ? (bundle[1] as string) : (node?.parent ?? '')
+    const isBundled = !bundle && node !== undefined && this.#isBundled(parent, node.kind)
+    const w = worst(children.map((child) => this.#total(child)))
+    return {
+      ...(isBundled ? { p: `b:${parent}:${node.kind}` } : parent ? { p: parent } : {}),
+      ...(children.length > 0 ? { c: children.length } : {}),
+      ...(w > 0 ? { w: words[w] as ArgoWord } : {}),
+    }
+  }
+
+  #children(id: string): NaiveNode[] {
+    return [...this.nodes.values()].filter((node) => node.parent === id)
+  }
+
+  #isBundled(parent: string, kind: string): boolean {
+    if (this.#query.view === 'list' || kind === 'Application' || kind === 'Environment') return false
+    return this.#children(parent).filter((node) => node.kind === kind).length > 50
+  }
+
+  #own(node: NaiveNode): number {
+    if (node.id.startsWith('g:')) return worst(this.#children(node.id).map((child) => this.#own(child)))
+    return severity(node.record)
+  }
+
+  #total(node: NaiveNode): number {
+    return Math.max(this.#own(node), worst(this.#children(node.id).map((child) => this.#total(child))))
+  }
+
+  #believed(record: ObjectRecord): ObjectRecord | undefined {
+    const { owner, customParent, namespace } = record
+    if (!owner) {
+      if (!customParent) return undefined
+      const { kind, name } = customParent
+      const all = [...this.#seen.values()].sort((one, other) => compare([one.uid], [other.uid]))
+      return all.find((one) => one.kind.key === kind && one.name === name && one.namespace === namespace)
+    }
+    const found = this.#seen.get(owner.uid)
+    const agrees = found?.kind.key === owner.kind && found?.name === owner.name
+    return agrees && (found.namespace === '' || found.namespace === namespace) ? found : undefined
+  }
+
+  /** The parent that is seen, cycles cut. */
+  #above(record: ObjectRecord): ObjectRecord | undefined {
+    const chain = [record]
+    for (let at = this.#believed(record); at; at = this.#believed(at)) {
+      if (at.uid === record.uid) {
+        const least = chain.map(({ uid }) => uid).sort()[0]
+        return least === record.uid ? undefined : this.#believed(record)
+      }
+      if (chain.includes(at)) break
+      chain.push(at)
+    }
+    return this.#believed(record)
+  }
+
+  #inherited(record: ObjectRecord, mark: 'environment' | 'application'): string {
+    for (let at: ObjectRecord | undefined = record; at; at = this.#above(at)) if (at[mark]) return at[mark]
+    return ''
+  }
+
+  #isInScope(record: ObjectRecord): boolean {
+    const { scope = {}, view } = this.#query
+    if (scope.namespaces?.length && !scope.namespaces.includes(record.namespace)) return false
+    const environment = this.#inherited(record, 'environment')
+    if (view === 'environments' && !environment) return false
+    if (scope.environment && environment !== scope.environment) return false
+    return !scope.application || this.#inherited(record, 'application') === scope.application
+  }
+
+  #isAskedFor({ name, kind, health }: ObjectRecord): boolean {
+    const { text = '', kinds = [], verdicts = [] } = this.#query.filter ?? {}
+    if (!name.toLowerCase().includes(text.toLowerCase())) return false
+    if (kinds.length > 0 && !kinds.includes(kind.key)) return false
+    return verdicts.length === 0 || verdicts.includes(health?.argo ?? '')
+  }
+
+  #add(record: ObjectRecord): void {
+    if (this.nodes.has(record.uid)) return
+    const { uid, name, namespace, kind } = record
+    const node: NaiveNode = { id: uid, record, kind: kind.key, name, namespace, parent: '' }
+    this.nodes.set(uid, node)
+    const { view } = this.#query
+    if (view === 'list') return
+    const mark = view === 'environments' ? 'environment' : 'application'
+    const group = view === 'environments' ? this.#inherited(record, mark) : record.application
+    const above = this.#above(record)
+    const isElsewhere = view === 'environments' && above && this.#inherited(above, mark) !== group
+    if (above && this.#isInScope(above) && !isElsewhere) {
+      node.parent = above.uid
+      this.#add(above)
+    } else if (group) {
+      node.parent = `g:${mark}/${group}`
+      const groupKind = view === 'environments' ? 'Environment' : 'Application'
+      this.#given({ id: node.parent, record: undefined, kind: groupKind, name: group, namespace: '', parent: '' })
+    } else if (record.owner && !this.#believed(record)) {
+      node.parent = `o:${namespace}:${record.owner.uid}`
+      this.#given({ id: node.parent, record: undefined, kind: '', name: '', namespace, parent: '' })
+    }
+  }
+
+  #given(node: NaiveNode): void {
+    if (!this.nodes.has(node.id)) this.nodes.set(node.id, node)
+  }
+
+  #name(placeholder: NaiveNode): void {
+    const [least] = this.#children(placeholder.id).sort((one, other) => compare([one.id], [other.id]))
+    placeholder.kind = least?.record?.owner?.kind ?? ''
+    placeholder.name = least?.record?.owner?.name ?? ''
+  }
+}
+
+function compare(one: readonly string[], other: readonly string[]): number {
+  for (const [i, text] of one.entries()) if (text !== other[i]) return text < (other[i] as string) ? -1 : 1
+  return 0
+}

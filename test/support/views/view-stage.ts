@@ -1,0 +1,100 @@
+import { setImmediate } from 'node:timers/promises'
+import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
+import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
+import type { EventChange, ReadonlyEvents } from '../../../src/agentk/modules/views/events-view.ts'
+import type { FollowState } from '../../../src/agentk/modules/views/record.ts'
+import { type OpenView, ViewHost } from '../../../src/agentk/modules/views/view-host.ts'
+import type { FollowStates } from '../../../src/agentk/modules/views/view-state.ts'
+import type { EventRow, Query } from '../../../src/proto/views-json.ts'
+import { capturedLog } from '../captured-log.ts'
+import { ManualClock } from '../manual-clock.ts'
+import { RecordsDouble } from './records-double.ts'
+import { ReviewDouble } from './review-double.ts'
+import { ViewClient } from './view-client.ts'
+
+export class EventsDouble implements ReadonlyEvents {
+  readonly #events = new Map<string, EventRow>()
+  readonly #listeners = new Set<(change: EventChange) => void>()
+
+  all(): Iterable<EventRow> {
+    return this.#events.values()
+  }
+
+  onChange(listener: (change: EventChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  put(event: EventRow): void {
+    const before = this.#events.get(event.u)
+    this.#events.set(event.u, event)
+    for (const listener of this.#listeners) listener({ before, after: event })
+  }
+
+  delete(uid: string): void {
+    const before = this.#events.get(uid)
+    this.#events.delete(uid)
+    for (const listener of this.#listeners) listener({ before, after: undefined })
+  }
+}
+
+export class StatesDouble implements FollowStates {
+  readonly #states = new Map<ResourceKind, FollowState>()
+  readonly #listeners = new Set<() => void>()
+
+  all(): Iterable<readonly [ResourceKind, FollowState]> {
+    return this.#states
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  set(kind: ResourceKind, state: Partial<FollowState>): void {
+    this.#states.set(kind, { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [], ...state })
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+/** A host with all around it, in which time stands still. */
+export class ViewStage {
+  readonly clock = new ManualClock()
+  readonly records = new RecordsDouble()
+  readonly events = new EventsDouble()
+  readonly states = new StatesDouble()
+  readonly api = new ReviewDouble()
+  readonly reviews = new Reviews({ api: this.api, clock: this.clock, log: capturedLog().log })
+  #host: ViewHost | undefined
+
+  get host(): ViewHost {
+    this.#host ??= new ViewHost(this)
+    return this.#host
+  }
+
+  open(caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
+    const client = new ViewClient()
+    const view = this.host.open(caller, Buffer.from(JSON.stringify(query)), client)
+    client.onTaken = (seq) => view.taken(seq)
+    return { client, view }
+  }
+
+  /** Lets `ms` pass, then all that follows at that moment. */
+  async pass(ms = 0): Promise<void> {
+    this.clock.advance(ms)
+    for (let i = 0; i < 8; i++) {
+      await setImmediate()
+      this.clock.advance(0)
+    }
+  }
+
+  close(): void {
+    this.#host?.close()
+    this.reviews.close()
+  }
+}
+
+export const agent: Caller = { as: 'agent' }
+export function user(username: string): Caller {
+  return { as: 'user', user: { username, groups: ['developers'], uid: '', extra: [] } }
+}

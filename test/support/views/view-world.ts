@@ -1,0 +1,228 @@
+import type { ObjectRecord } from '../../../src/agentk/modules/views/record.ts'
+import type { ArgoWord, EventRow, Query } from '../../../src/proto/views-json.ts'
+import type { Seeded } from '../seeded.ts'
+import { kinds, recordOf } from './records.ts'
+import { allows, type Right } from './review-double.ts'
+import type { ViewClient } from './view-client.ts'
+import { user, ViewStage } from './view-stage.ts'
+
+const namespaces = ['a', 'b', 'c'] as const
+const verdicts: readonly ArgoWord[] = ['', 'Healthy', 'Progressing', 'Degraded', 'Unknown']
+const allKinds = Object.values(kinds)
+/** Until what was taken is noticed, it may be seen. ms */
+const untilNoticedMs = 46_000
+
+type Step =
+  | { readonly do: 'put'; readonly record: ObjectRecord }
+  | { readonly do: 'delete'; readonly uid: string }
+  | { readonly do: 'event'; readonly event: EventRow }
+  | { readonly do: 'forget event'; readonly uid: string }
+  | { readonly do: 'page'; readonly view: number; readonly node: string; readonly limit: number }
+  | { readonly do: 'rights'; readonly phase: number }
+
+interface Timed {
+  readonly step: Step
+  readonly waitMs: number
+  /** viewers take what they have */
+  readonly takes: boolean
+}
+
+export interface World {
+  /** what the viewer may list, one after the other */
+  readonly phases: readonly (readonly Right[])[]
+  readonly queries: readonly Query[]
+  readonly steps: readonly Timed[]
+}
+
+export interface Outcome {
+  readonly clients: readonly ViewClient[]
+  readonly records: readonly ObjectRecord[]
+  /** open pages of each view */
+  readonly pages: readonly ReadonlyMap<string, number>[]
+}
+
+/** Objects that name any others as owners, rightly or not, and who may list some of them. */
+export function makeWorld(random: Seeded): World {
+  const cast = makeCast(random)
+  const phases = [makeRights(random), ...(random.chance(0.3) ? [makeRights(random)] : [])]
+  const queries = random.list(2, () => makeQuery(random))
+  queries.push({ view: 'tree', limit: 20 })
+  const steps: Timed[] = []
+  const add = (step: Step, waitMs = random.pick([0, 0, 5, 30, 60, 200])) =>
+    steps.push({ step, waitMs, takes: random.chance(0.8) })
+  for (const one of cast) if (random.chance(0.7)) add({ do: 'put', record: makeRecord(random, one, cast) }, 0)
+  for (let i = 0; i < 40; i++) add(makeStep(random, cast, queries.length))
+  if (phases.length > 1) {
+    steps.push({ step: { do: 'rights', phase: 1 }, waitMs: untilNoticedMs, takes: true })
+    for (let i = 0; i < 20; i++) add(makeStep(random, cast, queries.length))
+  }
+  return { phases, queries, steps }
+}
+
+type Actor = Pick<ObjectRecord, 'uid' | 'name' | 'namespace' | 'kind'>
+
+function makeCast(random: Seeded): Actor[] {
+  const size = 20 + random.int(30)
+  const cast = Array.from({ length: size }, (_, index): Actor => {
+    const kind = random.pick(allKinds)
+    const namespace = kind.isNamespaced ? random.pick(namespaces) : ''
+    return { uid: `u${index}-${random.int(1000)}`, name: `x${random.int(20)}`, namespace, kind }
+  })
+  if (!random.chance(0.2)) return cast
+  const many = Array.from({ length: 60 }, (_, index) => ({
+    uid: `m${index}`,
+    name: `m${index}`,
+    namespace: 'a',
+    kind: kinds.pod,
+  }))
+  return [...cast, ...many]
+}
+
+function makeRights(random: Seeded): Right[] {
+  if (random.chance(0.1)) return [['*/*', '*']]
+  const rights = allKinds
+    .filter(() => random.chance(0.6))
+    .map(({ group, plural }): Right => [`${group}/${plural}`, random.chance(0.4) ? '*' : random.pick(namespaces)])
+  return random.chance(0.5) ? [...rights, ['/events', random.pick([...namespaces, '*'])]] : rights
+}
+
+function makeQuery(random: Seeded): Query {
+  const view = random.pick(['tree', 'tree', 'list', 'environments', 'events'] as const)
+  const isEvents = view === 'events'
+  const scope = {
+    ...(random.chance(0.3) ? { namespaces: [random.pick(namespaces)] } : {}),
+    ...(!isEvents && random.chance(0.2) ? { environment: '1/prod' } : {}),
+    ...(!isEvents && random.chance(0.2) ? { application: 'one' } : {}),
+  }
+  const filter = {
+    ...(random.chance(0.2) ? { text: 'X1' } : {}),
+    ...(random.chance(0.2) ? { kinds: ['Pod', 'apps/Deployment'] } : {}),
+    ...(!isEvents && random.chance(0.2) ? { verdicts: ['Degraded', 'Unknown'] as ArgoWord[] } : {}),
+  }
+  return { view, scope, filter, limit: random.pick([3, 10, 100]) }
+}
+
+function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast: readonly Actor[]): ObjectRecord {
+  const near = () => random.pick(cast.filter((one) => one.namespace === namespace || one.namespace === ''))
+  const claim = () => {
+    const one = random.chance(0.7) ? (near() ?? random.pick(cast)) : random.pick(cast)
+    if (random.chance(0.75)) return one
+    const said = { uid: one.uid, kind: one.kind.key, name: one.name }
+    return random.pick([
+      { ...said, name: 'other' },
+      { ...said, kind: 'Pod' },
+      { ...said, uid: `gone-${random.int(5)}` },
+    ])
+  }
+  const asOwner = (one: ReturnType<typeof claim>) => ({
+    uid: one.uid,
+    kind: typeof one.kind === 'string' ? one.kind : one.kind.key,
+    name: one.name,
+  })
+  const custom = near()
+  return recordOf({
+    uid,
+    name,
+    namespace,
+    kind,
+    verdict: random.pick(verdicts),
+    created: random.int(3),
+    ...(random.chance(0.6) ? { owner: asOwner(claim()) } : {}),
+    ...(random.chance(0.3) && custom ? { customParent: { kind: custom.kind.key, name: custom.name } } : {}),
+    otherOwners: random.list(1, () => asOwner(claim())),
+    labels: new Map([['app', random.pick(['one', 'two'])]]),
+    selector: random.chance(0.3) ? { labels: [['app', 'one']], expressions: [] } : undefined,
+    references: random.list(2, () => {
+      const one = random.pick(cast)
+      return { relation: 'routes', kind: one.kind.key, namespace: one.namespace, name: one.name }
+    }),
+    facts: random.chance(0.05) ? ['x'.repeat(40_000)] : [`${random.int(3)}/3 ready`],
+    environment: random.chance(0.3) ? random.pick(['1/prod', '2/prod']) : '',
+    application: random.chance(0.3) ? random.pick(['one', 'two']) : '',
+  })
+}
+
+function makeStep(random: Seeded, cast: readonly Actor[], views: number): Step {
+  const one = random.pick(cast)
+  const events = () => `e${random.int(10)}`
+  const eventNamespace = (uid: string) => namespaces[Number(uid.slice(1)) % 3] as string
+  switch (random.int(12)) {
+    case 0:
+    case 1:
+      return { do: 'delete', uid: one.uid }
+    case 2: {
+      const u = events()
+      const about = [one.kind.key, one.name, one.uid] as const
+      const said = { type: 'Warning', reason: 'Failed', text: 'x', count: random.int(5), at: random.int(9) } as const
+      return { do: 'event', event: { u, ns: eventNamespace(u), about, ...said } }
+    }
+    case 3:
+      return { do: 'forget event', uid: events() }
+    case 4:
+    case 5: {
+      const owner = `o:${random.pick(namespaces)}:gone-${random.int(5)}`
+      const nodes = [one.uid, 'g:application/one', 'g:environment/1/prod', owner, 'b::Pod', `b:${one.uid}:Pod`, '']
+      return { do: 'page', view: random.int(views), node: random.pick(nodes), limit: random.pick([0, 2, 50]) }
+    }
+    default:
+      return { do: 'put', record: makeRecord(random, one, cast) }
+  }
+}
+
+/** @param hidden - whether what the viewer may not list is there, too */
+export async function runWorld(world: World, hidden: boolean): Promise<Outcome> {
+  const stage = new ViewStage()
+  stage.api.rights.set('ann', world.phases[0] as readonly Right[])
+  for (const kind of allKinds) stage.states.set(kind, {})
+  const opened = world.queries.map((query) => stage.open(user('ann'), query))
+  const pages = world.queries.map(({ limit = 100 }) => new Map([['', limit]]))
+  for (const one of opened) one.client.onTaken = undefined
+  const take = () => {
+    for (const { client, view } of opened) view.taken(client.updates.at(-1)?.seq ?? 0)
+  }
+  const placeOf = new Map<string, string>()
+  for (const { step } of world.steps) if (step.do === 'put') placeOf.set(step.record.uid, placeKey(step.record))
+  let phase = 0
+  const isShown = (resource: string, namespace: string) => {
+    const [group = '', plural = ''] = resource.split('/')
+    return world.phases.slice(phase).some((rights) => allows(rights, { group, resource: plural, namespace }))
+  }
+  for (const { step, waitMs, takes } of world.steps) {
+    if (step.do === 'rights') {
+      phase = step.phase
+      stage.api.rights.set('ann', world.phases[phase] as readonly Right[])
+    } else if (step.do === 'page') {
+      opened[step.view]?.view.page(step.node, step.limit)
+      if (step.limit > 0) pages[step.view]?.set(step.node, step.limit)
+      else pages[step.view]?.delete(step.node)
+    } else if (step.do === 'event') {
+      if (hidden || isShown('/events', step.event.ns)) stage.events.put(step.event)
+    } else if (step.do === 'forget event') {
+      const ns = namespaces[Number(step.uid.slice(1)) % 3] as string
+      if (hidden || isShown('/events', ns)) stage.events.delete(step.uid)
+    } else {
+      const uid = step.do === 'put' ? step.record.uid : step.uid
+      const [resource = '', namespace = ''] = (placeOf.get(uid) ?? '').split(' ')
+      if (hidden || isShown(resource, namespace)) {
+        if (step.do === 'put') stage.records.put(step.record)
+        else stage.records.delete(uid)
+      }
+    }
+    await stage.pass(waitMs)
+    if (takes) take()
+  }
+  const count = () => opened.reduce((sum, { client }) => sum + client.updates.length, 0)
+  for (let before = -1; before < count(); ) {
+    before = count()
+    take()
+    await stage.pass(200)
+  }
+  stage.close()
+  const rights = world.phases.at(-1) as readonly Right[]
+  const records = [...stage.records.all()].filter(({ kind: { group, plural }, namespace }) =>
+    allows(rights, { group, resource: plural, namespace }),
+  )
+  return { clients: opened.map(({ client }) => client), records, pages }
+}
+
+const placeKey = ({ kind, namespace }: ObjectRecord) => `${kind.group}/${kind.plural} ${namespace}`
