@@ -41,6 +41,8 @@ export interface Call {
    */
   readonly messages: KnownMessages | AsyncIterable<Uint8Array>
   readonly safety: Safety
+  /** Its caller opens it again when it is lost: it is not kept where its replies are out of reach for a while. */
+  readonly reopens?: boolean
   /** the caller left, or its deadline passed: the reason is a KasError */
   readonly signal: AbortSignal
 }

@@ -9,7 +9,8 @@ import { agentId } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { echoMethod } from '../support/fake-agent.ts'
 import { followMethod, leadMethod, ViewsAgent } from '../support/views-agent.ts'
-import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
+import { startWholeProcess } from './whole-process.ts'
+import { knows, linked, reaches, startWholeReplica, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
 /** Views through tunnels of agents and links between replicas, as they are lost. */
 
@@ -83,6 +84,32 @@ t.test('the holder is killed: the views go on by another one', async (t) => {
   for (const viewer of viewers) await viewer.has('pod-b 1')
   t.comment(`all views again after ${Math.round(performance.now() - began)} ms`)
   for (const viewer of viewers) await viewer.has('pod-b 2')
+  t.notOk(viewers.some(({ error }) => error))
+})
+
+t.test('the holder is frozen: the views go on by another one, before its connection is given up', async (t) => {
+  const holder = await startWholeProcess(t, 'kas-0')
+  const timers = { silenceMs: 60_000 }
+  const entry = await startWholeReplica(t, 'kas-1', { listed: [holder.address], timers })
+  const first = await ViewsAgent.start(holder.agentsPort, 'pod-a')
+  t.teardown(() => first.close())
+  const isHolder = () => entry.replica.membership.holders(agentId).some(({ row }) => row.instance === holder.instance)
+  await eventually(isHolder, entry.replica.membership)
+  await reaches(entry, holder.instance)
+  const feeds = feedsAt(t, entry)
+  const viewers = Array.from({ length: 50 }, () => open(feeds))
+  for (const viewer of viewers) await viewer.has('pod-a 2')
+  const other = await startWholeReplica(t, 'kas-2', { listed: [holder.address, entry.replica.address], timers })
+  await linked(entry, other)
+  await agentAt(t, other, 'pod-b')
+  await knows(entry, other)
+  holder.child.kill('SIGSTOP')
+  const began = performance.now()
+  for (const viewer of viewers) await viewer.has('pod-b 1')
+  t.comment(`all views again after ${Math.round(performance.now() - began)} ms`)
+  t.equal(entry.links.link(holder.instance)?.reach, 'unreachable')
+  holder.child.kill('SIGCONT')
+  await eventually(() => feeds.views === 50 && entry.links.link(holder.instance)?.reach === 'reachable')
   t.notOk(viewers.some(({ error }) => error))
 })
 

@@ -27,6 +27,8 @@ export class LinkLiveness {
   readonly #drained = Promise.withResolvers<void>()
   /** safe calls, handed over, of whose replies nothing has come; may each be tried elsewhere? */
   readonly #unanswered = new Map<HandOverStream, () => boolean>()
+  /** calls whose callers open them again when they are lost */
+  readonly #reopened = new Set<HandOverStream>()
   #bytesRead = 0
   #next: { readonly dueAt: number; cancel(): void } | undefined
 
@@ -69,6 +71,12 @@ export class LinkLiveness {
     if (this.#next && this.#next.dueAt > this.#components.clock.now() + hurryMs) this.#checkIn(hurryMs)
   }
 
+  /** Cancels a call, answered or not, once the peer is unreachable: its caller opens it again. */
+  untilUnreachable(stream: HandOverStream): void {
+    this.#reopened.add(stream)
+    void stream.done.then(() => this.#reopened.delete(stream))
+  }
+
   #checkIn(ms: number): void {
     this.#next?.cancel()
     const { clock } = this.#components
@@ -105,6 +113,7 @@ export class LinkLiveness {
       this.destroy()
     } else if (reachability.isUnreachable) {
       this.#loseUnanswered(() => true)
+      for (const stream of this.#reopened) stream.cancel(lost())
       if (!was) onChange()
     } else if (reachability.isSuspect(clock.now())) this.#loseUnanswered((tryElsewhere) => tryElsewhere())
   }
@@ -112,7 +121,7 @@ export class LinkLiveness {
   /** Safe calls need not wait until a silent peer answers again, or its connection ends: they are tried elsewhere. */
   #loseUnanswered(isLost: (tryElsewhere: () => boolean) => boolean): void {
     for (const [stream, tryElsewhere] of this.#unanswered) {
-      if (isLost(tryElsewhere)) stream.cancel(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+      if (isLost(tryElsewhere)) stream.cancel(lost())
     }
   }
 
@@ -121,4 +130,8 @@ export class LinkLiveness {
     this.#reachability.received()
     if (was) this.#components.onChange()
   }
+}
+
+function lost(): KasError {
+  return new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
 }

@@ -162,6 +162,7 @@ export class Link {
       forward: (theCall) => {
         if (!eager) void stream.send(theCall)
         if (theCall.safety === 'safe') usable.untilAnswered(stream, tryElsewhere)
+        if (theCall.reopens) usable.untilUnreachable(stream)
         return stream.reply(theCall)
       },
       giveBack: () => stream.cancel(),

@@ -168,6 +168,7 @@ export class AgentFeed implements ViewOwner {
         metadata: {},
         messages: steps,
         safety: 'safe',
+        reopens: true,
         signal: ended.signal,
       })
       for await (const bytes of reply.messages) {

@@ -164,6 +164,24 @@ t.test('a replica falls silent: safe calls without an answer are lost, others wa
   t.same(ended, [])
 })
 
+t.test(
+  'a call that its caller opens again is lost once the replica is unreachable, also when it was answered',
+  async (t) => {
+    const { session, opened } = silentSession()
+    const { link, becomes } = await linkTo(t, session, { lostMs: 60_000 })
+    const { offer, call } = await handOver(link, 'safe')
+    const reopened = offer.forward({ ...call, reopens: true })
+    const kept = await forward(link, 'safe')
+    for (const each of opened) each.answer()
+    await Promise.all([reopened.metadata, kept.metadata])
+    const ended: string[] = []
+    void kept.done.then(() => ended.push('kept'))
+    await becomes('unreachable')
+    t.match((await reopened.done).error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+    t.same(ended, [])
+  },
+)
+
 t.test('safe calls that can go elsewhere do not wait until the replica is unreachable', async (t) => {
   const { session } = silentSession()
   const { link } = await linkTo(t, session, { unreachableMs: 60_000, lostMs: 60_000 })
