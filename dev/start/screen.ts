@@ -20,7 +20,7 @@ export interface ScreenInputs {
 const namedPod = '/api/v1/namespaces/demo/pods/clock/log?follow=true&tailLines=3'
 const watchedNamespaces = '/api/v1/namespaces?watch=true'
 
-/** Three lines that work as they stand in a shell in the project's folder; the last one goes on until Ctrl-C. */
+/** Lines that work as they stand in a shell in the project's folder; the last one goes on until Ctrl-C. */
 export function linesToTry({ folder, number, chosen, cluster, proxied }: ScreenInputs): string[] {
   const server = `https://127.0.0.1:${chosen.ports.kubernetes}`
   const credentials = `--cacert ${join(folder, files.authority)} -H @${join(folder, files.userHeader)}`
@@ -28,6 +28,7 @@ export function linesToTry({ folder, number, chosen, cluster, proxied }: ScreenI
   const run = number === 1 ? '' : `KAS_RUN=${number} `
   return [
     `${run}npm run -s kubectl -- get pods -A`,
+    `npm run -s kas -- tree --kubeconfig ${join(folder, files.kubeconfig)}`,
     `${curl('-sS')} ${server}/api/v1/namespaces`,
     `${curl('-sSN')} '${server}${cluster.kind === 'double' ? namedPod : watchedNamespaces}'`,
   ]

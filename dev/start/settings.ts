@@ -77,6 +77,8 @@ export async function writeSettings({ folder, ports, authority, graces = shortGr
   await write(files.directory, stringify(directory(resolve(folder), { agentToken, userToken, jobToken })))
   await createProjectRepository(resolve(folder, files.repository), {
     [`.gitlab/agents/${agent.name}/config.yaml`]: stringify(agentConfiguration),
+    [`.gitlab/agents/${agent.name}/views.yaml`]:
+      '# Views are on while this file is there: doc/views.md says what may stand here.\n{}\n',
   })
   const userCredential = `pat:${agent.id}:${userToken}`
   await write(files.userHeader, `Authorization: Bearer ${userCredential}\n`)

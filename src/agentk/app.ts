@@ -23,6 +23,7 @@ import { createFlux } from './modules/flux/module.ts'
 import { createKubernetesApi } from './modules/kubernetes-api/module.ts'
 import { createLeader } from './modules/leader/module.ts'
 import { createRegistrar } from './modules/registrar/module.ts'
+import { createViews } from './modules/views/module.ts'
 import { allowedAddress } from './tunnels/allowed-address.ts'
 import { connectionBuilder } from './tunnels/connection-builder.ts'
 import { KasConnections } from './tunnels/kas-connections.ts'
@@ -45,11 +46,12 @@ export interface AppOptions {
 
 export type CreateModule = (host: AgentkHost) => AgentkModule
 
-const modules: readonly CreateModule[] = [
+const modulesOf = ({ viewsTokenFile }: Config): readonly CreateModule[] => [
   createKubernetesApi,
   createRegistrar,
   createLeader,
   (host) => createFlux(host),
+  (host) => createViews(host, { tokenFile: viewsTokenFile }),
 ]
 
 const time = { clock: systemClock, random: Math.random }
@@ -75,7 +77,7 @@ export class App implements Service {
     createTunnelMetrics(register, kas)
     const parts = { api, kas, configuration, election, self, register, ...time }
     this.#host = { ...parts, tracer: tracing ?? noTracer, log: (part) => this.#loggers.of(part) }
-    this.#modules = [...modules, ...others].map((createModule) => createModule(this.#host))
+    this.#modules = [...modulesOf(config), ...others].map((createModule) => createModule(this.#host))
     // the last listener: when the election begins, all others have applied the first configuration
     configuration.onChange(({ agentId }) => election.begin(`agent-${agentId}-lock`))
     this.#stages = new Stages([

@@ -26,6 +26,8 @@ export interface Config {
   /** undefined: nothing is traced */
   readonly tracing: TracingSettings | undefined
   readonly cluster: KubeconfigFlags
+  /** of the account that views list and watch as; undefined: agentk's own */
+  readonly viewsTokenFile: string | undefined
   readonly logLevel: LogLevel
   /** for proxies, KUBECONFIG and the pod's service account */
   readonly env: NodeJS.ProcessEnv
@@ -49,6 +51,7 @@ export function readConfig(flags: Flags, env: NodeJS.ProcessEnv): Config {
     observability: readObservability(flags),
     tracing: readTracing(env),
     cluster: readCluster(flags),
+    viewsTokenFile: readViewsToken(flags),
     logLevel: logLevel as LogLevel,
     env,
   }
@@ -100,6 +103,12 @@ function readToken(flags: Flags, env: NodeJS.ProcessEnv): () => string {
   }
   if (!text) throw new UsageError('the agent token is missing: set --token-file or AGENTK_TOKEN')
   return () => text
+}
+
+function readViewsToken(flags: Flags): string | undefined {
+  const file = flags['views-token-file']
+  if (file) readable(file, '--views-token-file')
+  return file || undefined
 }
 
 function readObservability(flags: Flags): Config['observability'] {

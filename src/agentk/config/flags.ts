@@ -37,6 +37,7 @@ const options = {
   as: text,
   'as-group': list,
   'as-uid': text,
+  'views-token-file': text,
   version: flag,
   help: { ...flag, short: 'h' },
 } as const
@@ -67,6 +68,7 @@ The cluster (default: the one this pod runs in):
   --server <address>, --certificate-authority, --client-certificate, --client-key <file>, --token <token>
   --tls-server-name <name>, --insecure-skip-tls-verify, --namespace <name>
   --as <user>, --as-group <group>, --as-uid <uid>
+  --views-token-file <file>        of the account that lists and watches what views show (default: agentk's own)
 
   --version                        print the version and exit
   --help                           print this and exit

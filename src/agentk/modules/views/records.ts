@@ -52,9 +52,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #lists = new OpenLists()
   readonly #interned = new Interned()
   readonly #due: DueVerdicts
-  readonly #states = new Map<string, FollowState>()
+  readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
   /** kinds that went for want of room, and when */
-  readonly #refused = new Map<string, number>()
+  readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
   readonly #stateListeners = new Set<() => void>()
 
@@ -96,12 +96,12 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   /** How far each kind is followed, by `group/Kind`. */
-  states(): ReadonlyMap<string, FollowState> {
+  states(): ReadonlyMap<string, readonly [kind: ResourceKind, state: FollowState]> {
     const states = new Map(this.#states)
     const why = `the cluster has more than ${this.#options.maxObjects} objects`
-    for (const [kind, since] of this.#refused) {
-      const { refusedNamespaces = [], leftOut = [] } = states.get(kind) ?? {}
-      states.set(kind, { is: 'refused', since, why, refusedNamespaces, leftOut })
+    for (const [key, { kind, since }] of this.#refused) {
+      const { refusedNamespaces = [], leftOut = [] } = states.get(key)?.[1] ?? {}
+      states.set(key, [kind, { is: 'refused', since, why, refusedNamespaces, leftOut }])
     }
     return states
   }
@@ -161,7 +161,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   state(kind: ResourceKind, state: FollowState): void {
-    this.#states.set(kind.key, state)
+    this.#states.set(kind.key, [kind, state])
     this.#tellStates()
   }
 
@@ -247,7 +247,8 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const largestFirst = [...this.#places.sizes].sort(([, one], [, other]) => other - one).map(([kind]) => kind)
     const largest =
       largestFirst.find((kind) => !this.#components.rules.wantsStatus(kind)) ?? (largestFirst[0] as string)
-    this.#refused.set(largest, this.#components.clock.now())
+    const [record] = this.#those(this.#places.uids(largest, undefined))
+    if (record) this.#refused.set(largest, { kind: record.kind, since: this.#components.clock.now() })
     this.#removeAll(largest, undefined)
     this.#tellStates()
     return key !== largest

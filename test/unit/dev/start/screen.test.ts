@@ -24,9 +24,10 @@ t.test('the screen says what runs where and which port was taken', async (t) => 
 
 t.test('the lines name this start, go round a proxy, and watch what the cluster has', async (t) => {
   t.match(linesToTry(inputs)[0], /^KAS_RUN=2 npm run -s kubectl -- /)
+  t.match(linesToTry(inputs)[1], /^npm run -s kas -- tree --kubeconfig /)
   t.match(linesToTry({ ...inputs, number: 1 })[0], /^npm run -s kubectl -- /)
-  t.match(linesToTry(inputs)[2], 'pods/clock/log?follow=true')
-  t.match(linesToTry({ ...inputs, cluster: { ...cluster, kind: 'real' } })[2], 'namespaces?watch=true')
-  t.notMatch(linesToTry(inputs)[1], 'noproxy')
-  t.match(linesToTry({ ...inputs, proxied: true })[1], "--noproxy '*'")
+  t.match(linesToTry(inputs)[3], 'pods/clock/log?follow=true')
+  t.match(linesToTry({ ...inputs, cluster: { ...cluster, kind: 'real' } })[3], 'namespaces?watch=true')
+  t.notMatch(linesToTry(inputs)[2], 'noproxy')
+  t.match(linesToTry({ ...inputs, proxied: true })[2], "--noproxy '*'")
 })

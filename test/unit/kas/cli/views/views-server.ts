@@ -53,7 +53,11 @@ export async function startViewsServer(t: Test, options: { refuse?: number } = {
   }
   const run = (...argv: string[]) => {
     const said = { stdout: '', stderr: '' }
-    const writer = (name: 'stdout' | 'stderr') => ({ write: (text: string) => void (said[name] += text) })
+    const writer = (name: 'stdout' | 'stderr') => ({
+      write: (text: string) => {
+        said[name] += text
+      },
+    })
     const io = {
       env: { KUBECONFIG: `${folder}/config` },
       stdout: writer('stdout'),

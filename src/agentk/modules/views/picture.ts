@@ -1,0 +1,121 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { ApiClient } from '../../cluster/api-client.ts'
+import { type CustomRuleSource, customRuleSchema } from '../../health/custom/custom-rules.ts'
+import { Reviews } from './access/reviews.ts'
+import { Warnings } from './events.ts'
+import { FollowStream } from './follow-stream.ts'
+import { Kinds } from './kinds.ts'
+import { Records } from './records.ts'
+import { Rules } from './rules.ts'
+import type { ThreadAnswer, ThreadRequest, ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
+import { ViewHost } from './view-host.ts'
+
+/** Facts change no sooner. ms */
+const factsMs = 1000
+
+export interface PictureComponents {
+  /** of views alone */
+  readonly api: ApiClient
+  readonly vendors: readonly CustomRuleSource[]
+  readonly answer: (message: ThreadAnswer) => void
+  readonly log: Logger
+  /** ms since 1970 */
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** All of one cluster that is kept for views, and those who look at it. */
+export class Picture {
+  readonly #components: PictureComponents
+  readonly #records: Records
+  readonly #kinds: Kinds
+  readonly #host: ViewHost
+  readonly #streams = new Map<number, FollowStream>()
+  #told: ViewsFacts | undefined
+
+  constructor(components: PictureComponents, { follow = {}, health = [], verdict = 'argo' }: ViewsConfiguration) {
+    const { api, vendors, log, clock, random } = components
+    this.#components = components
+    const rules = new Rules(this.#usersRules(health), vendors)
+    for (const [kind, problem] of rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
+    this.#records = new Records({ clock, rules })
+    const events = new Warnings()
+    const reviews = new Reviews({ api, clock, log, own: api.access.impersonation })
+    const records = this.#records
+    const states = {
+      all: () => records.states().values(),
+      onChange: (listener: () => void) => records.onState(listener),
+    }
+    this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict })
+    this.#kinds = new Kinds(
+      { api, sink: this.#records, events, log, clock, random },
+      { follow, wantsStatus: (kind) => rules.wantsStatus(kind) },
+    )
+  }
+
+  /** Until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#tellFacts(signal)
+    await this.#kinds.run(signal)
+    this.#host.close()
+    this.#records.stop()
+  }
+
+  asked(request: ThreadRequest): void {
+    if (request.kind === 'ping') return void this.#components.answer({ kind: 'pong' })
+    const { stream } = request
+    const known = this.#streams.get(stream)
+    if (request.kind === 'opened') this.#streams.set(stream, this.#open(stream))
+    else if (request.kind === 'left') this.#end(stream)
+    else if (request.kind === 'sent') known?.sent(request.bytes)
+    else if (request.kind === 'request' && known) this.#receive(stream, known, request.bytes)
+  }
+
+  #open(stream: number): FollowStream {
+    const { answer } = this.#components
+    return new FollowStream({ host: this.#host, send: (bytes) => answer({ kind: 'response', stream, bytes }) })
+  }
+
+  #receive(stream: number, to: FollowStream, bytes: Uint8Array): void {
+    try {
+      to.receive(bytes)
+    } catch (error) {
+      this.#end(stream)
+      this.#components.answer({ kind: 'failed', stream, error: KasError.from(error).spec })
+    }
+  }
+
+  #end(stream: number): void {
+    this.#streams.get(stream)?.end()
+    this.#streams.delete(stream)
+  }
+
+  #usersRules(health: readonly unknown[]): CustomRuleSource[] {
+    return health.flatMap((one, index) => {
+      const read = customRuleSchema.safeParse(one)
+      if (read.success) return [read.data]
+      const problem = read.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')
+      this.#components.log.warn({ rule: index + 1, problem }, 'A rule of health is not used')
+      return []
+    })
+  }
+
+  #tellFacts(signal: AbortSignal): void {
+    if (signal.aborted) return
+    const { answer, clock } = this.#components
+    const facts = this.#facts()
+    const { kinds, objects, state } = this.#told ?? {}
+    if (kinds !== facts.kinds || objects !== facts.objects || state !== facts.state) answer({ kind: 'facts', facts })
+    this.#told = facts
+    clock.after(factsMs, () => this.#tellFacts(signal))
+  }
+
+  #facts(): ViewsFacts {
+    const states = [...this.#records.states().values()].map(([, state]) => state).filter(({ is }) => is !== 'refused')
+    const state = states.some(({ is }) => is === 'syncing') || states.length === 0 ? 'syncing' : 'live'
+    const isStale = states.some(({ is }) => is === 'stale')
+    return { kinds: states.length, objects: this.#records.size, state: isStale ? 'stale' : state }
+  }
+}

@@ -1,0 +1,20 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { systemClock } from '../../../lib/clock.ts'
+import { createLogger } from '../../../lib/log.ts'
+import { ApiClient } from '../../cluster/api-client.ts'
+import { ClusterAccess } from '../../cluster/cluster-access.ts'
+import { vendorRules } from '../../health/custom/vendors.ts'
+import { Picture } from './picture.ts'
+import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
+
+/** What `ViewsThread` runs. */
+const { cluster, logLevel, configuration } = workerData as ThreadSettings
+const log = createLogger({ level: logLevel }).child({ mod_name: 'views' })
+const api = new ApiClient(new ClusterAccess(cluster))
+const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
+const picture = new Picture(
+  { api, vendors: vendorRules(), answer, log, clock: systemClock, random: Math.random },
+  configuration,
+)
+parentPort?.on('message', (request: ThreadRequest) => picture.asked(request))
+void picture.run(new AbortController().signal)
