@@ -59,6 +59,14 @@ export function makeWorld(random: Seeded): World {
   return { phases, queries, steps }
 }
 
+/** Each is mostly owned by the next. */
+const rings = Array.from({ length: 5 }, (_, index) => ({
+  uid: `r${(index * 2) % 5}`,
+  name: `r${index}`,
+  namespace: 'a',
+  kind: kinds.replicaSet,
+}))
+
 type Actor = Pick<ObjectRecord, 'uid' | 'name' | 'namespace' | 'kind'>
 
 function makeCast(random: Seeded): Actor[] {
@@ -68,6 +76,7 @@ function makeCast(random: Seeded): Actor[] {
     const namespace = kind.isNamespaced ? random.pick(namespaces) : ''
     return { uid: `u${index}-${random.int(1000)}`, name: `x${random.int(20)}`, namespace, kind }
   })
+  cast.push(...rings)
   if (!random.chance(0.2)) return cast
   const many = Array.from({ length: 60 }, (_, index) => ({
     uid: `m${index}`,
@@ -104,7 +113,9 @@ function makeQuery(random: Seeded): Query {
 
 function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast: readonly Actor[]): ObjectRecord {
   const near = () => random.pick(cast.filter((one) => one.namespace === namespace || one.namespace === ''))
+  const nextInRing = rings[(rings.findIndex((one) => one.uid === uid) + 1) % rings.length] as Actor
   const claim = () => {
+    if (uid.startsWith('r') && random.chance(0.9)) return nextInRing
     const one = random.chance(0.7) ? (near() ?? random.pick(cast)) : random.pick(cast)
     if (random.chance(0.75)) return one
     const said = { uid: one.uid, kind: one.kind.key, name: one.name }
@@ -127,7 +138,7 @@ function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast:
     kind,
     verdict: random.pick(verdicts),
     created: random.int(3),
-    ...(random.chance(0.6) ? { owner: asOwner(claim()) } : {}),
+    ...(random.chance(uid.startsWith('r') ? 0.95 : 0.6) ? { owner: asOwner(claim()) } : {}),
     ...(random.chance(0.3) && custom ? { customParent: { kind: custom.kind.key, name: custom.name } } : {}),
     otherOwners: random.list(1, () => asOwner(claim())),
     labels: new Map([['app', random.pick(['one', 'two'])]]),
@@ -143,7 +154,7 @@ function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast:
 }
 
 function makeStep(random: Seeded, cast: readonly Actor[], views: number): Step {
-  const one = random.pick(cast)
+  const one = random.chance(0.15) ? random.pick(rings) : random.pick(cast)
   const events = () => `e${random.int(10)}`
   const eventNamespace = (uid: string) => namespaces[Number(uid.slice(1)) % 3] as string
   switch (random.int(12)) {
