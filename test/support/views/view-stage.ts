@@ -3,7 +3,7 @@ import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
 import type { EventChange, ReadonlyEvents } from '../../../src/agentk/modules/views/events-view.ts'
 import type { FollowState } from '../../../src/agentk/modules/views/record.ts'
-import { type OpenView, ViewHost } from '../../../src/agentk/modules/views/view-host.ts'
+import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view-host.ts'
 import type { FollowStates } from '../../../src/agentk/modules/views/view-state.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
@@ -57,6 +57,15 @@ export class StatesDouble implements FollowStates {
   }
 }
 
+/** Lets `ms` pass, then all that follows at that moment. */
+export async function settle(clock: ManualClock, ms: number): Promise<void> {
+  clock.advance(ms)
+  for (let i = 0; i < 8; i++) {
+    await setImmediate()
+    clock.advance(0)
+  }
+}
+
 /** A host with all around it, in which time stands still. */
 export class ViewStage {
   readonly clock = new ManualClock()
@@ -65,10 +74,11 @@ export class ViewStage {
   readonly states = new StatesDouble()
   readonly api = new ReviewDouble()
   readonly reviews = new Reviews({ api: this.api, clock: this.clock, log: capturedLog().log })
+  options: ViewHostOptions = {}
   #host: ViewHost | undefined
 
   get host(): ViewHost {
-    this.#host ??= new ViewHost(this)
+    this.#host ??= new ViewHost(this, this.options)
     return this.#host
   }
 
@@ -80,12 +90,8 @@ export class ViewStage {
   }
 
   /** Lets `ms` pass, then all that follows at that moment. */
-  async pass(ms = 0): Promise<void> {
-    this.clock.advance(ms)
-    for (let i = 0; i < 8; i++) {
-      await setImmediate()
-      this.clock.advance(0)
-    }
+  pass(ms = 0): Promise<void> {
+    return settle(this.clock, ms)
   }
 
   close(): void {

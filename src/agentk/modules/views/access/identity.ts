@@ -297,7 +297,7 @@ export class Identity {
     const found: KindWanted[] = []
     for (const { kind, namespaces } of this.#components.present.kinds()) {
       const what = kind.key === eventKind.key ? 'events' : 'objects'
-      const showing = views.filter((view) => view.what === what)
+      const showing = views.filter((view) => view.what === what && (kind.isNamespaced || !view.namespaces))
       const all = [...namespaces.keys()]
       const wanted = new Set(all.filter((one) => showing.some((view) => !view.namespaces || view.namespaces.has(one))))
       for (const view of showing) {

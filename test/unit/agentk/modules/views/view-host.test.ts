@@ -1,0 +1,235 @@
+import t, { type Test } from 'tap'
+import { viewsBounds } from '../../../../../src/proto/views-json.ts'
+import { kinds, recordOf } from '../../../../support/views/records.ts'
+import { agent, user, ViewStage } from '../../../../support/views/view-stage.ts'
+
+function start(t: Test): ViewStage {
+  const stage = new ViewStage()
+  stage.api.rights.set('', [['*/*', '*']])
+  t.teardown(() => stage.close())
+  return stage
+}
+
+const deployment = recordOf({ uid: 'web', kind: kinds.deployment, verdict: 'Healthy', application: 'shop' })
+const set = recordOf({ uid: 'web-1', kind: kinds.replicaSet, owner: deployment, verdict: 'Healthy' })
+const pod = recordOf({ uid: 'web-1-a', owner: set, verdict: 'Degraded' })
+
+t.test('a tree, as its nodes are opened', async (t) => {
+  const stage = start(t)
+  for (const record of [deployment, set, pod]) stage.records.put(record)
+  const { client, view } = stage.open(agent, { view: 'tree' })
+  await stage.pass()
+  t.strictSame(client.order(), ['g:application/shop'])
+  t.match(client.rows.get('g:application/shop'), {
+    k: 'Application',
+    n: 'shop',
+    h: ['Healthy', 'Current'],
+    w: 'Degraded',
+    c: 1,
+  })
+  view.page('g:application/shop', 10)
+  view.page('web', 10)
+  await stage.pass(50)
+  t.strictSame(client.order('g:application/shop'), ['web'])
+  t.strictSame(client.order('web'), ['web-1'])
+  t.match(client.rows.get('web-1'), { p: 'web', k: 'apps/ReplicaSet', ns: 'shop', n: 'web-1', c: 1, w: 'Degraded' })
+  t.strictSame(client.kinds.get('apps/ReplicaSet'), ['v1', 'replicasets'])
+  stage.records.put(recordOf({ uid: 'web-1-a', owner: set, verdict: 'Healthy' }))
+  await stage.pass(50)
+  t.equal(client.rows.get('web-1')?.w, 'Healthy')
+  view.page('web', 0)
+  await stage.pass(50)
+  t.equal(client.order('web'), undefined)
+  t.notOk(client.rows.has('web-1'))
+  view.page('hidden-or-absent', 10)
+  await stage.pass(50)
+  t.strictSame(client.updates.at(-1)?.pages, { 'hidden-or-absent': null })
+})
+
+t.test('a verdict of a group is that of its roots, whatever is below them', async (t) => {
+  const stage = start(t)
+  stage.records.put(recordOf({ uid: 'job', verdict: 'Healthy', environment: '1/prod' }))
+  stage.records.put(
+    recordOf({
+      uid: 'failed',
+      owner: recordOf({ uid: 'job' }),
+      verdict: 'Degraded',
+      application: 'x',
+      environment: '1/prod',
+    }),
+  )
+  stage.records.put(recordOf({ uid: 'other', verdict: 'Progressing', environment: '2/prod', namespace: 'bank' }))
+  stage.records.put(recordOf({ uid: 'none', verdict: 'Unknown' }))
+  const { client, view } = stage.open(agent, { view: 'environments' })
+  view.page('g:environment/1/prod', 10)
+  await stage.pass()
+  t.strictSame(client.order(), ['g:environment/1/prod', 'g:environment/2/prod'])
+  t.match(client.rows.get('g:environment/1/prod'), { k: 'Environment', h: ['Healthy'], w: 'Degraded' })
+  t.strictSame(client.pages.get('')?.counts, { Healthy: 1, Progressing: 1 })
+  t.strictSame(client.order('g:environment/1/prod'), ['job'])
+})
+
+t.test('more than 50 of a kind are one row', async (t) => {
+  const stage = start(t)
+  for (let i = 100; i < 150; i++) stage.records.put(recordOf({ uid: `p${i}`, verdict: 'Healthy' }))
+  stage.records.put(recordOf({ uid: 'web', kind: kinds.deployment }))
+  const { client, view } = stage.open(agent, { view: 'tree', limit: 100 })
+  await stage.pass()
+  t.equal(client.order()?.length, 51)
+  stage.records.put(recordOf({ uid: 'p200', verdict: 'Degraded' }))
+  await stage.pass(50)
+  t.strictSame(client.order(), ['b::Pod', 'web'])
+  t.strictSame(client.rows.get('b::Pod'), { u: 'b::Pod', k: 'Pod', n: '', c: 51, w: 'Degraded' })
+  t.strictSame(client.pages.get('')?.counts, { '': 1, Healthy: 50, Degraded: 1 })
+  view.page('b::Pod', 2)
+  await stage.pass(50)
+  t.strictSame(client.pages.get('b::Pod'), { order: ['p200', 'p100'], counts: { Healthy: 50, Degraded: 1 }, more: 49 })
+  t.equal(client.rows.get('p200')?.p, 'b::Pod')
+  stage.records.delete('p200')
+  await stage.pass(50)
+  t.equal(client.order()?.length, 51)
+  t.equal(client.order('b::Pod'), undefined)
+})
+
+t.test('links of open nodes alone, to what is seen', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [
+    ['/services', '*'],
+    ['/pods', '*'],
+  ])
+  const references = [{ relation: 'routes', kind: 'apps/Deployment', namespace: 'shop', name: 'web' }]
+  const selector = { labels: [['app', 'web'] as const], expressions: [] }
+  stage.records.put(deployment)
+  stage.records.put(recordOf({ uid: 'svc', kind: kinds.service, selector, references }))
+  stage.records.put(recordOf({ uid: 'yes', labels: new Map([['app', 'web']]) }))
+  stage.records.put(recordOf({ uid: 'no', labels: new Map([['app', 'db']]) }))
+  const [all, some] = [stage.open(agent, { view: 'tree' }), stage.open(user('ann'), { view: 'tree' })]
+  await stage.pass()
+  t.equal(all.client.rows.get('svc')?.l, undefined)
+  for (const { view } of [all, some]) view.page('svc', 1)
+  await stage.pass(50)
+  t.strictSame(all.client.rows.get('svc')?.l, [
+    ['routes', 'web'],
+    ['selects', 'yes'],
+  ])
+  t.strictSame(some.client.rows.get('svc')?.l, [['selects', 'yes']])
+  stage.records.put(recordOf({ uid: 'no', labels: new Map([['app', 'web']]) }))
+  await stage.pass(50)
+  t.strictSame(some.client.rows.get('svc')?.l, [
+    ['selects', 'no'],
+    ['selects', 'yes'],
+  ])
+})
+
+t.test('the whole state in updates of at most 200 KB', async (t) => {
+  const stage = start(t)
+  for (let i = 0; i < 400; i++) stage.records.put(recordOf({ uid: `p${i}`, facts: ['é'.repeat(1000)] }))
+  const { client, view } = stage.open(agent, { view: 'list', limit: 500 })
+  client.onTaken = undefined
+  await stage.pass()
+  t.equal(client.updates.length, 1)
+  for (let i = 1; i < 20; i++) {
+    view.taken(i)
+    await stage.pass(50)
+  }
+  t.equal(client.rows.size, 400)
+  t.equal(client.order()?.length, 400)
+  t.ok(client.updates.length >= 4, `${client.updates.length} updates`)
+  t.equal(client.updates.filter(({ rows = [], gone = [] }) => rows.length + gone.length === 0).length, 0)
+  for (const text of client.texts) t.ok(Buffer.byteLength(text) <= viewsBounds.maxUpdateBytes)
+})
+
+t.test('bounds: of pages, of rows, of views', async (t) => {
+  const stage = start(t)
+  for (let i = 0; i < 300; i++) stage.records.put(recordOf({ uid: `p${i}`, namespace: `n${i % 50}` }))
+  const { client, view } = stage.open(agent, { view: 'list', limit: 100 })
+  for (let i = 0; i < 250; i++) view.page(`p${i}`, 9)
+  await stage.pass()
+  t.equal(client.pages.size, viewsBounds.maxPages)
+  for (let i = 0; i < 250; i++) view.page(`p${i}`, 0)
+  for (let i = 0; i < 10; i++) view.page(`p${i}`, 10_000)
+  await stage.pass(50)
+  t.equal(client.pages.size, 1 + Math.ceil((viewsBounds.maxRows - 100) / viewsBounds.maxLimit))
+  for (let i = 1; i < viewsBounds.maxViewsPerAgent; i++) stage.open(agent, { view: 'list', limit: 1 })
+  t.throws(() => stage.open(agent, { view: 'tree' }), { code: 'TOO_MANY_STREAMS' })
+  view.close()
+  stage.open(agent, { view: 'tree' })
+})
+
+t.test('events, with the right to list them in their namespace', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/events', 'shop']])
+  const event = (u: string, ns: string, at: number) => ({
+    u,
+    ns,
+    about: ['Pod', `pod-${u}`, `uid-${u}`] as const,
+    type: 'Warning' as const,
+    reason: 'BackOff',
+    text: '',
+    count: 1,
+    at,
+  })
+  stage.events.put(event('one', 'shop', 1))
+  stage.events.put(event('two', 'shop', 2))
+  stage.events.put(event('three', 'bank', 3))
+  const { client } = stage.open(user('ann'), { view: 'events', limit: 2 })
+  const filtered = stage.open(user('ann'), { view: 'events', filter: { text: 'POD-ONE' } })
+  await stage.pass()
+  t.strictSame(client.order(), ['two', 'one'])
+  t.strictSame(filtered.client.order(), ['one'])
+  stage.events.put(event('four', 'shop', 4))
+  stage.events.put(event('five', 'bank', 5))
+  await stage.pass(50)
+  t.strictSame(client.pages.get(''), { order: ['four', 'two'], counts: {}, more: 1 })
+  t.strictSame([...client.events.keys()].sort(), ['four', 'two'])
+  t.equal(filtered.client.updates.length, 1)
+  stage.events.delete('four')
+  await stage.pass(50)
+  t.strictSame(client.order(), ['two', 'one'])
+})
+
+t.test('how far the kinds are followed that he may list', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [
+    ['/pods', 'shop'],
+    ['apps/deployments', 'shop'],
+  ])
+  stage.states.set(kinds.pod, { is: 'syncing' })
+  const { client } = stage.open(user('ann'), { view: 'tree', scope: { namespaces: ['shop'] } })
+  await stage.pass()
+  t.match(client.state, { is: 'syncing', since: 1 })
+  stage.states.set(kinds.pod, { is: 'live', refusedNamespaces: ['bank', 'shop'] })
+  await stage.pass(50)
+  t.match(client.state, { is: 'live', notFollowed: ['Pod shop'] })
+  stage.states.set(kinds.node, { is: 'stale', since: 5, why: 'away' })
+  stage.states.set(kinds.deployment, {
+    is: 'refused',
+    leftOut: [
+      { namespace: 'shop', name: 'big' },
+      { namespace: 'bank', name: 'x' },
+    ],
+  })
+  for (let i = 0; i < 4; i++) await stage.pass(100) // what may be listed of it is asked first
+  t.match(client.state, { is: 'live', notFollowed: ['Pod shop', 'apps/Deployment', 'apps/Deployment shop/big'] })
+  stage.states.set(kinds.pod, { is: 'stale', since: 7, why: 'away' })
+  await stage.pass(50)
+  t.strictSame(client.state, {
+    is: 'stale',
+    since: 7,
+    why: 'Pod: away',
+    notFollowed: ['apps/Deployment', 'apps/Deployment shop/big'],
+  })
+})
+
+t.test('by the verdict of kstatus', async (t) => {
+  const stage = start(t)
+  const health = (argo: 'Healthy', kstatus: 'Failed' | 'Current') => ({ argo, kstatus, argoText: 'a', kstatusText: '' })
+  stage.records.put({ ...recordOf({ uid: 'good' }), health: health('Healthy', 'Current') })
+  stage.records.put({ ...recordOf({ uid: 'poor' }), health: health('Healthy', 'Failed') })
+  stage.options = { verdict: 'kstatus' }
+  const { client } = stage.open(agent, { view: 'list' })
+  await stage.pass()
+  t.strictSame(client.order(), ['poor', 'good'])
+  t.strictSame(client.pages.get('')?.counts, { Healthy: 1, Degraded: 1 })
+  t.match(client.rows.get('poor'), { h: ['Healthy', 'Failed'], why: ['a', ''] })
+})
