@@ -19,8 +19,13 @@ export class ViewsAgent {
   }
 
   /** @param methods - of its tunnels */
-  static async start(port: number, name: string, methods = [leadMethod, followMethod]): Promise<ViewsAgent> {
-    const own = new ViewsAgent(await FakeAgent.dial(port), name)
+  static async start(
+    port: number,
+    name: string,
+    methods = [leadMethod, followMethod],
+    token?: string,
+  ): Promise<ViewsAgent> {
+    const own = new ViewsAgent(await FakeAgent.dial(port, token), name)
     for (let i = 0; i < 2; i++) void own.#serve(own.agent.open(methods))
     return own
   }

@@ -129,6 +129,10 @@ export class AgentFeed implements ViewOwner {
     this.#cancelLinger = this.#components.clock.after(this.#options.lingerMs, () => this.#end())
   }
 
+  dropped(number: number): void {
+    this.#byNumber.delete(number)
+  }
+
   unsent(change: number): void {
     this.#unsent.add(change)
   }
@@ -193,13 +197,9 @@ export class AgentFeed implements ViewOwner {
     if (bytes.length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: bytes.length, maxBytes })
     const response = decodeMessage(FollowResponseSchema, bytes)
     const view = this.#byNumber.get(response.view)
-    if (view?.steps?.number !== response.view) {
-      this.#byNumber.delete(response.view) // it was closed, or begun anew, meanwhile
-      return
-    }
+    if (!view) return // it was closed, or begun anew, meanwhile
     if (response.fault) {
-      this.#byNumber.delete(response.view)
-      view.steps.drop()
+      view.steps?.drop()
       view.fail(errorOf(response.fault))
     } else this.#update(view, response)
   }

@@ -9,6 +9,8 @@ export interface ViewOwner {
   closed(view: FeedView): void
   /** it is to be begun anew, if the agent is followed */
   restarted(view: FeedView): void
+  /** nothing that comes under this number of the present Follow is wanted any more */
+  dropped(number: number): void
   /** bytes that the viewer has not taken, more or fewer */
   unsent(change: number): void
 }
@@ -65,7 +67,8 @@ export class FeedView implements OpenView {
 
   page(node: string, limit: number): void {
     if (this.#state === 'ended') return
-    this.#pages.delete(node)
+    const isOpen = this.#pages.delete(node)
+    if (limit === 0 && !isOpen) return
     const { maxPages } = viewsBounds
     if (limit > 0 && this.#pages.size >= maxPages) {
       throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxPages, what: 'open nodes of this view' })
@@ -77,7 +80,7 @@ export class FeedView implements OpenView {
   reopen(as: WantedView['as']): void {
     if (this.#state === 'ended') return
     this.#wanted = { ...this.#wanted, as }
-    this.steps?.close()
+    this.#leave()
     this.lost()
     this.#owner.restarted(this)
   }
@@ -128,7 +131,13 @@ export class FeedView implements OpenView {
     this.#state = 'ended'
     this.cancelWait()
     this.#dropNext()
-    this.steps?.close()
+    this.#leave()
+  }
+
+  #leave(): void {
+    if (!this.steps) return
+    this.steps.close()
+    this.#owner.dropped(this.steps.number)
     this.steps = undefined
   }
 

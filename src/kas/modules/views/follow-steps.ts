@@ -70,6 +70,8 @@ export class ViewSteps {
   readonly number: number
   #open: WantedView | undefined
   readonly #pages: Map<string, number>
+  /** nodes that the agent has as open */
+  readonly #known = new Set<string>()
   #taken: bigint | undefined
   /** `due`: the agent knows of the view, and has not heard */
   #close: 'no' | 'due' | 'done' = 'no'
@@ -87,10 +89,11 @@ export class ViewSteps {
     return this.#open !== undefined || this.#pages.size > 0 || this.#taken !== undefined
   }
 
-  /** The last that is said of a node counts. */
+  /** The last that is said of a node counts; that it is closed is not said if the agent has not heard of it. */
   page(node: string, limit: number): void {
     if (this.#close !== 'no') return
     this.#pages.delete(node)
+    if (limit === 0 && !this.#known.has(node)) return
     this.#pages.set(node, limit)
     this.#onDue(this)
   }
@@ -125,6 +128,8 @@ export class ViewSteps {
     if (page) {
       const [node, limit] = page
       this.#pages.delete(node)
+      if (limit > 0) this.#known.add(node)
+      else this.#known.delete(node)
       return { case: 'page', value: { node, limit } }
     }
     if (this.#taken === undefined) return undefined

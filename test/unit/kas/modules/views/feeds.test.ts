@@ -351,6 +351,22 @@ t.test('a view that is closed before the agent has heard of it', async (t) => {
   t.equal(await follows.last.step(), '1002 open agent b')
 })
 
+t.test('nodes that are opened and closed while the agent does not read leave nothing to be said', async (t) => {
+  const { follows, open } = start(t)
+  const { view } = open('a')
+  await settle()
+  view.page('kept', 10)
+  t.match([await follows.last.step(), await follows.last.step()], ['1 open agent a', '1 page kept 10'])
+  for (let i = 0; i < 10_000; i++) {
+    view.page(`n${i}`, 10)
+    view.page(`n${i}`, 0)
+    view.page(`never${i}`, 0)
+  }
+  view.page('kept', 0)
+  view.page('last', 10)
+  t.strictSame([await follows.last.step(), await follows.last.step()], ['1 page kept 0', '1 page last 10'])
+})
+
 t.test('over 1 MiB that viewers have not taken nothing more is read, for a second', async (t) => {
   const { follows, open, clock } = start(t)
   const all = Array.from({ length: 20 }, () => open())
