@@ -147,7 +147,7 @@ const table = {
     (d) => `The agent does not serve views: ${d.reason}`,
   ),
   /** as the agent says it; `agentCode`: of this list, as its version has it */
-  VIEW_ENDED: row<{ agentCode: string; reason: string }>(Code.UNKNOWN, 502, (d) => d.reason),
+  VIEW_ENDED: row<{ agentCode: string; detail: string }>(Code.UNKNOWN, 502, (d) => d.detail),
   EXPECTATION_FAILED: row(Code.INVALID_ARGUMENT, 417, 'Only 100-continue can be expected'),
   HEAD_TOO_LARGE: row(Code.RESOURCE_EXHAUSTED, 431, 'The head of the request is too large'),
   HEAD_TOO_SLOW: row(Code.DEADLINE_EXCEEDED, 408, 'The head of the request took too long'),

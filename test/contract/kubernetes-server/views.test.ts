@@ -351,7 +351,7 @@ t.test('one answer that cannot be given', async (t) => {
   }
   const refused = await agentFor('/views?view=odd')
   refused.agent.say({ view: refused.view, fault: { code: 'BAD_REQUEST', text: 'view: no' } })
-  t.match(await (await refused.answer).json(), { message: /view: no/ })
+  t.equal((await refused.answer).status, 400)
   const odd = await agentFor('/views')
   odd.agent.say({ view: odd.view, seq: 1, update: '{"a":1}{"b":2}' })
   t.equal((await odd.answer).status, 400)

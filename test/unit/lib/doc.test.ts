@@ -5,6 +5,7 @@ import { createConfigurationMetrics } from '../../../src/kas/agent-config/config
 import { createDirectoryMetrics } from '../../../src/kas/directory/file/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts'
+import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/replicas/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
@@ -42,6 +43,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createGitlabMetrics(register, { refillPerSecond: 50 })
   createGitalyMetrics(register)
   createKubernetesMetrics(register, () => 0)
+  createViewsMetrics(register, () => 0)
   createRefusalMetrics(register)
   createRailsRefusalMetrics(register)
   createStrangersMetric(register)

@@ -256,6 +256,8 @@ function noViews(): KasError {
 }
 
 function errorOf({ code, text }: Fault): KasError {
-  const reason = text.slice(0, maxFaultCharacters)
-  return new KasError({ code: 'VIEW_ENDED', agentCode: faultCode.test(code) ? code : 'INTERNAL', reason })
+  const detail = text.slice(0, maxFaultCharacters)
+  // the caller's mistake, and no failure of the agent
+  if (code === 'BAD_REQUEST') return new KasError({ code, detail: detail.replace(/^Bad request: /, '') })
+  return new KasError({ code: 'VIEW_ENDED', agentCode: faultCode.test(code) ? code : 'INTERNAL', detail })
 }

@@ -95,17 +95,20 @@ t.test('an agent that does not wait, says too much, or nothing: that view ends',
 
 t.test('a fault of the agent ends its view, and the agent need not hear of it', async (t) => {
   const { follows, open } = start(t)
-  const [one, odd, other] = [open('a'), open('b'), open('c')]
+  const [one, odd, third, other] = [open('a'), open('b'), open('c'), open('d')]
   await settle()
   const { last: follow } = follows
-  for (let i = 0; i < 3; i++) await follow.step()
+  for (let i = 0; i < 4; i++) await follow.step()
   follow.say({ view: 1, fault: { code: 'BAD_REQUEST', text: 'Bad request: view: no' } })
   follow.say({ view: 2, fault: { code: '<html>', text: 'x'.repeat(5000) } })
   await settle()
-  t.match(one.viewer.error?.spec, { code: 'VIEW_ENDED', agentCode: 'BAD_REQUEST', reason: 'Bad request: view: no' })
-  t.match(odd.viewer.error?.spec, { agentCode: 'INTERNAL', reason: 'x'.repeat(512) })
+  follow.say({ view: 3, fault: { code: 'TOO_MANY_STREAMS', text: 'too many' } })
+  await settle()
+  t.match(one.viewer.error, { code: 'BAD_REQUEST', message: 'Bad request: view: no', httpStatus: 400 })
+  t.match(odd.viewer.error?.spec, { code: 'VIEW_ENDED', agentCode: 'INTERNAL', detail: 'x'.repeat(512) })
+  t.match(third.viewer.error?.spec, { code: 'VIEW_ENDED', agentCode: 'TOO_MANY_STREAMS', detail: 'too many' })
   other.view.close()
-  t.equal(await follow.step(), '3 close')
+  t.equal(await follow.step(), '4 close')
 })
 
 t.test('what is no message at all, or too long for one view, ends the Follow, and it is opened again', async (t) => {

@@ -47,7 +47,7 @@ t.test('what is of no view at all', async (t) => {
 
 t.test('what they are told', async (t) => {
   t.equal(updateMessage(7, Buffer.from('x{"seq":1}').subarray(1)), '{"type":"update","id":7,"update":{"seq":1}}')
-  const ended = new KasError({ code: 'VIEW_ENDED', agentCode: 'BAD_REQUEST', reason: 'view: "no"' })
+  const ended = new KasError({ code: 'VIEW_ENDED', agentCode: 'BAD_REQUEST', detail: 'view: "no"' })
   t.strictSame(JSON.parse(errorMessage(7, ended)), { type: 'error', id: 7, code: 'BAD_REQUEST', text: 'view: "no"' })
   const away = new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 1 })
   t.match(JSON.parse(errorMessage(7, away)), { code: 'AGENT_NOT_CONNECTED', text: /not found/ })
