@@ -171,7 +171,7 @@ export class Newcomers {
     if (!waiting.has(call)) return await promise
     const onAbort = () => {
       waiting.delete(call)
-      if (waiting.size === 0) newcomer.leaveTurns?.()
+      if (waiting.size === 0) this.#leaveTurns(newcomer)
       this.#place(newcomer)
       reject(signal.reason)
     }
@@ -185,13 +185,21 @@ export class Newcomers {
 
   #enterTurns(newcomer: Newcomer): void {
     const lost = () => {
+      newcomer.leaveTurns = undefined
       this.#refuseWaiting(newcomer, notChecked())
       this.#place(newcomer)
     }
-    newcomer.leaveTurns = this.#turns.enter(newcomer.source, () => this.#begin(newcomer), lost)
+    const leave = this.#turns.enter(newcomer.source, () => this.#begin(newcomer), lost)
+    if (leave) newcomer.leaveTurns = leave // else it has begun, and so may have those behind it
+  }
+
+  #leaveTurns(newcomer: Newcomer): void {
+    newcomer.leaveTurns?.()
+    newcomer.leaveTurns = undefined
   }
 
   #begin(newcomer: Newcomer): void {
+    newcomer.leaveTurns = undefined
     const { waiting } = newcomer
     const [call] = waiting
     newcomer.checking++
@@ -218,7 +226,7 @@ export class Newcomers {
   /** The connection has ended. */
   #leave(newcomer: Newcomer, reason: KasError): void {
     this.#forget(newcomer)
-    newcomer.leaveTurns?.()
+    this.#leaveTurns(newcomer)
     this.#refuseWaiting(newcomer, reason)
   }
 

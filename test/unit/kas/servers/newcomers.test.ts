@@ -168,6 +168,26 @@ t.test('a call that ends, or whose connection does, waits for no turn', async (t
   await busy
 })
 
+t.test('a connection whose last waiting calls are cancelled is silent again', async (t) => {
+  const { arrive, admit, newcomers, clock, spendTurn } = start()
+  const busy = spendTurn()
+  const { socket, name } = arrive('a')
+  const cancelled = new AbortController()
+  let checked = 0
+  const check = () => Promise.reject(new Error(`nobody ${++checked}`))
+  const calls = Promise.allSettled(
+    Array.from({ length: checksPerTurn + 2 }, () => admit(name, check, cancelled.signal)),
+  )
+  await turn()
+  cancelled.abort(new Error('left'))
+  await Promise.all([busy, calls])
+  t.equal(checked, checksPerTurn)
+  await turn()
+  clock.advance(options.maxSilenceMs)
+  newcomers.closeSilent()
+  t.equal(socket.destroyed, true)
+})
+
 t.test('of one address connections take turns, with one call each', async (t) => {
   const { arrive, admit, spendTurn } = start()
   const busy = spendTurn()
