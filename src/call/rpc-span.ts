@@ -82,7 +82,11 @@ interface ServedCall {
 }
 
 /** Serves it as a span of its own. */
-export async function traceHandler<T>(
+export function traceHandler<T>(tracer: Tracer, stream: ServedCall, work: (span: RpcSpan) => Promise<T>): Promise<T> {
+  return tracer === noTracer ? work(RpcSpan.none) : tracedHandler(tracer, stream, work)
+}
+
+async function tracedHandler<T>(
   tracer: Tracer,
   { method, metadata }: ServedCall,
   work: (span: RpcSpan) => Promise<T>,

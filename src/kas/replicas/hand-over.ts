@@ -18,6 +18,7 @@ export const tunnelKey = 'kas-tunnel'
  * silent at first could not be told from one that is given up.
  */
 export const go = new Uint8Array(0)
+const ownPrefix = 'kas-'
 const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
@@ -37,8 +38,12 @@ export interface HandOver {
 
 /** The caller's metadata, and what the holder needs beside it. */
 export function writeHandOver({ agentId, waitMs, eager }: HandOver, metadata: Metadata): Metadata {
-  const own = { [agentIdKey]: [String(agentId)], [waitKey]: [String(Math.ceil(waitMs))] }
-  return { ...own, ...(eager ? { [eagerKey]: ['1'] } : {}), ...withoutOwnKeys(metadata) }
+  const written: Record<string, readonly string[]> = {
+    [agentIdKey]: [String(agentId)],
+    [waitKey]: [String(Math.ceil(waitMs))],
+  }
+  if (eager) written[eagerKey] = ['1']
+  return Object.assign(written, withoutOwnKeys(metadata))
 }
 
 /** @throws KasError INVALID_MESSAGE */
@@ -53,11 +58,12 @@ export function readHandOver(metadata: Metadata): HandOver {
 
 /** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */
 export function withoutOwnKeys(metadata: Metadata): Metadata {
-  for (const key in metadata) {
-    if (!key.startsWith('kas-')) continue
-    return Object.fromEntries(Object.entries(metadata).filter(([name]) => !name.startsWith('kas-')))
-  }
-  return metadata
+  let isOwn = false
+  for (const key in metadata) isOwn ||= key.startsWith(ownPrefix)
+  if (!isOwn) return metadata
+  const rest: Record<string, readonly string[]> = Object.create(null)
+  for (const key in metadata) if (!key.startsWith(ownPrefix)) rest[key] = metadata[key] as readonly string[]
+  return rest
 }
 
 /** An error that kas itself made, so that it is the same one at the other replica. */

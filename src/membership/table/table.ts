@@ -167,7 +167,12 @@ export class Table {
 
   /** Who has connections of the agent, in the order in which they came. */
   holders(agentId: AgentId): readonly Held[] {
-    return Array.from(this.#holders.get(agentId)?.values() ?? []).flatMap((row) => row.held.get(agentId) ?? [])
+    const all: Held[] = []
+    for (const row of this.#holders.get(agentId)?.values() ?? []) {
+      const held = row.held.get(agentId)
+      if (held) all.push(held)
+    }
+    return all
   }
 
   registrations(agentId: AgentId): readonly PeerRegistration[] {
