@@ -1,6 +1,7 @@
 import type { Call } from '../../call/call.ts'
-import type { Offer } from '../../call/offer.ts'
+import type { NoOffer, Offer } from '../../call/offer.ts'
 import { RpcSpan } from '../../call/rpc-span.ts'
+import type { Cancellation } from '../../lib/cancellation.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -52,12 +53,6 @@ export function isUsable(reach: Reach): boolean {
   return reach === 'reachable' || reach === 'suspect'
 }
 
-/**
- * Of a peer that offers no tunnel. `none`: it has none, or cannot be asked; `unanswered`: the question or its answer was
- * lost, or the peer does not know us yet, and it may be asked again.
- */
-export type NoOffer = 'none' | 'unanswered'
-
 export interface OfferRequest {
   /** how long the holder may wait for a tunnel; 0: it says at once. ms */
   readonly waitMs: number
@@ -66,7 +61,7 @@ export interface OfferRequest {
   /** called when the peer falls silent while a safe call waits for its reply: can it, and may it, be tried elsewhere? */
   readonly tryElsewhere: () => boolean
   /** the answer is not wanted any more */
-  readonly signal: AbortSignal
+  readonly cancellation: Cancellation
 }
 
 /**
@@ -139,9 +134,9 @@ export class Link {
    *
    * @returns its tunnel for the call, or why it has none; never rejects
    */
-  async offer(call: Call, { waitMs, eager, tryElsewhere, signal }: OfferRequest): Promise<Offer | NoOffer> {
+  async offer(call: Call, { waitMs, eager, tryElsewhere, cancellation }: OfferRequest): Promise<Offer | NoOffer> {
     const usable = this.#usable
-    if (!usable || signal.aborted) return 'none'
+    if (!usable || cancellation.isCancelled) return 'none'
     const opened = this.#open(usable.lanes, call, { agentId: call.agentId, waitMs, eager })
     if (!opened) return 'none'
     const { stream, span } = opened
@@ -150,12 +145,11 @@ export class Link {
       this.#calls--
       span.end(error)
     })
-    const giveUp = () => stream.cancel(KasError.from(signal.reason))
-    signal.addEventListener('abort', giveUp, { once: true })
+    cancellation.onCancel(() => stream.cancel())
     if (eager) void stream.send(call)
     const answer = await stream.answer
     span.span.set({ 'kas.answer': answer })
-    signal.removeEventListener('abort', giveUp)
+    cancellation.onCancel(undefined)
     if (answer === 'unknown') this.#components.onUnknown()
     if (answer !== 'ready') return answer === 'none' ? 'none' : 'unanswered'
     return {

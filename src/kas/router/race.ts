@@ -1,12 +1,13 @@
-import type { Offer } from '../../call/offer.ts'
+import type { NoOffer, Offer } from '../../call/offer.ts'
+import { Cancellation } from '../../lib/cancellation.ts'
 
-/** Asks one candidate for a tunnel; undefined: it has none. Must end soon after `signal` aborts. */
-export type RequestOffer = (signal: AbortSignal) => Promise<Offer | undefined>
+/** Asks one candidate for a tunnel. Must end soon after it is cancelled. */
+export type RequestOffer = (cancellation: Cancellation) => Promise<Offer | NoOffer>
 
 /** Several candidates are asked for a tunnel: the first offer wins, the others are given back. */
 export class Race {
   readonly #winner = Promise.withResolvers<Offer | undefined>()
-  readonly #running = new Map<object, AbortController>()
+  readonly #running = new Map<object, Cancellation>()
   #ended = false
 
   /** The first offer; undefined after `close`; rejects after `fail`. */
@@ -26,29 +27,29 @@ export class Race {
   /** Asks `candidate` too; `onNone` is called if it has none while the race goes on. */
   enter(candidate: object, request: RequestOffer, onNone: () => void): void {
     if (this.#ended) return
-    const controller = new AbortController()
-    this.#running.set(candidate, controller)
+    const cancellation = new Cancellation()
+    this.#running.set(candidate, cancellation)
     const leave = () => {
-      if (this.#running.get(candidate) === controller) this.#running.delete(candidate)
+      if (this.#running.get(candidate) === cancellation) this.#running.delete(candidate)
     }
-    request(controller.signal).then(
+    request(cancellation).then(
       (offer) => {
         leave()
-        if (!offer) {
+        if (typeof offer === 'string') {
           if (!this.#ended) onNone()
-        } else if (this.#ended || controller.signal.aborted) offer.giveBack()
+        } else if (this.#ended || cancellation.isCancelled) offer.giveBack()
         else this.#end(() => this.#winner.resolve(offer))
       },
       (error: unknown) => {
         leave()
-        if (!this.#ended && !controller.signal.aborted) this.fail(error)
+        if (!this.#ended && !cancellation.isCancelled) this.fail(error)
       },
     )
   }
 
   /** An answer of the candidate is not waited for any more. */
   drop(candidate: object): void {
-    this.#running.get(candidate)?.abort()
+    this.#running.get(candidate)?.cancel()
     this.#running.delete(candidate)
   }
 
@@ -64,7 +65,7 @@ export class Race {
     if (this.#ended) return
     this.#ended = true
     settle()
-    for (const controller of this.#running.values()) controller.abort()
+    for (const cancellation of this.#running.values()) cancellation.cancel()
     this.#running.clear()
   }
 }

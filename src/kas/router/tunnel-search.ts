@@ -1,10 +1,11 @@
 import { type Call, noMetadata, type Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
-import type { Offer } from '../../call/offer.ts'
+import type { NoOffer, Offer } from '../../call/offer.ts'
+import type { Cancellation } from '../../lib/cancellation.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
-import { isUsable, type NoOffer, type OfferRequest } from '../replicas/link.ts'
+import { isUsable, type OfferRequest } from '../replicas/link.ts'
 import type { Candidate, Links } from '../replicas/links.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
@@ -104,7 +105,7 @@ export class TunnelSearch {
       const candidate = this.#candidates().find(({ instance, link }) => !asked.has(instance) && isUsable(link.reach))
       if (candidate) {
         asked.set(candidate.instance, candidate)
-        race.enter(candidate, (signal) => this.#takeFrom(candidate, { waitMs: 0, eager, signal }), next)
+        race.enter(candidate, (cancellation) => this.#offer(candidate, { waitMs: 0, eager, cancellation }), next)
       } else if (race.size === 0) race.close()
       return candidate !== undefined
     }
@@ -151,7 +152,7 @@ export class TunnelSearch {
     const asked = new Map<Candidate['instance'], Candidate>()
     const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - clock.now())
     let stopGivingUp: (() => void) | undefined
-    race.enter(here, (signal) => this.#waitHere(signal), ignore)
+    race.enter(here, (cancellation) => this.#waitHere(cancellation), ignore)
     const update = () => {
       const candidates = this.#candidates()
       for (const candidate of candidates) {
@@ -161,7 +162,7 @@ export class TunnelSearch {
         if (before) race.drop(before)
         if (link.reach === 'down') continue
         asked.set(instance, candidate)
-        const request = (signal: AbortSignal) => this.#waitAt(candidate, remainingMs, signal)
+        const request = (cancellation: Cancellation) => this.#waitAt(candidate, remainingMs, cancellation)
         race.enter(candidate, request, () => this.#onNone(asked, candidate))
       }
       const isOutOfReach = candidates.length > 0 && !candidates.some(({ link }) => isUsable(link.reach))
@@ -189,8 +190,9 @@ export class TunnelSearch {
     if (candidate.link.reach === 'down' && asked.get(candidate.instance) === candidate) asked.delete(candidate.instance)
   }
 
-  async #waitHere(signal: AbortSignal): Promise<Offer> {
+  async #waitHere(cancellation: Cancellation): Promise<Offer> {
     const { tunnels } = this.#components
+    const { signal } = abortingWith(cancellation)
     const { agentId, method } = this.#call
     for (;;) {
       const tunnel = await tunnels.wait(agentId, method, signal)
@@ -199,18 +201,12 @@ export class TunnelSearch {
     }
   }
 
-  async #takeFrom(candidate: Candidate, options: Omit<OfferRequest, 'tryElsewhere'>): Promise<Offer | undefined> {
-    const offer = await this.#offer(candidate, options)
-    return typeof offer === 'string' ? undefined : offer
-  }
-
-  async #waitAt(candidate: Candidate, remainingMs: () => number, signal: AbortSignal): Promise<Offer | undefined> {
+  async #waitAt(candidate: Candidate, remainingMs: () => number, cancellation: Cancellation): Promise<Offer | NoOffer> {
     const [firstMs, lastMs] = askAgainMs
     for (let pauseMs = firstMs; ; pauseMs = Math.min(lastMs, 2 * pauseMs)) {
-      const offer = await this.#offer(candidate, { waitMs: remainingMs(), eager: false, signal })
-      if (typeof offer !== 'string') return offer
-      if (offer === 'none') return undefined
-      await pause(pauseMs, this.#components.clock, signal)
+      const offer = await this.#offer(candidate, { waitMs: remainingMs(), eager: false, cancellation })
+      if (offer !== 'unanswered' || cancellation.isCancelled) return offer
+      await pause(pauseMs, this.#components.clock, abortingWith(cancellation).signal)
     }
   }
 
@@ -237,6 +233,12 @@ export class TunnelSearch {
 function offerOf(tunnel: Tunnel, giveBack: () => void): Offer {
   const forward = (call: Call) => (tunnel.state === 'taken' ? tunnel.forward(call) : lostReply())
   return { forward, giveBack }
+}
+
+function abortingWith(cancellation: Cancellation): AbortController {
+  const controller = new AbortController()
+  cancellation.onCancel(() => controller.abort())
+  return controller
 }
 
 function ignore(): void {}

@@ -3,6 +3,7 @@ import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/c
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/replicas/link.ts'
 import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
+import { Cancellation } from '../../../../src/lib/cancellation.ts'
 import { monotonicClock } from '../../../../src/lib/clock.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
@@ -136,7 +137,7 @@ async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) 
   const method = '/a.B/C'
   const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, signal }
-  const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, signal })
+  const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, cancellation: new Cancellation() })
   if (typeof offer === 'string') throw new Error(offer)
   return { offer, call }
 }
@@ -316,7 +317,8 @@ t.test('a call that cannot be handed over is none that the replica was asked for
   const { signal } = new AbortController()
   const messages = new KnownMessages([Buffer.from('a')])
   const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
-  t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, signal }), 'none')
+  const cancellation = new Cancellation()
+  t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, cancellation }), 'none')
   t.equal(held.length, 1)
   t.not(heldNow(heldByAgent), held[0])
   t.equal(link.calls, 0)
@@ -335,7 +337,8 @@ for (const [said, error, trailers, expected] of [
     const { signal } = new AbortController()
     const messages = new KnownMessages([])
     const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
-    const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, signal })
+    const cancellation = new Cancellation()
+    const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, cancellation })
     opened[0]?.refuse({ error, trailers })
     t.equal(await offer, expected)
   })

@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Offer } from '../../../../src/call/offer.ts'
 import { Race } from '../../../../src/kas/router/race.ts'
 import { HedgeBudget } from '../../../../src/kas/router/tunnel-search.ts'
+import type { Cancellation } from '../../../../src/lib/cancellation.ts'
 
 function offer(): Offer & { back: number } {
   const made = {
@@ -19,16 +20,16 @@ const never = () => t.fail('nothing is told to one that lost')
 t.test('the first offer wins; the others are called off, and what they bring all the same goes back', async (t) => {
   const race = new Race()
   const late = Promise.withResolvers<Offer>()
-  const signals: AbortSignal[] = []
-  const ask = (signal: AbortSignal) => {
-    signals.push(signal)
+  const cancellations: Cancellation[] = []
+  const ask = (cancellation: Cancellation) => {
+    cancellations.push(cancellation)
     return late.promise
   }
   race.enter({}, ask, never)
   const first = offer()
   race.enter({}, async () => first, never)
   t.equal(await race.winner, first)
-  t.ok(signals[0]?.aborted)
+  t.ok(cancellations[0]?.isCancelled)
   const second = offer()
   late.resolve(second)
   await late.promise
@@ -41,7 +42,7 @@ t.test('the first offer wins; the others are called off, and what they bring all
 t.test('one that has nothing is told; the race ends when its owner says so', async (t) => {
   const race = new Race()
   const way = {}
-  await new Promise<void>((resolve) => race.enter(way, async () => undefined, resolve))
+  await new Promise<void>((resolve) => race.enter(way, async () => 'none', resolve))
   t.notOk(race.has(way))
   t.equal(race.size, 0)
   race.close()

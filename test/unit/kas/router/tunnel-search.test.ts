@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
-import type { Offer } from '../../../../src/call/offer.ts'
-import type { Link, NoOffer, OfferRequest } from '../../../../src/kas/replicas/link.ts'
+import type { NoOffer, Offer } from '../../../../src/call/offer.ts'
+import type { Link, OfferRequest } from '../../../../src/kas/replicas/link.ts'
 import type { Candidate } from '../../../../src/kas/replicas/links.ts'
 import { HedgeBudget, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
@@ -41,9 +41,9 @@ class FakeCandidate implements Candidate {
   }
 
   offer(_: unknown, asked: OfferRequest): Promise<Offer | NoOffer> {
-    if (asked.signal.aborted) return Promise.resolve('none')
+    if (asked.cancellation.isCancelled) return Promise.resolve('none')
     const { promise, resolve } = Promise.withResolvers<Offer | NoOffer>()
-    asked.signal.addEventListener('abort', () => resolve('unanswered'))
+    asked.cancellation.onCancel(() => resolve('unanswered'))
     this.asked.push({ ...asked, answer: resolve })
     for (const resolveAsked of this.#onAsked.splice(0)) resolveAsked()
     return promise
@@ -94,7 +94,7 @@ t.test('a suspect is passed by, whatever the call does, and its late offer goes 
   slow.reach = 'suspect'
   clock.advance(options.hedgeMs)
   const second = await other.isAsked()
-  t.notOk(asked.signal.aborted, 'it may still answer first')
+  t.notOk(asked.cancellation.isCancelled, 'it may still answer first')
   const offer = other.tunnel()
   second.answer(offer)
   asked.answer(slow.tunnel())
@@ -136,7 +136,7 @@ t.test('with no further candidate all are asked to wait, the suspect too', async
   await nextTurn()
   clock.advance(options.hedgeMs / 2)
   const [again, waiting] = await Promise.all([slow.isAsked(2), busy.isAsked(2)])
-  t.ok(asked.signal.aborted)
+  t.ok(asked.cancellation.isCancelled)
   t.ok(again.waitMs > 0)
   const offer = busy.tunnel()
   waiting.answer(offer)
