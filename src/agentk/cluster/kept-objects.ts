@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Refusal } from './object-list.ts'
-import type { WatchSink } from './object-watch.ts'
+import type { WatchSink } from './watch-sink.ts'
 
 export interface KeptObjectsComponents<T> {
   /** undefined: not to be kept */

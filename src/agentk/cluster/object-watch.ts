@@ -6,26 +6,8 @@ import type { LargeEvent } from './large-event.ts'
 import { metadataOnly, ObjectList, type Page, type Refusal } from './object-list.ts'
 import type { Pace } from './pace.ts'
 import type { WatchLists } from './watch-lists.ts'
-import { followWatch, type WatchEvent } from './watch-request.ts'
-
-/** What a list or a watch tells. Objects are the API server's, read with care. */
-export interface WatchSink {
-  /** A list begins: what is not put until `listed` is gone then. */
-  listing(): void
-  put(object: unknown): void
-  /** With what the watch says of it, or with `metadata` alone. */
-  gone(object: unknown): void
-  /** It is too large to be read. */
-  leftOut(object: Omit<LargeEvent, 'type'>): void
-  listed(): void
-  /** Whether changes are told from now on. */
-  following(is: boolean): void
-  /**
-   * A list or a watch has ended: 200 in time, 410 where all is listed again, else the status of the refusal, 0 with an
-   * error. It goes on by itself, unless the signal aborts meanwhile.
-   */
-  ended(outcome: Refusal): void
-}
+import { errorCode, followWatch, isEndOfList, type WatchEvent } from './watch-request.ts'
+import type { WatchSink } from './watch-sink.ts'
 
 export interface ObjectWatchComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
@@ -105,6 +87,8 @@ export class ObjectWatch {
   #listedAt = 0
   /** of the last watch */
   #openedAt = 0
+  /** one after another */
+  #failures = 0
   /** the next list: the last one, by a watch, has failed */
   #byPages = false
 
@@ -116,26 +100,30 @@ export class ObjectWatch {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, sink } = this.#components
-    const { firstRetryMs, maxRetryMs, deniedMs } = this.#times
-    let failures = 0
+    const { clock, sink, random } = this.#components
     while (!signal.aborted) {
       this.#openedAt = Number.POSITIVE_INFINITY
       const found = await this.#round(signal).catch((error: unknown): Refusal => ({ status: 0, error }))
       if (signal.aborted) return
       const lastedMs = clock.now() - this.#openedAt
       // something on the way cuts what is long: no failure of the server
-      const hasHeld = lastedMs >= maxRetryMs && (found.status === 0 || found.status === 410)
+      const hasHeld = lastedMs >= this.#times.maxRetryMs && (found.status === 0 || found.status === 410)
       const outcome = hasHeld ? { status: 410 } : found
       if (!this.#goesOn(found)) this.#version = ''
       sink.ended(outcome)
-      if (hasHeld || outcome.status === 200) failures = 0
-      let waitMs = 0
-      if (refusals.has(outcome.status)) waitMs = deniedMs
-      else if (outcome.status !== 200 && !hasHeld) waitMs = Math.min(firstRetryMs * 2 ** failures++, maxRetryMs)
-      else if (lastedMs < firstRetryMs) waitMs = firstRetryMs
-      if (waitMs > 0) await pause(jittered(waitMs, this.#components.random), clock, signal)
+      const waitMs = this.#waitAfter(outcome.status, lastedMs, hasHeld)
+      if (waitMs > 0) await pause(jittered(waitMs, random), clock, signal)
     }
+  }
+
+  #waitAfter(status: number, lastedMs: number, hasHeld: boolean): number {
+    const { firstRetryMs, maxRetryMs, deniedMs } = this.#times
+    if (refusals.has(status)) return deniedMs
+    if (status === 200 || hasHeld) {
+      this.#failures = 0
+      return lastedMs < firstRetryMs ? firstRetryMs : 0
+    }
+    return Math.min(firstRetryMs * 2 ** this.#failures++, maxRetryMs)
   }
 
   /** Whether the next watch may begin where this one has ended. */
@@ -230,18 +218,24 @@ export class ObjectWatch {
       sink.following(true)
       done()
     }
+    let isOpen = false
+    const onOpen = () => {
+      isOpen = true
+      sink.listing()
+    }
     const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
     const either = AbortSignal.any([signal, silence.signal])
+    this.#byPages = true
     try {
-      this.#byPages = true
-      const outcome = await this.#follow({ query, onOpen: () => sink.listing(), onEvent, signal: either })
-      if (refusals.has(outcome.status)) this.#byPages = false
-      const isUnknown = outcome.status === 400 || outcome.status === 422
-      if (isUnknown) watchLists.refused()
-      return isListed || !(isUnknown || outcome.status === 200) ? outcome : undefined
+      const outcome = await this.#follow({ query, onOpen, onEvent, signal: either })
+      const { status } = outcome
+      if (refusals.has(status)) this.#byPages = false
+      if (isListed || ![200, 400, 422].includes(status)) return outcome
+      if (status !== 200) watchLists.refused()
+      return undefined
     } catch (error) {
       if (!silence.signal.aborted || signal.aborted) throw error
-      watchLists.refused()
+      if (isOpen) watchLists.refused()
       return undefined
     } finally {
       stopWaiting()
@@ -301,17 +295,6 @@ export class ObjectWatch {
 /** A fifth less or more. */
 function jittered(ms: number, random: () => number): number {
   return ms * (0.8 + 0.4 * random())
-}
-
-/** Of the Status in an ERROR event. */
-function errorCode(object: unknown): number {
-  const { code } = object as { code?: unknown }
-  return typeof code === 'number' && code !== 200 ? code : 500
-}
-
-function isEndOfList(bookmark: unknown): boolean {
-  const { metadata } = bookmark as { metadata?: { annotations?: Record<string, string> } }
-  return metadata?.annotations?.['k8s.io/initial-events-end'] === 'true'
 }
 
 function placeOf(item: unknown): Omit<LargeEvent, 'type'> {

@@ -88,6 +88,18 @@ export function followWatch(client: Pick<ApiClient, 'send'>, request: WatchReque
   return promise
 }
 
+/** Of the Status in an ERROR event. */
+export function errorCode(object: unknown): number {
+  const { code } = object as { code?: unknown }
+  return typeof code === 'number' && code !== 200 ? code : 500
+}
+
+/** Whether all that was there has been told (WatchList). */
+export function isEndOfList(bookmark: unknown): boolean {
+  const { metadata } = bookmark as { metadata?: { annotations?: Record<string, string> } }
+  return metadata?.annotations?.['k8s.io/initial-events-end'] === 'true'
+}
+
 /** Lines of what comes in pieces. */
 class Lines {
   readonly #onLine: (line: Buffer) => void

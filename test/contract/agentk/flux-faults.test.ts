@@ -179,7 +179,8 @@ for (const [title, end, warnings] of [
   ['fail', 500, 6],
 ] as const) {
   t.test(`watches that ${title} go on, and nothing is missed`, async (t) => {
-    const { api, configure, isSaid, streams, lines } = await startFlux(t)
+    const watch = { firstRetryMs: 20, maxRetryMs: 5000 } // none lasts so long that its end were no failure
+    const { api, configure, isSaid, streams, lines } = await startFlux(t, undefined, { watch })
     configure()
     await eventually(() => api.watches === 2)
     for (const i of [1, 2, 3]) {

@@ -2,7 +2,8 @@ import { pause } from '../../../lib/pause.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import { isTooLarge, type Refusal } from '../../cluster/object-list.ts'
-import { ObjectWatch, type ObjectWatchComponents, type WatchSink, type WatchTimes } from '../../cluster/object-watch.ts'
+import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../cluster/object-watch.ts'
+import type { WatchSink } from '../../cluster/watch-sink.ts'
 import { at, type KubernetesObject, textAt } from '../../health/object.ts'
 import type { FollowState, ObjectSink } from './record.ts'
 
@@ -169,7 +170,7 @@ export class PartWatch implements WatchSink {
       const since = clock.now()
       this.#cancelStale = clock.after(staleAfterMs, () => {
         this.#cancelStale = undefined
-        this.#set('stale', this.#why, since)
+        this.#set('stale', this.#why || 'its watch has ended', since)
       })
     }
   }

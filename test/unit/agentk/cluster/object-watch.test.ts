@@ -1,9 +1,10 @@
 import t, { type Test } from 'tap'
 import type { Refusal } from '../../../../src/agentk/cluster/object-list.ts'
-import { ObjectWatch, type ObjectWatchOptions, type WatchSink } from '../../../../src/agentk/cluster/object-watch.ts'
+import { ObjectWatch, type ObjectWatchOptions } from '../../../../src/agentk/cluster/object-watch.ts'
 import { Pace } from '../../../../src/agentk/cluster/pace.ts'
 import { WatchLists } from '../../../../src/agentk/cluster/watch-lists.ts'
 import { maxEventBytes } from '../../../../src/agentk/cluster/watch-request.ts'
+import type { WatchSink } from '../../../../src/agentk/cluster/watch-sink.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { MovingClock } from '../moving-clock.ts'
 import { ScriptedApi, type Watch } from './scripted-api.ts'
@@ -53,9 +54,13 @@ function nameOf(object: unknown): string {
   return (object as ReturnType<typeof pod>).metadata.name
 }
 
-function start(t: Test, options: Partial<ObjectWatchOptions> = {}, shared: { watchLists?: WatchLists | false } = {}) {
+function start(
+  t: Test,
+  options: Partial<ObjectWatchOptions> = {},
+  shared: { watchLists?: WatchLists | false; clock?: MovingClock } = {},
+) {
   const api = new ScriptedApi()
-  const clock = new MovingClock()
+  const clock = shared.clock ?? new MovingClock()
   const sink = new Told()
   const watchLists = shared.watchLists === false ? undefined : (shared.watchLists ?? new WatchLists(clock))
   const pace = new Pace(clock)
@@ -188,6 +193,17 @@ t.test('10 s without object or bookmark: pages', async (t) => {
   const page = await api.ask()
   await page.answer(200, { metadata: { resourceVersion: '7' }, items: [pod('p0')] })
   t.strictSame(sink.take(), ['listing', 'put p0', 'listed'], 'a list of its own')
+})
+
+t.test('10 s without an answer: pages, for this list alone', async (t) => {
+  const clock = new MovingClock()
+  const watchLists = new WatchLists(clock)
+  const { api } = start(t, {}, { watchLists, clock })
+  const watch = await api.watch()
+  await clock.advance(10_000)
+  t.ok(watch.isAborted)
+  t.equal((await api.ask()).query.get('limit'), '500')
+  t.ok(watchLists.isOffered, 'it may have been away')
 })
 
 t.test('a list by a watch that ends before its end is made by pages', async (t) => {

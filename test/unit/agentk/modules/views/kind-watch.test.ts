@@ -122,7 +122,7 @@ t.test('410: all is listed again, what is gone is gone', async (t) => {
   const { api, clock, watch, state, sink } = await startLive(t)
   await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
   await clock.advance(1000)
-  t.match(state(), { is: 'stale' })
+  t.match(state(), { is: 'stale', why: 'its watch has ended' })
   await (await api.ask(all)).answer(200, page('test/b', 'test/c'))
   t.strictSame(sink.names('Pod'), ['test/b', 'test/c'])
   await (await api.watch(all)).open()
