@@ -36,8 +36,9 @@ export interface Page {
 }
 
 interface ListBody {
-  readonly metadata?: { readonly resourceVersion?: string; readonly continue?: string }
-  readonly items?: readonly unknown[]
+  readonly metadata?: { readonly resourceVersion?: unknown; readonly continue?: unknown }
+  /** null: none, as Go writes it */
+  readonly items?: unknown
 }
 
 /** The media type of objects of which nothing but their metadata is told, where the server can. */
@@ -68,7 +69,7 @@ export class ObjectList {
    * Halves `limit` until the page can be read.
    *
    * @returns a refusal with `count`: one object is too large, it is the next one. @throws the connection's error, or
-   * the signal's reason
+   * the signal's reason, or SyntaxError: what came is no list
    */
   async page(signal: AbortSignal): Promise<Page | Refusal> {
     for (;;) {
@@ -101,10 +102,13 @@ export class ObjectList {
   }
 
   #read(body: unknown): Page {
-    const { metadata, items = [] } = (body ?? {}) as ListBody
-    this.#next = metadata?.continue ?? ''
-    this.#count += items.length
-    return { status: 200, items, version: metadata?.resourceVersion ?? '', isLast: this.#next === '' }
+    const { metadata, items } = (body ?? {}) as ListBody
+    const version = metadata?.resourceVersion
+    const all = items === null ? [] : items
+    if (!Array.isArray(all) || typeof version !== 'string') throw new SyntaxError('the answer is no list')
+    this.#next = typeof metadata?.continue === 'string' ? metadata.continue : ''
+    this.#count += all.length
+    return { status: 200, items: all, version, isLast: this.#next === '' }
   }
 
   #grow(): void {

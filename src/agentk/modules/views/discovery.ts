@@ -54,8 +54,8 @@ export async function discover(client: Pick<ApiClient, 'json'>, signal: AbortSig
       const detail = `the API server answered ${status} for ${root}`
       throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
     }
-    if (body.kind === 'APIGroupDiscoveryList') versions.push(...aggregated(body))
-    else for (const each of namedIn(body)) versions.push(await described(ask, root, each))
+    if (body.kind === 'APIGroupDiscoveryList' && Array.isArray(body.items)) versions.push(...aggregated(body))
+    else for (const each of namedIn(root, body)) versions.push(await described(ask, root, each))
   }
   return served(versions)
 }
@@ -82,10 +82,13 @@ interface NamedVersion {
   readonly version: string
 }
 
-/** The old form; of each group the preferred version first. */
-function namedIn(body: KubernetesObject): NamedVersion[] {
-  const core = at(body, 'versions')
-  if (Array.isArray(core)) return core.map((version) => ({ group: '', version: String(version) }))
+/** The old form; of each group the preferred version first. @throws KasError UNREACHABLE: it is neither */
+function namedIn(root: string, body: KubernetesObject): NamedVersion[] {
+  const { versions, groups } = body
+  if (Array.isArray(versions)) return versions.map((version) => ({ group: '', version: String(version) }))
+  if (!Array.isArray(groups)) {
+    throw new KasError({ code: 'UNREACHABLE', detail: `what the API server answered for ${root} is no discovery` })
+  }
   return listAt(body, 'groups').flatMap((group) => {
     const preferred = textAt(group, 'preferredVersion.version')
     const all = listAt(group, 'versions').map((version) => textAt(version, 'version'))
@@ -104,7 +107,8 @@ async function described(
   { group, version }: NamedVersion,
 ): Promise<GroupVersion> {
   const { status, body } = await ask(group === '' ? `${root}/${version}` : `${root}/${group}/${version}`)
-  const all = status === 200 ? listAt(body, 'resources') : []
+  const isStale = status !== 200 || !Array.isArray(body.resources)
+  const all = isStale ? [] : listAt(body, 'resources')
   const names = new Set(all.map((resource) => textAt(resource, 'name')))
   const resources = all.map((resource) => ({
     plural: textAt(resource, 'name'),
@@ -113,7 +117,7 @@ async function described(
     verbs: verbsOf(resource),
     hasStatus: names.has(`${textAt(resource, 'name')}/status`),
   }))
-  return { group, version, isStale: status !== 200, resources }
+  return { group, version, isStale, resources }
 }
 
 function served(versions: readonly GroupVersion[]): Served {

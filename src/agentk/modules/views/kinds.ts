@@ -1,4 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { errorText } from '../../../lib/errors.ts'
+import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { linkedController } from '../../../lib/signals.ts'
@@ -81,11 +83,13 @@ export class Kinds {
   #logged: '' | 'failed' | 'forbidden' | 'tooMany' = ''
 
   constructor(components: KindsComponents, options: KindsOptions) {
-    const { api, sink, clock, random } = components
+    const { api, sink, log, clock, random } = components
     this.#components = components
     this.#options = options
     this.#follow = { namespaces: [], kinds: [], exclude: [], ...options.follow }
     this.#times = { ...watchTimes, firstRetryMs, ...options.times }
+    const trouble = new LimitedLog({ clock, log }, 'Cannot follow a kind as it should be')
+    const onTrouble = (kind: string, error: unknown) => trouble.warn(`${kind}: ${errorText(error)}`)
     this.#shared = {
       api,
       clock,
@@ -94,6 +98,7 @@ export class Kinds {
       watchLists: new WatchLists(clock),
       turn: new ListTurns(listsAtOnce).take,
       budget: new WatchBudget((options.maxWatches ?? defaultMaxWatches) - Registrations.watches),
+      onTrouble,
     }
     this.#sink = new FirstGroup(sink)
     this.#registrations = new Registrations({ ...this.#shared, onChange: () => this.#registered() }, this.#times)

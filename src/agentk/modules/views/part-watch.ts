@@ -11,6 +11,8 @@ export interface PartWatchComponents extends Omit<ObjectWatchComponents, 'client
   readonly api: Pick<ApiClient, 'json' | 'send'>
   readonly sink: ObjectSink
   readonly budget: WatchBudget
+  /** a kind (`group/Kind`) is not followed as it should be, for the log */
+  readonly onTrouble: (kind: string, error: unknown) => void
 }
 
 export interface FollowedKind {
@@ -101,7 +103,7 @@ export class PartWatch implements WatchSink {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api: client, budget, clock, ...components } = this.#components
+    const { api: client, budget, onTrouble: _, clock, ...components } = this.#components
     const { isMetadata, times } = this.#options
     let giveBack = budget.take()
     while (!giveBack && !signal.aborted) {
@@ -133,7 +135,13 @@ export class PartWatch implements WatchSink {
     if (uid === '') return
     if (this.#leftOut.delete(uid)) this.#options.onState()
     const { kind, isMetadata } = this.#options
-    this.#components.sink.put(kind, (isMetadata ? asMetadata(object) : object) as KubernetesObject)
+    try {
+      this.#components.sink.put(kind, (isMetadata ? asMetadata(object) : object) as KubernetesObject)
+    } catch (error) {
+      // one odd object hides no others
+      this.#components.onTrouble(kind.key, error)
+      this.leftOut({ uid, namespace: textAt(object, 'metadata.namespace'), name: textAt(object, 'metadata.name') })
+    }
   }
 
   gone(object: unknown): void {
@@ -180,6 +188,7 @@ export class PartWatch implements WatchSink {
     if (why !== undefined) this.#refuse(why)
     else if (status !== 200 && status !== 410) {
       this.#why = error ? whyFailed(error) : `the API server answered ${status}`
+      this.#components.onTrouble(this.#options.kind.key, error ?? new Error(this.#why))
       if (this.#state.is === 'syncing' || this.#state.is === 'stale') this.#set(this.#state.is, this.#why)
     }
     this.#isForbidden = status === 403

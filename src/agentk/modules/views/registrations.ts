@@ -8,6 +8,8 @@ export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'cl
   readonly api: Pick<ApiClient, 'json' | 'send'>
   /** kinds may have come or gone, or are known for the first time */
   readonly onChange: () => void
+  /** for the log */
+  readonly onTrouble: (kind: string, error: unknown) => void
 }
 
 interface CustomKind {
@@ -39,15 +41,18 @@ export class Registrations {
   #without: Without
 
   constructor(components: RegistrationsComponents, times: WatchTimes) {
-    const { onChange } = components
+    const { onChange, onTrouble } = components
     this.#components = components
     this.#times = times
     this.#customKinds = new KeptObjects({ read: readCustomKind, onChange, onEnded: () => undefined })
     this.#apiServices = new KeptObjects({
       read: readApiService,
       onChange: () => this.#apiServicesAre(undefined),
-      onEnded: ({ status }) => {
+      onEnded: ({ status, error }) => {
         if (status === 403 || status === 404) this.#apiServicesAre(status === 403 ? 'forbidden' : 'absent')
+        else if (status !== 200 && status !== 410) {
+          onTrouble('apiregistration.k8s.io/APIService', error ?? new Error(`the API server answered ${status}`))
+        }
       },
     })
   }
@@ -77,7 +82,7 @@ export class Registrations {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api: client, onChange: _, ...components } = this.#components
+    const { api: client, onChange: _, onTrouble: __, ...components } = this.#components
     const times = this.#times
     const customKinds = { ...common, times, path: customKindsPath, isMetadata: true }
     const apiServices = { ...common, times, path: apiServicesPath }

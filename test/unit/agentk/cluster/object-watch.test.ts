@@ -395,7 +395,10 @@ t.test('one object of a page that is too large is left out by name, the list goe
 
 t.test('who leaves nothing out is told the place of what is too large', async (t) => {
   const { api, sink } = start(t, { pageSize: 2, leavesOut: false }, { watchLists: false })
-  await (await api.ask()).answer(200, { metadata: { continue: 'x' }, items: [pod('a'), pod('b')] })
+  await (await api.ask()).answer(200, {
+    metadata: { resourceVersion: '7', continue: 'x' },
+    items: [pod('a'), pod('b')],
+  })
   await (await api.ask()).fail(tooLarge())
   await (await api.ask()).fail(tooLarge())
   t.match(sink.outcomes, [{ status: 0, error: { code: 'MESSAGE_TOO_LARGE' }, count: 3 }])

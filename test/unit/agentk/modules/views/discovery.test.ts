@@ -80,21 +80,26 @@ t.test('an older server is asked group by group; one whose server does not answe
   t.strictSame([...stale], ['metrics.k8s.io'])
 })
 
-t.test('what is no discovery', async (t) => {
-  for (const body of [
-    undefined,
-    [],
-    { kind: 'APIGroupDiscoveryList', items: [{ versions: 7 }, null, { versions: [{}] }] },
-  ]) {
+t.test('what is no discovery serves not nothing', async (t) => {
+  const noKinds = { kind: 'APIGroupDiscoveryList', items: [{ versions: 7 }, null, { versions: [{}] }] }
+  const ask = (core: unknown) => {
     const api = new ScriptedApi()
     const found = discover(api, signal)
-    await (await api.ask('/api')).answer(200, body)
-    await (await api.ask('/apis')).answer(200, body)
-    t.strictSame((await found).kinds, [])
+    found.catch(() => undefined)
+    return { found, answered: api.ask('/api').then((root) => root.answer(200, core)), api }
   }
-  const api = new ScriptedApi()
-  const found = discover(api, signal)
-  found.catch(() => undefined)
-  await (await api.ask('/api')).answer(401)
-  await t.rejects(found, { code: 'UNREACHABLE', message: 'the API server answered 401 for /api' })
+  for (const body of [undefined, [], 'x', { kind: 'APIGroupDiscoveryList', items: {} }]) {
+    const { found, answered } = ask(body)
+    await answered
+    await t.rejects(found, { code: 'UNREACHABLE', message: /no discovery/ })
+  }
+  const { found, answered, api } = ask(noKinds)
+  await answered
+  await (await api.ask('/apis')).answer(200, noKinds)
+  t.strictSame((await found).kinds, [], 'odd parts of it are left out')
+  const refused = new ScriptedApi()
+  const denied = discover(refused, signal)
+  denied.catch(() => undefined)
+  await (await refused.ask('/api')).answer(401)
+  await t.rejects(denied, { code: 'UNREACHABLE', message: 'the API server answered 401 for /api' })
 })

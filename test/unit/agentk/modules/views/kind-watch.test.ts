@@ -38,7 +38,9 @@ function start(t: Test, options: Options = {}) {
   const clock = new MovingClock()
   const sink = new KeptSink()
   const budget = new WatchBudget(maxWatches)
-  const components = { api, sink, clock, random: () => 0.5, budget }
+  const troubles: unknown[] = []
+  const onTrouble = (_: string, error: unknown) => void troubles.push(error)
+  const components = { api, sink, clock, random: () => 0.5, budget, onTrouble }
   const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
@@ -49,7 +51,7 @@ function start(t: Test, options: Options = {}) {
   t.teardown(stop)
   const began = clock.now()
   const state = () => sink.states.get(kind.key)
-  return { api, clock, sink, budget, stop, state, began }
+  return { api, clock, sink, budget, stop, state, began, troubles }
 }
 
 /** Listed, and watched. */
@@ -275,11 +277,44 @@ t.test('a list leaves out what is too large now, and names nothing that was', as
   t.equal(state()?.leftOut.length, 1)
 })
 
+t.test('an object that cannot be kept is left out and named, the others are there', async (t) => {
+  const { api, sink, state, troubles } = start(t)
+  const put = sink.put.bind(sink)
+  sink.put = (kind, object) => {
+    if ((object as ReturnType<typeof pod>).metadata.name === 'odd') throw new RangeError('too deep')
+    put(kind, object)
+  }
+  await (await api.ask()).answer(200, page('shop/a', 'shop/odd', 'shop/b'))
+  const watch = await api.watch()
+  await watch.open()
+  await watch.tell(event('MODIFIED', 'shop/odd'), event('ADDED', 'shop/c'))
+  t.strictSame(sink.names('Pod'), ['shop/a', 'shop/b', 'shop/c'])
+  t.match(state(), { is: 'live', leftOut: [{ namespace: 'shop', name: 'odd' }] })
+  t.match(troubles, [{ message: 'too deep' }, { message: 'too deep' }])
+})
+
+for (const body of [undefined, {}, { metadata: { resourceVersion: '5' } }, { metadata: {}, items: [] }]) {
+  t.test(`an answer that is no list removes nothing: ${JSON.stringify(body)}`, async (t) => {
+    const { api, clock, sink, state, watch } = await startLive(t)
+    await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
+    await clock.advance(1000)
+    await (await api.ask(all)).answer(200, body)
+    t.strictSame(sink.names('Pod'), ['shop/a', 'test/b'])
+    t.match(state(), { is: 'stale', why: 'what the API server answered cannot be read' })
+    await clock.advance(2000)
+    await (await api.ask(all)).answer(200, { ...page(), items: null })
+    t.strictSame(sink.names('Pod'), [])
+  })
+}
+
 t.test('metadata alone, whatever the server answers', async (t) => {
   const { api, sink } = start(t, { isMetadata: true })
   const ask = await api.ask()
   t.match(ask.accept, /as=PartialObjectMetadataList/)
-  await ask.answer(200, { metadata: {}, items: [{ ...pod('shop/a'), data: { password: 'secret' } }, { spec: {} }, 7] })
+  await ask.answer(200, {
+    metadata: { resourceVersion: '5' },
+    items: [{ ...pod('shop/a'), data: { password: 'secret' } }, { spec: {} }, 7],
+  })
   t.strictSame(
     [...sink.objects.values()].map(({ object }) => object),
     [{ apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata: pod('shop/a').metadata }],

@@ -97,7 +97,7 @@ t.test('kinds are found, and followed', async (t) => {
 })
 
 t.test('nothing is asked before it is known who serves what', async (t) => {
-  const { api, clock, list, say, sink } = start(t)
+  const { api, clock, list, say, sink, lines } = start(t)
   await list(customKinds)
   t.strictSame((await api.waiting()).sort(), ['/api/v1/events', apiServices].sort())
   const services = await api.watch(apiServices)
@@ -105,6 +105,7 @@ t.test('nothing is asked before it is known who serves what', async (t) => {
   await services.end()
   await clock.advance(10_000)
   t.notOk((await api.waiting()).includes('/api'))
+  t.match(lines, [{ level: 'warn', reason: 'apiregistration.k8s.io/APIService: the API server answered 500' }])
   await (await api.ask(apiServices)).answer(200, {
     metadata: { resourceVersion: '5' },
     items: own.map((each) => each.object),
