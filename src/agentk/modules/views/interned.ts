@@ -13,7 +13,7 @@ export class Interned {
     return this.#texts.size + this.#values.size
   }
 
-  /** It is twice the size that it had after the last sweep. */
+  /** It is twice the size that it had when it was last swept, or let grow. */
   get isFull(): boolean {
     return this.size >= this.#mostBeforeSweep
   }
@@ -41,6 +41,11 @@ export class Interned {
   sweep(live: ReadonlySet<string | object>): void {
     for (const text of this.#texts.keys()) if (!live.has(text)) this.#texts.delete(text)
     for (const [hash, value] of this.#values) if (!live.has(value)) this.#values.delete(hash)
+    this.letGrow()
+  }
+
+  /** There is little that could go. */
+  letGrow(): void {
     this.#mostBeforeSweep = Math.max(minSize, 2 * this.size)
   }
 }

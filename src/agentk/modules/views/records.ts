@@ -2,7 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
 import { DueVerdicts } from './due-verdicts.ts'
-import { Interned } from './interned.ts'
+import type { Interned } from './interned.ts'
 import { addShared, areEqual, recordOf } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
 import { Places } from './places.ts'
@@ -16,6 +16,8 @@ export interface RecordsComponents {
   /** since 1970 */
   readonly clock: Clock
   readonly rules: Pick<Rules, 'judge' | 'wantsStatus'>
+  /** swept of what no record has */
+  readonly interned: Interned
 }
 
 export interface RecordsOptions {
@@ -27,6 +29,9 @@ export const recordsDefaults: RecordsOptions = { maxObjects: 200_000 }
 
 /** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
 const roomyShare = 0.75
+
+/** A sweep looks at each record: not while tables grow with what lives. */
+const leastShedShare = 1 / 16
 
 const claim = 'PersistentVolumeClaim'
 const statefulSet = 'apps/StatefulSet'
@@ -50,7 +55,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
   /** claims by namespace and name of each StatefulSet that may have made them */
   readonly #claims = new UidIndex()
   readonly #lists = new OpenLists()
-  readonly #interned = new Interned()
+  readonly #interned: Interned
+  /** records that went since the last sweep: what they alone had is still interned */
+  #shed = 0
   readonly #due: DueVerdicts
   readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
   /** kinds that went for want of room, and when */
@@ -61,6 +68,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   constructor(components: RecordsComponents, options: RecordsOptions = recordsDefaults) {
     this.#components = components
     this.#options = options
+    this.#interned = components.interned
     this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
   }
 
@@ -144,7 +152,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const after = kind.key === claim ? this.#withStatefulSet(record) : record
     if (before) this.#replace(before, after)
     else this.#add(after)
-    if (this.#interned.isFull) this.#sweep()
+    if (!this.#interned.isFull) return
+    if (this.#shed < leastShedShare * this.#interned.size) this.#interned.letGrow()
+    else this.#sweep()
   }
 
   gone(kind: ResourceKind, uid: string): void {
@@ -193,6 +203,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   #replace(before: ObjectRecord, after: ObjectRecord): void {
     if (areEqual(before, after)) return
+    this.#shed++
     this.#records.set(after.uid, after)
     if (before.owner !== after.owner || before.customParent !== after.customParent) {
       this.#unindex(before)
@@ -202,6 +213,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   #remove(record: ObjectRecord): void {
+    this.#shed++
     this.#records.delete(record.uid)
     this.#due.delete(record.uid)
     this.#places.delete(record)
@@ -255,6 +267,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   #sweep(): void {
+    this.#shed = 0
     const live = new Set<string | object>(this.#due.healths())
     for (const record of this.#records.values()) addShared(record, live)
     this.#interned.sweep(live)

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import type { ResourceKind } from '../../../../../src/agentk/cluster/api-kinds.ts'
 import { vendorRules } from '../../../../../src/agentk/health/custom/vendors.ts'
+import { Interned } from '../../../../../src/agentk/modules/views/interned.ts'
 import type { ObjectRecord } from '../../../../../src/agentk/modules/views/record.ts'
 import { Records } from '../../../../../src/agentk/modules/views/records.ts'
 import { Rules } from '../../../../../src/agentk/modules/views/rules.ts'
@@ -111,7 +112,7 @@ function compare(t: Test, records: Records, model: Model, random: Seeded): void 
   }
 }
 
-const start = () => new Records({ clock: new ManualClock(), rules: new Rules([], []) })
+const start = () => new Records({ clock: new ManualClock(), rules: new Rules([], []), interned: new Interned() })
 
 t.test('after random changes all is as if built anew, and listeners know the same', async (t) => {
   const random = Seeded.for(t)
@@ -173,7 +174,11 @@ function spoiled(random: Seeded, value: unknown, atRoot = true): unknown {
 
 t.test('no object, whatever is in it, breaks what reads it', async (t) => {
   const random = Seeded.for(t)
-  const records = new Records({ clock: new ManualClock(), rules: new Rules([], vendorRules()) })
+  const records = new Records({
+    clock: new ManualClock(),
+    rules: new Rules([], vendorRules()),
+    interned: new Interned(),
+  })
   const condition = { type: 'Ready', status: 'True', reason: 'Fine', message: 'all is well' }
   const container = {
     name: 'main',

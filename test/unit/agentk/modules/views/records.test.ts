@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Interned } from '../../../../../src/agentk/modules/views/interned.ts'
 import type { FollowState, RecordChange } from '../../../../../src/agentk/modules/views/record.ts'
 import { Records } from '../../../../../src/agentk/modules/views/records.ts'
 import { Rules } from '../../../../../src/agentk/modules/views/rules.ts'
@@ -9,14 +10,15 @@ const { pod, replicaSet, statefulSet, claim, service, slice, node, configMap } =
 
 function start(options?: { maxObjects: number }) {
   const clock = new ManualClock()
-  const records = new Records({ clock, rules: new Rules([], []) }, options)
+  const interned = new Interned()
+  const records = new Records({ clock, rules: new Rules([], []), interned }, options)
   const changes: string[] = []
   records.onChange(({ before, after }: RecordChange) => {
     const sign = before && after ? '~' : after ? '+' : '-'
     changes.push(`${sign}${(after ?? before)?.uid}`)
   })
   const told = () => changes.splice(0).join(' ')
-  return { clock, records, told }
+  return { clock, records, interned, told }
 }
 
 const uids = (found: Iterable<{ uid: string }>) => [...found].map(({ uid }) => uid).sort()
@@ -352,7 +354,7 @@ t.test('states are kept by kind until the kind is dropped', async (t) => {
 })
 
 t.test('what is equal is kept once, also when much has come and gone', async (t) => {
-  const { records } = start()
+  const { records, interned } = start()
   const owners = [ownedBy(replicaSet, 'r')]
   const put = (uid: string) =>
     records.put(
@@ -369,9 +371,21 @@ t.test('what is equal is kept once, also when much has come and gone', async (t)
     }
   }
   shared('a', 'b')
+  let most = 0
   for (let i = 0; i < 20_000; i++) {
     records.put(configMap, object({ uid: 'm', labels: { [`label-${i}`]: `value-${i}` } }))
+    most = Math.max(most, interned.size)
   }
+  t.ok(most > 16_000 && most <= 16_384, 'what no record has any more is swept')
   put('c')
   shared('a', 'c')
+})
+
+t.test('what lives is not swept while it grows', async (t) => {
+  const { records, interned } = start()
+  let sweeps = 0
+  t.intercept(interned, 'sweep', { value: () => sweeps++ })
+  for (let i = 0; i < 10_000; i++) records.put(configMap, object({ uid: `m${i}`, labels: { app: `app-${i}` } }))
+  t.ok(interned.size > 16_384)
+  t.equal(sweeps, 0)
 })
