@@ -125,8 +125,10 @@ export class Forest {
 
   #work(): void {
     let isLong = false
+    // one walk for all: a new one would pass all that was deleted
+    const ids = this.#unplaced.values()
     const step = () => {
-      const [id] = this.#unplaced
+      const { value: id } = ids.next()
       if (id === undefined) return false
       this.#unplaced.delete(id)
       this.#place(id)
