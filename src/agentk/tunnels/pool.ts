@@ -67,6 +67,8 @@ interface Slot {
   tunnel: Tunnel | undefined
   /** what kas was told that the tunnel serves */
   announced: Uint8Array | undefined
+  /** another slot announces what is served now: it opens no tunnel after this one, unless it is needed */
+  isReplaced: boolean
   /** the end of its last call; before, its beginning */
   usedAt: number
 }
@@ -128,9 +130,11 @@ export class TunnelPool implements Service {
       const isCurrent = this.#isCurrent(slot)
       if (slot.state === 'idle' && !isCurrent) {
         slot.state = 'leaving'
+        slot.isReplaced = true
         this.#idle -= 1
       } else if (slot.state === 'leaving' && isCurrent && !slot.session?.draining) {
         slot.state = 'idle'
+        slot.isReplaced = false
         this.#idle += 1
       }
     }
@@ -162,7 +166,14 @@ export class TunnelPool implements Service {
     if (this.#stopping.signal.aborted) return
     for (let i = Math.min(count, this.#options.max - this.#slots.size); i > 0; i--) {
       const usedAt = this.#components.clock.now()
-      const slot: Slot = { state: 'idle', session: undefined, tunnel: undefined, announced: undefined, usedAt }
+      const slot: Slot = {
+        state: 'idle',
+        session: undefined,
+        tunnel: undefined,
+        announced: undefined,
+        isReplaced: false,
+        usedAt,
+      }
       this.#slots.add(slot)
       this.#idle += 1
       const run = this.#run(slot).finally(() => this.#running.delete(run))
@@ -187,6 +198,8 @@ export class TunnelPool implements Service {
       while (slot.state === 'idle' && !this.#stopping.signal.aborted) {
         const { used, error } = await this.#serveOne(slot)
         if (!used && this.#isSpare(slot)) break
+        if (slot.isReplaced && this.#idle > this.#minIdle) break
+        slot.isReplaced = false
         if (error && !immediate.has(error.grpcCode) && !slot.session?.draining) {
           log.warn({ error }, 'kas ended a tunnel')
           await backoff.wait(this.#stopping.signal)

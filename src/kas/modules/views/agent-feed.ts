@@ -50,7 +50,9 @@ const followMethod = methodPath(Views.method.follow)
 const leadMethod = methodPath(Views.method.lead)
 
 /** Until a Follow that was lost is opened again; the search for the agent waits by itself. */
-const reopenBackoff = { firstMs: 50, maxMs: 5000, factor: 2, jitter: 0.5, resetMs: 30_000 }
+const reopenBackoff = { firstMs: 50, maxMs: 2000, factor: 2, jitter: 0.5, resetMs: 30_000 }
+/** A Follow that has brought updates for so long was a good one: the next is opened without a longer pause. ms */
+const goodFollowMs = 1000
 /** Idle tunnels of a pod that has led: each takes a call, and says that it does not. In a row, without a pause. */
 const maxUnserved = 32
 /** a message's own, beside the update */
@@ -138,7 +140,7 @@ export class AgentFeed implements ViewOwner {
   }
 
   async #run(): Promise<void> {
-    const { serves, log } = this.#components
+    const { serves, clock, log } = this.#components
     const { signal } = this.#stopping
     const backoff = new Backoff(this.#components, reopenBackoff)
     let unserved = 0
@@ -148,10 +150,12 @@ export class AgentFeed implements ViewOwner {
         this.#failAll(noViews())
         return
       }
+      const beganAt = clock.now()
       const { error, updates } = await this.#follow()
       if (signal.aborted || this.#views.size === 0) break
       log.debug({ agent_id: String(this.#agentId), error }, 'The views of an agent are opened again')
       this.#lost(error)
+      if (updates > 0 && clock.now() - beganAt >= goodFollowMs) backoff.reset()
       unserved = error?.grpcCode === Code.UNIMPLEMENTED && updates === 0 ? unserved + 1 : 0
       if (unserved === 0 || unserved > maxUnserved) await backoff.wait(signal)
     }
