@@ -16,8 +16,11 @@ export interface CheckedAccess {
 /** The directory keeps answers for a minute, so a refusal takes effect within 5 minutes. ms */
 export const accessCheckMs = 240_000
 
-/** Of those who look at views, which show what runs without a request of theirs. ms */
-export const viewsAccessCheckMs = 60_000
+/**
+ * Of those who look at views, which show what runs without a request of theirs: a refusal takes effect within 70 s, and
+ * GitLab is asked once a minute all the same. ms
+ */
+export const viewsAccessCheckMs = 10_000
 
 const refusals: ReadonlySet<string> = new Set([
   'JOB_TOKEN_UNAUTHORIZED',
