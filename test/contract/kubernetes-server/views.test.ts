@@ -2,9 +2,10 @@ import { type AddressInfo, connect } from 'node:net'
 import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import type { Directory, UserGrant } from '../../../src/kas/directory/directory.ts'
-import { type AgentFeedOptions, defaultAgentFeed } from '../../../src/kas/modules/views/agent-feed.ts'
+import { defaultAgentFeed } from '../../../src/kas/modules/views/agent-feed.ts'
 import { Feeds } from '../../../src/kas/modules/views/feeds.ts'
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
+import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../src/proto/views-json.ts'
@@ -21,7 +22,7 @@ import { tokenProtocol } from './watch-client.ts'
 
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 
-async function start(t: Test, options: Partial<AgentFeedOptions> = {}) {
+async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
   const clock = new ManualClock()
   const follows = new FakeFollows()
   const world = { grant: directory.grantUser, serves: true as boolean | undefined }
@@ -40,11 +41,11 @@ async function start(t: Test, options: Partial<AgentFeedOptions> = {}) {
       random: () => 0,
       log,
     },
-    { ...defaultAgentFeed, ...options },
+    defaultAgentFeed,
   )
   t.teardown(() => views.stop())
   const tokens = new WebSocketTokens({ secret: Buffer.alloc(64), clock })
-  const { server } = createKubernetesServer(clusterForward(echo), {}, undefined, {
+  const { server } = createKubernetesServer(clusterForward(echo), { limits }, undefined, {
     clock,
     directory: asked,
     views,
@@ -157,6 +158,19 @@ t.test('20 views over one WebSocket, 500 of one agent', async (t) => {
   t.match(await more.next(), { id: 1, code: 'TOO_MANY_STREAMS', text: /500/ })
   client.socket.close()
   await eventually(() => views.views === 480 || Promise.reject(new Error(`${views.views}`)))
+})
+
+t.test('WebSockets of one agent are counted, those that failed are not', async (t) => {
+  const { open, port } = await start(t, { maxViewSockets: 2 })
+  const odd = () => ViewsClient.open(t, port, { headers: asUser, protocols: ['other'] })
+  for (let i = 0; i < 5; i++) await t.rejects(odd(), { message: /426/ })
+  const [one] = [await open(), await open()]
+  await t.rejects(open(), { message: /429/ })
+  one.socket.close()
+  await one.closed
+  const again = await eventually(() => open())
+  await t.rejects(open(), { message: /429/ })
+  again.socket.close()
 })
 
 t.test('an update that is not one JSON object ends its view: it could speak for another', async (t) => {

@@ -27,7 +27,12 @@ export interface OwnEndpointsComponents {
 /** Of requests to `endpoints`. */
 export type OwnEndpointsOptions = Pick<
   KubernetesLimits,
-  'maxOwnRequests' | 'maxOwnBodyBytes' | 'ownBodyTimeoutMs' | 'maxOwnAnswerBytes' | 'ownAnswerTimeoutMs'
+  | 'maxOwnRequests'
+  | 'maxViewSockets'
+  | 'maxOwnBodyBytes'
+  | 'ownBodyTimeoutMs'
+  | 'maxOwnAnswerBytes'
+  | 'ownAnswerTimeoutMs'
 >
 
 /** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), views, or what was handed in. */
@@ -61,11 +66,15 @@ export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
   readonly #options: OwnEndpointsOptions
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
-  readonly #running = new Map<AgentId, number>()
+  readonly #running: CountedPerAgent
+  /** of each agent: WebSockets on which its views are looked at */
+  readonly #sockets: CountedPerAgent
 
   constructor(components: OwnEndpointsComponents, options: OwnEndpointsOptions) {
     this.#components = components
     this.#options = options
+    this.#running = new CountedPerAgent(options.maxOwnRequests, 'requests to kas itself about this agent')
+    this.#sockets = new CountedPerAgent(options.maxViewSockets, 'WebSockets for views of this agent')
   }
 
   /**
@@ -94,29 +103,12 @@ export class OwnEndpoints {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
     const { views } = this.#components
-    if (views && own === views.endpoint && call.exchange.upgrade) return await this.#view(views, call)
-    const leave = this.#enter(call.credentials.agentId)
-    const stopChecking = call.checkAccess()
+    const socket = views && own === views.endpoint && call.exchange.upgrade ? views : undefined
+    const leave = (socket ? this.#sockets : this.#running).enter(call.credentials.agentId)
     try {
-      return await this.#ask(own, call)
+      return await (socket ? this.#view(socket, call) : this.#ask(own, call))
     } finally {
-      stopChecking()
       leave()
-    }
-  }
-
-  /** @throws KasError TOO_MANY_STREAMS */
-  #enter(agentId: AgentId): () => void {
-    const limit = this.#options.maxOwnRequests
-    const running = this.#running.get(agentId) ?? 0
-    if (running >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'requests to kas itself about this agent' })
-    }
-    this.#running.set(agentId, running + 1)
-    return () => {
-      const left = (this.#running.get(agentId) as number) - 1
-      if (left > 0) this.#running.set(agentId, left)
-      else this.#running.delete(agentId)
     }
   }
 
@@ -158,6 +150,15 @@ export class OwnEndpoints {
   }
 
   async #ask(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
+    const stopChecking = call.checkAccess()
+    try {
+      return await this.#answer(endpoint, call)
+    } finally {
+      stopChecking()
+    }
+  }
+
+  async #answer(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
     const { exchange, head, target, credentials, impersonation, headers } = call
     exchange.upgrade?.refused()
     const { maxOwnBodyBytes, maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#options
@@ -174,6 +175,30 @@ export class OwnEndpoints {
     if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
     await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
     return (await exchange.isTaken(ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
+  }
+}
+
+/** How many of a kind each agent has, up to a limit. */
+class CountedPerAgent {
+  readonly #limit: number
+  readonly #what: string
+  readonly #counts = new Map<AgentId, number>()
+
+  constructor(limit: number, what: string) {
+    this.#limit = limit
+    this.#what = what
+  }
+
+  /** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
+  enter(agentId: AgentId): () => void {
+    const count = this.#counts.get(agentId) ?? 0
+    if (count >= this.#limit) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: this.#limit, what: this.#what })
+    this.#counts.set(agentId, count + 1)
+    return () => {
+      const left = (this.#counts.get(agentId) as number) - 1
+      if (left > 0) this.#counts.set(agentId, left)
+      else this.#counts.delete(agentId)
+    }
   }
 }
 

@@ -21,6 +21,8 @@ export interface KubernetesLimits {
   readonly upgradedWriteTimeoutMs: number
   /** requests to endpoints of kas' own about one agent, until their answers are taken; each holds body and answer */
   readonly maxOwnRequests: number
+  /** WebSockets on which views of one agent are looked at */
+  readonly maxViewSockets: number
   /** bytes of a body that kas reads itself, for an endpoint of its own */
   readonly maxOwnBodyBytes: number
   /** for all of such a body to come, once it is read. ms */
@@ -54,6 +56,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxKeptPerAgent: 500,
   upgradedWriteTimeoutMs: 20_000,
   maxOwnRequests: 16,
+  maxViewSockets: 500, // as many as there are views of one agent
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
   maxOwnAnswerBytes: 4 * 1024 * 1024,
