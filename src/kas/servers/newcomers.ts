@@ -15,6 +15,8 @@ export interface NewcomersOptions {
   readonly maxIdle: number
   /** connections of which a call is being checked, which takes its time while the directory is away */
   readonly maxChecked: number
+  /** calls of one connection that are being checked: one that waits holds less; absent: any number */
+  readonly maxCheckedPerConnection?: number
   /**
    * One that arrived less than this ago makes no room, and the next is refused: where a thousand arrive at once, the
    * first are about to call. TLS and a first call over a long distance take so long. ms
@@ -154,6 +156,7 @@ export class Newcomers {
       return answer
     } finally {
       newcomer.checking--
+      this.#enterTurns(newcomer)
       this.#place(newcomer)
     }
   }
@@ -166,7 +169,7 @@ export class Newcomers {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const call = { begin: resolve, refuse: reject }
     waiting.add(call)
-    if (waiting.size === 1) this.#enterTurns(newcomer)
+    this.#enterTurns(newcomer)
     this.#place(newcomer)
     if (!waiting.has(call)) return await promise
     const onAbort = () => {
@@ -183,7 +186,11 @@ export class Newcomers {
     }
   }
 
+  /** Unless it is there already, or has nothing that may begin. */
   #enterTurns(newcomer: Newcomer): void {
+    const { waiting, checking, leaveTurns } = newcomer
+    const { maxCheckedPerConnection = Number.POSITIVE_INFINITY } = this.#options
+    if (waiting.size === 0 || leaveTurns || checking >= maxCheckedPerConnection) return
     const lost = () => {
       newcomer.leaveTurns = undefined
       this.#refuseWaiting(newcomer, notChecked())
@@ -206,7 +213,7 @@ export class Newcomers {
     this.#place(newcomer)
     if (!call || !waiting.delete(call)) return // there was no room for it
     call.begin()
-    if (waiting.size > 0) this.#enterTurns(newcomer)
+    this.#enterTurns(newcomer)
   }
 
   #refuseWaiting({ waiting }: Newcomer, reason: KasError): void {

@@ -1,13 +1,13 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { maxWaitingPerConnection, Newcomers } from '../../../../src/kas/servers/newcomers.ts'
+import { maxWaitingPerConnection, Newcomers, type NewcomersOptions } from '../../../../src/kas/servers/newcomers.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const options = { maxIdlePerAddress: 2, maxIdle: 3, maxChecked: 10, graceMs: 2000, maxSilenceMs: 60_000 }
 const checksPerTurn = 4
 
-function start(overrides: Partial<typeof options> = {}) {
+function start(overrides: Partial<NewcomersOptions> = {}) {
   const clock = new ManualClock()
   const refused: string[] = []
   const newcomers = new Newcomers(
@@ -199,6 +199,38 @@ t.test('of one address connections take turns, with one call each', async (t) =>
   await turn()
   t.same(checked, ['greedy 0', 'modest', 'greedy 1', 'greedy 2'])
   await Promise.all([busy, ...calls])
+})
+
+t.test('of one connection only so many calls are checked at once', async (t) => {
+  const { arrive, admit, newcomers, clock } = start({ maxCheckedPerConnection: 1 })
+  const { name, socket } = arrive('a')
+  const refusals: ((reason: Error) => void)[] = []
+  const check = () => new Promise<string>((_, reject) => refusals.push(reject))
+  const calls = [admit(name, check), admit(name, check), admit(name, async () => 'somebody'), admit(name, check)]
+  for (const [i, call] of calls.slice(0, 2).entries()) {
+    await turn()
+    t.equal(refusals.length, i + 1)
+    clock.advance(options.maxSilenceMs)
+    newcomers.closeSilent()
+    t.equal(socket.destroyed, false)
+    refusals[i]?.(new Error('nobody'))
+    await t.rejects(call, { message: 'nobody' })
+  }
+  t.equal(await calls[2], 'somebody')
+  await turn()
+  t.equal(refusals.length, 3, 'also once it is let in')
+  refusals[2]?.(new Error('another'))
+  await t.rejects(calls[3] as Promise<string>, { message: 'another' })
+})
+
+t.test('one that leaves while others of it wait for a check takes them along', async (t) => {
+  const { arrive, admit } = start({ maxCheckedPerConnection: 1 })
+  const { name, socket } = arrive('a')
+  void admit(name, never)
+  const waiting = admit(name, async () => 'checked')
+  await turn()
+  socket.destroy()
+  await t.rejects(waiting, { code: 'CANCELLED' })
 })
 
 t.test('on one connection only so many calls wait', async (t) => {

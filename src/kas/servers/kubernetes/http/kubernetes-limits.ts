@@ -51,7 +51,8 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxHeadBytes: 64 * 1024,
   headTimeoutMs: 10_000,
   arrivalMs: 5000, // as Go's http.Server.Shutdown
-  newcomers: { ...defaultNewcomers, maxIdlePerAddress: 500 }, // TLS and a head: about 90 KB each
+  // TLS and a head: about 90 KB each; of pipelined requests the answers follow one another anyhow
+  newcomers: { ...defaultNewcomers, maxIdlePerAddress: 500, maxCheckedPerConnection: 1 },
   keepAliveMs: 60_000,
   maxKeptPerAgent: 500,
   upgradedWriteTimeoutMs: 20_000,
