@@ -47,6 +47,7 @@ export class ServerLanes {
       await lane.run()
     } finally {
       this.#lanes.delete(lane)
+      lane.sayBegun()
     }
   }
 
@@ -80,7 +81,7 @@ class ServerLane {
     this.#stream.limit(limits.maxMessageBytes + messageHead.length)
     if (!this.#isClosing) {
       this.#stream.sendMetadata(noMetadata) // at once: so the client knows that lanes are served
-      this.#sayBegun()
+      this.#stream.signal.addEventListener('abort', this.sayBegun, { once: true }) // what is at fault ends it at once
       this.#carryAll().then(this.#end.resolve, this.#end.reject)
     }
     return this.#end.promise
@@ -100,7 +101,7 @@ class ServerLane {
       this.#isCarrying = true
       await this.#call.run(this.#handler)
       this.#isCarrying = false
-      if (!this.#isClosing) await this.#call.messages.skip()
+      if (!this.#isClosing && !this.#call.messages.isRead) await this.#call.messages.skip()
     }
   }
 
@@ -110,12 +111,11 @@ class ServerLane {
     this.#call?.release() // the client has read all of it
     const { method, raw } = decodeCall(first.value, this.#stream.session.limits.maxHeaderBytes)
     this.#begun++
-    this.#sayBegun()
     return new ServerLaneCall(this.#stream, method, readMetadata(raw))
   }
 
-  /** Ahead of the lane's end, which may be no doing of this side. */
-  #sayBegun(): void {
+  /** Ahead of its end. */
+  sayBegun = (): void => {
     this.#stream.addTrailers({ [begunKey]: [String(this.#begun)] })
   }
 }

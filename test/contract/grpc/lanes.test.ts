@@ -5,7 +5,14 @@ import { defaultLanes, Lanes, type LanesOptions } from '../../../src/kas/replica
 import { KasError } from '../../../src/lib/errors.ts'
 import type { ClientCall } from '../../../src/proto/grpc/client-call.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
-import { encodeCall, encodeHeaders, endFrame, frameKind, laneMethod } from '../../../src/proto/grpc/lane-frames.ts'
+import {
+  encodeCall,
+  encodeHeaders,
+  endFrame,
+  frameKind,
+  laneMethod,
+  messageHead,
+} from '../../../src/proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../src/proto/grpc/limits.ts'
 import { type CallHandler, ServerLanes } from '../../../src/proto/grpc/server-lane.ts'
 import {
@@ -455,6 +462,20 @@ t.test('a lane says at its end how many calls have begun on it', async (t) => {
   void lane.send(encodeCall(method, { name: 'second' })) // inside the first: the server ends the lane
   t.match(await lane.done, { error: { grpcCode: 3 }, trailers: { 'kas-begun': ['1'] } })
   t.same(calls, [{ name: ['first'] }])
+})
+
+t.test('so does one that ends since there is no room for what came on it', async (t) => {
+  const side = await warm(
+    await sides(t, async (call) => {
+      if (!call.metadata.full) return
+      call.chargeTo(new UnreadBytes(1000))
+      await once(call.signal, 'abort')
+    }),
+  )
+  const lane = side.session.open({ method: laneMethod })
+  void lane.send(encodeCall(method, { full: 'yes' }))
+  for (let i = 0; i < 3; i++) void lane.send(Buffer.concat([messageHead, Buffer.alloc(1000)]))
+  t.match(await lane.done, { error: { grpcCode: 8 }, trailers: { 'kas-begun': ['1'] } })
 })
 
 for (const [begun, spec] of [

@@ -19,6 +19,7 @@ function laneOf(handler: CallHandler) {
   const stream = {
     session: { limits: replicaLimits },
     messages,
+    signal: new AbortController().signal,
     limit: () => undefined,
     sendMetadata: () => undefined,
     addTrailers: () => undefined,
