@@ -13,16 +13,15 @@ async function main(argv: readonly string[]): Promise<number> {
   if (flags.version) return print(`agentk ${version.version}\n`)
   if (flags.help) return print(usage)
   // loaded here, so that --version and --help answer at once
-  const [{ App }, { readConfig }, { loadCluster }, { createTracing }, { createLogger }, { setV8Flags, v8Flags }] =
-    await Promise.all([
-      import('./app.ts'),
-      import('./config/config.ts'),
-      import('./cluster/load-cluster.ts'),
-      import('./config/tracing.ts'),
-      import('../lib/log.ts'),
-      import('../lib/v8-flags.ts'),
-    ])
-  setV8Flags(...v8Flags.heapGrowth, ...v8Flags.simpleWasm)
+  const [{ App }, { readConfig }, { loadCluster }, { createTracing }, { createLogger }, v8] = await Promise.all([
+    import('./app.ts'),
+    import('./config/config.ts'),
+    import('./cluster/load-cluster.ts'),
+    import('./config/tracing.ts'),
+    import('../lib/log.ts'),
+    import('../lib/v8.ts'),
+  ])
+  v8.setFlags(...v8.flags.heapGrowth, ...v8.flags.simpleWasm)
   const config = readConfig(flags, process.env)
   const access = await loadCluster(config.cluster, process.env).catch((cause: Error) => {
     throw new UsageError(cause.message, { cause })
@@ -32,6 +31,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const app = new App({ log, access, tracing }, { config, version })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
+  v8.releaseMemory()
   await stopping
   await app.stop(AbortSignal.timeout(stopPatienceMs))
   log.info('Stopped')

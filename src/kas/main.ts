@@ -58,13 +58,13 @@ function parse(argv: readonly string[]) {
 }
 
 async function serve(file: string): Promise<number> {
-  const [{ App }, { loadKasConfig }, { createLogger }, { setV8Flags, v8Flags }] = await Promise.all([
+  const [{ App }, { loadKasConfig }, { createLogger }, v8] = await Promise.all([
     import('./app.ts'),
     import('./config/kas-config.ts'),
     import('../lib/log.ts'),
-    import('../lib/v8-flags.ts'),
+    import('../lib/v8.ts'),
   ])
-  setV8Flags(...v8Flags.heapGrowth)
+  v8.setFlags(...v8.flags.heapGrowth)
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
   logWarnings(log, warnings)
@@ -73,6 +73,7 @@ async function serve(file: string): Promise<number> {
   const app = new App({ log }, { config, ownPrivateApi, configurationFile: file, version: readVersion(), env })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
+  v8.releaseMemory() // before the first call can come
   await stopping
   await app.stop()
   log.info('Stopped')
