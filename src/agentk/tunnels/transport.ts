@@ -1,20 +1,14 @@
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import {
-  connect as connectTls,
-  createSecureContext,
-  getCACertificates,
-  type SecureContext,
-  type TLSSocket,
-} from 'node:tls'
+import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
 import WebSocket, * as ws from 'ws'
 import { KasError } from '../../lib/errors.ts'
 import { http } from '../../lib/http.ts'
 import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
+import { allTrusted, trusted } from './authorities.ts'
 import type { KasAddress } from './kas-address.ts'
 import { proxyFromEnvironment } from './proxy.ts'
 
@@ -47,8 +41,8 @@ export async function dialKas(options: TransportOptions, signal: AbortSignal): P
   const { address } = options
   const opened: Socket[] = []
   try {
-    let socket = await openSocket(options, both, opened)
-    if (address.tls) socket = await secure(socket, options, both, opened)
+    const open = address.tls ? openSecure : openSocket
+    const socket = await open(options, both, opened)
     return address.webSocket ? await upgrade(socket, options, both) : socket
   } catch (error) {
     for (const socket of opened) socket.destroy()
@@ -97,18 +91,30 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
   return socket
 }
 
+async function openSecure(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<TLSSocket> {
+  const secureContext = trusted(options.caFile)
+  try {
+    return await secure(await openSocket(options, signal, opened), { ...options, secureContext }, signal, opened)
+  } catch (error) {
+    const all = allTrusted(secureContext, error)
+    if (!all) throw error
+    const again = await openSocket(options, signal, opened)
+    return await secure(again, { ...options, secureContext: all }, signal, opened)
+  }
+}
+
 async function secure(
   socket: Socket,
-  options: TransportOptions,
+  options: TransportOptions & { secureContext: SecureContext },
   signal: AbortSignal,
   opened: Socket[],
 ): Promise<TLSSocket> {
-  const { address } = options
+  const { address, secureContext } = options
   const name = options.serverName ?? address.host
   const tls = connectTls({
     socket,
     ...(isIP(name) ? { host: name } : { servername: name }),
-    secureContext: trusting(options.caFile),
+    secureContext,
     rejectUnauthorized: !options.skipVerify,
     // the WebSocket client of stock agents sends none either
     ...(address.webSocket ? {} : { ALPNProtocols: ['h2'] }),
@@ -119,20 +125,6 @@ async function secure(
     throw unreachable(`${address.authority} does not speak HTTP/2 over TLS: is it an address for wss:// ?`)
   }
   return tls
-}
-
-let systemAuthorities: readonly string[] | undefined
-/** the last one: parsing hundreds of authorities takes longer than a handshake */
-let kept: { readonly own: string | undefined; readonly context: SecureContext } | undefined
-
-/** As Go: the system's authorities (SSL_CERT_FILE and SSL_CERT_DIR included) and those that the file holds now. */
-function trusting(caFile: string | undefined): SecureContext {
-  const own = caFile ? readFileSync(caFile, 'utf8') : undefined
-  if (kept && kept.own === own) return kept.context
-  systemAuthorities ??= [...new Set([...getCACertificates('default'), ...getCACertificates('system')])]
-  const context = createSecureContext({ ca: [...systemAuthorities, ...(own === undefined ? [] : [own])] })
-  kept = { own, context }
-  return context
 }
 
 /**

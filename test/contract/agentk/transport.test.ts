@@ -1,6 +1,13 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
+import { pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
+import { Authority } from '../../../dev/certificates.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
 import { startPool, startSessions } from './agent-side.ts'
@@ -15,6 +22,17 @@ const optionsFor = (address: string, more: Partial<TransportOptions> = {}): Tran
   env: {},
   ...more,
 })
+const run = promisify(execFile)
+const moduleUrl = (name: string) => pathToFileURL(join(import.meta.dirname, '../../../src/agentk/tunnels', name)).href
+/** A program of its own: what Node and the system trust is settled by the environment. */
+const dialler = (port: number, caFile: string | undefined) => `
+import { dialKas } from '${moduleUrl('transport.ts')}'
+import { parseKasAddress } from '${moduleUrl('kas-address.ts')}'
+const address = parseKasAddress('grpcs://127.0.0.1:${port}')
+const more = { caFile: ${JSON.stringify(caFile)}, serverName: 'kas.test', headers: [], userAgent: 'test', env: {} }
+const dialled = dialKas({ address, authorization: () => '', ...more }, new AbortController().signal)
+console.log(await dialled.then((socket) => (socket.destroy(), 'connected'), ({ code }) => code))
+`
 const never = new AbortController().signal
 
 t.test('through a proxy by CONNECT, with its credentials', async (t) => {
@@ -82,4 +100,35 @@ t.test('a dial that is not wanted any more ends', async (t) => {
     setImmediate(() => controller.abort(new Error('enough')))
     await t.rejects(dialled, { message: 'enough' }, form)
   }
+})
+
+t.test('authorities of the file are trusted, and those of the system', async (t) => {
+  const [ours, other] = await Promise.all([Authority.create('ours'), Authority.create('other')])
+  const { certificate, key } = await ours.issueServing({ dns: ['kas.test'], ip: [] })
+  let connections = 0
+  const server = createTlsServer({ cert: certificate, key, ALPNProtocols: ['h2'] }, (socket) => socket.end())
+  server.on('tlsClientError', () => undefined).on('connection', () => connections++)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const folder = t.testdir({ 'ours.pem': ours.certificate, 'other.pem': other.certificate, none: {} })
+  const dial = async (caFile: string | undefined, system: string) => {
+    const env = {
+      ...process.env,
+      SSL_CERT_DIR: join(folder, system),
+      SSL_CERT_FILE: '/nowhere',
+      NODE_EXTRA_CA_CERTS: '',
+    }
+    const file = caFile === undefined ? undefined : join(folder, caFile)
+    const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', dialler(port, file)], { env })
+    return stdout.trim()
+  }
+  t.equal(await dial('ours.pem', 'none'), 'connected')
+  t.equal(connections, 1)
+  t.equal(await dial('other.pem', '.'), 'connected')
+  t.equal(connections, 3, 'the second time')
+  t.equal(await dial(undefined, '.'), 'connected')
+  t.match(await dial('other.pem', 'none'), /UNABLE_TO/)
+  t.match(await dial(undefined, 'none'), /UNABLE_TO/)
 })
