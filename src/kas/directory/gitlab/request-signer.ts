@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { SignJWT } from 'jose'
+import { SignJWT } from 'jose/jwt/sign'
 import type { Clock } from '../../../lib/clock.ts'
 
 const issuer = 'gitlab-kas'

@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { jwtVerify } from 'jose'
+import { jwtVerify } from 'jose/jwt/verify'
 import type { Metadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'

@@ -1,5 +1,6 @@
 import { hkdfSync } from 'node:crypto'
-import { EncryptJWT, jwtDecrypt } from 'jose'
+import { jwtDecrypt } from 'jose/jwt/decrypt'
+import { EncryptJWT } from 'jose/jwt/encrypt'
 import type { AgentId } from '../../../../call/call.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
