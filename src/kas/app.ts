@@ -90,7 +90,7 @@ export class App implements Service {
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
     const forward = deliver(router.forward)
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
-    const { host, services } = createHost(
+    const { host, services } = await createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { config, product, env },
     )

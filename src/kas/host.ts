@@ -14,7 +14,6 @@ import { UsageCounters } from './directory/gitlab/usage-counters.ts'
 import { UsageReport } from './directory/gitlab/usage-report.ts'
 import { noUsage } from './directory/usage.ts'
 import type { KasHost } from './module.ts'
-import { gitRepositories } from './repositories/git-repositories.ts'
 import { createGitalyMetrics } from './repositories/gitaly/gitaly-metrics.ts'
 import { gitalyFiles, gitalyRepositories } from './repositories/gitaly/gitaly-repositories.ts'
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
@@ -42,12 +41,13 @@ export interface Hosted {
 }
 
 /** Directory and repositories of a file if one is named, else of GitLab (doc/directory.md). */
-export function createHost(parts: HostParts, options: HostOptions): Hosted {
+export async function createHost(parts: HostParts, options: HostOptions): Promise<Hosted> {
   const { file } = options.config.directory
   return file === undefined ? ofGitlab(parts, options) : ofFile(parts, options, file)
 }
 
-function ofFile(parts: HostParts, { config, env }: HostOptions, file: string): Hosted {
+async function ofFile(parts: HostParts, { config, env }: HostOptions, file: string): Promise<Hosted> {
+  const { gitRepositories } = await import('./repositories/git-repositories.ts') // loaded here: with GitLab, Gitaly is read
   const { log, register } = parts
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
   const folder = new TemporaryFolder({ log })

@@ -62,7 +62,7 @@ t.test('a command that edits the directory file loads what reads it', async (t) 
 
 t.test('agentk', async (t) => {
   const counts = await imported('agentk/app.ts', 'agentk/config/config.ts', 'agentk/cluster/load-cluster.ts')
-  const expected = ['@bufbuild/protobuf', '@opentelemetry/api', 'pino', 'prom-client', 'undici', 'ws', 'yaml']
+  const expected = ['@bufbuild/protobuf', '@opentelemetry/api', 'pino', 'prom-client', 'undici', 'ws']
   const ofThose = ['@js-sdsl/ordered-map', '@pinojs/redact', 'atomic-sleep', 'bintrees', 'on-exit-leak-free']
   const ofPino = [
     'pino-std-serializers',
@@ -84,5 +84,6 @@ t.test('kas, whatever its configuration says', async (t) => {
   const names = packages(await imported('kas/app.ts', 'kas/config/kas-config.ts'))
   t.ok(names.includes('libp2p'), 'gossip is always built')
   const behindFeatures = ['undici', '@opentelemetry/sdk-trace', '@opentelemetry/exporter-trace-otlp-proto']
-  for (const name of [...behindFeatures, '@peculiar/x509', 'tsyringe', 'fetch']) t.notOk(names.includes(name), name)
+  for (const name of [...behindFeatures, 'simple-git', '@peculiar/x509', 'tsyringe', 'fetch'])
+    t.notOk(names.includes(name), name)
 })

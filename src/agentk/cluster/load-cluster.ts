@@ -1,5 +1,5 @@
 import { delimiter } from 'node:path'
-import { type KubeconfigFlags, loadKubeconfig } from '../../lib/kubeconfig.ts'
+import type { KubeconfigFlags } from '../../lib/kubeconfig.ts'
 import { ClusterAccess } from './cluster-access.ts'
 import { serviceAccount } from './service-account.ts'
 
@@ -11,7 +11,10 @@ import { serviceAccount } from './service-account.ts'
  */
 export async function loadCluster(flags: KubeconfigFlags, env: NodeJS.ProcessEnv): Promise<ClusterAccess> {
   const files = flags.kubeconfig ? [flags.kubeconfig] : (env.KUBECONFIG ?? '').split(delimiter).filter(Boolean)
-  if (files.length > 0 || flags.server) return new ClusterAccess(await loadKubeconfig(files, flags))
+  if (files.length > 0 || flags.server) {
+    const { loadKubeconfig } = await import('../../lib/kubeconfig.ts') // loaded here: in a pod no YAML is read
+    return new ClusterAccess(await loadKubeconfig(files, flags))
+  }
   const inCluster = serviceAccount(env)
   if (!inCluster) {
     throw new Error('No cluster is named: run agentk in a pod, or give it --kubeconfig FILE or KUBECONFIG')
