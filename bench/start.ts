@@ -7,13 +7,13 @@ import { TemporaryInstallation } from '../dev/installed/temporary-installation.t
 import { type Programs, sourcePrograms } from '../dev/start/local-programs.ts'
 import { agent } from '../dev/start/settings.ts'
 import { delay } from '../src/lib/signals.ts'
-import { commandMs } from './start/command.ts'
+import { commandMs, nodeRssMiB } from './start/command.ts'
 import { Ground, rssMiB } from './start/ground.ts'
 import { addTo, type Row, report } from './support/figures.ts'
 import { readCounts } from './support/options.ts'
 import { median } from './support/programs.ts'
 
-const { rounds, settle } = readCounts({ rounds: 5, settle: 10 })
+const { rounds, settle } = readCounts({ rounds: 5, settle: 30 })
 
 const say = (text: string) => process.stderr.write(`${text}\n`)
 const rows: Record<string, Row> = { source: {}, installed: {} }
@@ -57,6 +57,7 @@ async function play(programs: Programs, settleMs: number): Promise<Record<string
     await ground.stopPrograms()
     const atOnce = await Promise.all(ground.replicas.map((replica) => ground.startReplica(replica)))
     figures['kas ready, three at once, the last, ms'] = Math.max(...atOnce.map(({ ms }) => ms))
+    figures['node alone, RSS, MiB'] = await nodeRssMiB()
     await delay(settleMs)
     figures['kas without agents, RSS, MiB'] = median(ground.replicas.map(({ pid }) => rssMiB(pid)))
     await ground.startAgentk()

@@ -1,5 +1,6 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { promisify } from 'node:util'
 
 /** Time from the start of a command to its end, in ms. @throws Error if it fails */
 export async function commandMs(words: readonly string[], environment: Record<string, string> = {}): Promise<number> {
@@ -9,4 +10,10 @@ export async function commandMs(words: readonly string[], environment: Record<st
   const [code] = (await once(child, 'exit')) as [number | null]
   if (code !== 0) throw new Error(`${words.join(' ')} ended with ${code}`)
   return performance.now() - begun
+}
+
+/** Resident memory of a Node that runs nothing, in MiB. */
+export async function nodeRssMiB(): Promise<number> {
+  const { stdout } = await promisify(execFile)(process.execPath, ['-p', 'process.memoryUsage.rss()'])
+  return Number(stdout) / 2 ** 20
 }
