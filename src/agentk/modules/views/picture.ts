@@ -6,6 +6,7 @@ import { type CustomRuleSource, customRuleSchema } from '../../health/custom/cus
 import { Reviews } from './access/reviews.ts'
 import { Warnings } from './events.ts'
 import { FollowStream } from './follow-stream.ts'
+import { Interned } from './interned.ts'
 import { Kinds } from './kinds.ts'
 import { Records } from './records.ts'
 import { Rules } from './rules.ts'
@@ -40,7 +41,7 @@ export class Picture {
     this.#components = components
     const rules = new Rules(this.#usersRules(health), vendors)
     for (const [kind, problem] of rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
-    this.#records = new Records({ clock, rules })
+    this.#records = new Records({ clock, rules, interned: new Interned() })
     const events = new Warnings()
     const reviews = new Reviews({ api, clock, log, own: api.access.impersonation })
     const records = this.#records
