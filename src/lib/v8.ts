@@ -1,4 +1,5 @@
 import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 
 /**
  * Settings of V8 that a program makes once it is loaded. On the command line they would cost 50 to 100 ms of each start:
@@ -16,4 +17,12 @@ export const flags = {
 
 export function setFlags(...some: readonly string[]): void {
   for (const flag of some) setFlagsFromString(flag)
+}
+
+/** What collects the young generation, which takes some 0.3 ms. */
+export function youngCollector(): () => void {
+  setFlags('--expose-gc')
+  const gc = runInNewContext('gc') as NodeJS.GCFunction // only contexts that are made under the flag have it
+  setFlags('--no-expose-gc')
+  return () => void gc({ type: 'minor' })
 }

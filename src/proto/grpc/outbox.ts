@@ -3,6 +3,7 @@ import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
 import { framePrefix, prefixBytes, writePrefix } from './frames.ts'
 import { maxUnsentBytes, narrowUnsentBytes, wideUnsentBytes } from './limits.ts'
+import { passedBytes } from './passed-bytes.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
 /** Below this a message is copied behind its prefix: one small write is cheaper than two. */
@@ -68,6 +69,7 @@ export class Outbox {
     const stream = this.#stream
     if (this.#closed || stream.destroyed || stream.writableEnded) return undefined
     this.sent++
+    passedBytes.add(bytes)
     this.#onLeft ??= () => this.#left()
     const onLeft = this.#corked ? undefined : this.#onLeft // one for all of this turn: they leave together
     this.cork()

@@ -1,6 +1,7 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { Blocks, ownCopy } from './blocks.ts'
+import { passedBytes } from './passed-bytes.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Holder, UnreadBytes } from './unread-bytes.ts'
 
@@ -123,6 +124,7 @@ export class ReceivedBytes implements Holder {
   /** What the connection brings, `null` at the end. */
   #arrive(chunk: Buffer | null): boolean {
     const stream = this.#stream
+    if (chunk) passedBytes.add(chunk.length)
     if (chunk && this.#isDropped) return true
     if (chunk && !this.add(chunk.length)) return true // its call has ended
     if (!chunk || (this.#begun && !this.#paused)) {

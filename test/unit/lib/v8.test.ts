@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
+import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { flags } from '../../../src/lib/v8.ts'
+import { flags, youngCollector } from '../../../src/lib/v8.ts'
 
 const run = promisify(execFile)
 
@@ -12,4 +13,17 @@ t.test('V8 knows each flag: one that it does not is only told on stderr', async 
   }
   for (const flag of Object.values(flags).flat()) t.equal(await set(flag), '', flag)
   t.match(await set('--no-such-flag'), /unrecognized/)
+})
+
+t.test('the young generation is collected, and only that', async (t) => {
+  const collect = youngCollector()
+  const seen = new Promise<number[]>((resolve) => {
+    const observer = new PerformanceObserver((list) => {
+      observer.disconnect()
+      resolve(list.getEntries().map(({ detail }) => (detail as { kind: number }).kind))
+    })
+    observer.observe({ entryTypes: ['gc'] })
+  })
+  collect()
+  t.strictSame(await seen, [constants.NODE_PERFORMANCE_GC_MINOR])
 })
