@@ -25,7 +25,9 @@ export function recordOf(
 ): ObjectRecord {
   const { uid, name, namespace, labels, owner, otherOwners, created } = metadata
   const { facts, selector, references, customParent } = projectionOf(kind.key, object)
-  const shared = [...labels].map(([label, value]) => [interned.text(label), interned.text(value)] as const)
+  // a StatefulSet names each Pod in its labels too
+  const textOf = (value: string) => (value === name ? name : interned.text(value))
+  const shared = [...labels].map(([label, value]) => [interned.text(label), textOf(value)] as const)
   return {
     uid,
     name,

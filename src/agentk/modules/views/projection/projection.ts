@@ -6,6 +6,7 @@ import { cut, maxFact, maxFacts, maxName, maxReferences } from './bounds.ts'
 import { fluxHelmRelease, fluxKustomization } from './flux.ts'
 import { isMetadataAlone } from './metadata.ts'
 import { endpointSlice, ingress, route, service } from './networking.ts'
+import { node } from './nodes.ts'
 import { pod } from './pods.ts'
 import { podDisruptionBudget } from './policy.ts'
 import type { Projection, Projector } from './projector.ts'
@@ -14,6 +15,7 @@ import { cronJob, daemonSet, deployment, job, replicas } from './workloads.ts'
 
 const projectors: Readonly<Record<string, Projector>> = {
   Pod: pod,
+  Node: node,
   'apps/Deployment': deployment,
   'apps/ReplicaSet': replicas,
   'apps/StatefulSet': replicas,
