@@ -196,7 +196,10 @@ class PushNotifications {
     const detachDirectory = this.#call.onDirectoryChange(() => this.#changed.resolve())
     const ended = linkedController(signal, retired)
     const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it
-    for (const push of pushes.recent()) if (knowsIds || !push.notified.has(agent.id)) this.#onPush(push)
+    for (const push of pushes.recent()) {
+      // one of each project: none takes the place of another, which is not looked for
+      if (this.#projects.has(push.projectPath) && (knowsIds || !push.notified.has(agent.id))) this.#pending.push(push)
+    }
     try {
       for (;;) await this.#round(ended.signal)
     } catch (error) {

@@ -367,3 +367,34 @@ t.test('projects are counted before one is built', async (t) => {
   const refused = await open(Buffer.concat(Array.from({ length: 400_000 }, () => empty))).done
   t.match(refused, { code: 'INVALID_MESSAGE', message: /400000 projects are more than 3/ })
 })
+
+t.test('a stream that begins looks at each recent push a few times, however many there are', async (t) => {
+  const paths = Array.from({ length: 1000 }, (_, i) => `a/${i}`)
+  let looks = 0
+  const recent = paths.map((path) => ({
+    get projectPath() {
+      looks++
+      return path
+    },
+    projectId: 1n,
+    id: 1n,
+    receivedAt: 0,
+    notified: new Set<AgentId>(),
+  }))
+  const pushes = { recent: () => recent, onPush: () => () => true, isRecent: () => true, resend: () => undefined }
+  const serve = reconcileProjects({
+    pushes,
+    readsProject: () => new Promise(() => undefined),
+    usage: { counter: () => () => undefined, unique: () => () => undefined },
+    metrics: { notified: () => undefined, dropped: () => undefined },
+    clock: new ManualClock(),
+    log: capturedLog().log,
+  })
+  const call = new FakeAgentCall({ agent, messages: [requestOf(...paths)] })
+  const done = call.servedBy(serve)
+  await settled()
+  t.ok(looks >= paths.length, 'it has begun')
+  t.ok(looks <= 3 * paths.length, `${looks} for ${paths.length}`)
+  call.retire()
+  await done
+})
