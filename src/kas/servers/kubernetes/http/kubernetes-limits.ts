@@ -39,11 +39,11 @@ export interface KubernetesLimits {
   readonly maxWatchPartialBytes: number
   /** the same of all WebSockets that watch one agent: who has it can open any number of them, and read none */
   readonly maxWatchAgentBytes: number
-  /** bytes that wait for a client of watches before the clusters are held up */
+  /** bytes that wait for the client of a WebSocket before the clusters are held up */
   readonly maxWatchUnsentBytes: number
-  /** between two pings of a client of watches; one that has sent nothing since the last is cut. ms */
+  /** between two pings of the client of a WebSocket; one that has sent nothing since the last is cut. ms */
   readonly watchPingMs: number
-  /** for a client of watches to close once it was asked to, in ms */
+  /** for the client of a WebSocket to close once it was asked to, in ms */
   readonly watchCloseMs: number
 }
 
