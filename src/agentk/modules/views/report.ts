@@ -107,9 +107,11 @@ export class Report {
     void this.#stream.send(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts: told })))
   }
 
+  /** Without a block views are off; with a problem alone this replica of kas has no good one, and what was told stays. */
   #configure({ block, problem }: ToldConfiguration): void {
     const { log, onConfiguration } = this.#components
     if (problem !== '') log.warn({ problem }, 'views.yaml cannot be used, the last good one stays')
+    if (problem !== '' && !block) return
     try {
       onConfiguration(block && (JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration))
     } catch (error) {

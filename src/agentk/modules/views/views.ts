@@ -1,15 +1,21 @@
 import { isDeepStrictEqual } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
-import { noMetadata } from '../../../call/call.ts'
+import { type Call, noMetadata, type Outcome } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
-import { LeadResponseSchema, Views as ViewsService } from '../../../proto/gen/views_pb.ts'
-import { methodPath, readOneMessage } from '../../../proto/unary.ts'
+import {
+  FollowRequestSchema,
+  FollowResponseSchema,
+  LeadResponseSchema,
+  Views as ViewsService,
+} from '../../../proto/gen/views_pb.ts'
+import { decodeMessage, methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
-import type { Serve } from '../../tunnels/serve.ts'
+import type { Serve, ServeReply } from '../../tunnels/serve.ts'
 import { Report } from './report.ts'
 import type { ThreadSettings, ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
@@ -19,6 +25,9 @@ export const followMethod = methodPath(ViewsService.method.follow)
 
 /** A pod that cannot renew its lease shows nothing any more after so long. ms */
 const lookMs = 1000
+
+/** What a view is told while there is no `views.yaml`. */
+const off = { code: 'VIEWS_NOT_SERVED', text: 'there is no views.yaml beside the config.yaml of this agent' } as const
 
 const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 
@@ -45,7 +54,7 @@ export class Views {
   readonly #report: Report
   #facts = noFacts
   #configuration: ViewsConfiguration | undefined
-  #holds = false
+  #isAnnounced = false
   #running: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined
 
   constructor(components: ViewsComponents, options: ViewsOptions) {
@@ -68,23 +77,21 @@ export class Views {
     })
   }
 
-  /** `Follow` only while views are kept here: kas finds the pod by that. */
+  /** `Follow` of the pod that leads alone: kas finds it by that. */
   get methods(): ReadonlyMap<string, Serve> {
     const all = new Map<string, Serve>([[leadMethod, this.#lead]])
-    if (this.#running) all.set(followMethod, async (call) => this.#thread.follow(call))
+    if (this.#isAnnounced) all.set(followMethod, this.#follow)
     return all
   }
 
   readonly lead = async ({ signal, holds }: Term): Promise<void> => {
     const reported = this.#report.run(signal)
     while (!signal.aborted) {
-      this.#holds = holds()
-      await this.#update()
+      await this.#update(holds())
       await pause(lookMs, this.#components.clock, signal)
     }
-    this.#holds = false
     this.#configuration = undefined // another pod is told from now on
-    await this.#update()
+    await this.#update(false)
     await reported
   }
 
@@ -95,34 +102,35 @@ export class Views {
   }
 
   /** Begins or ends the thread, as it should be now. */
-  async #update(): Promise<void> {
-    const { kas, log } = this.#components
-    const wanted = this.#holds ? this.#configuration : undefined
-    const isStale = this.#running?.controller.signal.aborted
-    if (this.#running && (!wanted || isStale)) {
+  async #update(holds: boolean): Promise<void> {
+    const wanted = holds ? this.#configuration : undefined
+    if (this.#running && (!wanted || this.#running.controller.signal.aborted)) {
       this.#running.controller.abort()
       await this.#running.ended
       this.#running = undefined
       this.#facts = noFacts
-      if (!wanted) {
-        log.info('Views are kept here no more')
-        kas.announce()
-      }
+      if (!wanted) this.#components.log.info('Views are kept here no more')
     }
-    if (!wanted || this.#running) return
-    const controller = new AbortController()
-    const ended = this.#thread.run({ ...this.#options.settings, configuration: wanted }, controller.signal)
-    this.#running = { controller, ended }
-    log.info('Views are kept here')
-    kas.announce()
+    if (wanted && !this.#running) {
+      const controller = new AbortController()
+      const ended = this.#thread.run({ ...this.#options.settings, configuration: wanted }, controller.signal)
+      this.#running = { controller, ended }
+      this.#components.log.info('Views are kept here')
+    }
+    if (this.#isAnnounced === holds) return
+    this.#isAnnounced = holds
+    this.#components.kas.announce()
   }
+
+  /** While views are off each is told so: nobody waits for another pod. */
+  readonly #follow: Serve = async (call) => (this.#running ? this.#thread.follow(call) : refuseViews(call))
 
   /** Every pod says who leads. */
   readonly #lead: Serve = async ({ messages }) => {
     const { election } = this.#components
     await readOneMessage(messages)
     const podName = election.leader?.split('_')[0] ?? ''
-    const response = create(LeadResponseSchema, { podName, isSelf: this.#running !== undefined })
+    const response = create(LeadResponseSchema, { podName, isSelf: this.#isAnnounced })
     return {
       metadata: Promise.resolve(noMetadata),
       messages: oneMessage(toBinary(LeadResponseSchema, response)),
@@ -133,4 +141,23 @@ export class Views {
 
 async function* oneMessage(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
+}
+
+function refuseViews({ messages }: Pick<Call, 'messages'>): ServeReply {
+  const done = Promise.withResolvers<Outcome>()
+  const refused = async function* () {
+    try {
+      for await (const bytes of messages) {
+        const { view, step } = decodeMessage(FollowRequestSchema, bytes)
+        if (step.case === 'open')
+          yield toBinary(FollowResponseSchema, create(FollowResponseSchema, { view, fault: off }))
+      }
+      done.resolve({ trailers: noMetadata })
+    } catch (error) {
+      done.resolve({ error: KasError.from(error), trailers: noMetadata })
+    } finally {
+      done.resolve({ trailers: noMetadata })
+    }
+  }
+  return { metadata: Promise.resolve(noMetadata), messages: refused(), done: done.promise }
 }
