@@ -35,8 +35,8 @@ export interface RecentPushesOptions {
 
 export const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
 
-/** @param again - an agent that a notification may not have reached: it alone is notified again */
-export type PushListener = (push: RecentPush, again?: AgentId) => void
+/** @param again - a notification may not have reached the agent: no other is told of it */
+export type PushListener = (push: RecentPush, again: boolean) => void
 
 /** Remembers pushes for a while, so that an agent that was reconnecting is notified too. */
 export class RecentPushes {
@@ -44,7 +44,7 @@ export class RecentPushes {
   readonly #options: RecentPushesOptions
   /** by path, in the order in which they were received */
   readonly #pushes = new Map<string, RecentPush>()
-  readonly #listeners = new Set<PushListener>()
+  readonly #listeners = new Map<AgentId, Set<PushListener>>()
 
   constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
     this.#clock = components.clock
@@ -52,11 +52,16 @@ export class RecentPushes {
     components.pushes.onPush((push) => this.#add(push))
   }
 
-  /** Calls `listener` for each push, until the returned function is called. */
-  onPush(listener: PushListener): () => void {
+  /** Calls `listener`, of a stream of the agent, for each push, until the returned function is called. */
+  onPush(agentId: AgentId, listener: PushListener): () => void {
     const own: PushListener = (push, again) => listener(push, again)
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    const ofAgent = this.#listeners.get(agentId) ?? new Set()
+    this.#listeners.set(agentId, ofAgent)
+    ofAgent.add(own)
+    return () => {
+      ofAgent.delete(own)
+      if (ofAgent.size === 0 && this.#listeners.get(agentId) === ofAgent) this.#listeners.delete(agentId)
+    }
   }
 
   /** The newest push of each project, the oldest first. */
@@ -93,7 +98,7 @@ export class RecentPushes {
     for (const push of sorted) this.#pushes.set(push.projectPath, push)
     this.#forget()
     for (const push of learnt) {
-      if (this.#pushes.get(push.projectPath) === push) for (const listener of this.#listeners) listener(push)
+      if (this.#pushes.get(push.projectPath) === push) this.#tell(push)
     }
   }
 
@@ -102,7 +107,7 @@ export class RecentPushes {
     if (!push.notified.delete(agentId)) return // another stream of the agent has said so
     this.#forget()
     if (this.#pushes.get(push.projectPath) !== push) return // a newer one took its place
-    for (const listener of this.#listeners) listener(push, agentId)
+    for (const listener of this.#listeners.get(agentId) ?? []) listener(push, true)
   }
 
   isRecent({ receivedAt }: RecentPush): boolean {
@@ -121,7 +126,11 @@ export class RecentPushes {
     this.#pushes.delete(projectPath) // to the end: the newest
     this.#pushes.set(projectPath, push)
     this.#forget()
-    for (const listener of this.#listeners) listener(push)
+    this.#tell(push)
+  }
+
+  #tell(push: RecentPush): void {
+    for (const ofAgent of this.#listeners.values()) for (const listener of ofAgent) listener(push, false)
   }
 
   #forget(): void {

@@ -192,7 +192,7 @@ class PushNotifications {
   async run(): Promise<void> {
     const { pushes } = this.#components
     const { agent, metadata, signal, retired } = this.#call
-    const unsubscribe = pushes.onPush((push, again) => this.#onPush(push, again))
+    const unsubscribe = pushes.onPush(agent.id, (push, again) => this.#onPush(push, again))
     const detachDirectory = this.#call.onDirectoryChange(() => this.#changed.resolve())
     const ended = linkedController(signal, retired)
     const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it
@@ -213,9 +213,9 @@ class PushNotifications {
     }
   }
 
-  #onPush(push: RecentPush, again?: AgentId): void {
+  #onPush(push: RecentPush, again: boolean): void {
     if (!this.#projects.has(push.projectPath)) return
-    if (again !== undefined && !this.#isAgain(push, again)) return
+    if (again && !this.#isAgain(push)) return
     const isFull = this.#pending.length >= this.#limits.maxPending
     const at = isFull ? this.#pending.findLastIndex(({ projectPath }) => projectPath === push.projectPath) : -1
     if (at >= 0) {
@@ -226,10 +226,9 @@ class PushNotifications {
   }
 
   /** Whether this stream has to send a push that another stream of the agent may have lost. */
-  #isAgain(push: RecentPush, agentId: AgentId): boolean {
-    if (agentId !== this.#call.agent.id) return false
+  #isAgain(push: RecentPush): boolean {
     const isSent = this.#sent.get(push.projectPath)?.push === push
-    if (isSent) push.notified.add(agentId)
+    if (isSent) push.notified.add(this.#call.agent.id)
     return !isSent && this.#deferred.get(push.projectPath) !== push && !this.#pending.includes(push)
   }
 

@@ -1,7 +1,10 @@
 import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import { RecentPushes } from '../../../../../src/kas/modules/flux/recent-pushes.ts'
 import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const agentId = 42n as AgentId
 
 function start(options: { rememberMs: number; maxProjects: number }) {
   const clock = new ManualClock()
@@ -34,7 +37,7 @@ t.test('the newest push of each project is remembered for a time', async (t) => 
 t.test('what a peer knows is taken, once, as old as it is', async (t) => {
   const { clock, pushes, push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
   const received: string[] = []
-  pushes.onPush(({ projectPath, id }) => void received.push(`${projectPath} ${id}`))
+  pushes.onPush(agentId, ({ projectPath, id }) => void received.push(`${projectPath} ${id}`))
   const known = (projectPath: string, id: bigint, ageMs: number) => ({ projectId: 1n, projectPath, id, ageMs })
   push('a')
   clock.advance(500)
@@ -74,9 +77,31 @@ t.test('a clock that was put back makes nothing live longer', async (t) => {
 t.test('after the end of a subscription its listener is not called', async (t) => {
   const { pushes, push } = start({ rememberMs: 1000, maxProjects: 3 })
   const received: string[] = []
-  const unsubscribe = pushes.onPush(({ projectPath }) => received.push(projectPath))
+  const unsubscribe = pushes.onPush(agentId, ({ projectPath }) => received.push(projectPath))
   push('a')
   unsubscribe()
   push('b')
   t.strictSame(received, ['a'])
+})
+
+t.test('what may not have reached an agent is told to its streams alone, and once', async (t) => {
+  const { pushes, push } = start({ rememberMs: 1000, maxProjects: 10 })
+  const told: string[] = []
+  const otherId = 43n as AgentId
+  const listen = (id: AgentId, name: string) =>
+    pushes.onPush(id, ({ projectPath }, again) => void told.push(`${name} ${projectPath}${again ? ' again' : ''}`))
+  const leave = listen(agentId, 'gone')
+  listen(agentId, 'own')
+  listen(otherId, 'other')
+  leave()
+  push('a')
+  t.strictSame(told.splice(0), ['own a', 'other a'])
+  const [known] = pushes.recent()
+  if (!known) throw new Error('it was forgotten')
+  pushes.resend(known, agentId)
+  t.strictSame(told, [], 'it was not told by this replica')
+  known.notified.add(agentId).add(otherId)
+  pushes.resend(known, agentId)
+  pushes.resend(known, agentId)
+  t.strictSame(told, ['own a again'])
 })
