@@ -105,6 +105,15 @@ t.test('a test may take its time before its first result', async (t) => {
   t.strictSame(counts(result), [2, 0, 0])
 })
 
+t.test('of tests at once one may still be silent when another has ended', async (t) => {
+  const silent = `await new Promise((resolve) => setTimeout(resolve, 2000)); t.ok(1)`
+  const source = `t.jobs = 2
+    t.test('a', { buffered: true }, async (t) => { t.ok(1) })
+    t.test('b', { buffered: true }, async (t) => { ${silent} })`
+  const result = await run(t, source, { lingerMs: 1000 })
+  t.strictSame(counts(result), [2, 0, 0])
+})
+
 t.test('grep picks tests by name', async (t) => {
   const source = `t.test('one', async (t) => { t.ok(1) })\nt.test('two', async (t) => { t.ok(false) })`
   const result = await run(t, source, { grep: 'one' })

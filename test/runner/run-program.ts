@@ -94,9 +94,11 @@ export async function runProgram(
   }
   const overdue = setTimeout(() => void end(`took over ${options.timeoutMs / 1000} s`), options.timeoutMs)
   let lingering: NodeJS.Timeout | undefined
+  let running = 0
   told.setEncoding('utf8').on('data', (text: string) => {
     clearTimeout(lingering)
-    if (!text.endsWith('ends\n')) return
+    for (const [what] of text.matchAll(/begins|ends/g)) running += what === 'begins' ? 1 : -1
+    if (running > 0) return
     lingering = setTimeout(() => void end('did not end after its last test: something is left open'), options.lingerMs)
   })
   const abandon = () => child.kill('SIGTERM')
