@@ -49,8 +49,11 @@ const defaultMaxWatches = 500
 const listsAtOnce = 4
 /** What is served is asked again after so long. ms */
 const pollMs = 300_000
-/** A kind that has just come is refused (429) for a moment. ms */
-const firstRetryMs = 250
+/**
+ * A kind that has just come is refused (429) for a moment. A server that is away is asked once for all kinds, so that
+ * each may ask often. ms
+ */
+const retries = { firstRetryMs: 250, maxRetryMs: 5000 }
 const lookTimeoutMs = 30_000
 /**
  * After a change of what is served: it comes in several steps, of which discovery knows a moment later. Both within the
@@ -87,7 +90,7 @@ export class Kinds {
     this.#components = components
     this.#options = options
     this.#follow = { namespaces: [], kinds: [], exclude: [], ...options.follow }
-    this.#times = { ...watchTimes, firstRetryMs, ...options.times }
+    this.#times = { ...watchTimes, ...retries, ...options.times }
     const trouble = new LimitedLog({ clock, log }, 'Cannot follow a kind as it should be')
     const onTrouble = (kind: string, error: unknown) => trouble.warn(`${kind}: ${errorText(error)}`)
     this.#shared = {

@@ -9,6 +9,7 @@ import { askEvents, Warnings } from '../../../../src/agentk/modules/views/events
 import { Kinds, type KindsOptions } from '../../../../src/agentk/modules/views/kinds.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { CuttingFront } from '../../../support/cutting-front.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { KeptSink } from '../../../support/kept-sink.ts'
 
@@ -52,18 +53,18 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
   for (const name of ['shop', 'test']) await admin.create('/api/v1/namespaces', { metadata: { name } })
 
   /** As an administrator, or with this token. */
-  const clientOf = (t: Test, token?: string) => {
+  const clientOf = (t: Test, token?: string, server = controlPlane.server) => {
     const credentials = token
       ? { token: { text: token } }
       : { certificate: { file: controlPlane.adminCertificateFile }, key: { file: controlPlane.adminKeyFile } }
-    const access = new ClusterAccess({ server: controlPlane.server, ca: { file: controlPlane.caFile }, ...credentials })
+    const access = new ClusterAccess({ server, ca: { file: controlPlane.caFile }, ...credentials })
     const client = new ApiClient(access)
     t.teardown(() => client.close())
     return client
   }
 
-  const follow = async (t: Test, options: Partial<KindsOptions> = {}, token?: string) => {
-    const client = clientOf(t, token)
+  const follow = async (t: Test, options: Partial<KindsOptions> = {}, token?: string, server?: string) => {
+    const client = clientOf(t, token, server)
     const sink = new KeptSink()
     const events = new Warnings()
     const { log, lines } = capturedLog()
@@ -256,6 +257,21 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
       'it went on',
     )
     t.notOk(sink.told.includes('dropped ConfigMap'))
+  })
+
+  await t.test('connections that are cut again and again: nothing is missed', async (t) => {
+    const front = await CuttingFront.start(t, { targets: [Number(new URL(controlPlane.server).port)], ageMs: 2000 })
+    const times = { maxRetryMs: 1000 }
+    const { sink } = await follow(t, { times }, undefined, `https://127.0.0.1:${front.port}`)
+    await areLive(sink)
+    const lists = () => sink.told.filter((each) => each === 'listing ConfigMap').length
+    const before = lists()
+    for (let i = 0; front.cuts.length < 150; i++) {
+      await createMap('test', `cut-${i}`)
+      if (i >= 20) await remove(`/api/v1/namespaces/test/configmaps/cut-${i - 20}`)
+    }
+    await equalsList(sink, 'ConfigMap', '/api/v1/configmaps')
+    t.equal(lists(), before, 'watches have gone on, without lists')
   })
 
   await t.test(
