@@ -162,10 +162,11 @@ export class PartWatch implements WatchSink {
   }
 
   listed(): void {
-    const { kind, namespace } = this.#options
+    const { kind, namespace, onState } = this.#options
     this.#leftOut = this.#leftOutOfList ?? this.#leftOut
     this.#leftOutOfList = undefined
     this.#components.sink.listed(kind, namespace)
+    onState()
   }
 
   following(is: boolean): void {

@@ -70,14 +70,10 @@ export class Registrations {
   /** @returns whether the API server itself answers for a group: another server may answer each caller differently */
   ownGroups(): (group: string) => boolean {
     if (this.#without === 'absent') return () => true
-    if (this.isForbidden) {
-      const custom = groupsOf(this.#customKinds.objects.values())
-      return (group) => isBuiltIn(group) || custom.has(group)
-    }
     const services = [...this.#apiServices.objects.values()]
-    const own = groupsOf(services.filter(({ isAggregated }) => !isAggregated))
-    const aggregated = groupsOf(services.filter(({ isAggregated }) => isAggregated))
-    return (group) => own.has(group) && !aggregated.has(group)
+    const others = groupsOf(services.filter(({ isAggregated }) => isAggregated))
+    const own = groupsOf(this.isForbidden ? this.#customKinds.objects.values() : services)
+    return (group) => !others.has(group) && (own.has(group) || (this.isForbidden && isBuiltIn(group)))
   }
 
   /** Resolves when the signal aborts. */

@@ -277,6 +277,17 @@ t.test('a list leaves out what is too large now, and names nothing that was', as
   t.equal(state()?.leftOut.length, 1)
 })
 
+t.test('what is left out is told anew when a list finds it gone, however quick that is', async (t) => {
+  const { api, clock, state, watch } = await startLive(t)
+  const object = { ...pod('shop/x'), data: 'x'.repeat(maxEventBytes) }
+  await watch.bytes(Buffer.from(`${JSON.stringify({ type: 'ADDED', object })}\n`))
+  await clock.advance(31_000)
+  await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
+  await (await api.ask(all)).answer(200, page('shop/a'))
+  t.match(state(), { is: 'live', leftOut: [] })
+  t.equal(state()?.leftOut.length, 0)
+})
+
 t.test('an object that cannot be kept is left out and named, the others are there', async (t) => {
   const { api, sink, state, troubles } = start(t)
   const put = sink.put.bind(sink)
