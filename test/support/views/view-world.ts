@@ -19,6 +19,8 @@ type Step =
   | { readonly do: 'forget event'; readonly uid: string }
   | { readonly do: 'page'; readonly view: number; readonly node: string; readonly limit: number }
   | { readonly do: 'rights'; readonly phase: number }
+  /** of something hidden follows that a record of something seen is replaced by another one that says the same */
+  | { readonly do: 'echo'; readonly uid: string }
 
 interface Timed {
   readonly step: Step
@@ -41,7 +43,11 @@ export interface Outcome {
   readonly pages: readonly ReadonlyMap<string, number>[]
 }
 
-/** Objects that name any others as owners, rightly or not, and who may list some of them. */
+/**
+ * Objects that name any others as owners, rightly or not, and who may list some of them. There is something of each
+ * kind in each namespace all the time: when a review is answered is a duration, and what is asked for meanwhile has
+ * its part in it.
+ */
 export function makeWorld(random: Seeded): World {
   const cast = makeCast(random)
   const phases = [makeRights(random), ...(random.chance(0.3) ? [makeRights(random)] : [])]
@@ -50,6 +56,8 @@ export function makeWorld(random: Seeded): World {
   const steps: Timed[] = []
   const add = (step: Step, waitMs = random.pick([0, 0, 5, 30, 60, 200])) =>
     steps.push({ step, waitMs, takes: random.chance(0.8) })
+  for (const actor of base) add({ do: 'put', record: recordOf({ ...actor, verdict: 'Healthy' }) }, 0)
+  for (const ns of namespaces) add({ do: 'event', event: eventOf(`e-${ns}`, ns, base[0] as Actor, 0, 0) }, 0)
   for (const one of cast) if (random.chance(0.7)) add({ do: 'put', record: makeRecord(random, one, cast) }, 0)
   for (let i = 0; i < 40; i++) add(makeStep(random, cast, queries.length))
   if (phases.length > 1) {
@@ -58,6 +66,13 @@ export function makeWorld(random: Seeded): World {
   }
   return { phases, queries, steps }
 }
+
+const base = allKinds.flatMap((kind): Actor[] =>
+  (kind.isNamespaced ? namespaces : ['']).map((namespace) => {
+    const name = `base-${kind.plural}-${namespace}`
+    return { uid: name, name, namespace, kind }
+  }),
+)
 
 /** Each is mostly owned by the next. */
 const rings = Array.from({ length: 5 }, (_, index) => ({
@@ -153,19 +168,23 @@ function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast:
   })
 }
 
+function eventOf(u: string, ns: string, { kind, name, uid }: Actor, count: number, at: number): EventRow {
+  return { u, ns, about: [kind.key, name, uid], type: 'Warning', reason: 'Failed', text: 'x', count, at }
+}
+
 function makeStep(random: Seeded, cast: readonly Actor[], views: number): Step {
   const one = random.chance(0.15) ? random.pick(rings) : random.pick(cast)
   const events = () => `e${random.int(10)}`
   const eventNamespace = (uid: string) => namespaces[Number(uid.slice(1)) % 3] as string
-  switch (random.int(12)) {
+  switch (random.int(13)) {
+    case 12:
+      return { do: 'echo', uid: one.uid }
     case 0:
     case 1:
       return { do: 'delete', uid: one.uid }
     case 2: {
       const u = events()
-      const about = [one.kind.key, one.name, one.uid] as const
-      const said = { type: 'Warning', reason: 'Failed', text: 'x', count: random.int(5), at: random.int(9) } as const
-      return { do: 'event', event: { u, ns: eventNamespace(u), about, ...said } }
+      return { do: 'event', event: eventOf(u, eventNamespace(u), one, random.int(5), random.int(9)) }
     }
     case 3:
       return { do: 'forget event', uid: events() }
@@ -206,6 +225,9 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
       opened[step.view]?.view.page(step.node, step.limit)
       if (step.limit > 0) pages[step.view]?.set(step.node, step.limit)
       else pages[step.view]?.delete(step.node)
+    } else if (step.do === 'echo') {
+      const record = stage.records.get(step.uid)
+      if (hidden && record) stage.records.put({ ...record })
     } else if (step.do === 'event') {
       if (hidden || isShown('/events', step.event.ns)) stage.events.put(step.event)
     } else if (step.do === 'forget event') {
@@ -223,10 +245,10 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
     if (takes) take()
   }
   const count = () => opened.reduce((sum, { client }) => sum + client.updates.length, 0)
-  for (let before = -1; before < count(); ) {
+  for (let quiet = 0, before = -1; quiet < 4; quiet = count() > before ? 0 : quiet + 1) {
     before = count()
     take()
-    await stage.pass(200)
+    await stage.pass(100)
   }
   stage.close()
   const rights = world.phases.at(-1) as readonly Right[]

@@ -4,7 +4,7 @@ import type { Present } from '../present.ts'
 import type { Visibility } from '../record.ts'
 import { type Answered, listQuestion, type Question, type Rules, rulesQuestion } from './review.ts'
 import type { Job, ReviewQueue } from './review-queue.ts'
-import { eventKind, ListRights } from './visibility.ts'
+import { eventKind, ListRights, resourceKey } from './visibility.ts'
 
 /** Of an answer, since it was asked for. ms */
 const renewedAfterMs = 45_000
@@ -35,6 +35,7 @@ export interface AccessListener {
 }
 
 interface Answer {
+  readonly question: Question
   readonly answered: Answered | 'failed'
   readonly askedAt: number
 }
@@ -74,7 +75,7 @@ export class Identity {
   readonly #views = new Map<AccessListener, Wanted & { isShown: boolean }>()
   readonly #answers = new Map<string, Answer>()
   readonly #asking = new Map<string, Job>()
-  #visibility: Visibility | undefined
+  #visibility: ListRights | undefined
   #hasTooManyNamespaces = false
   #problem = ''
   #timers = new Map<Timer, { at: number; cancel: () => void }>()
@@ -149,12 +150,14 @@ export class Identity {
     for (const question of plan.questions) {
       const answer = this.#answers.get(question.key)
       const dueAt = answer ? answer.askedAt + (answer.answered === 'failed' ? failedAgainAfterMs : renewedAfterMs) : now
-      if (answer && this.#isFresh(answer)) wakeAt = Math.min(wakeAt, answer.askedAt + deniedAfterMs)
       if (this.#asking.has(question.key)) continue
       if (dueAt <= now) this.#ask(question)
       else wakeAt = Math.min(wakeAt, dueAt)
     }
     this.#forget(new Set(plan.questions.map(({ key }) => key)))
+    for (const answer of this.#answers.values()) {
+      if (this.#isFresh(answer)) wakeAt = Math.min(wakeAt, answer.askedAt + deniedAfterMs)
+    }
     if (wakeAt < Number.POSITIVE_INFINITY) this.#wakeAfter(wakeAt - now)
     if (plan.isWhole) this.#showAll()
   }
@@ -171,7 +174,7 @@ export class Identity {
     for (const [key, answer] of this.#answers) if (!wanted.has(key) && !this.#isFresh(answer)) this.#answers.delete(key)
   }
 
-  #isFresh({ askedAt }: Answer): boolean {
+  #isFresh({ askedAt }: Pick<Answer, 'askedAt'>): boolean {
     return this.#components.clock.now() < askedAt + deniedAfterMs
   }
 
@@ -180,7 +183,7 @@ export class Identity {
     const settle = (askedAt: number, answered: Answer['answered']) => {
       if (this.#asking.get(question.key) !== job) return // nobody waits for it any more
       this.#asking.delete(question.key)
-      this.#answered(question, { answered, askedAt })
+      this.#answered({ question, answered, askedAt })
     }
     const job: Job = {
       source: this,
@@ -199,7 +202,8 @@ export class Identity {
     queue.add(job)
   }
 
-  #answered(question: Question, answer: Answer): void {
+  #answered(answer: Answer): void {
+    const { question } = answer
     const { clock } = this.#components
     const before = this.#answers.get(question.key)
     this.#answers.set(question.key, answer)
@@ -239,7 +243,7 @@ export class Identity {
     if (this.#visibility) this.#show(this.#rights(this.#visibility))
   }
 
-  #show(visibility: Visibility): void {
+  #show(visibility: ListRights): void {
     if (visibility.key === this.#visibility?.key) return
     this.#visibility = visibility
     this.#tell()
@@ -316,29 +320,32 @@ export class Identity {
     return answer !== undefined && this.#isFresh(answer) && isAllowed(answer)
   }
 
-  #isHidden({ key }: Question, { group, plural }: ResourceKind): boolean {
+  #isHidden({ key }: Question, { group, plural }: Pick<ResourceKind, 'group' | 'plural'>): boolean {
     const answer = this.#answers.get(key)
     if (!answer || !this.#isFresh(answer)) return false
     return rulesOf(answer)?.mayAllow(group, plural) === false
   }
 
-  /** Of what there is to ask about now, and `within` allows. */
-  #rights(within?: Visibility): ListRights {
+  /**
+   * Of all answers that count, also where there is nothing now: what comes again is seen at once, whatever else has
+   * been asked meanwhile.
+   *
+   * @param within - no more than that
+   */
+  #rights(within?: ListRights): ListRights {
     if (this.#mayList(everything) && (!within || within.key === everyRight.key)) return everyRight
-    const kinds = new Set<string>()
-    const namespacesOf = new Map<string, Set<string>>()
-    for (const { kind, namespaces } of this.#kindsWanted()) {
-      const isAllowed = (namespace: string, rules: Question) =>
-        (!within || within.mayList(kind, namespace)) &&
-        this.#mayList(listQuestion(kind.group, kind.plural, namespace)) &&
-        !this.#isHidden(rules, kind)
-      if (isAllowed('', general)) kinds.add(kind.key)
-      else if (!this.#hasTooManyNamespaces) {
-        const some = namespaces.filter((namespace) => isAllowed(namespace, rulesQuestion(namespace)))
-        if (some.length > 0) namespacesOf.set(kind.key, new Set(some))
-      }
+    const inCluster = new Set<string>()
+    const inNamespaces = new Map<string, Set<string>>()
+    for (const { question, ...answer } of this.#answers.values()) {
+      if (question.about !== 'list' || !isAllowed(answer) || !this.#isFresh(answer)) continue
+      const { group, resource: plural, namespace } = question
+      if (this.#isHidden(namespace === '' ? general : rulesQuestion(namespace), { group, plural })) continue
+      if (within && !within.mayList({ group, plural }, namespace)) continue
+      const resource = resourceKey({ group, plural })
+      if (namespace === '') inCluster.add(resource)
+      else inNamespaces.set(resource, (inNamespaces.get(resource) ?? new Set()).add(namespace))
     }
-    return new ListRights(false, kinds, namespacesOf)
+    return new ListRights(false, inCluster, inNamespaces)
   }
 }
 
@@ -350,7 +357,7 @@ function toNext(stepMs: number, clock: Clock, ms = 0): number {
   return (Math.floor((now + Math.max(0, ms - 1)) / stepMs) + 1) * stepMs - now
 }
 
-function isAllowed({ answered }: Answer): boolean {
+function isAllowed({ answered }: Pick<Answer, 'answered'>): boolean {
   return answered !== 'failed' && 'allowed' in answered && answered.allowed
 }
 

@@ -19,25 +19,33 @@ export const namingKinds: readonly ResourceKind[] = [
   { ...core, key: 'batch/Job', group: 'batch', plural: 'jobs' },
 ]
 
-/** Put together as answers are read, then never changed. */
+type Resource = Pick<ResourceKind, 'group' | 'plural'>
+
+export function resourceKey({ group, plural }: Resource): string {
+  return `${group}/${plural}`
+}
+
+const namespaceResource: Resource = { group: '', plural: 'namespaces' }
+
+/** Put together as answers are read, then never changed. Resources are keys of `resourceKey`. */
 export class ListRights implements Visibility {
   readonly key: string
   readonly #all: boolean
-  /** in the whole cluster */
-  readonly #kinds: ReadonlySet<string>
-  /** namespaces by kind */
-  readonly #namespaces: ReadonlyMap<string, ReadonlySet<string>>
+  readonly #inCluster: ReadonlySet<string>
+  /** namespaces by resource */
+  readonly #inNamespaces: ReadonlyMap<string, ReadonlySet<string>>
 
-  constructor(all: boolean, kinds: ReadonlySet<string>, namespaces: ReadonlyMap<string, ReadonlySet<string>>) {
+  constructor(all: boolean, inCluster: ReadonlySet<string>, inNamespaces: ReadonlyMap<string, ReadonlySet<string>>) {
     this.#all = all
-    this.#kinds = kinds
-    this.#namespaces = namespaces
-    this.key = keyOf(all, kinds, namespaces)
+    this.#inCluster = inCluster
+    this.#inNamespaces = inNamespaces
+    this.key = all ? '*' : keyOf(inCluster, inNamespaces)
   }
 
-  mayList(kind: Pick<ResourceKind, 'key'>, namespace: string): boolean {
-    if (this.#all || this.#kinds.has(kind.key)) return true
-    return namespace !== '' && this.#namespaces.get(kind.key)?.has(namespace) === true
+  mayList(resource: Resource, namespace: string): boolean {
+    if (this.#all) return true
+    const key = resourceKey(resource)
+    return this.#inCluster.has(key) || (namespace !== '' && this.#inNamespaces.get(key)?.has(namespace) === true)
   }
 
   mayListEvents(namespace: string): boolean {
@@ -45,17 +53,15 @@ export class ListRights implements Visibility {
   }
 
   mayName(namespace: string): boolean {
-    if (this.mayList({ key: 'Namespace' }, '')) return true
+    if (this.mayList(namespaceResource, '')) return true
     return namingKinds.some((kind) => this.mayList(kind, namespace))
   }
 }
 
-function keyOf(all: boolean, kinds: ReadonlySet<string>, namespaces: ReadonlyMap<string, ReadonlySet<string>>): string {
-  if (all) return '*'
-  const pairs = [...namespaces]
-    .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([kind, set]) => [kind, ...[...set].sort()])
+function keyOf(inCluster: ReadonlySet<string>, inNamespaces: ReadonlyMap<string, ReadonlySet<string>>): string {
+  const namespaces = [...inNamespaces].map(([resource, set]) => [resource, ...[...set].sort()])
+  namespaces.sort(([one = ''], [other = '']) => (one < other ? -1 : 1))
   return createHash('sha256')
-    .update(JSON.stringify([[...kinds].sort(), pairs]))
+    .update(JSON.stringify([[...inCluster].sort(), namespaces]))
     .digest('base64url')
 }
