@@ -20,6 +20,9 @@ const statesPauseMs = 50
 /** After it, views are not held to be incomplete for the sake of a kind that is never listed. ms */
 const firstListMs = 60_000
 
+/** Of a node; names and kinds of Kubernetes are far shorter. */
+const maxIdLength = 2048
+
 export interface ViewOut {
   /** @param json - one value, as in src/proto/views-json.ts; the next one comes once it was `taken` */
   update(seq: number, json: Uint8Array): void
@@ -121,7 +124,7 @@ export class ViewHost {
     opened.access = reviews.open(caller, wanted, this.#present, { onVisibility })
     this.#opened.add(opened)
     return {
-      page: (node, limit) => this.#opened.has(opened) && opened.view.page(node, limit),
+      page: (node, limit) => this.#page(opened, node, limit),
       taken: (seq) => opened.view.taken(seq),
       close: () => this.#close(opened),
     }
@@ -133,6 +136,13 @@ export class ViewHost {
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#cancelStates?.()
     this.#cancelFirstList()
+  }
+
+  #page(opened: Opened, node: string, limit: number): void {
+    if (!this.#opened.has(opened)) return
+    if (node.length <= maxIdLength) opened.view.page(node, limit)
+    else
+      this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 
   #makeView(query: ReadQuery, out: ViewOut): View | EventsView {
@@ -158,9 +168,13 @@ export class ViewHost {
       view.show(take())
       if (before) this.#forests.release(before)
     } catch (error) {
-      this.#close(opened)
-      opened.out.ended(KasError.from(error))
+      this.#end(opened, KasError.from(error))
     }
+  }
+
+  #end(opened: Opened, error: KasError): void {
+    this.#close(opened)
+    opened.out.ended(error)
   }
 
   #close(opened: Opened): void {

@@ -25,6 +25,8 @@ export class View implements ForestListener {
   /** asked for, and not there (any more) */
   readonly #refused = new Set<string>()
   readonly #sentRows = new Map<string, RowParts>()
+  /** of these, those that may say something else now */
+  readonly #touchedRows = new Set<string>()
   /** JSON, by the node's id */
   readonly #sentPages = new Map<string, string>()
   readonly #sentKinds = new Map<string, string>()
@@ -49,6 +51,7 @@ export class View implements ForestListener {
     this.#forest?.listeners.delete(this)
     this.#forest = forest
     forest.listeners.add(this)
+    this.#touchRows(this.#sentRows.keys())
     this.#flush.request()
   }
 
@@ -64,6 +67,7 @@ export class View implements ForestListener {
   page(id: string, limit: number): void {
     const { maxPages, maxRows, maxLimit } = viewsBounds
     this.#closePage(id)
+    this.#touchRows([id]) // links are shown of open nodes alone
     let others = 0
     for (const page of this.#pages.values()) others += page.limit
     const allowed = Math.min(limit, maxLimit, maxRows - others)
@@ -83,19 +87,26 @@ export class View implements ForestListener {
   }
 
   touched(child: Node, parent: Node): void {
-    const pages = [this.#pages.get(parent.id), this.#pages.get(bundleId(parent.id, child.kind))]
+    const bundle = bundleId(parent.id, child.kind)
+    const pages = [this.#pages.get(parent.id), this.#pages.get(bundle)]
     for (const page of pages) if (page instanceof Page) page.touch(child)
+    this.#touchRows([child.id, bundle])
     if (this.#showsLinks || pages.some(Boolean) || this.#pages.has(child.id)) this.#flush.request()
   }
 
   rebundled(family: Family): void {
     const pages = [this.#pages.get(family.parent.id), this.#pages.get(family.id)]
     for (const page of pages) if (page instanceof Page) page.scanAnew()
+    this.#touchRows(family.members.map(({ id }) => id))
     if (pages.some(Boolean)) this.#flush.request()
   }
 
   settled(): void {
     this.#flush.request()
+  }
+
+  #touchRows(ids: Iterable<string>): void {
+    for (const id of ids) if (this.#sentRows.has(id)) this.#touchedRows.add(id)
   }
 
   #closePage(id: string): void {
@@ -122,6 +133,7 @@ export class View implements ForestListener {
       const source = sourceOf(id, forest)
       if (!source) {
         this.#closePage(id)
+        this.#touchRows([id])
         this.#refused.add(id)
         continue
       }
@@ -152,6 +164,7 @@ export class View implements ForestListener {
       if (shown.has(id)) continue
       if (!writer.add(['gone', JSON.stringify(id)])) return false
       this.#sentRows.delete(id)
+      this.#touchedRows.delete(id)
     }
     for (const id of this.#refused) {
       if (!writer.add(['pages', keyedPart(id, null)])) return false
@@ -175,21 +188,24 @@ export class View implements ForestListener {
   }
 
   #writeRow(writer: UpdateWriter, forest: Forest, entry: Entry): boolean {
-    const parts = rowParts(entry, this.#linksOf(forest, entry))
     const sent = this.#sentRows.get(entry.id)
+    const links = this.#linksOf(forest, entry)
+    if (sent && !links && !this.#touchedRows.has(entry.id)) return true
+    const parts = rowParts(entry, links ?? [])
     if (!sent || !isSameRow(sent, parts)) {
       const kind = this.#untoldKind(entry)
       if (!writer.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
       if (kind) this.#sentKinds.set(entry.kind, kind)
     }
     this.#sentRows.set(entry.id, parts)
+    this.#touchedRows.delete(entry.id)
     return true
   }
 
-  /** Of open nodes alone. */
-  #linksOf(forest: Forest, entry: Entry): readonly Link[] {
+  /** Of open nodes alone; others have none. */
+  #linksOf(forest: Forest, entry: Entry): readonly Link[] | undefined {
     const record = this.#pages.has(entry.id) ? forest.node(entry.id)?.record : undefined
-    if (!record || !hasLinks(record)) return []
+    if (!record || !hasLinks(record)) return undefined
     this.#showsLinks = true
     return linksOf(record, this.#components.records, (uid) => forest.node(uid) !== undefined)
   }

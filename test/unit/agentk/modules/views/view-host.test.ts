@@ -153,6 +153,10 @@ t.test('bounds: of pages, of rows, of views', async (t) => {
   for (let i = 1; i < viewsBounds.maxViewsPerAgent; i++) stage.open(agent, { view: 'list', limit: 1 })
   t.throws(() => stage.open(agent, { view: 'tree' }), { code: 'TOO_MANY_STREAMS' })
   view.close()
+  const last = stage.open(agent, { view: 'tree' })
+  last.view.page('x'.repeat(5000), 1)
+  t.match(last.client.error, { code: 'BAD_REQUEST' })
+  last.view.page('', 1)
   stage.open(agent, { view: 'tree' })
 })
 
