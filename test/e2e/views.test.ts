@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process'
+import { join } from 'node:path'
 import t from 'tap'
 import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import type { Row } from '../../src/proto/views-json.ts'
+import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import type { Identity } from '../support/kubectl-side.ts'
 import { Processes } from '../support/processes.ts'
@@ -32,9 +34,11 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
   await admin.create('/apis/apps/v1/namespaces/shop/deployments', deployment('web', 2))
   await admin.create('/apis/apps/v1/namespaces/bank/deployments', deployment('vault', 1))
   await allow(admin, 'shop')
-  const stack = await Stack.start(processes, { agentKubeconfig: controlPlane.kubeconfig })
+  const manifests = ['agentk', 'agentk-access/cluster-wide.yaml', 'agentk-views']
+  const agentKubeconfig = await agentkAccount(controlPlane, join(processes.folder, 'agentk'), manifests)
+  const stack = await Stack.start(processes, { agentKubeconfig })
   await stack.repository.push('.gitlab/agents/prod/views.yaml', 'follow: { exclude: [Node] }\n')
-  await stack.startAgentk()
+  await stack.startAgentk({ environment: { POD_NAMESPACE: 'agentk' } })
   await stack.connected()
   const command = (...args: string[]) => run(['tree', ...args], stack.kubeconfig('agent'))
   const tree = async (identity: Identity, ...args: string[]) => {

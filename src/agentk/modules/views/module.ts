@@ -14,8 +14,9 @@ export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
 export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOptions): AgentkModule {
   const { api, kas, election, self, clock, random } = host
   const log = host.log('views')
-  const cluster = tokenFile === undefined ? api.access.settings : ownAccount(api.access.settings, tokenFile)
-  const settings = { cluster, logLevel: log.level as LogLevel }
+  const cluster = api.access.settings
+  const watched = tokenFile === undefined ? cluster : ownAccount(cluster, tokenFile)
+  const settings = { cluster, watched, logLevel: log.level as LogLevel }
   const { podName } = self.meta
   const views = new Views({ kas, election, log, clock, random }, { podName, settings, ...options })
   return {

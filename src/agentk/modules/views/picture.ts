@@ -17,8 +17,10 @@ import { ViewHost } from './view-host.ts'
 const factsMs = 1000
 
 export interface PictureComponents {
-  /** of views alone */
-  readonly api: ApiClient
+  /** as agentk itself, of views alone */
+  readonly own: ApiClient
+  /** as whom all is listed and watched */
+  readonly watching: ApiClient
   readonly vendors: readonly CustomRuleSource[]
   readonly answer: (message: ThreadAnswer) => void
   readonly log: Logger
@@ -37,13 +39,13 @@ export class Picture {
   #told: ViewsFacts | undefined
 
   constructor(components: PictureComponents, { follow = {}, health = [], verdict = 'argo' }: ViewsConfiguration) {
-    const { api, vendors, log, clock, random } = components
+    const { own, watching, vendors, log, clock, random } = components
     this.#components = components
     const rules = new Rules(this.#usersRules(health), vendors)
     for (const [kind, problem] of rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
     this.#records = new Records({ clock, rules, interned: new Interned() })
     const events = new Warnings()
-    const reviews = new Reviews({ api, clock, log, own: api.access.impersonation })
+    const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
     const records = this.#records
     const states = {
       all: () => records.states().values(),
@@ -51,7 +53,7 @@ export class Picture {
     }
     this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict })
     this.#kinds = new Kinds(
-      { api, sink: this.#records, events, log, clock, random },
+      { api: watching, sink: this.#records, events, log, clock, random },
       { follow, wantsStatus: (kind) => rules.wantsStatus(kind) },
     )
   }

@@ -4,7 +4,10 @@ import type { LogLevel } from '../../../lib/log.ts'
 
 /** What the thread of views is built with; it never changes. */
 export interface ThreadSettings {
+  /** as agentk itself: what callers may list is asked so */
   readonly cluster: ClusterSettings
+  /** the same cluster, as whom all is listed and watched */
+  readonly watched: ClusterSettings
   readonly logLevel: LogLevel
   readonly configuration: ViewsConfiguration
 }

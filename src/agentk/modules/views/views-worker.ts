@@ -8,12 +8,13 @@ import { Picture } from './picture.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
 
 /** What `ViewsThread` runs. */
-const { cluster, logLevel, configuration } = workerData as ThreadSettings
+const { cluster, watched, logLevel, configuration } = workerData as ThreadSettings
 const log = createLogger({ level: logLevel }).child({ mod_name: 'views' })
-const api = new ApiClient(new ClusterAccess(cluster))
+const own = new ApiClient(new ClusterAccess(cluster))
+const watching = new ApiClient(new ClusterAccess(watched))
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
 const picture = new Picture(
-  { api, vendors: vendorRules(), answer, log, clock: systemClock, random: Math.random },
+  { own, watching, vendors: vendorRules(), answer, log, clock: systemClock, random: Math.random },
   configuration,
 )
 parentPort?.on('message', (request: ThreadRequest) => picture.asked(request))

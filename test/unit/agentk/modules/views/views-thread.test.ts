@@ -8,7 +8,8 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
-const settings: ThreadSettings = { cluster: { server: 'http://127.0.0.1' }, logLevel: 'silent', configuration: {} }
+const cluster = { server: 'http://127.0.0.1' }
+const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {} }
 
 function start(t: Test) {
   const clock = new ManualClock()

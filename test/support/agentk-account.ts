@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises'
-import type { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
-import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
-import { readManifests } from '../manifests.ts'
+import { join } from 'node:path'
+import type { ControlPlane } from '../../dev/control-plane/control-plane.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import { manifestsFolder, readManifest, readManifests } from './manifests.ts'
 
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
 const collections: Readonly<Record<string, (namespace: string) => string>> = {
@@ -16,10 +17,13 @@ const collections: Readonly<Record<string, (namespace: string) => string>> = {
 const namespace = 'agentk'
 const name = 'agentk'
 
-/** The account that the shipped manifests give agentk, with the rights of these folders. @returns its kubeconfig */
-export async function agentkAccount(controlPlane: ControlPlane, path: string, folders: string[]): Promise<string> {
+/** The account that the shipped manifests give agentk, with the rights of these folders and files. @returns its kubeconfig */
+export async function agentkAccount(controlPlane: ControlPlane, path: string, names: string[]): Promise<string> {
   const { admin, server, caFile } = controlPlane
-  for (const object of folders.flatMap(readManifests)) {
+  const objects = names.flatMap((one) =>
+    one.endsWith('.yaml') ? readManifest(join(manifestsFolder, one)) : readManifests(one),
+  )
+  for (const object of objects) {
     const collection = collections[object.kind]
     if (collection) await admin.create(collection(object.metadata.namespace ?? ''), object)
   }
