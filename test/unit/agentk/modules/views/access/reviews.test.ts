@@ -249,3 +249,27 @@ t.test('without a view nothing is asked, and answers count for a minute', async 
   await pass()
   t.notOk(late.latest().mayList(kinds.pod, 'shop'))
 })
+
+t.test('an answer counts for a minute, though there is nothing of it meanwhile; not longer', async (t) => {
+  const { api, present, open, pass, asked } = start(t)
+  api.rights.set('ann', [
+    ['/pods', 'shop'],
+    ['/services', 'bank'],
+  ])
+  present.add(kinds.pod, 'shop')
+  present.add(kinds.service, 'bank')
+  const { latest } = open()
+  await pass()
+  present.delete(kinds.pod, 'shop')
+  for (let i = 0; i < 50; i++) await pass(1000)
+  t.ok(latest().mayList(kinds.pod, 'shop'), 'what comes again is seen at once')
+  for (let i = 0; i < 12; i++) await pass(1000)
+  t.notOk(latest().mayList(kinds.pod, 'shop'))
+  t.ok(latest().mayList(kinds.service, 'bank'))
+  asked()
+  present.add(kinds.pod, 'shop')
+  await pass(100)
+  await pass(100)
+  t.strictSame(asked(), ['/pods shop'])
+  t.ok(latest().mayList(kinds.pod, 'shop'))
+})
