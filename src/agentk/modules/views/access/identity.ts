@@ -2,14 +2,13 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Present } from '../present.ts'
 import type { Visibility } from '../record.ts'
-import { type Answered, listQuestion, type Question, type Rules, rulesQuestion } from './review.ts'
+import { type Answer, Answers, everything, general, isAllowed } from './answers.ts'
+import { type Answered, listQuestion, type Question, rulesQuestion } from './review.ts'
 import type { Job, ReviewQueue } from './review-queue.ts'
-import { eventKind, ListRights, resourceKey } from './visibility.ts'
+import { eventKind, type ListRights } from './visibility.ts'
 
 /** Of an answer, since it was asked for. ms */
 const renewedAfterMs = 45_000
-/** 60 s, less what `wakePauseMs` may add */
-export const deniedAfterMs = 59_500
 /** What is due is looked for this often at most. ms */
 const wakePauseMs = 500
 /** A review that failed is a denial, and is asked again. */
@@ -34,12 +33,6 @@ export interface AccessListener {
   onVisibility(visibility: Visibility): void
 }
 
-interface Answer {
-  readonly question: Question
-  readonly answered: Answered | 'failed'
-  readonly askedAt: number
-}
-
 export interface IdentityComponents {
   readonly clock: Clock
   readonly queue: ReviewQueue
@@ -50,10 +43,6 @@ export interface IdentityComponents {
 }
 
 type Timer = 'plan' | 'publish' | 'withdraw' | 'wake' | 'patience'
-
-const everything = listQuestion('*', '*', '')
-/** What is allowed in the whole cluster is among the rules of each namespace. */
-const general = rulesQuestion('default')
 
 interface KindWanted {
   readonly kind: ResourceKind
@@ -73,7 +62,7 @@ interface Plan {
 export class Identity {
   readonly #components: IdentityComponents
   readonly #views = new Map<AccessListener, Wanted & { isShown: boolean }>()
-  readonly #answers = new Map<string, Answer>()
+  readonly #answers: Answers
   readonly #asking = new Map<string, Job>()
   #visibility: ListRights | undefined
   #hasTooManyNamespaces = false
@@ -85,6 +74,7 @@ export class Identity {
 
   constructor(components: IdentityComponents) {
     this.#components = components
+    this.#answers = new Answers(components.clock)
     this.idleSince = components.clock.now()
   }
 
@@ -103,7 +93,7 @@ export class Identity {
 
   add(listener: AccessListener, wanted: Wanted): void {
     const { clock } = this.#components
-    if (this.isIdle) this.#forget(new Set())
+    if (this.isIdle) this.#answers.forget(new Set())
     this.#views.set(listener, { ...wanted, isShown: false })
     this.#stopWatching ??= this.#components.present.onMore(() =>
       this.#after('plan', toNext(gatherMs, clock), () => this.#plan()),
@@ -148,16 +138,14 @@ export class Identity {
     const now = this.#components.clock.now()
     let wakeAt = Number.POSITIVE_INFINITY
     for (const question of plan.questions) {
-      const answer = this.#answers.get(question.key)
+      const answer = this.#answers.get(question)
       const dueAt = answer ? answer.askedAt + (answer.answered === 'failed' ? failedAgainAfterMs : renewedAfterMs) : now
       if (this.#asking.has(question.key)) continue
       if (dueAt <= now) this.#ask(question)
       else wakeAt = Math.min(wakeAt, dueAt)
     }
-    this.#forget(new Set(plan.questions.map(({ key }) => key)))
-    for (const answer of this.#answers.values()) {
-      if (this.#isFresh(answer)) wakeAt = Math.min(wakeAt, answer.askedAt + deniedAfterMs)
-    }
+    this.#answers.forget(new Set(plan.questions.map(({ key }) => key)))
+    wakeAt = Math.min(wakeAt, this.#answers.nextEnd())
     if (wakeAt < Number.POSITIVE_INFINITY) this.#wakeAfter(wakeAt - now)
     if (plan.isWhole) this.#showAll()
   }
@@ -167,15 +155,6 @@ export class Identity {
       this.#plan()
       this.#withdraw()
     })
-  }
-
-  /** What nobody wants to know any more, and is too old to be used. */
-  #forget(wanted: ReadonlySet<string>): void {
-    for (const [key, answer] of this.#answers) if (!wanted.has(key) && !this.#isFresh(answer)) this.#answers.delete(key)
-  }
-
-  #isFresh({ askedAt }: Pick<Answer, 'askedAt'>): boolean {
-    return this.#components.clock.now() < askedAt + deniedAfterMs
   }
 
   #ask(question: Question): void {
@@ -205,8 +184,8 @@ export class Identity {
   #answered(answer: Answer): void {
     const { question } = answer
     const { clock } = this.#components
-    const before = this.#answers.get(question.key)
-    this.#answers.set(question.key, answer)
+    const before = this.#answers.get(question)
+    this.#answers.set(answer)
     if (question.key === everything.key) this.#noteProblem(answer)
     const [was, is] = [before !== undefined && isAllowed(before), isAllowed(answer)]
     // new rules may hide what an older answer allows
@@ -235,12 +214,12 @@ export class Identity {
   }
 
   #publish(): void {
-    this.#show(this.#rights())
+    this.#show(this.#answers.rights())
   }
 
   /** Nothing is given yet. */
   #withdraw(): void {
-    if (this.#visibility) this.#show(this.#rights(this.#visibility))
+    if (this.#visibility) this.#show(this.#answers.rights(this.#visibility))
   }
 
   #show(visibility: ListRights): void {
@@ -256,13 +235,13 @@ export class Identity {
   }
 
   #makePlan(): Plan {
-    const isAnswered = ({ key }: Question) => this.#answers.has(key)
-    if (!isAnswered(everything) || this.#mayList(everything)) {
+    const isAnswered = (question: Question) => this.#answers.get(question) !== undefined
+    if (!isAnswered(everything) || this.#answers.mayList(everything)) {
       return { questions: [everything], isWhole: isAnswered(everything) }
     }
     if (!isAnswered(general)) return { questions: [everything, general], isWhole: false }
     const kinds = this.#kindsWanted()
-    const inCluster = kinds.map(({ kind }) => kind).filter((kind) => !this.#isHidden(general, kind))
+    const inCluster = kinds.map(({ kind }) => kind).filter((kind) => !this.#answers.isHidden(general, kind))
     const ofKinds = inCluster.map(({ group, plural }) => listQuestion(group, plural, ''))
     const inNamespaces = this.#namespaceQuestions(kinds)
     const questions = [everything, general, ...ofKinds, ...inNamespaces]
@@ -275,8 +254,8 @@ export class Identity {
     const byNamespace = new Map<string, ResourceKind[]>()
     for (const { kind, namespaces } of kinds) {
       const inCluster = listQuestion(kind.group, kind.plural, '')
-      const isKnown = this.#answers.has(inCluster.key) || this.#isHidden(general, kind)
-      if (!kind.isNamespaced || !isKnown || this.#mayList(inCluster)) continue
+      const isKnown = this.#answers.get(inCluster) !== undefined || this.#answers.isHidden(general, kind)
+      if (!kind.isNamespaced || !isKnown || this.#answers.mayList(inCluster)) continue
       for (const namespace of namespaces) {
         const known = byNamespace.get(namespace)
         if (known) known.push(kind)
@@ -288,8 +267,8 @@ export class Identity {
     for (const [namespace, some] of byNamespace) {
       const rules = some.length > 1 ? rulesQuestion(namespace) : undefined
       if (rules) questions.push(rules)
-      if (rules && !this.#answers.has(rules.key)) continue
-      const asked = some.filter((kind) => !rules || !this.#isHidden(rules, kind))
+      if (rules && !this.#answers.get(rules)) continue
+      const asked = some.filter((kind) => !rules || !this.#answers.isHidden(rules, kind))
       for (const { group, plural } of asked) questions.push(listQuestion(group, plural, namespace))
     }
     return questions
@@ -314,53 +293,10 @@ export class Identity {
     }
     return found
   }
-
-  #mayList({ key }: Question): boolean {
-    const answer = this.#answers.get(key)
-    return answer !== undefined && this.#isFresh(answer) && isAllowed(answer)
-  }
-
-  #isHidden({ key }: Question, { group, plural }: Pick<ResourceKind, 'group' | 'plural'>): boolean {
-    const answer = this.#answers.get(key)
-    if (!answer || !this.#isFresh(answer)) return false
-    return rulesOf(answer)?.mayAllow(group, plural) === false
-  }
-
-  /**
-   * Of all answers that count, also where there is nothing now: what comes again is seen at once, whatever else has
-   * been asked meanwhile.
-   *
-   * @param within - no more than that
-   */
-  #rights(within?: ListRights): ListRights {
-    if (this.#mayList(everything) && (!within || within.key === everyRight.key)) return everyRight
-    const inCluster = new Set<string>()
-    const inNamespaces = new Map<string, Set<string>>()
-    for (const { question, ...answer } of this.#answers.values()) {
-      if (question.about !== 'list' || !isAllowed(answer) || !this.#isFresh(answer)) continue
-      const { group, resource: plural, namespace } = question
-      if (this.#isHidden(namespace === '' ? general : rulesQuestion(namespace), { group, plural })) continue
-      if (within && !within.mayList({ group, plural }, namespace)) continue
-      const resource = resourceKey({ group, plural })
-      if (namespace === '') inCluster.add(resource)
-      else inNamespaces.set(resource, (inNamespaces.get(resource) ?? new Set()).add(namespace))
-    }
-    return new ListRights(false, inCluster, inNamespaces)
-  }
 }
-
-const everyRight = new ListRights(true, new Set(), new Map())
 
 /** To the next multiple of `stepMs` that is at least `ms` away: so that nothing else has a say in when it is. */
 function toNext(stepMs: number, clock: Clock, ms = 0): number {
   const now = clock.now()
   return (Math.floor((now + Math.max(0, ms - 1)) / stepMs) + 1) * stepMs - now
-}
-
-function isAllowed({ answered }: Pick<Answer, 'answered'>): boolean {
-  return answered !== 'failed' && 'allowed' in answered && answered.allowed
-}
-
-function rulesOf({ answered }: Answer): Rules | undefined {
-  return answered !== 'failed' && 'rules' in answered ? answered.rules : undefined
 }

@@ -1,0 +1,94 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import { type Answered, listQuestion, type Question, rulesQuestion } from './review.ts'
+import { ListRights, resourceKey } from './visibility.ts'
+
+/** An answer counts for 60 s since it was asked for, less what its end may be noticed late. ms */
+export const deniedAfterMs = 59_500
+
+export const everything = listQuestion('*', '*', '')
+/** What is allowed in the whole cluster is among the rules of each namespace. */
+export const general = rulesQuestion('default')
+
+const everyRight = new ListRights(true, new Set(), new Map())
+
+export interface Answer {
+  readonly question: Question
+  readonly answered: Answered | 'failed'
+  readonly askedAt: number
+}
+
+/** What the API server said of one caller. What it has not said, or too long ago, is denied. */
+export class Answers {
+  readonly #clock: Clock
+  readonly #answers = new Map<string, Answer>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** It may be too old to count. */
+  get({ key }: Question): Answer | undefined {
+    return this.#answers.get(key)
+  }
+
+  set(answer: Answer): void {
+    this.#answers.set(answer.question.key, answer)
+  }
+
+  /** @param wanted - keys of questions; of the others goes what is too old to count */
+  forget(wanted: ReadonlySet<string>): void {
+    for (const [key, answer] of this.#answers) if (!wanted.has(key) && !this.#counts(answer)) this.#answers.delete(key)
+  }
+
+  /** When the next one counts no more. */
+  nextEnd(): number {
+    let end = Number.POSITIVE_INFINITY
+    for (const answer of this.#answers.values()) {
+      if (this.#counts(answer)) end = Math.min(end, answer.askedAt + deniedAfterMs)
+    }
+    return end
+  }
+
+  mayList({ key }: Question): boolean {
+    const answer = this.#answers.get(key)
+    return answer !== undefined && this.#counts(answer) && isAllowed(answer)
+  }
+
+  /** @param rules - a question for rules: they say that it is denied */
+  isHidden(rules: Question, { group, plural }: Pick<ResourceKind, 'group' | 'plural'>): boolean {
+    const answer = this.#answers.get(rules.key)
+    if (!answer || !this.#counts(answer) || answer.answered === 'failed' || !('rules' in answer.answered)) return false
+    return answer.answered.rules?.mayAllow(group, plural) === false
+  }
+
+  /**
+   * Of all answers that count, also where there is nothing now: what comes again is seen at once, whatever else has
+   * been asked meanwhile.
+   *
+   * @param within - no more than that
+   */
+  rights(within?: ListRights): ListRights {
+    if (this.mayList(everything) && (!within || within.key === everyRight.key)) return everyRight
+    const inCluster = new Set<string>()
+    const inNamespaces = new Map<string, Set<string>>()
+    for (const { question } of this.#answers.values()) {
+      if (question.about !== 'list' || !this.mayList(question)) continue
+      const { group, resource: plural, namespace } = question
+      if (this.isHidden(namespace === '' ? general : rulesQuestion(namespace), { group, plural })) continue
+      if (within && !within.mayList({ group, plural }, namespace)) continue
+      const resource = resourceKey({ group, plural })
+      if (namespace === '') inCluster.add(resource)
+      else inNamespaces.set(resource, (inNamespaces.get(resource) ?? new Set()).add(namespace))
+    }
+    return new ListRights(false, inCluster, inNamespaces)
+  }
+
+  #counts({ askedAt }: Answer): boolean {
+    return this.#clock.now() < askedAt + deniedAfterMs
+  }
+}
+
+export function isAllowed({ answered }: Answer): boolean {
+  return answered !== 'failed' && 'allowed' in answered && answered.allowed
+}
