@@ -1,21 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
-import { type Call, noMetadata, type Outcome } from '../../../call/call.ts'
+import { noMetadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
-import {
-  FollowRequestSchema,
-  FollowResponseSchema,
-  LeadResponseSchema,
-  Views as ViewsService,
-} from '../../../proto/gen/views_pb.ts'
-import { decodeMessage, methodPath, readOneMessage } from '../../../proto/unary.ts'
+import { LeadResponseSchema, Views as ViewsService } from '../../../proto/gen/views_pb.ts'
+import { methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
-import type { Serve, ServeReply } from '../../tunnels/serve.ts'
+import type { Serve } from '../../tunnels/serve.ts'
+import { refuseViews } from './refused-views.ts'
 import { Report } from './report.ts'
 import type { ThreadSettings, ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
@@ -25,9 +20,6 @@ export const followMethod = methodPath(ViewsService.method.follow)
 
 /** A pod that cannot renew its lease shows nothing any more after so long. ms */
 const lookMs = 1000
-
-/** What a view is told while there is no `views.yaml`. */
-const off = { code: 'VIEWS_NOT_SERVED', text: 'there is no views.yaml beside the config.yaml of this agent' } as const
 
 const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 
@@ -54,7 +46,11 @@ export class Views {
   readonly #report: Report
   #facts = noFacts
   #configuration: ViewsConfiguration | undefined
+  /** kas has said in this term whether views are on */
+  #isTold = false
   #isAnnounced = false
+  /** of streams that refuse views, while these are off */
+  #refusals: AbortController | undefined
   #running: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined
 
   constructor(components: ViewsComponents, options: ViewsOptions) {
@@ -77,7 +73,7 @@ export class Views {
     })
   }
 
-  /** `Follow` of the pod that leads alone: kas finds it by that. */
+  /** `Follow` of the pod that leads alone, once kas has said whether views are on: kas finds it by that. */
   get methods(): ReadonlyMap<string, Serve> {
     const all = new Map<string, Serve>([[leadMethod, this.#lead]])
     if (this.#isAnnounced) all.set(followMethod, this.#follow)
@@ -90,12 +86,14 @@ export class Views {
       await this.#update(holds())
       await pause(lookMs, this.#components.clock, signal)
     }
-    this.#configuration = undefined // another pod is told from now on
     await this.#update(false)
+    this.#configuration = undefined // another pod is told from now on
+    this.#isTold = false
     await reported
   }
 
   #configure(configuration: ViewsConfiguration | undefined): void {
+    this.#isTold = true
     if (isDeepStrictEqual(configuration, this.#configuration)) return
     this.#configuration = configuration
     this.#running?.controller.abort() // it begins anew with the next look
@@ -117,13 +115,24 @@ export class Views {
       this.#running = { controller, ended }
       this.#components.log.info('Views are kept here')
     }
-    if (this.#isAnnounced === holds) return
-    this.#isAnnounced = holds
+    if (!holds || wanted) this.#endRefusals()
+    const isAnnounced = holds && this.#isTold
+    if (this.#isAnnounced === isAnnounced) return
+    this.#isAnnounced = isAnnounced
     this.#components.kas.announce()
   }
 
+  #endRefusals(): void {
+    this.#refusals?.abort()
+    this.#refusals = undefined
+  }
+
   /** While views are off each is told so: nobody waits for another pod. */
-  readonly #follow: Serve = async (call) => (this.#running ? this.#thread.follow(call) : refuseViews(call))
+  readonly #follow: Serve = async (call) => {
+    if (this.#running) return this.#thread.follow(call)
+    this.#refusals ??= new AbortController()
+    return refuseViews(call, this.#refusals.signal)
+  }
 
   /** Every pod says who leads. */
   readonly #lead: Serve = async ({ messages }) => {
@@ -141,23 +150,4 @@ export class Views {
 
 async function* oneMessage(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
-}
-
-function refuseViews({ messages }: Pick<Call, 'messages'>): ServeReply {
-  const done = Promise.withResolvers<Outcome>()
-  const refused = async function* () {
-    try {
-      for await (const bytes of messages) {
-        const { view, step } = decodeMessage(FollowRequestSchema, bytes)
-        if (step.case === 'open')
-          yield toBinary(FollowResponseSchema, create(FollowResponseSchema, { view, fault: off }))
-      }
-      done.resolve({ trailers: noMetadata })
-    } catch (error) {
-      done.resolve({ error: KasError.from(error), trailers: noMetadata })
-    } finally {
-      done.resolve({ trailers: noMetadata })
-    }
-  }
-  return { metadata: Promise.resolve(noMetadata), messages: refused(), done: done.promise }
 }
