@@ -24,8 +24,10 @@ import type { KubernetesObject } from '../object.ts'
 export const maxExpressionLength = 2048
 /** of macros inside one another, as `all` in `exists` */
 export const maxComprehensionDepth = 2
-/** elements that all macros of one object's rules walk over */
+/** elements that all macros of one object's rules walk over; of lists, and of texts, that operators and functions do */
 export const maxSteps = 10_000
+/** characters or bytes that are one step */
+const lengthOfStep = 64
 /** characters of what `join` makes: past them it is cut */
 export const maxJoinedLength = 4096
 /** No name in an expression may be one of them: CEL's own, and what rules are about. */
@@ -36,8 +38,14 @@ export const reservedNames: ReadonlySet<string> = new Set(
 
 export type Bindings = Record<string, CelInput>
 
-/** The name cannot be written in an expression. */
+/** The names cannot be written in an expression. */
 const counted = '@counted'
+const measured = '@measured'
+const weighed = '@weighed'
+/** They walk over all that is in their operands. */
+const thorough: ReadonlySet<string> = new Set(['_+_', '_==_', '_!=_', '@in'])
+/** They look at no more than they return; some need not know all operands. */
+const free: ReadonlySet<string> = new Set(['_&&_', '_||_', '_?_:_', '!_', '@not_strictly_false', '_[_]', 'at', 'cond'])
 
 /** What the rules of one object may still cost. */
 export class Steps {
@@ -63,6 +71,14 @@ const environment = celEnv({
     celFunc(counted, [dyn], dyn, (range) => {
       steps.take(isCelList(range) || isCelMap(range) ? range.size : 0)
       return range
+    }),
+    celFunc(measured, [dyn], dyn, (operand) => {
+      steps.take(lengthOf(operand))
+      return operand
+    }),
+    celFunc(weighed, [dyn], dyn, (operand) => {
+      weigh(operand)
+      return operand
     }),
     celFunc('at', [dyn, text, dyn], dyn, (value, path, otherwise) => valueAt(value, path) ?? otherwise),
     celFunc('cond', [dyn, text], mapType(text, dyn), (object, type) => conditionOf(object, type)),
@@ -101,7 +117,7 @@ export class Expression {
 
 type Node = { [key: string]: unknown }
 
-/** Puts a count around the range of each macro. */
+/** Puts a count around the range of each macro, and around what operators and functions are given. */
 function count(node: Node, depth: number): void {
   const kind = node.exprKind as { case?: string; value?: Node } | undefined
   let below = depth
@@ -110,7 +126,7 @@ function count(node: Node, depth: number): void {
     if (below > maxComprehensionDepth) throw new Error(`macros more than ${maxComprehensionDepth} deep`)
     const range = kind.value.iterRange as Node
     count(range, depth)
-    kind.value.iterRange = { ...range, exprKind: { case: 'callExpr', value: call(range) } }
+    kind.value.iterRange = around(counted, range)
     for (const name of ['accuInit', 'loopCondition', 'loopStep', 'result']) count(kind.value[name] as Node, below)
     return
   }
@@ -118,6 +134,15 @@ function count(node: Node, depth: number): void {
     if (Array.isArray(value)) for (const one of value) countIn(one, below)
     else countIn(value, below)
   }
+  if (kind?.case === 'callExpr' && kind.value) measure(kind.value)
+}
+
+function measure(called: Node): void {
+  const name = called.function as string
+  if (free.has(name)) return
+  const how = thorough.has(name) ? weighed : measured
+  called.args = (called.args as Node[]).map((operand) => around(how, operand))
+  if (called.target) called.target = around(how, called.target as Node)
 }
 
 /** Elements of lists and entries of maps among them. */
@@ -128,8 +153,33 @@ function countIn(value: unknown, depth: number): void {
   else for (const inner of Object.values(node)) countIn(inner, depth)
 }
 
-function call(range: Node): Node {
-  return { $typeName: 'cel.expr.Expr.Call', function: counted, args: [range] }
+function around(name: string, operand: Node): Node {
+  return {
+    ...operand,
+    exprKind: { case: 'callExpr', value: { $typeName: 'cel.expr.Expr.Call', function: name, args: [operand] } },
+  }
+}
+
+/** In steps. */
+function lengthOf(value: CelValue): number {
+  const isLong = typeof value === 'string' || value instanceof Uint8Array
+  return isLong ? Math.floor(value.length / lengthOfStep) : 0
+}
+
+/** Takes a step for each element, however deep. @throws Error when there are none left */
+function weigh(value: CelValue): void {
+  steps.take(lengthOf(value))
+  if (isCelList(value)) {
+    for (const one of value) {
+      steps.take(1)
+      weigh(one)
+    }
+  } else if (isCelMap(value)) {
+    for (const [, one] of value) {
+      steps.take(1)
+      weigh(one)
+    }
+  }
 }
 
 /** As the library's, which has no bound: a macro may join a long list again and again. Each item is a step. */

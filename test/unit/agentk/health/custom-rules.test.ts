@@ -78,6 +78,25 @@ t.test('what rules cost is counted, however it is hidden', async (t) => {
   t.throws(() => new Expression(deep), { message: /macros more than 2 deep/ }, 'in lists and maps too')
 })
 
+t.test('what grows by itself, and long texts looked at again and again, are steps too', async (t) => {
+  const doubled = (first: string, how: (name: string) => string) => {
+    const names = Array.from({ length: 24 }, (_, i) => [`a${i + 1}`, how(`a${i}`)])
+    return { a0: first, ...Object.fromEntries(names) }
+  }
+  const plus = (name: string) => `${name} + ${name}`
+  const judged = (let_: object, when: string, status: object = {}) =>
+    new CustomRule(source({ let: let_, rules: [{ when, verdict: 'Healthy' }] })).judge(thing(status)).errors.join()
+  const spent = new RegExp(`more than ${maxSteps} steps`)
+  t.match(judged(doubled('[1, 2]', plus), '5 in a24'), spent)
+  t.match(judged(doubled("'12345678'", plus), "a24.contains('x')"), spent)
+  t.match(judged(doubled("b'12345678'", plus), 'a24 == a23'), spent)
+  const nested = doubled('[1]', (name) => `[${name}, ${name}]`)
+  t.match(judged(nested, 'a24 == [a23, [a22, a22]]'), spent)
+  const long = { text: 'x'.repeat(100_000), list: Array.from({ length: 1000 }, (_, i) => i) }
+  t.match(judged({}, 'object.status.list.all(one, object.status.text.size() > one)', long), spent)
+  t.equal(judged({}, "object.status.text.contains('y') || object.status.list == [1]", long), '')
+})
+
 t.test('whole numbers are ints; what a rule must not see is gone', async (t) => {
   const metadata = {
     managedFields: [{}],
