@@ -14,7 +14,7 @@ export interface EventChange {
 }
 
 export interface WarningsOptions {
-  /** of all objects: the oldest go first */
+  /** of all objects: the oldest of the namespace with the most go first */
   readonly maxEvents?: number
   /** of one object: the latest */
   readonly maxPerObject?: number
@@ -42,7 +42,7 @@ export class Warnings implements ObjectSink {
   readonly #options: Required<WarningsOptions>
   /** by their own uid */
   readonly #events = new Map<string, EventRow>()
-  /** own uids by the uid of the object that they are about */
+  /** own uids by namespace and object that they are about: what they say of it is free text, and theirs alone */
   readonly #byObject = new Map<string, Set<string>>()
   /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
   readonly #untold = new Map<string, Set<string>>()
@@ -61,9 +61,9 @@ export class Warnings implements ObjectSink {
     return this.#events.values()
   }
 
-  /** @param uid - of the object */
-  *about(uid: string): Iterable<EventRow> {
-    for (const own of this.#byObject.get(uid) ?? []) yield this.#events.get(own) as EventRow
+  /** Those of the namespace that are about the same object. */
+  *about(event: Pick<EventRow, 'ns' | 'about'>): Iterable<EventRow> {
+    for (const own of this.#byObject.get(objectKey(event)) ?? []) yield this.#events.get(own) as EventRow
   }
 
   /** undefined: it has not begun */
@@ -91,7 +91,7 @@ export class Warnings implements ObjectSink {
     if (before) this.#forget(before)
     this.#keep(event)
     this.#tell({ before, after: event })
-    this.#makeRoom(event.about[2])
+    this.#makeRoom(event)
   }
 
   gone(_: ResourceKind, uid: string): void {
@@ -115,26 +115,36 @@ export class Warnings implements ObjectSink {
     this.#state = state
   }
 
-  #makeRoom(about: string): void {
+  #makeRoom(last: EventRow): void {
     const { maxEvents, maxPerObject } = this.#options
-    const ofObject = [...this.about(about)]
+    const ofObject = [...this.about(last)]
     const tooMany = ofObject.length > maxPerObject ? oldest(ofObject, ofObject.length - maxPerObject) : []
-    const all = this.#events.size > maxEvents ? oldest(this.all(), Math.ceil(maxEvents * shedShare)) : []
+    const all = this.#events.size > maxEvents ? this.#surplus(Math.ceil(maxEvents * shedShare)) : []
     for (const event of [...tooMany, ...all]) this.gone(warnings.kind, event.u)
   }
 
+  /** Of the namespace that has the most: a noisy one takes no other's room. */
+  #surplus(count: number): EventRow[] {
+    const counts = new Map<string, number>()
+    for (const { ns } of this.#events.values()) counts.set(ns, (counts.get(ns) ?? 0) + 1)
+    const [[most] = ['']] = [...counts].sort(([, one], [, other]) => other - one)
+    const its = [...this.#events.values()].filter(({ ns }) => ns === most)
+    return oldest(its, count)
+  }
+
   #keep(event: EventRow): void {
-    const [, , about] = event.about
-    const ofObject = this.#byObject.get(about) ?? new Set()
-    this.#byObject.set(about, ofObject.add(event.u))
+    const key = objectKey(event)
+    const ofObject = this.#byObject.get(key) ?? new Set()
+    this.#byObject.set(key, ofObject.add(event.u))
     this.#events.set(event.u, event)
   }
 
-  #forget({ u, about: [, , about] }: EventRow): void {
-    const ofObject = this.#byObject.get(about)
-    ofObject?.delete(u)
-    if (ofObject?.size === 0) this.#byObject.delete(about)
-    this.#events.delete(u)
+  #forget(event: EventRow): void {
+    const key = objectKey(event)
+    const ofObject = this.#byObject.get(key)
+    ofObject?.delete(event.u)
+    if (ofObject?.size === 0) this.#byObject.delete(key)
+    this.#events.delete(event.u)
   }
 
   #tell(change: EventChange): void {
@@ -177,6 +187,8 @@ export async function askEvents(
   const events = listAt(body, 'items').flatMap((item) => readEvent(item) ?? [])
   return events.sort((one, other) => other.at - one.at)
 }
+
+const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])
 
 function oldest(events: Iterable<EventRow>, count: number): EventRow[] {
   return [...events].sort((one, other) => one.at - other.at).slice(0, count)

@@ -18,6 +18,8 @@ function event(name: string, second: number, fields: object = {}, about = 'u-pod
   }
 }
 
+const ofPod = { ns: 'shop', about: ['apps/Deployment', 'web', 'u-pod'] } as const
+
 const at = (second: number) => new Date(Date.UTC(2026, 5, 2) + second * 1000).toISOString()
 
 function start(options = {}) {
@@ -50,10 +52,10 @@ t.test('what is kept of a Warning', (t) => {
     ],
   )
   events.put(kind, event('a', 6, { count: 4 }))
-  t.match([...events.about('u-pod')], [{ count: 4 }])
+  t.match([...events.about(ofPod)], [{ count: 4 }])
   events.gone(kind, 'u-a')
   events.gone(kind, 'u-a')
-  t.strictSame([...events.about('u-pod')], [])
+  t.strictSame([...events.about(ofPod)], [])
   t.strictSame(changes, ['new u-a', 'changed u-a', 'gone u-a'])
   t.end()
 })
@@ -154,4 +156,19 @@ t.test('others are asked live, as the caller', async (t) => {
   t.equal(oddAsk.query.get('fieldSelector'), 'involvedObject.uid=a\\,b\\=c\\\\')
   await oddAsk.answer(500)
   await t.rejects(odd, { code: 'UNREACHABLE', message: 'the API server answered 500 for events' })
+})
+
+t.test('what is said in one namespace takes no room in another', (t) => {
+  const { events, names } = start({ maxEvents: 8, maxPerObject: 2 })
+  const elsewhere = (name: string, second: number, about?: string) => {
+    const said = event(name, second, {}, about)
+    return { ...said, metadata: { ...said.metadata, namespace: 'noisy' } }
+  }
+  events.put(kind, event('own', 1))
+  for (let i = 0; i < 5; i++) events.put(kind, elsewhere(`forged${i}`, 10 + i))
+  t.ok(names().includes('u-own'), 'though they say that they are about the same object')
+  for (let i = 0; i < 50; i++) events.put(kind, elsewhere(`many${i}`, 100 + i, `u${i}`))
+  t.ok(names().includes('u-own'), 'though it is the oldest')
+  t.equal(events.size <= 8, true)
+  t.end()
 })
