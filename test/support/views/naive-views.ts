@@ -95,10 +95,15 @@ export class NaiveViews {
   #believed(record: ObjectRecord): ObjectRecord | undefined {
     const { owner, customParent, namespace } = record
     if (!owner) {
-      if (!customParent) return undefined
-      const { kind, name } = customParent
       const all = [...this.#seen.values()].sort((one, other) => compare([one.uid], [other.uid]))
-      return all.find((one) => one.kind.key === kind && one.name === name && one.namespace === namespace)
+      const near = all.filter((one) => one.namespace === namespace)
+      if (customParent)
+        return near.find(({ kind, name }) => kind.key === customParent.kind && name === customParent.name)
+      if (record.kind.key !== 'PersistentVolumeClaim') return undefined
+      const sets = near.filter(
+        ({ kind, name }) => kind.key === 'apps/StatefulSet' && record.name.endsWith(`-${name}-0`),
+      )
+      return sets.sort((one, other) => other.name.length - one.name.length)[0]
     }
     const found = this.#seen.get(owner.uid)
     const agrees = found?.kind.key === owner.kind && found?.name === owner.name

@@ -1,3 +1,4 @@
+import { customParentsOf } from '../../../src/agentk/modules/views/owners.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from '../../../src/agentk/modules/views/record.ts'
 
 /** Records as tests put them. */
@@ -45,8 +46,9 @@ export class RecordsDouble implements ReadonlyRecords {
     const before = this.#records.get(record.uid)
     if (before) this.#unclaim(before)
     this.#records.set(record.uid, record)
-    const key = claimOf(record)
-    if (key !== undefined) this.#byOwner.set(key, (this.#byOwner.get(key) ?? new Set()).add(record.uid))
+    for (const key of claimsOf(record)) {
+      this.#byOwner.set(key, (this.#byOwner.get(key) ?? new Set()).add(record.uid))
+    }
     this.#tell({ before, after: record })
   }
 
@@ -59,7 +61,7 @@ export class RecordsDouble implements ReadonlyRecords {
   }
 
   #unclaim(record: ObjectRecord): void {
-    this.#byOwner.get(claimOf(record) ?? '')?.delete(record.uid)
+    for (const key of claimsOf(record)) this.#byOwner.get(key)?.delete(record.uid)
   }
 
   #where(holds: (record: ObjectRecord) => boolean): ObjectRecord[] {
@@ -73,6 +75,7 @@ export class RecordsDouble implements ReadonlyRecords {
 
 const customKey = (namespace: string, kind: string, name: string) => JSON.stringify([namespace, kind, name])
 
-function claimOf({ owner, customParent, namespace }: ObjectRecord): string | undefined {
-  return owner?.uid ?? (customParent && customKey(namespace, customParent.kind, customParent.name))
+function claimsOf(record: ObjectRecord): string[] {
+  if (record.owner) return [record.owner.uid]
+  return customParentsOf(record).map(({ kind, name }) => customKey(record.namespace, kind, name))
 }

@@ -89,7 +89,7 @@ function makeCast(random: Seeded): Actor[] {
   const cast = Array.from({ length: size }, (_, index): Actor => {
     const kind = random.pick(allKinds)
     const namespace = kind.isNamespaced ? random.pick(namespaces) : ''
-    return { uid: `u${index}-${random.int(1000)}`, name: `x${random.int(20)}`, namespace, kind }
+    return { uid: `u${index}-${random.int(1000)}`, name: makeName(random, kind.key), namespace, kind }
   })
   cast.push(...rings)
   if (!random.chance(0.2)) return cast
@@ -100,6 +100,14 @@ function makeCast(random: Seeded): Actor[] {
     kind: kinds.pod,
   }))
   return [...cast, ...many]
+}
+
+/** Names of claims hold those of several StatefulSets. */
+function makeName(random: Seeded, kind: string): string {
+  const part = () => `x${random.int(3)}`
+  if (kind === 'PersistentVolumeClaim') return `${part()}-${part()}-${part()}-0`
+  if (kind === 'apps/StatefulSet') return random.chance(0.5) ? part() : `${part()}-${part()}`
+  return `x${random.int(20)}`
 }
 
 function makeRights(random: Seeded): Right[] {

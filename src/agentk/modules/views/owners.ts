@@ -1,3 +1,4 @@
+import { statefulSetsOf } from './projection/storage.ts'
 import type { ObjectRecord, Owner, ReadonlyRecords } from './record.ts'
 
 /** What stands above an object, as one caller sees it. */
@@ -32,9 +33,10 @@ export class Owners {
 
   /** The owner, though a cycle may be cut there. */
   believed(record: ObjectRecord): ObjectRecord | undefined {
-    const { owner, customParent, namespace } = record
-    const found = owner ? this.#records.get(owner.uid) : this.#custom(customParent, namespace)
-    return found && this.#sees(found) && (!owner || agrees(found, owner, namespace)) ? found : undefined
+    const { owner, namespace } = record
+    if (!owner) return this.#custom(record)
+    const found = this.#records.get(owner.uid)
+    return found && this.#sees(found) && agrees(found, owner, namespace) ? found : undefined
   }
 
   /** Those of the cycle that `record` is in; none: it is in no cycle. */
@@ -50,8 +52,13 @@ export class Owners {
     return []
   }
 
-  #custom(parent: ObjectRecord['customParent'], namespace: string): ObjectRecord | undefined {
-    return parent && this.#records.named(parent.kind, namespace, parent.name)
+  /** The first that is seen: of the others nothing is known. */
+  #custom(record: ObjectRecord): ObjectRecord | undefined {
+    for (const { kind, name } of customParentsOf(record)) {
+      const found = this.#records.named(kind, record.namespace, name)
+      if (found && this.#sees(found)) return found
+    }
+    return undefined
   }
 
   /**
@@ -73,6 +80,17 @@ export class Owners {
     }
     return false
   }
+}
+
+const claim = 'PersistentVolumeClaim'
+const statefulSet = 'apps/StatefulSet'
+
+/** Parents of one without owners, in its namespace, by its kind's custom. A claim's name is of several StatefulSets. */
+export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid'>[] {
+  const { owner, customParent, kind } = record
+  if (customParent) return [customParent]
+  if (owner || kind.key !== claim) return []
+  return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
 }
 
 function agrees(found: ObjectRecord, said: Owner, namespace: string): boolean {

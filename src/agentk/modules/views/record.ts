@@ -78,7 +78,7 @@ export interface ReadonlyRecords {
   all(): Iterable<ObjectRecord>
   /** `group/Kind`, namespace (empty: in none) and name */
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined
-  /** Those that say so by `owner.uid` or by `customParent`, whether that is to be believed or not. */
+  /** Those that say so by `owner.uid` or by custom, whether that is to be believed or not. */
   claiming(parent: ObjectRecord): Iterable<ObjectRecord>
   /** Of one namespace: links are shown of open nodes alone. */
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord>

@@ -5,9 +5,9 @@ import { DueVerdicts } from './due-verdicts.ts'
 import type { Interned } from './interned.ts'
 import { addShared, areEqual, recordOf } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
+import { customParentsOf } from './owners.ts'
 import { Places } from './places.ts'
 import { isMetadataAlone, metadataOf } from './projection/metadata.ts'
-import { statefulSetsOf } from './projection/storage.ts'
 import type { FollowState, Health, ObjectRecord, ObjectSink, ReadonlyRecords, RecordChange } from './record.ts'
 import type { Rules } from './rules.ts'
 import { UidIndex } from './uid-index.ts'
@@ -33,8 +33,6 @@ const roomyShare = 0.75
 /** A sweep looks at each record: not while tables grow with what lives. */
 const leastShedShare = 1 / 16
 
-const claim = 'PersistentVolumeClaim'
-const statefulSet = 'apps/StatefulSet'
 const place = (...texts: readonly string[]) => JSON.stringify(texts)
 
 /**
@@ -50,10 +48,8 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #places = new Places()
   /** by the uid of the owner */
   readonly #owned = new UidIndex()
-  /** by kind, namespace and name of the custom parent */
+  /** by kind, namespace and name of each custom parent */
   readonly #customChildren = new UidIndex()
-  /** claims by namespace and name of each StatefulSet that may have made them */
-  readonly #claims = new UidIndex()
   readonly #lists = new OpenLists()
   readonly #interned: Interned
   /** records that went since the last sweep: what they alone had is still interned */
@@ -148,8 +144,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (known && sameName !== known) this.#remove(known)
     const before = this.#records.get(uid)
     if (!before && !this.#makeRoom(kind)) return
-    const record = recordOf({ kind, object, metadata, health: this.#judge(kind, object, uid) }, this.#interned)
-    const after = kind.key === claim ? this.#withStatefulSet(record) : record
+    const after = recordOf({ kind, object, metadata, health: this.#judge(kind, object, uid) }, this.#interned)
     if (before) this.#replace(before, after)
     else this.#add(after)
     if (!this.#interned.isFull) return
@@ -198,7 +193,6 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#places.add(record)
     this.#index(record)
     this.#tell({ before: undefined, after: record })
-    if (record.kind.key === statefulSet) this.#reviseClaims(record)
   }
 
   #replace(before: ObjectRecord, after: ObjectRecord): void {
@@ -219,38 +213,22 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#places.delete(record)
     this.#unindex(record)
     this.#tell({ before: record, after: undefined })
-    if (record.kind.key === statefulSet) this.#reviseClaims(record)
   }
 
   #removeAll(kind: string, namespace: string | undefined): void {
     for (const record of [...this.#those(this.#places.uids(kind, namespace))]) this.#remove(record)
   }
 
-  #index({ uid, namespace, kind, name, owner, customParent }: ObjectRecord): void {
+  #index(record: ObjectRecord): void {
+    const { uid, namespace, owner } = record
     if (owner) this.#owned.add(owner.uid, uid)
-    else if (kind.key === claim) for (const set of statefulSetsOf(name)) this.#claims.add(place(namespace, set), uid)
-    if (customParent) this.#customChildren.add(place(customParent.kind, namespace, customParent.name), uid)
+    for (const { kind, name } of customParentsOf(record)) this.#customChildren.add(place(kind, namespace, name), uid)
   }
 
-  #unindex({ uid, namespace, kind, name, owner, customParent }: ObjectRecord): void {
+  #unindex(record: ObjectRecord): void {
+    const { uid, namespace, owner } = record
     if (owner) this.#owned.delete(owner.uid, uid)
-    else if (kind.key === claim) for (const set of statefulSetsOf(name)) this.#claims.delete(place(namespace, set), uid)
-    if (customParent) this.#customChildren.delete(place(customParent.kind, namespace, customParent.name), uid)
-  }
-
-  /** A StatefulSet has come or gone. */
-  #reviseClaims({ namespace, name }: ObjectRecord): void {
-    for (const record of [...this.#those(this.#claims.get(place(namespace, name)))]) {
-      this.#replace(record, this.#withStatefulSet(record))
-    }
-  }
-
-  /** Its name alone does not say which one has made a claim: the one that is there. */
-  #withStatefulSet(record: ObjectRecord): ObjectRecord {
-    if (record.owner) return record
-    const found = statefulSetsOf(record.name).find((name) => this.named(statefulSet, record.namespace, name))
-    const customParent = found === undefined ? undefined : this.#interned.value({ kind: statefulSet, name: found })
-    return { ...record, customParent }
+    for (const { kind, name } of customParentsOf(record)) this.#customChildren.delete(place(kind, namespace, name), uid)
   }
 
   /** @returns whether there is room for one more of the kind */

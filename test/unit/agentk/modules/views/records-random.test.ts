@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import type { ResourceKind } from '../../../../../src/agentk/cluster/api-kinds.ts'
 import { vendorRules } from '../../../../../src/agentk/health/custom/vendors.ts'
 import { Interned } from '../../../../../src/agentk/modules/views/interned.ts'
+import { customParentsOf } from '../../../../../src/agentk/modules/views/owners.ts'
 import type { ObjectRecord } from '../../../../../src/agentk/modules/views/record.ts'
 import { Records } from '../../../../../src/agentk/modules/views/records.ts'
 import { Rules } from '../../../../../src/agentk/modules/views/rules.ts'
@@ -88,8 +89,8 @@ const uidsOf = (records: Iterable<ObjectRecord>) => sorted(records).map(({ uid }
 
 function isClaimedBy(child: ObjectRecord, parent: ObjectRecord): boolean {
   if (child.owner) return child.owner.uid === parent.uid
-  const { kind, name } = child.customParent ?? {}
-  return kind === parent.kind.key && name === parent.name && child.namespace === parent.namespace
+  const isParent = ({ kind, name }: { kind: string; name: string }) => kind === parent.kind.key && name === parent.name
+  return child.namespace === parent.namespace && customParentsOf(child).some(isParent)
 }
 
 function compare(t: Test, records: Records, model: Model, random: Seeded): void {

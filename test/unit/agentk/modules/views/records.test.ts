@@ -91,33 +91,22 @@ t.test('children are those that name an owner, and those that name none but are 
   t.same(children(), ['e3'])
 })
 
-t.test("a claim is the StatefulSet's that is there, whichever comes first", async (t) => {
+t.test('a claim may be of each StatefulSet that its name holds, and none of them changes it', async (t) => {
   const { records, told } = start()
   const set = (uid: string, name: string) => records.put(statefulSet, object({ uid, name }))
-  const parent = () => records.get('c')?.customParent?.name
+  const below = (uid: string) => {
+    const parent = records.get(uid)
+    return uids(parent ? records.claiming(parent) : [])
+  }
   records.put(claim, object({ uid: 'c', name: 'redis-data-redis-master-0' }))
-  t.equal(parent(), undefined)
   set('m', 'master')
-  t.equal(parent(), 'master')
   set('r', 'redis-master')
-  t.equal(parent(), 'redis-master', 'the longest name')
-  t.equal(told(), '+c +m ~c +r ~c')
-  const owner = records.get('r')
-  t.same(uids(owner ? records.claiming(owner) : []), ['c'])
+  t.equal(told(), '+c +m +r')
+  t.same([below('m'), below('r')], [['c'], ['c']])
+  records.put(claim, object({ uid: 'c', name: 'redis-data-redis-master-0', owners: [ownedBy(statefulSet, 'x')] }))
+  t.same([below('m'), below('r')], [[], []])
   records.gone(statefulSet, 'r')
-  t.equal(parent(), 'master')
-  records.dropped(statefulSet, undefined)
-  t.equal(parent(), undefined)
-  t.equal(told(), '-r ~c -m ~c')
-  set('r', 'redis-master')
-  records.put(claim, object({ uid: 'c2', name: 'redis-data-redis-master-1' }))
-  t.equal(records.get('c2')?.customParent?.name, 'redis-master')
-  records.put(claim, object({ uid: 'c3', name: 'd-redis-master-1', owners: [ownedBy(statefulSet, 'x')] }))
-  t.equal(records.get('c3')?.customParent, undefined)
-  records.gone(claim, 'c2')
-  told()
-  records.gone(statefulSet, 'r')
-  t.equal(told(), '-r ~c')
+  t.equal(told(), '~c -r')
 })
 
 t.test('a list tells what is gone', async (t) => {
