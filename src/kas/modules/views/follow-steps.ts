@@ -18,9 +18,23 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
 
   /** @param pages - nodes that are open, beside the root */
   open(wanted: WantedView, pages: ReadonlyMap<string, number>): ViewSteps {
-    const steps = new ViewSteps(++this.#lastNumber, wanted, pages, (own) => this.#due(own))
+    const changed = (own: ViewSteps) => {
+      if (own.isDue) this.#due(own)
+      else this.#turns.delete(own) // else an agent that reads nothing would have all that ever was kept
+    }
+    const steps = new ViewSteps(++this.#lastNumber, wanted, pages, changed)
     this.#due(steps)
     return steps
+  }
+
+  /** Views that there were so far. */
+  get opened(): number {
+    return this.#lastNumber
+  }
+
+  /** Views that wait for their turn. */
+  get waiting(): number {
+    return this.#turns.size
   }
 
   /** Nothing is said any more. */
@@ -75,13 +89,18 @@ export class ViewSteps {
   #taken: bigint | undefined
   /** `due`: the agent knows of the view, and has not heard */
   #close: 'no' | 'due' | 'done' = 'no'
-  readonly #onDue: (steps: ViewSteps) => void
+  readonly #onChange: (steps: ViewSteps) => void
 
-  constructor(number: number, open: WantedView, pages: ReadonlyMap<string, number>, onDue: (steps: ViewSteps) => void) {
+  constructor(
+    number: number,
+    open: WantedView,
+    pages: ReadonlyMap<string, number>,
+    onChange: (steps: ViewSteps) => void,
+  ) {
     this.number = number
     this.#open = open
     this.#pages = new Map(pages)
-    this.#onDue = onDue
+    this.#onChange = onChange
   }
 
   get isDue(): boolean {
@@ -93,27 +112,27 @@ export class ViewSteps {
   page(node: string, limit: number): void {
     if (this.#close !== 'no') return
     this.#pages.delete(node)
-    if (limit === 0 && !this.#known.has(node)) return
-    this.#pages.set(node, limit)
-    this.#onDue(this)
+    if (limit > 0 || this.#known.has(node)) this.#pages.set(node, limit)
+    this.#onChange(this)
   }
 
   taken(seq: bigint): void {
     if (this.#close !== 'no') return
     this.#taken = seq
-    this.#onDue(this)
+    this.#onChange(this)
   }
 
   /** Nothing else is said any more; nothing at all, if the agent has not heard of the view. */
   close(): void {
     if (this.#close !== 'no') return
     this.#close = this.#open ? 'done' : 'due'
-    if (this.#close === 'due') this.#onDue(this)
+    this.#onChange(this)
   }
 
   /** The view has ended at the agent: it need not hear that. */
   drop(): void {
     this.#close = 'done'
+    this.#onChange(this)
   }
 
   /** @returns undefined: there is none */

@@ -1,0 +1,24 @@
+import t from 'tap'
+import { FollowSteps } from '../../../../../src/kas/modules/views/follow-steps.ts'
+
+const wanted = { as: undefined, query: Buffer.from('{"view":"tree"}') }
+
+t.test('of views that were closed before the agent has read of them nothing is kept', async (t) => {
+  const steps = new FollowSteps()
+  const open = steps.open(wanted, new Map())
+  for (let i = 0; i < 1000; i++) {
+    const view = steps.open(wanted, new Map())
+    view.page('node', 10)
+    view.close()
+  }
+  t.equal(steps.waiting, 1)
+  const said = steps[Symbol.asyncIterator]()
+  await said.next()
+  t.equal(steps.waiting, 0)
+  open.page('node', 10)
+  open.page('node', 0)
+  t.equal(steps.waiting, 0, 'nor of a node that it has not heard of')
+  open.page('node', 10)
+  open.drop()
+  t.equal(steps.waiting, 0, 'nor of a view that has ended there')
+})
