@@ -232,7 +232,10 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
     await createEvent('normal', 'Normal')
     await createEvent('warning', 'Warning')
     await eventually(() => events.size === 1)
-    t.match([...events.about({ ns: 'shop', about: ['Pod', 'web', 'u-web'] })], [{ ns: 'shop', about: ['Pod', 'web', 'u-web'], text: 'warning', count: 1 }])
+    t.match(
+      [...events.about({ ns: 'shop', about: ['Pod', 'web', 'u-web'] })],
+      [{ ns: 'shop', about: ['Pod', 'web', 'u-web'], text: 'warning', count: 1 }],
+    )
     const as = (username: string, groups: readonly string[]) =>
       impersonationHeaders(undefined, { username, groups, uid: '', extra: [] }, [])
     const ask = { namespace: 'shop', about: 'u-web', limit: 50 }

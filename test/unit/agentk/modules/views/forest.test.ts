@@ -83,19 +83,16 @@ t.test('the parent by custom, only if it is seen', async (t) => {
   t.equal(stage([statefulSet, claim], ['apps/StatefulSet']).parent('data-db-0'), '')
 })
 
-t.test(
-  'a claim is of the StatefulSet of the longest name that is there',
-  async (t) => {
-    const inNamespace = (uid: string) => recordOf({ uid, kind: kinds.statefulSet, namespace: 'shop' })
-    const claim = recordOf({ uid: 'data-my-web-0', kind: kinds.claim })
-    const all = stage([inNamespace('web'), claim])
-    t.equal(all.parent('data-my-web-0'), 'web')
-    all.records.put(inNamespace('my-web'))
-    t.equal(all.parent('data-my-web-0'), 'my-web')
-    all.records.delete('my-web')
-    t.equal(all.parent('data-my-web-0'), 'web')
-  },
-)
+t.test('a claim is of the StatefulSet of the longest name that is there', async (t) => {
+  const inNamespace = (uid: string) => recordOf({ uid, kind: kinds.statefulSet, namespace: 'shop' })
+  const claim = recordOf({ uid: 'data-my-web-0', kind: kinds.claim })
+  const all = stage([inNamespace('web'), claim])
+  t.equal(all.parent('data-my-web-0'), 'web')
+  all.records.put(inNamespace('my-web'))
+  t.equal(all.parent('data-my-web-0'), 'my-web')
+  all.records.delete('my-web')
+  t.equal(all.parent('data-my-web-0'), 'web')
+})
 
 t.test('a cycle is cut at its least uid, and whole again once it is none', async (t) => {
   const ring = ['a', 'b', 'c', 'd'].map((uid, i, all) =>
