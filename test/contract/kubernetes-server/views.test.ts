@@ -208,8 +208,8 @@ async function follow0<T extends { step(): Promise<string> }>(_: unknown, follow
   return agent
 }
 
-t.test('a socket that never reads: nothing is taken, and it is cut after 20 s', async (t) => {
-  const { port, follow, clock, views } = await start(t)
+/** A WebSocket that reads nothing once it is open. */
+async function openUnread(t: Test, port: number) {
   const socket = connect({ port, host: '127.0.0.1' })
   t.teardown(() => socket.destroy())
   const head = [
@@ -226,25 +226,45 @@ t.test('a socket that never reads: nothing is taken, and it is cut after 20 s', 
   await new Promise((resolve) => socket.once('readable', resolve))
   socket.pause()
   socket.removeAllListeners('readable')
-  const text = Buffer.from('{"type":"open","id":1,"agent":"42","view":"tree"}')
-  socket.write(Buffer.concat([Buffer.of(0x81, 0x80 | text.length, 0, 0, 0, 0), text]))
+  return {
+    send(...messages: object[]) {
+      const frames = messages.map((message) => {
+        const text = Buffer.from(JSON.stringify(message))
+        return Buffer.concat([Buffer.of(0x81, 0x80 | text.length, 0, 0, 0, 0), text])
+      })
+      socket.write(Buffer.concat(frames))
+    },
+  }
+}
+
+/** Until it does not change any more. */
+async function settled(value: () => number): Promise<void> {
+  let [seen, same] = [0, 0]
+  await eventually(() => {
+    same = seen === value() && value() > 0 ? same + 1 : 0
+    seen = value()
+    return same >= 20 || Promise.reject(new Error('it still changes'))
+  })
+}
+
+const openTree = (id: number) => ({ type: 'open', id, agent: '42', view: 'tree' })
+const unreadUpdate = `{"seq":1,"x":"${'x'.repeat(190_000)}"}`
+
+t.test('a socket that never reads: nothing is taken, and it is cut after 20 s', async (t) => {
+  const { port, follow, clock, views } = await start(t)
+  const client = await openUnread(t, port)
+  client.send(openTree(1))
   const agent = await follow()
   await agent.step()
   let taken = 0
-  const update = `{"seq":1,"x":"${'x'.repeat(190_000)}"}`
   const next = async () => {
-    agent.say({ view: 1, seq: 1, update })
+    agent.say({ view: 1, seq: 1, update: unreadUpdate })
     if ((await agent.step()) !== '1 taken 1') return
     taken++
     await next()
   }
   const ended = next()
-  let [seen, same] = [0, 0]
-  await eventually(() => {
-    same = seen === taken && taken > 0 ? same + 1 : 0
-    seen = taken
-    return same >= 20 || Promise.reject(new Error('the buffers of the system are not full'))
-  })
+  await settled(() => taken)
   t.equal(views.views, 1)
   clock.advance(19_999)
   t.equal(views.views, 1)
@@ -252,6 +272,39 @@ t.test('a socket that never reads: nothing is taken, and it is cut after 20 s', 
   await ended
   await eventually(() => views.views === 0 || Promise.reject(new Error('it is still open')))
   t.pass(`${taken} were taken by the system`)
+})
+
+t.test('a socket that never reads, and opens views without end, is not read from', async (t) => {
+  const { port, follow, clock, views } = await start(t)
+  const client = await openUnread(t, port)
+  client.send(openTree(1))
+  const agent = await follow()
+  let [opened, taken] = [0, 0]
+  const serve = async () => {
+    for (let step = await agent.step(); step !== 'end'; step = await agent.step()) {
+      const view = Number(step.split(' ')[0])
+      if (step.includes('open')) opened++
+      else if (step.includes('taken')) taken++
+      else continue
+      agent.say({ view, seq: 1, update: view === 1 ? unreadUpdate : '{}' })
+    }
+  }
+  const served = serve()
+  await settled(() => taken)
+  const rounds = 100
+  for (let round = 0; round < rounds; round++) {
+    const ids = Array.from({ length: 10 }, (_, i) => 2 + round * 10 + i)
+    const before = opened
+    client.send(...ids.map(openTree))
+    for (let turn = 0; turn < 50 && opened < before + 10; turn++) await new Promise((resolve) => setImmediate(resolve))
+    client.send(...ids.map((id) => ({ type: 'close', id })))
+  }
+  await settled(() => opened)
+  t.ok(opened <= 100, `${opened} of ${rounds * 10} were opened`)
+  clock.advance(20_000)
+  await eventually(() => views.views === 0 || Promise.reject(new Error('it is still open')))
+  await views.stop()
+  await served
 })
 
 /** A minute of a client that answers pings: each time it has said something before the next is due. */

@@ -22,6 +22,9 @@ export interface ViewsCaller {
   readonly impersonation: Impersonation | undefined
 }
 
+/** Messages that wait for a client, whose own are not read then: an update of each view that it may have, and as many. */
+const maxUnsent = 2 * viewsBounds.maxViewsPerSocket
+
 /** Closing codes of RFC 6455, 7.4.1. */
 const goingAway = 1001
 const unsupportedData = 1003
@@ -33,6 +36,8 @@ export class ViewsConversation {
   readonly #agentId: AgentId
   #as: Impersonation | undefined
   readonly #views = new Map<number, OpenView>()
+  /** updates that wait for the client, of views that may be closed by now, and errors */
+  #unsent = 0
   /** when the update before is taken: views take turns, so that a slow client has time for each */
   #turn: Promise<void> | undefined
 
@@ -128,8 +133,16 @@ export class ViewsConversation {
     }
     const own = send()
     this.#turn = own
-    await own
+    await this.#held(own)
     if (this.#turn === own) this.#turn = undefined
+  }
+
+  /** A client that asks and does not read is not read from either. */
+  async #held(sending: Promise<void>): Promise<void> {
+    const { socket } = this.#components
+    if (++this.#unsent === maxUnsent) socket.pause()
+    await sending
+    if (this.#unsent-- === maxUnsent) socket.resume()
   }
 
   #close(id: number): void {
@@ -144,11 +157,9 @@ export class ViewsConversation {
 
   /** Tells the client what its view ended with. */
   #fail(id: number, error: KasError): void {
-    const { failed, out, socket } = this.#components
+    const { failed, out } = this.#components
     failed(error)
     const full = out.send(errorMessage(id, error))
-    if (!full) return
-    socket.pause() // a client that asks and does not read is not read from either
-    void full.then(() => socket.resume())
+    if (full) void this.#held(full)
   }
 }
