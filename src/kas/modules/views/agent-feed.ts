@@ -57,6 +57,8 @@ const goodFollowMs = 1000
 const maxUnserved = 32
 /** a message's own, beside the update */
 const messageOverheadBytes = 4096
+/** That may come of a view that was closed meanwhile: an update, and why it has ended. */
+const maxLatePerView = 2
 /** of what an agent says of a fault */
 const maxFaultCharacters = 512
 const faultCode = /^[A-Z][A-Z_]{0,63}$/
@@ -76,6 +78,8 @@ export class AgentFeed implements ViewOwner {
   readonly #unsent: UnsentBytes
   readonly #stopping = new AbortController()
   #steps: FollowSteps | undefined
+  /** responses of the present Follow that are about no view */
+  #late = 0
   #running: Promise<void> | undefined
   #cancelLinger: () => void = () => undefined
   #cancelStale: (() => void) | undefined
@@ -167,6 +171,7 @@ export class AgentFeed implements ViewOwner {
     const ended = linkedController(this.#stopping.signal)
     const steps = new FollowSteps()
     this.#steps = steps
+    this.#late = 0
     for (const view of this.#views) this.restarted(view)
     let updates = 0
     try {
@@ -201,11 +206,17 @@ export class AgentFeed implements ViewOwner {
     if (bytes.length > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: bytes.length, maxBytes })
     const response = decodeMessage(FollowResponseSchema, bytes)
     const view = this.#byNumber.get(response.view)
-    if (!view) return // it was closed, or begun anew, meanwhile
-    if (response.fault) {
+    if (!view) this.#acceptLate()
+    else if (response.fault) {
       view.steps?.drop()
       view.fail(errorOf(response.fault))
     } else this.#update(view, response)
+  }
+
+  /** Of a view that was closed, or begun anew, meanwhile. @throws KasError INVALID_MESSAGE: more than there can be */
+  #acceptLate(): void {
+    if (++this.#late <= maxLatePerView * (this.#steps?.opened ?? 0)) return
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'responses about views that there never were' })
   }
 
   #update(view: FeedView, { seq, update }: FollowResponse): void {

@@ -21,6 +21,9 @@ interface Offered {
   readonly onTaken: () => void
 }
 
+/** Of the ids of open nodes together: as many as there may be of 320, where an uid has 36. */
+const maxPageCharacters = 64 * 1024
+
 /** One view of one viewer, over all Follows of its life: what is wanted of the agent, and what the viewer has got. */
 export class FeedView implements OpenView {
   /** on the present Follow; undefined: there is none, or the view has ended on it */
@@ -69,12 +72,18 @@ export class FeedView implements OpenView {
     if (this.#state === 'ended') return
     const isOpen = this.#pages.delete(node)
     if (limit === 0 && !isOpen) return
-    const { maxPages } = viewsBounds
-    if (limit > 0 && this.#pages.size >= maxPages) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxPages, what: 'open nodes of this view' })
-    }
+    if (limit > 0) this.#checkRoom(node)
     if (limit > 0) this.#pages.set(node, limit)
     this.steps?.page(node, limit)
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS */
+  #checkRoom(node: string): void {
+    const { maxPages } = viewsBounds
+    let characters = node.length
+    for (const open of this.#pages.keys()) characters += open.length
+    if (this.#pages.size < maxPages && characters <= maxPageCharacters) return
+    throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxPages, what: 'open nodes of this view' })
   }
 
   reopen(as: WantedView['as']): void {

@@ -423,3 +423,33 @@ t.test('at the stop all end, and no more are opened', async (t) => {
   t.throws(() => open(), { code: 'SHUTTING_DOWN' })
   t.strictSame(clock.pending, [])
 })
+
+t.test(
+  'an agent that speaks of views that there never were: its Follow ends, and is opened with a pause',
+  async (t) => {
+    const { follows, open } = start(t)
+    const { view, viewer } = open()
+    await settle()
+    const { last: follow } = follows
+    view.close()
+    open()
+    for (let i = 0; i < 4; i++) follow.say({ view: 1, seq: 1, update: '{}' })
+    await settle()
+    t.equal(follow.call.signal.aborted, false, 'what was on its way when a view was closed')
+    for (let i = 0; i < 1000; i++) follow.say({ view: 1000 + i, seq: 1, update: '{}' })
+    await settle()
+    t.equal(follow.call.signal.aborted, true)
+    t.ok(follow.unread > 900)
+    t.equal(follows.all.length, 1)
+    t.strictSame(viewer.got, [])
+  },
+)
+
+t.test('ids of open nodes have room together, whatever is made up', async (t) => {
+  const { open } = start(t)
+  const { view } = open()
+  for (let i = 0; i < 64; i++) view.page(`${i}`.padEnd(1000, 'x'), 1)
+  t.throws(() => view.page('y'.repeat(1600), 1), { code: 'TOO_MANY_STREAMS' })
+  const { view: other } = open()
+  for (let i = 0; i < 200; i++) other.page(`${i}`.padEnd(300, 'x'), 1)
+})
