@@ -20,16 +20,24 @@ export interface AgentTransport {
   readonly tls?: { readonly ca: string; readonly cert: string; readonly key: string }
 }
 
+interface OursOptions {
+  /** in the agent's configuration project, by path; default: none */
+  readonly files?: Readonly<Record<string, string>>
+  /** of Node, for agentk; default: as it is run */
+  readonly agentkFlags?: readonly string[]
+}
+
 /** Two replicas of kas and one agentk as they are run: agentk at the first one, and plain HTTP on 8154. */
 export async function startOurs(
   programs: Programs,
   folder: string,
   kubeconfig: string,
   { scheme, tls }: AgentTransport = { scheme: 'grpc' },
+  { files = {}, agentkFlags = nodeFlags }: OursOptions = {},
 ) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
-  createRepository(file('clusters.git'))
+  createRepository(file('clusters.git'), files)
   writeFileSync(file('directory.yaml'), JSON.stringify(directory(file('clusters.git'))), { mode: 0o600 })
   writeFileSync(file('token'), agentToken, { mode: 0o600 })
   writeFileSync(file('secret'), randomBytes(32).toString('base64'), { mode: 0o600 })
@@ -65,18 +73,19 @@ export async function startOurs(
     ...(tls ? [`--kas-ca-cert-file=${tls.ca}`] : []),
   ]
   const env = { POD_NAMESPACE: 'bench', POD_NAME: 'agentk-0' }
-  const agentk = programs.spawn(main('agentk'), args, { flags: nodeFlags, env })
+  const agentk = programs.spawn(main('agentk'), args, { flags: agentkFlags, env })
   for (const { target } of all) await connected(target('/version'))
-  return { holder, other, agentkPid: agentk.pid as number }
+  return { holder, other, agentk, agentkPid: agentk.pid as number }
 }
 
-/** With one commit, of nothing: agents without a configuration file. */
-function createRepository(folder: string): void {
+/** With one commit. */
+function createRepository(folder: string, files: Readonly<Record<string, string>>): void {
   execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', folder])
-  const git = (args: string[]) => execFileSync('git', ['-C', folder, ...args], { input: '', encoding: 'utf8' }).trim()
-  const author = ['-c', 'user.name=bench', '-c', 'user.email=bench@kas.test']
-  const tree = git(['hash-object', '-t', 'tree', '-w', '--stdin'])
-  git(['update-ref', 'refs/heads/main', git([...author, 'commit-tree', tree])])
+  const data = (text: string) => `data ${Buffer.byteLength(text)}\n${text}\n`
+  const author = `committer bench <bench@kas.test> 0 +0000\n`
+  const changes = Object.entries(files).map(([path, text]) => `M 100644 inline ${path}\n${data(text)}`)
+  const input = `commit refs/heads/main\n${author}${data('Begin')}${changes.join('')}`
+  execFileSync('git', ['-C', folder, 'fast-import', '--quiet'], { input })
 }
 
 function directory(repository: string) {
