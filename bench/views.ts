@@ -2,13 +2,16 @@
  * What does it cost agentk to keep views of a whole cluster, and how soon does who looks know? The programs as they are run
  * and an API double with Pods of 4.8 KB; beside them an informer of client-node and `kubectl get --watch`.
  * Options: `--objects N`, `--children N` of one parent, `--changes N` a second, `--seconds N` of changes, `--viewers N`,
- * `--before N` seconds of GETs before the list; `--alone`: nothing beside it.
+ * `--before N` seconds of GETs before the list; `--alone`: nothing beside it; `--installed`: the programs
+ * of the package, installed as the images do it.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { TemporaryInstallation } from '../dev/installed/temporary-installation.ts'
+import { sourcePrograms } from '../dev/start/local-programs.ts'
 import { askProgram, hear } from './support/ask-program.ts'
 import { machineTime } from './support/machine-time.ts'
 import { readOptions } from './support/options.ts'
@@ -21,6 +24,7 @@ import { uidOf } from './views/world.ts'
 
 const options = readOptions({ objects: 100_000, children: 50_000, changes: 100, seconds: 20, viewers: 5, before: 5 }, [
   'alone',
+  'installed',
 ])
 const { objects, children, changes, seconds, viewers, before } = options
 
@@ -29,8 +33,11 @@ const settleMs = Math.min(5000, seconds * 250)
 const results: Record<string, number> = {}
 const folder = mkdtempSync(join(tmpdir(), 'bench-views-'))
 const programs = new Programs()
+const installation = new TemporaryInstallation({ onStep: (text) => process.stderr.write(`${text}\n`) })
 try {
-  const ground = await startGround(programs, folder, objects)
+  if (options.installed) await installation.start()
+  const run = options.installed ? installation.programs : sourcePrograms
+  const ground = await startGround(programs, { folder, objects, run })
   await list(ground)
   await change(ground, 'all')
   await family(ground)
@@ -42,6 +49,7 @@ try {
   }
 } finally {
   programs.stop()
+  await installation.stop()
   rmSync(folder, { recursive: true, force: true })
 }
 const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()

@@ -4,14 +4,13 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
-import { nodeFlags } from '../../dev/node-flags.ts'
-import type { Programs } from '../support/programs.ts'
+import { type Programs as Run, sourcePrograms } from '../../dev/start/local-programs.ts'
+import type { Programs, SpawnOptions } from '../support/programs.ts'
 import type { Target } from './load.ts'
 
 const replicas = 2
 const agentToken = 'bench-agent-token'
 const jobToken = 'bench-job-token'
-const main = (program: string) => join(import.meta.dirname, `../../src/${program}/main.ts`)
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** How agentk reaches kas; the schemes of TLS need the files. */
@@ -23,7 +22,9 @@ export interface AgentTransport {
 interface OursOptions {
   /** in the agent's configuration project, by path; default: none */
   readonly files?: Readonly<Record<string, string>>
-  /** of Node, for agentk; default: as it is run */
+  /** default: those of this source tree */
+  readonly run?: Pick<Run, 'kas' | 'agentk'>
+  /** more of Node, for agentk */
   readonly agentkFlags?: readonly string[]
 }
 
@@ -33,7 +34,7 @@ export async function startOurs(
   folder: string,
   kubeconfig: string,
   { scheme, tls }: AgentTransport = { scheme: 'grpc' },
-  { files = {}, agentkFlags = nodeFlags }: OursOptions = {},
+  { files = {}, run = sourcePrograms, agentkFlags = [] }: OursOptions = {},
 ) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
@@ -56,7 +57,7 @@ export async function startOurs(
     }
     writeFileSync(file(`kas-${i}.yaml`), JSON.stringify(configuration))
     const args = [`--configuration-file=${file(`kas-${i}.yaml`)}`]
-    const { pid } = programs.spawn(main('kas'), args, { flags: nodeFlags })
+    const { pid } = programs.spawn(...programOf(run.kas, args))
     const target = (path: string): Target => ({
       origin: `http://127.0.0.1:${kubernetes}`,
       path,
@@ -73,9 +74,15 @@ export async function startOurs(
     ...(tls ? [`--kas-ca-cert-file=${tls.ca}`] : []),
   ]
   const env = { POD_NAMESPACE: 'bench', POD_NAME: 'agentk-0' }
-  const agentk = programs.spawn(main('agentk'), args, { flags: agentkFlags, env })
+  const agentk = programs.spawn(...programOf(run.agentk, args, { flags: agentkFlags, env }))
   for (const { target } of all) await connected(target('/version'))
   return { holder, other, agentk, agentkPid: agentk.pid as number }
+}
+
+/** @param words - Node, its flags, the program */
+function programOf(words: readonly string[], args: string[], { flags = [], env = {} }: SpawnOptions = {}) {
+  const [file = ''] = words.slice(-1)
+  return [file, args, { flags: [...words.slice(1, -1), ...flags], env }] as const
 }
 
 /** With one commit. */

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 /** of what a child says, kept to be shown if it fails */
 const keptStderrCharacters = 4096
 
-interface SpawnOptions {
+export interface SpawnOptions {
   readonly env?: Record<string, string>
   /** of Node */
   readonly flags?: readonly string[]

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Authority } from '../../dev/certificates.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
-import { nodeFlags } from '../../dev/node-flags.ts'
+import type { Programs as Run } from '../../dev/start/local-programs.ts'
 import type { Target } from '../hop/load.ts'
 import { startOurs } from '../hop/ours.ts'
 import { askProgram, hear } from '../support/ask-program.ts'
@@ -11,7 +11,7 @@ import type { Programs } from '../support/programs.ts'
 import type { DoubleQuestion, DoubleSettings, ViewersQuestion, ViewersSettings } from './questions.ts'
 
 const own = (program: string) => join(import.meta.dirname, `${program}.ts`)
-const probe = `--import=${own('agentk-probe')}`
+const probe = `--import=${join(import.meta.dirname, 'agentk-probe.mjs')}`
 
 /** The API double, two replicas of kas, agentk and those who look. Nothing is listed before the double is released. */
 export interface Ground {
@@ -24,7 +24,10 @@ export interface Ground {
   readonly target: (path: string) => Target
 }
 
-export async function startGround(programs: Programs, folder: string, objects: number): Promise<Ground> {
+export async function startGround(
+  programs: Programs,
+  { folder, objects, run }: { folder: string; objects: number; run: Run },
+): Promise<Ground> {
   const authority = await Authority.create('kas bench views')
   const { certificate, key } = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
   const settings: DoubleSettings = { objects, key, certificate }
@@ -34,8 +37,11 @@ export async function startGround(programs: Programs, folder: string, objects: n
   const text = kubeconfigText({ server, authority: authority.certificate, user: { token: 'bench' } })
   writeFileSync(kubeconfig, text, { mode: 0o600 })
   const files = { '.gitlab/agents/prod/views.yaml': 'follow: { kinds: [] }\n' }
-  const agentkFlags = [...nodeFlags, probe]
-  const ours = await startOurs(programs, join(folder, 'kas'), kubeconfig, undefined, { files, agentkFlags })
+  const ours = await startOurs(programs, join(folder, 'kas'), kubeconfig, undefined, {
+    files,
+    run,
+    agentkFlags: [probe],
+  })
   const { holder, agentk } = ours
   const { origin, headers } = holder.target('/')
   const looking: ViewersSettings = { url: `${origin.replace('http', 'ws')}/views`, headers }

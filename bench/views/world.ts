@@ -86,7 +86,8 @@ export class World {
     const owner = ownerOf('apps/v1', 'ReplicaSet', setName, uidOf('ReplicaSet', set))
     const metadata = metadataOf({ kind: 'Pod', place, namespace, name, app, owner })
     const restarts = this.#restarts.get(uidOf('Pod', place)) ?? 0
-    const body = `{${metadata},${podSpec(place)},${podStatus(place, place % brokenEach === brokenEach - 1, restarts)}}`
+    const isBroken = !isOfFamily && place % brokenEach === brokenEach - 1
+    const body = `{${metadata},${podSpec(place)},${podStatus(place, isBroken, restarts)}}`
     return body.replace('"managedFields":[]', managedFields(podBytes - body.length))
   }
 }
