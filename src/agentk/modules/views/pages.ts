@@ -64,7 +64,9 @@ export interface PageSource {
 
 /** The first of a node's children, and as many to spare: so that what comes and goes is placed without a look at all. */
 export class Page {
-  readonly limit: number
+  /** rows that were asked for */
+  readonly asked: number
+  #limit: number
   readonly #clock: Clock
   readonly #scans: Scans
   readonly #onScanned: () => void
@@ -81,11 +83,12 @@ export class Page {
   #cancelScan: () => void = () => undefined
 
   /** @param onScanned - it may have another order now */
-  constructor(clock: Clock, scans: Scans, source: PageSource, limit: number, onScanned: () => void) {
+  constructor(clock: Clock, scans: Scans, source: PageSource, asked: number, onScanned: () => void) {
     this.#clock = clock
     this.#scans = scans
     this.#source = source
-    this.limit = limit
+    this.asked = asked
+    this.#limit = asked
     this.#onScanned = onScanned
   }
 
@@ -107,7 +110,7 @@ export class Page {
   }
 
   get order(): readonly Entry[] {
-    return this.#best.slice(0, this.limit)
+    return this.#best.slice(0, this.#limit)
   }
 
   touch(child: Node): void {
@@ -131,10 +134,19 @@ export class Page {
     this.#scan = 'needed'
   }
 
-  /** Places what was touched. */
-  update(): void {
+  /**
+   * Places what was touched.
+   *
+   * @param room - rows that it may have at most
+   * @returns those of them that it takes
+   */
+  update(room: number): number {
+    this.#limit = Math.min(this.asked, room)
     if (this.#touched.size > 0) this.#placeTouched()
+    const taken = Math.min(this.#limit, this.size)
+    if (!this.#isAll && this.#best.length < taken && this.#scan === 'none') this.#scan = 'needed'
     if (this.#scan === 'needed') this.#startScan()
+    return taken
   }
 
   close(): void {
@@ -151,12 +163,10 @@ export class Page {
     const near = entries.filter(isNear)
     if (near.length < entries.length) this.#isAll = false
     this.#keep([...best, ...near].sort(compareEntries))
-    const isShort = !this.#isAll && this.#best.length < Math.min(this.limit, this.size)
-    if (isShort && this.#scan === 'none') this.#scan = 'needed'
   }
 
   #keep(entries: readonly Entry[]): void {
-    const most = 2 * this.limit
+    const most = 2 * this.#limit
     if (entries.length > most) this.#isAll = false
     this.#best = entries.slice(0, most)
   }
@@ -177,7 +187,7 @@ export class Page {
       this.#scan = 'runs'
       this.#touchedInScan.clear()
       const entries = this.#entries()
-      const cancel = best(this.#clock, entries, 2 * this.limit, (found) => {
+      const cancel = best(this.#clock, entries, 2 * this.#limit, (found) => {
         done()
         this.#found(found, found.length === entries.length)
         if (!isAtOnce) this.#onScanned()

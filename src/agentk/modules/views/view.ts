@@ -21,7 +21,7 @@ export interface ViewComponents {
 export class View implements ForestListener {
   readonly #components: ViewComponents
   readonly #flush: Flush
-  readonly #pages = new Map<string, Page | { readonly limit: number }>()
+  readonly #pages = new Map<string, Page | { readonly asked: number }>()
   /** asked for, and not there (any more) */
   readonly #refused = new Set<string>()
   readonly #sentRows = new Map<string, RowParts>()
@@ -39,7 +39,7 @@ export class View implements ForestListener {
   constructor(components: ViewComponents, limit: number) {
     this.#components = components
     this.#flush = new Flush({ clock: components.clock, make: (seq) => this.#make(seq), send: components.send })
-    this.#pages.set('', { limit })
+    this.#pages.set('', { asked: limit })
   }
 
   get forest(): Forest | undefined {
@@ -65,13 +65,11 @@ export class View implements ForestListener {
 
   /** @param limit - 0: closed */
   page(id: string, limit: number): void {
-    const { maxPages, maxRows, maxLimit } = viewsBounds
+    const { maxPages, maxLimit } = viewsBounds
     this.#closePage(id)
     this.#touchRows([id]) // links are shown of open nodes alone
-    let others = 0
-    for (const page of this.#pages.values()) others += page.limit
-    const allowed = Math.min(limit, maxLimit, maxRows - others)
-    if (allowed > 0 && this.#pages.size < maxPages) this.#pages.set(id, { limit: allowed })
+    this.#refused.delete(id)
+    if (limit > 0 && this.#pages.size < maxPages) this.#pages.set(id, { asked: Math.min(limit, maxLimit) })
     else if (this.#refused.size < maxPages) this.#refused.add(id)
     this.#flush.request()
   }
@@ -138,12 +136,13 @@ export class View implements ForestListener {
         continue
       }
       const isNew = !(known instanceof Page)
-      const page = isNew ? new Page(clock, scans, source, known.limit, () => this.#flush.request()) : known
+      const page = isNew ? new Page(clock, scans, source, known.asked, () => this.#flush.request()) : known
       if (page.source.node !== source.node) page.scanAnew(source)
       this.#pages.set(id, page)
       pages.set(id, page)
     }
-    for (const page of pages.values()) page.update()
+    let room: number = viewsBounds.maxRows
+    for (const page of pages.values()) room -= page.update(room)
     return pages
   }
 

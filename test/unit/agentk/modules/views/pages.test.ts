@@ -46,32 +46,32 @@ function stage(count: number, limit: number) {
 
 t.test('the first rows; what comes and goes is placed among them without a scan', async (t) => {
   const { page, order, node, nodes, remove, clock, family } = stage(1000, 3)
-  page.update()
+  page.update(1000)
   t.strictSame(order(), [0, 1, 2])
   t.equal(page.size, 1000)
   const looks = clock.looks
   remove(nodes[1] as Node)
   const worse = node('n2000', 5)
   page.touch(worse)
-  page.update()
+  page.update(1000)
   t.strictSame(order(), [2000, 0, 2])
   family.setSeverities(worse, 0, 0)
   page.touch(worse)
-  page.update()
+  page.update(1000)
   t.strictSame(order(), [0, 2, 3], 'it ranks behind those that are known')
   t.equal(clock.looks, looks, 'nothing was looked through')
 })
 
 t.test('once the spare rows are used up, all are looked through', async (t) => {
   const { page, order, nodes, remove, clock } = stage(1000, 3)
-  page.update()
+  page.update(1000)
   const looks = clock.looks
   for (const one of nodes.slice(0, 3)) remove(one)
-  page.update()
+  page.update(1000)
   t.strictSame(order(), [3, 4, 5])
   t.equal(clock.looks, looks)
   remove(nodes[3] as Node)
-  page.update()
+  page.update(1000)
   t.strictSame(order(), [4, 5, 6])
   t.ok(clock.looks > looks)
 })
@@ -79,7 +79,7 @@ t.test('once the spare rows are used up, all are looked through', async (t) => {
 t.test('a long scan yields, and what comes and goes meanwhile counts', async (t) => {
   const { page, order, node, nodes, remove, clock, scanned } = stage(10_000, 3)
   clock.lookMs = 5
-  page.update()
+  page.update(1000)
   t.notOk(page.isScanned)
   clock.manual.advance(0)
   remove(nodes[0] as Node)
@@ -92,19 +92,19 @@ t.test('a long scan yields, and what comes and goes meanwhile counts', async (t)
 t.test('scans take a tenth of the time', async (t) => {
   const { page, order, nodes, remove, clock, scanned } = stage(10_000, 3)
   clock.lookMs = 5
-  page.update()
+  page.update(1000)
   const start = clock.manual.now()
   clock.manual.advance(100_000)
   const tookMs = clock.manual.now() - start - 100_000
   t.ok(tookMs >= 0)
   for (const one of nodes.slice(0, 4)) remove(one)
-  page.update()
+  page.update(1000)
   t.strictSame(order(), [4, 5], 'what is known meanwhile is right')
   clock.manual.advance(100_000)
   t.strictSame(order(), [4, 5, 6])
   t.equal(scanned(), 2)
   for (const one of nodes.slice(4, 8)) remove(one)
-  page.update()
+  page.update(1000)
   clock.manual.advance(100)
   t.strictSame(order(), [8, 9], 'not yet')
   clock.manual.advance(100_000)
@@ -125,7 +125,7 @@ t.test('whatever comes and goes, it is what a look at all would say', async (t) 
       page.touch(one)
     }
     if (random.chance(0.3)) continue
-    page.update()
+    page.update(1000)
     const sorted = [...family.members].sort((a, b) => b.total - a.total || (a.name < b.name ? -1 : 1))
     if (page.order.some((entry, j) => entry !== sorted[j]) || page.order.length !== Math.min(5, sorted.length)) {
       t.strictSame(
