@@ -6,18 +6,17 @@ import { FollowRequestSchema, FollowResponseSchema } from '../../../proto/gen/vi
 import { decodeMessage } from '../../../proto/unary.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
 
-/** What a view is told while there is no `views.yaml`. */
-const fault = {
-  code: 'VIEWS_NOT_SERVED',
-  text: 'there is no views.yaml beside the config.yaml of this agent',
-} as const
-
 /**
  * Serves `Views/Follow` while views are off: each is told so, and nobody waits for another pod.
  *
+ * @param why - what a view is told
  * @param over - aborts when that has changed: kas opens the stream anew, which it keeps for those who look next
  */
-export function refuseViews({ messages, signal }: Pick<Call, 'messages' | 'signal'>, over: AbortSignal): ServeReply {
+export function refuseViews(
+  { messages, signal }: Pick<Call, 'messages' | 'signal'>,
+  { why, over }: { why: string; over: AbortSignal },
+): ServeReply {
+  const fault = { code: 'VIEWS_NOT_SERVED', text: why }
   const done = Promise.withResolvers<Outcome>()
   return { metadata: Promise.resolve(noMetadata), messages: answers(), done: done.promise }
 

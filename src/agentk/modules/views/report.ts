@@ -23,10 +23,12 @@ const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, 
 /** A kas that ends a stream at once, without an error, is asked again after so long; facts change no sooner. ms */
 const minMs = 1000
 
+/** What kas says of views.yaml: what stands there; there is none; it cannot be used, nor was there a good one. */
+export type ToldOfViews = ViewsConfiguration | 'absent' | 'unusable'
+
 export interface ReportComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'takesReports' | 'onTakesReports'>
-  /** @param configuration - undefined: views are off */
-  readonly onConfiguration: (configuration: ViewsConfiguration | undefined) => void
+  readonly onConfiguration: (told: ToldOfViews) => void
   readonly facts: () => ViewsFacts
   readonly podName: string
   readonly log: Logger
@@ -107,13 +109,12 @@ export class Report {
     void this.#stream.send(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts: told })))
   }
 
-  /** Without a block views are off; with a problem alone this replica of kas has no good one, and what was told stays. */
   #configure({ block, problem }: ToldConfiguration): void {
     const { log, onConfiguration } = this.#components
     if (problem !== '') log.warn({ problem }, 'views.yaml cannot be used, the last good one stays')
-    if (problem !== '' && !block) return
     try {
-      onConfiguration(block && (JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration))
+      if (!block) onConfiguration(problem === '' ? 'absent' : 'unusable')
+      else onConfiguration(JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration)
     } catch (error) {
       log.error({ reason: errorText(error) }, 'What kas says of views cannot be used')
     }

@@ -4,6 +4,7 @@ import { noMetadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
+import { linkedController } from '../../../lib/signals.ts'
 import { LeadResponseSchema, Views as ViewsService } from '../../../proto/gen/views_pb.ts'
 import { methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
@@ -11,8 +12,8 @@ import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './refused-views.ts'
-import { Report } from './report.ts'
-import type { ThreadSettings, ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
+import { Report, type ToldOfViews } from './report.ts'
+import type { ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
 
 export const leadMethod = methodPath(ViewsService.method.lead)
@@ -20,6 +21,12 @@ export const followMethod = methodPath(ViewsService.method.follow)
 
 /** A pod that cannot renew its lease shows nothing any more after so long. ms */
 const lookMs = 1000
+
+/** What a view is told while views are off. */
+const whyOff = {
+  absent: 'there is no views.yaml beside the config.yaml of this agent',
+  unusable: 'the views.yaml beside the config.yaml of this agent cannot be used',
+} as const
 
 const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 
@@ -45,10 +52,10 @@ export class Views {
   readonly #thread: ViewsThread
   readonly #report: Report
   #facts = noFacts
-  #configuration: ViewsConfiguration | undefined
-  /** kas has said in this term whether views are on */
-  #isTold = false
+  /** undefined: nothing yet, in this term */
+  #told: ToldOfViews | undefined
   #isAnnounced = false
+  #wake: () => void = () => undefined
   /** of streams that refuse views, while these are off */
   #refusals: AbortController | undefined
   #running: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined
@@ -64,7 +71,7 @@ export class Views {
     this.#thread = new ViewsThread({ onFacts, log, clock, random }, options.thread)
     this.#report = new Report({
       kas,
-      onConfiguration: (configuration) => this.#configure(configuration),
+      onConfiguration: (told) => this.#configure(told),
       facts: () => this.#facts,
       podName: options.podName,
       log,
@@ -73,7 +80,7 @@ export class Views {
     })
   }
 
-  /** `Follow` of the pod that leads alone, once kas has said whether views are on: kas finds it by that. */
+  /** `Follow` of the pod that leads alone, once it knows whether views are on: kas finds it by that. */
   get methods(): ReadonlyMap<string, Serve> {
     const all = new Map<string, Serve>([[leadMethod, this.#lead]])
     if (this.#isAnnounced) all.set(followMethod, this.#follow)
@@ -83,25 +90,30 @@ export class Views {
   readonly lead = async ({ signal, holds }: Term): Promise<void> => {
     const reported = this.#report.run(signal)
     while (!signal.aborted) {
+      const waking = linkedController(signal)
+      this.#wake = () => waking.abort()
       await this.#update(holds())
-      await pause(lookMs, this.#components.clock, signal)
+      await pause(lookMs, this.#components.clock, waking.signal)
+      waking.dispose()
     }
+    this.#told = undefined // another pod is told from now on
     await this.#update(false)
-    this.#configuration = undefined // another pod is told from now on
-    this.#isTold = false
     await reported
   }
 
-  #configure(configuration: ViewsConfiguration | undefined): void {
-    this.#isTold = true
-    if (isDeepStrictEqual(configuration, this.#configuration)) return
-    this.#configuration = configuration
+  /** A file that cannot be used leaves the last good one. */
+  #configure(told: ToldOfViews): void {
+    const stays = told === 'unusable' && typeof this.#told === 'object'
+    if (stays || isDeepStrictEqual(told, this.#told)) return
+    this.#told = told
     this.#running?.controller.abort() // it begins anew with the next look
+    this.#wake()
   }
 
   /** Begins or ends the thread, as it should be now. */
   async #update(holds: boolean): Promise<void> {
-    const wanted = holds ? this.#configuration : undefined
+    const wanted = holds && typeof this.#told === 'object' ? this.#told : undefined
+    const isKnown = holds && this.#told !== undefined
     if (this.#running && (!wanted || this.#running.controller.signal.aborted)) {
       this.#running.controller.abort()
       await this.#running.ended
@@ -115,11 +127,17 @@ export class Views {
       this.#running = { controller, ended }
       this.#components.log.info('Views are kept here')
     }
-    if (!holds || wanted) this.#endRefusals()
-    const isAnnounced = holds && this.#isTold
-    if (this.#isAnnounced === isAnnounced) return
-    this.#isAnnounced = isAnnounced
+    if (!isKnown || wanted) this.#endRefusals()
+    if (this.#isAnnounced === isKnown) return
+    this.#isAnnounced = isKnown
     this.#components.kas.announce()
+  }
+
+  /** While views are off each is told so: nobody waits for another pod. */
+  readonly #follow: Serve = async (call) => {
+    if (typeof this.#told !== 'string') return this.#thread.follow(call)
+    this.#refusals ??= new AbortController()
+    return refuseViews(call, { why: whyOff[this.#told], over: this.#refusals.signal })
   }
 
   #endRefusals(): void {
@@ -127,19 +145,12 @@ export class Views {
     this.#refusals = undefined
   }
 
-  /** While views are off each is told so: nobody waits for another pod. */
-  readonly #follow: Serve = async (call) => {
-    if (this.#running) return this.#thread.follow(call)
-    this.#refusals ??= new AbortController()
-    return refuseViews(call, this.#refusals.signal)
-  }
-
   /** Every pod says who leads. */
   readonly #lead: Serve = async ({ messages }) => {
     const { election } = this.#components
     await readOneMessage(messages)
     const podName = election.leader?.split('_')[0] ?? ''
-    const response = create(LeadResponseSchema, { podName, isSelf: this.#isAnnounced })
+    const response = create(LeadResponseSchema, { podName, isSelf: election.holds() })
     return {
       metadata: Promise.resolve(noMetadata),
       messages: oneMessage(toBinary(LeadResponseSchema, response)),

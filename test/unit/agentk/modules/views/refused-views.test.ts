@@ -9,7 +9,10 @@ function start() {
   const requests = new PassThrough({ objectMode: true })
   const left = new AbortController()
   const over = new AbortController()
-  const { messages, done } = refuseViews({ messages: requests, signal: left.signal }, over.signal)
+  const { messages, done } = refuseViews(
+    { messages: requests, signal: left.signal },
+    { why: 'there is none', over: over.signal },
+  )
   const answers = messages[Symbol.asyncIterator]()
   const ask = (request: MessageInitShape<typeof FollowRequestSchema>) =>
     void requests.write(toBinary(FollowRequestSchema, create(FollowRequestSchema, request)))
@@ -25,8 +28,8 @@ t.test('each view is told that there is no views.yaml, until there is one', asyn
   ask({ view: 1, step: { case: 'open', value: {} } })
   ask({ view: 1, step: { case: 'page', value: { node: '', limit: 1 } } })
   ask({ view: 2, step: { case: 'open', value: {} } })
-  t.match(await read(), { view: 1, fault: { code: 'VIEWS_NOT_SERVED' } })
-  t.match(await read(), { view: 2, fault: { code: 'VIEWS_NOT_SERVED' } })
+  t.match(await read(), { view: 1, fault: { code: 'VIEWS_NOT_SERVED', text: 'there is none' } })
+  t.match(await read(), { view: 2, fault: { code: 'VIEWS_NOT_SERVED', text: 'there is none' } })
   const end = read()
   over.abort()
   t.equal(await end, undefined)
