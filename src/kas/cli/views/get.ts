@@ -2,6 +2,7 @@ import type { Row } from '../../../proto/views-json.ts'
 import { UsageError } from '../command.ts'
 import { printable, textTable } from '../text-table.ts'
 import { printView } from './print-view.ts'
+import { nothingFound } from './tree-text.ts'
 import { ageText, type Paint, whyOf } from './verdict-text.ts'
 import type { ViewModel } from './view-model.ts'
 import { scopeOf, type ViewsCommand } from './views-command.ts'
@@ -29,7 +30,7 @@ export const get: ViewsCommand = {
 
 function listText(model: ViewModel, paint: Paint): string {
   const rows = model.children('')
-  if (rows.length === 0) return 'nothing is found that you may list\n'
+  if (rows.length === 0) return nothingFound
   const table = textTable([
     ['NAMESPACE', 'KIND', 'NAME', 'FACTS', 'AGE', 'WHY'],
     ...rows.map((row) => cells(row, model.at)),

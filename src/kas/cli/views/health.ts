@@ -8,9 +8,12 @@ import { Paint } from './verdict-text.ts'
 import type { ViewModel } from './view-model.ts'
 import { isColoured, scopeOf, type ViewsCommand } from './views-command.ts'
 
-/** What a shell is told. Suspended is as somebody wanted it. */
+/**
+ * What a shell is told. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
+ * has a ConfigMap and a ServiceAccount before anything is deployed there.
+ */
 const exitCodes: Readonly<Record<ArgoWord, number>> = {
-  '': 0,
+  '': unknown,
   Healthy: 0,
   Suspended: 0,
   Progressing: progressing,
@@ -27,7 +30,7 @@ const rootLimit = 20
 export const health: ViewsCommand = {
   usage: 'health [--wait TIME] [-n NAMESPACE | --environment PROJECT/SLUG | --application NAME] [-o json]',
   summary:
-    'says how it fares: exit code 0 healthy or suspended for 5 s, 3 progressing, 4 degraded, 5 unknown or nothing there',
+    'says how it fares: exit code 0 healthy or suspended for 5 s, 3 progressing, 4 degraded, 5 unknown or nothing there that has a verdict',
   options: { wait: { type: 'string' } },
   positionals: 0,
   async run(context) {
@@ -82,8 +85,9 @@ function plainText(model: ViewModel | undefined, paint: Paint): string {
     const count = model.counts[one] ?? 0
     return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
   })
-  const list = exitCodes[word] === 0 ? '' : treeText(model, paint)
-  return `${stateText(model, paint)}${paint.verdict(word)} (${counts.join(', ')})\n${list}`
+  const said = word === '' ? 'unknown: nothing that is there has a verdict' : paint.verdict(word)
+  const list = word === '' || exitCodes[word] === 0 ? '' : treeText(model, paint)
+  return `${stateText(model, paint)}${said} (${counts.join(', ')})\n${list}`
 }
 
 function jsonText(model: ViewModel | undefined): string {

@@ -37,8 +37,7 @@ export async function showView(
       onUpdate: (update) => {
         model.apply(update)
         const wanted = wantedPages(model, opens)
-        for (const node of model.pages.keys()) if (node !== '' && !wanted.includes(node)) client.closePage(node)
-        for (const node of wanted) client.page(node, pageLimit)
+        client.showChildren(new Set(wanted), pageLimit)
         const isWhole = model.state.is !== 'syncing' && wanted.every((node) => model.pages.has(node))
         if (onChange(model, isWhole)) enough.abort()
       },

@@ -3,6 +3,8 @@ import { printable } from '../text-table.ts'
 import { ageText, type Paint, whyOf } from './verdict-text.ts'
 import type { ViewModel } from './view-model.ts'
 
+/** In place of rows. */
+export const nothingFound = 'nothing is found that you may list\n'
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
 
@@ -28,7 +30,7 @@ export function treeText(model: ViewModel, paint: Paint): string {
     if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(`… ${more} more`)}\n`)
   }
   walk('', '', 0, '')
-  return lines.join('')
+  return lines.join('') || nothingFound
 }
 
 function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; paint: Paint; namespace: string }): string {

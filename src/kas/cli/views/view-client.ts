@@ -57,16 +57,17 @@ export class ViewClient {
     this.#endpoint = endpoint
   }
 
-  /** Asks for the children of a node. */
-  page(node: string, limit: number): void {
-    if (this.#pages.get(node) === limit) return
-    this.#pages.set(node, limit)
-    this.#send({ type: 'page', id: viewId, node, limit })
-  }
-
-  /** The node is gone, or of no interest. */
-  closePage(node: string): void {
-    if (this.#pages.delete(node)) this.#send({ type: 'page', id: viewId, node, limit: 0 })
+  /** Asks for the children of these nodes, and of no others: one that is gone may come back. */
+  showChildren(nodes: ReadonlySet<string>, limit: number): void {
+    const ask = (node: string, of: number) => this.#send({ type: 'page', id: viewId, node, limit: of })
+    for (const node of this.#pages.keys()) {
+      if (!nodes.has(node) && this.#pages.delete(node)) ask(node, 0)
+    }
+    for (const node of nodes) {
+      if (this.#pages.get(node) === limit) continue
+      this.#pages.set(node, limit)
+      ask(node, limit)
+    }
   }
 
   /**

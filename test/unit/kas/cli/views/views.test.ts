@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { ViewsRequest } from '../../../../../src/proto/views-json.ts'
 import { startViewsServer } from './views-server.ts'
 
 const live = { is: 'live', since: 0 } as const
@@ -50,6 +51,26 @@ t.test('a tree opens what has children, and ends once all of it is there', async
   )
 })
 
+t.test('a node that is gone is closed, and asked for again once it is back', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('tree', '--watch')
+  const one = await viewer()
+  await one.request(({ type }) => type === 'open')
+  one.update({ seq: 1, rows: [deployment], pages: { '': page(['d1']) }, state: live })
+  await one.request(({ type }) => type === 'page')
+  one.update({ seq: 2, pages: { d1: page([]) } })
+  one.update({ seq: 3, gone: ['d1'], pages: { '': page([]), d1: null } })
+  const isClosed = (request: ViewsRequest) => request.type === 'page' && request.node === 'd1' && request.limit === 0
+  await one.request(isClosed)
+  one.update({ seq: 4, rows: [deployment], pages: { '': page(['d1']) } })
+  const back = () => one.requests.filter(({ type }) => type === 'page').length === 3
+  await one.request(back)
+  t.match(one.requests.at(-1), { type: 'page', node: 'd1', limit: 50 })
+  one.error('FORBIDDEN', 'enough')
+  t.equal(await code, 1)
+  t.match(said.stdout, /nothing is found that you may list/, 'what is empty says so')
+})
+
 t.test('a watch shows each change, says when it is lost, and goes on', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const { said, code } = run('get', 'Pod', '--watch', '-o', 'json')
@@ -79,6 +100,7 @@ t.test('the health of what is there, worst first', async (t) => {
     [{ Progressing: 1, Degraded: 1 }, live, 4, /^✗ degraded/],
     [{ Healthy: 1, Unknown: 1 }, live, 5, /^\? unknown/],
     [{}, live, 5, /^unknown: nothing is there that you may list/],
+    [{ '': 2 }, live, 5, /^unknown: nothing that is there has a verdict \(2 without a verdict\)/],
     [{ Healthy: 1 }, { is: 'stale', since: 1 }, 5, /^stale since 1970-01-01T00:00:00.001Z/],
   ]
   for (const [counts, state, expected, text] of cases) {
