@@ -84,7 +84,7 @@ export class NaiveViews {
   }
 
   #own(node: NaiveNode): number {
-    if (node.id.startsWith('g:')) return worst(this.#children(node.id).map((child) => this.#own(child)))
+    if (!node.record) return worst(this.#children(node.id).map((child) => this.#own(child)))
     return severity(node.record)
   }
 

@@ -45,7 +45,7 @@ export class Node implements Entry {
   slot = 0
   /** children */
   readonly families: Family[] = []
-  /** severities: of its own verdict; of the worst of it and of those below */
+  /** severities: of its own verdict (of what is no object: the worst of its children's); of the worst of it and of those below */
   own = 0
   total = 0
   /** of a placeholder: the child that says what it is */

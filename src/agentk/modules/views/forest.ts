@@ -334,7 +334,7 @@ export class Forest {
   /** Its children are others: so may be its row, and what is above. */
   #refresh(node: Node): void {
     for (let at: Node | undefined = node; at && at.what !== 'root'; at = at.parent) {
-      const own = at.what === 'group' ? at.worstChild() : at.own
+      const own = at.what === 'object' ? at.own : at.worstChild()
       const isWorseOrBetter = this.#setSeverities(at, own, Math.max(own, at.worstBelow()))
       this.#tell(at)
       if (!isWorseOrBetter) return

@@ -180,6 +180,19 @@ t.test('rows count that are there, not those that there might be', async (t) => 
   t.equal(tree.rows.size, viewsBounds.maxRows, 'the next have it')
 })
 
+t.test('what belongs to an owner that is not shown counts for it', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/pods', 'shop']])
+  for (const record of [deployment, set, pod]) stage.records.put(record)
+  const { client } = stage.open(user('ann'), { view: 'tree' })
+  await stage.pass()
+  t.equal(client.order()?.length, 1)
+  t.strictSame(client.pages.get('')?.counts, { Degraded: 1 }, 'or a broken Pod would be healthy to who sees no more')
+  stage.records.put(recordOf({ uid: 'web-1-a', owner: set, verdict: 'Healthy' }))
+  await stage.pass(50)
+  t.strictSame(client.pages.get('')?.counts, { Healthy: 1 })
+})
+
 t.test('a node that is closed and opened at once is told as open alone', async (t) => {
   const stage = start(t)
   for (const record of [deployment, set]) stage.records.put(record)
