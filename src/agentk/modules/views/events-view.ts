@@ -2,20 +2,8 @@ import type { Clock } from '../../../lib/clock.ts'
 import { type EventRow, type PageState, type ViewState, viewsBounds } from '../../../proto/views-json.ts'
 import { Flush, type Made } from './flush.ts'
 import type { ReadQuery } from './query.ts'
-import type { Visibility } from './record.ts'
+import type { EventChange, ReadonlyEvents, Visibility } from './record.ts'
 import { keyedPart, UpdateWriter } from './update-writer.ts'
-
-export interface EventChange {
-  readonly before: EventRow | undefined
-  readonly after: EventRow | undefined
-}
-
-/** Events that are kept, whoever may see them. */
-export interface ReadonlyEvents {
-  all(): Iterable<EventRow>
-  /** Called at each change, until the returned function is called. */
-  onChange(listener: (change: EventChange) => void): () => void
-}
 
 export interface EventsViewComponents {
   readonly clock: Clock

@@ -3,15 +3,10 @@ import type { EventRow } from '../../../proto/views-json.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import { type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../health/object.ts'
+import { eventKind } from './access/visibility.ts'
 import type { FollowedKind } from './part-watch.ts'
-import type { FollowState, ObjectSink } from './record.ts'
-
-export interface EventChange {
-  /** undefined: it was not there */
-  readonly before: EventRow | undefined
-  /** undefined: it is gone */
-  readonly after: EventRow | undefined
-}
+import { cut, maxText } from './projection/bounds.ts'
+import type { EventChange, FollowState, ObjectSink, ReadonlyEvents } from './record.ts'
 
 export interface WarningsOptions {
   /** of all objects: the oldest of the namespace with the most go first */
@@ -24,21 +19,19 @@ const defaultMaxEvents = 5000
 const defaultMaxPerObject = 10
 /** Of all events, those that go at once when there are too many: to find them is a look at each. */
 const shedShare = 0.1
-/** Characters of a text; longer ones are cut. */
-const maxText = 512
 
 /** Of an answer to `askEvents`. */
 const maxAnswerBytes = 4 * 1024 * 1024
 
 /** What is followed of Events. */
 export const warnings: FollowedKind = {
-  kind: { key: 'Event', group: '', version: 'v1', plural: 'events', isNamespaced: true },
+  kind: eventKind,
   isMetadata: false,
   query: `fieldSelector=${encodeURIComponent('type=Warning')}`,
 }
 
 /** The latest Warnings of the cluster, whoever may see them. */
-export class Warnings implements ObjectSink {
+export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #options: Required<WarningsOptions>
   /** by their own uid */
   readonly #events = new Map<string, EventRow>()
@@ -225,9 +218,7 @@ function timeOf(object: KubernetesObject): number {
   return found[0] ?? 0
 }
 
-function short(text: string): string {
-  return text.length <= maxText ? text : `${text.slice(0, maxText - 1)}…`
-}
+const short = (text: string) => cut(text, maxText)
 
 /** In a field selector these have a meaning. */
 function escaped(value: string): string {

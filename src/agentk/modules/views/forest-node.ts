@@ -1,5 +1,5 @@
+import { argoWords } from '../../../proto/views-json.ts'
 import type { ObjectRecord } from './record.ts'
-import { argoWords } from './severity.ts'
 
 /** More visible children of a kind than this are one row. */
 export const maxUnbundled = 50

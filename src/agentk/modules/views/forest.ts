@@ -1,9 +1,10 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { argoWords } from '../../../proto/views-json.ts'
 import { Family, Node } from './forest-node.ts'
 import { type Above, Owners, standsOtherwise } from './owners.ts'
 import type { ReadQuery } from './query.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from './record.ts'
-import { argoWords, severityOf, type VerdictSide } from './severity.ts'
+import { severityOf, type VerdictSide } from './severity.ts'
 import { inSlices } from './slices.ts'
 
 /** Told of what is seen, and of nothing else. */

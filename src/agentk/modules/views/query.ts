@@ -1,6 +1,5 @@
 import { KasError } from '../../../lib/errors.ts'
-import { type ArgoWord, type ViewName, viewsBounds } from '../../../proto/views-json.ts'
-import { argoWords } from './severity.ts'
+import { type ArgoWord, argoWords, type ViewName, viewsBounds } from '../../../proto/views-json.ts'
 
 const viewNames: readonly ViewName[] = ['tree', 'list', 'environments', 'events']
 const defaultLimit = 100

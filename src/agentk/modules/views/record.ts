@@ -1,4 +1,4 @@
-import type { ArgoWord, KstatusWord } from '../../../proto/views-json.ts'
+import type { ArgoWord, EventRow, KstatusWord } from '../../../proto/views-json.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
 
@@ -84,6 +84,20 @@ export interface ReadonlyRecords {
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord>
   /** Called at each change, until the returned function is called. */
   onChange(listener: (change: RecordChange) => void): () => void
+}
+
+export interface EventChange {
+  /** undefined: it was not there */
+  readonly before: EventRow | undefined
+  /** undefined: it is gone */
+  readonly after: EventRow | undefined
+}
+
+/** Events that are kept, whoever may see them. */
+export interface ReadonlyEvents {
+  all(): Iterable<EventRow>
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: (change: EventChange) => void): () => void
 }
 
 /** How far a kind is followed. */

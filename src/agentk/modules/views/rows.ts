@@ -1,8 +1,8 @@
-import type { Row } from '../../../proto/views-json.ts'
+import { argoWords, type Row } from '../../../proto/views-json.ts'
 import { type Entry, Family, type Node } from './forest-node.ts'
 import type { ObjectRecord } from './record.ts'
 import type { Link } from './relations.ts'
-import { argoWords, worstKstatus } from './severity.ts'
+import { worstKstatus } from './severity.ts'
 
 /** What a row was made of: two of the same say the same. */
 export interface RowParts {

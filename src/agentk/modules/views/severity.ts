@@ -1,12 +1,10 @@
-import type { ArgoWord, KstatusWord } from '../../../proto/views-json.ts'
-import { argoStatuses } from '../../health/argo/health.ts'
+import { type ArgoWord, argoWords, type KstatusWord } from '../../../proto/views-json.ts'
 import type { Health } from './record.ts'
 
 /** Whose verdict orders and counts. */
 export type VerdictSide = 'argo' | 'kstatus'
 
-/** From best to worst. A severity is an index of it. */
-export const argoWords: readonly ArgoWord[] = ['', ...argoStatuses]
+/** A severity is an index of `argoWords`. */
 const kstatusWords: readonly KstatusWord[] = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown']
 const severities = new Map(argoWords.map((word, severity) => [word, severity]))
 const inArgosWords: Readonly<Record<KstatusWord, ArgoWord>> = {

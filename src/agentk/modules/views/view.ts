@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { type PageState, type ViewState, viewsBounds } from '../../../proto/views-json.ts'
+import { argoWords, type PageState, type ViewState, viewsBounds } from '../../../proto/views-json.ts'
 import { Flush, type Made } from './flush.ts'
 import type { Forest, ForestListener } from './forest.ts'
 import { bundleId, type Entry, type Family, type Node, readBundleId } from './forest-node.ts'
@@ -7,7 +7,6 @@ import { Page, type PageSource, type Scans } from './pages.ts'
 import type { ReadonlyRecords } from './record.ts'
 import { hasLinks, type Link, linksOf } from './relations.ts'
 import { isSameRow, type RowParts, rowJson, rowParts } from './rows.ts'
-import { argoWords } from './severity.ts'
 import { keyedPart, UpdateWriter } from './update-writer.ts'
 
 export interface ViewComponents {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import { viewsBounds } from '../../../../proto/views-json.ts'
+import { viewsBounds, viewsProtocol } from '../../../../proto/views-json.ts'
 import type { OwnEndpoint, ViewFeeds } from '../../../module.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
@@ -24,8 +24,6 @@ export interface ViewsApiOptions {
   readonly product: string
   readonly limits: KubernetesLimits
 }
-
-export const viewsProtocol = 'kas-views-v1'
 
 /** Views of one agent, over a WebSocket or one at a time (doc/views.md). */
 export class ViewsApi {

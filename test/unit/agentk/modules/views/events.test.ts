@@ -1,5 +1,6 @@
 import t from 'tap'
-import { askEvents, type EventChange, Warnings, warnings } from '../../../../../src/agentk/modules/views/events.ts'
+import { askEvents, Warnings, warnings } from '../../../../../src/agentk/modules/views/events.ts'
+import type { EventChange } from '../../../../../src/agentk/modules/views/record.ts'
 import { ScriptedApi } from '../../cluster/scripted-api.ts'
 
 const { kind } = warnings
