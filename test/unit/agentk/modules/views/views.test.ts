@@ -13,7 +13,8 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
-const settings = { cluster: { server: 'http://127.0.0.1' }, logLevel: 'silent' } as const
+const cluster = { server: 'http://127.0.0.1' }
+const settings = { cluster, watched: cluster, logLevel: 'silent' } as const
 
 /** What kas says on the stream of reports. */
 class Told {
