@@ -65,9 +65,9 @@ export class Forest {
     return this.#working === undefined
   }
 
-  /** objects, groups and placeholders */
+  /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
   get size(): number {
-    return this.#nodes.size - 1
+    return this.#nodes.size - 1 + this.#unplaced.size + (this.#memberships?.size ?? 0)
   }
 
   node(id: string): Node | undefined {

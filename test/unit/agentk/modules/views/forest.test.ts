@@ -132,3 +132,20 @@ t.test('what hangs below a cycle, and a long chain', async (t) => {
   records.put(recordOf({ uid: '0', verdict: 'Degraded' }))
   t.equal(forest.node('4990')?.total, 0)
 })
+
+t.test('what it takes room for: what waits for its place too, and what is in a group, shown or not', async (t) => {
+  const records = new RecordsDouble()
+  for (let i = 0; i < 1000; i++) records.put(recordOf({ uid: `${i}` }))
+  const visibility = { key: '', mayList: () => true, mayListEvents: () => true, mayName: () => true }
+  const clock = new ManualClock()
+  const ticking = { now: () => clock.now() + ticks++, after: clock.after.bind(clock) }
+  let ticks = 0
+  const query = readQuery(Buffer.from('{"view":"tree","scope":{"environment":"1/none"}}'))
+  const forest = new Forest({ records, visibility, clock: ticking, side: 'argo' }, query)
+  forest.start()
+  t.equal(forest.isSettled, false)
+  t.ok(forest.size >= 1000)
+  while (!forest.isSettled) clock.advance(1)
+  t.equal(forest.size, 1000)
+  t.equal(forest.root.childCount, 0)
+})
