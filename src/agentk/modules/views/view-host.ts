@@ -22,6 +22,8 @@ const firstListMs = 60_000
 
 /** Of a node; names and kinds of Kubernetes are far shorter. */
 const maxIdLength = 2048
+/** Of one user: others find room. Those that are let in as the agent are many, and no one of them. */
+const maxViewsPerUser = 200
 
 export interface ViewOut {
   /** @param json - one value, as in src/proto/views-json.ts; the next one comes once it was `taken` */
@@ -52,6 +54,8 @@ export interface ViewHostOptions {
 }
 
 interface Opened {
+  /** in the cluster; undefined: as the agent */
+  readonly user: string | undefined
   readonly query: ReadQuery
   readonly view: View | EventsView
   readonly openedAt: number
@@ -105,13 +109,12 @@ export class ViewHost {
    * caller is nobody
    */
   open(caller: Caller, query: Uint8Array, out: ViewOut): OpenView {
-    const { maxViewsPerAgent } = viewsBounds
-    if (this.#opened.size >= maxViewsPerAgent) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxViewsPerAgent, what: 'views' })
-    }
+    const user = caller.as === 'user' ? caller.user.username : undefined
+    this.#checkRoom(user)
     const read = readQuery(query)
     const { clock, reviews } = this.#components
     const opened: Opened = {
+      user,
       query: read,
       view: this.#makeView(read, out),
       openedAt: clock.now(),
@@ -143,6 +146,20 @@ export class ViewHost {
     if (node.length <= maxIdLength) opened.view.page(node, limit)
     else
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS */
+  #checkRoom(user: string | undefined): void {
+    const { maxViewsPerAgent } = viewsBounds
+    if (this.#opened.size >= maxViewsPerAgent) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxViewsPerAgent, what: 'views' })
+    }
+    if (user === undefined) return
+    let own = 0
+    for (const one of this.#opened) if (one.user === user) own++
+    if (own >= maxViewsPerUser) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxViewsPerUser, what: 'views of one user' })
+    }
   }
 
   #makeView(query: ReadQuery, out: ViewOut): View | EventsView {

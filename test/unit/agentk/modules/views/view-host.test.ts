@@ -284,3 +284,10 @@ t.test('by the verdict of kstatus', async (t) => {
   t.strictSame(client.pages.get('')?.counts, { Healthy: 1, Degraded: 1 })
   t.match(client.rows.get('poor'), { h: ['Healthy', 'Failed'], why: ['a', ''] })
 })
+
+t.test('one user does not take all the room that there is', async (t) => {
+  const stage = start(t)
+  for (let i = 0; i < 200; i++) stage.open(user('ann'), { view: 'list', limit: 1 })
+  t.throws(() => stage.open(user('ann'), { view: 'list' }), { code: 'TOO_MANY_STREAMS' })
+  stage.open(user('bob'), { view: 'list' })
+})
