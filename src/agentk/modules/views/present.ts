@@ -21,15 +21,18 @@ export class Present {
     return () => this.#listeners.delete(listener)
   }
 
-  namespacesOf(kind: ResourceKind): Iterable<string> {
-    return this.#kinds.get(kind.key)?.namespaces.keys() ?? []
+  /** Where there are objects of it. */
+  *namespacesOf(kind: ResourceKind): Iterable<string> {
+    for (const [namespace, count] of this.#kinds.get(kind.key)?.namespaces ?? []) if (count > 0) yield namespace
   }
 
-  /** There is an object of it. */
-  add(kind: ResourceKind, namespace: string): void {
+  /** There is an object of it. @returns whether it is the only one there */
+  add(kind: ResourceKind, namespace: string): boolean {
     this.note(kind, namespace)
     const { namespaces } = this.#kinds.get(kind.key) as Counted
-    namespaces.set(namespace, (namespaces.get(namespace) ?? 0) + 1)
+    const count = (namespaces.get(namespace) ?? 0) + 1
+    namespaces.set(namespace, count)
+    return count === 1
   }
 
   /** It is of interest, though there may be none of it. @param namespace - undefined: of the kind alone */
@@ -44,11 +47,12 @@ export class Present {
     for (const listener of this.#listeners) listener()
   }
 
-  /** One object fewer. */
-  delete(kind: ResourceKind, namespace: string): void {
+  /** One object fewer. @returns whether it was the only one there */
+  delete(kind: ResourceKind, namespace: string): boolean {
     const namespaces = this.#kinds.get(kind.key)?.namespaces
     const count = (namespaces?.get(namespace) ?? 0) - 1
     if (count > 0) namespaces?.set(namespace, count)
     else namespaces?.delete(namespace)
+    return count <= 0
   }
 }

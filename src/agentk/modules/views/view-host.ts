@@ -86,8 +86,10 @@ export class ViewHost {
     this.#unsubscribe = [
       records.onChange((change) => {
         const { before, after } = change
-        if (after) this.#present.add(after.kind, after.namespace)
-        if (before) this.#present.delete(before.kind, before.namespace)
+        const isNew = after && this.#present.add(after.kind, after.namespace)
+        const isLast = before && this.#present.delete(before.kind, before.namespace)
+        // what states are told follows from it too: at a time that depends on nothing else
+        if (isNew || isLast) this.#statesMayDiffer()
         this.#forests.change(change)
       }),
       events.onChange((change) => {
@@ -96,9 +98,7 @@ export class ViewHost {
         if (before) this.#present.delete(eventKind, before.ns)
         for (const { view } of this.#opened) if (view instanceof EventsView) view.change(change)
       }),
-      states.onChange(() => {
-        this.#cancelStates ??= clock.after(statesPauseMs - (clock.now() % statesPauseMs), () => this.#readStates())
-      }),
+      states.onChange(() => this.#statesMayDiffer()),
     ]
     this.#cancelFirstList = clock.after(firstListMs, () => this.#firstListEnded())
     this.#readStates()
@@ -201,6 +201,11 @@ export class ViewHost {
     const forest: Forest | undefined = view instanceof View ? view.forest : undefined
     view.close()
     if (forest) this.#forests.release(forest)
+  }
+
+  #statesMayDiffer(): void {
+    const { clock } = this.#components
+    this.#cancelStates ??= clock.after(statesPauseMs - (clock.now() % statesPauseMs), () => this.#readStates())
   }
 
   #readStates(): void {

@@ -29,7 +29,7 @@ export interface ViewStateParts {
 
 /** Of the kinds that the caller may list where the scope is: what becomes of the others changes nothing. */
 export function viewState(parts: ViewStateParts): ViewState {
-  const seen = [...parts.states.all()].filter(([kind]) => mayListAny(parts, kind))
+  const seen = [...parts.states.all()].filter((one) => mayListAny(parts, ...one))
   const notFollowed = seen.flatMap(([kind, state]) => leftOut(parts, kind, state)).sort()
   const named = notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}
   if (parts.problem) return { is: 'stale', since: parts.openedAt, why: parts.problem, ...named }
@@ -50,10 +50,13 @@ export function viewState(parts: ViewStateParts): ViewState {
   return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }
 }
 
-function mayListAny({ visibility, query, namespacesOf }: ViewStateParts, kind: ResourceKind): boolean {
+function mayListAny(parts: ViewStateParts, kind: ResourceKind, state: FollowState): boolean {
+  const { visibility, query, namespacesOf } = parts
   const { namespaces } = query
   if (namespaces) return [...namespaces].some((namespace) => visibility.mayList(kind, namespace))
   if (visibility.mayList(kind, '')) return true
+  const missing = [...state.refusedNamespaces, ...state.leftOut.map(({ namespace }) => namespace)]
+  if (missing.some((namespace) => visibility.mayList(kind, namespace))) return true
   for (const namespace of namespacesOf(kind)) if (visibility.mayList(kind, namespace)) return true
   return false
 }
