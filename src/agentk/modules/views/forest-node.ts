@@ -43,8 +43,8 @@ export class Node implements Entry {
   family: Family | undefined
   /** in `family.members` */
   slot = 0
-  /** children */
-  readonly families: Family[] = []
+  /** children; most nodes have none, and share that */
+  families: readonly Family[] = noFamilies
   /** severities: of its own verdict (of what is no object: the worst of its children's); of the worst of it and of those below */
   own = 0
   total = 0
@@ -104,6 +104,7 @@ export class Node implements Entry {
   }
 }
 
+const noFamilies: readonly Family[] = []
 const noCounts = () => argoWords.map(() => 0)
 
 /** The children of a kind. Many are counted as they come and go; few are counted when it is asked. */

@@ -285,7 +285,7 @@ export class Forest {
     if (!family) {
       const canBundle = node.what !== 'group' && this.#query.view !== 'list'
       family = new Family(parent, node.kind, canBundle)
-      parent.families.push(family)
+      parent.families = [...parent.families, family]
     }
     const wasBundle = family.isBundle
     family.add(node)
@@ -297,7 +297,7 @@ export class Forest {
     if (!family) return
     const wasBundle = family.isBundle
     family.delete(node)
-    if (family.members.length === 0) family.parent.families.splice(family.parent.families.indexOf(family), 1)
+    if (family.members.length === 0) family.parent.families = family.parent.families.filter((one) => one !== family)
     this.#childrenChanged(node, family, wasBundle)
   }
 

@@ -26,7 +26,7 @@ function stage(count: number, limit: number) {
   const clock = new WorkClock()
   const root = new Node('', 'root', { kind: '', name: '', namespace: '' })
   const family = new Family(root, 'Pod', false)
-  root.families.push(family)
+  root.families = [...root.families, family]
   const node = (name: string, total = 0) => {
     const made = new Node(name, 'placeholder', { kind: 'Pod', name, namespace: '' })
     Object.assign(made, { own: total, total })
