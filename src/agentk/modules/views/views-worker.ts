@@ -2,6 +2,7 @@ import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { systemClock } from '../../../lib/clock.ts'
 import { createLogger } from '../../../lib/log.ts'
+import { flags, setFlags } from '../../../lib/v8.ts'
 import { ApiClient } from '../../cluster/api-client.ts'
 import { ClusterAccess } from '../../cluster/cluster-access.ts'
 import { vendorRules } from '../../health/custom/vendors.ts'
@@ -13,6 +14,7 @@ const niceness = 5
 
 /** What `ViewsThread` runs. */
 const { cluster, watched, logLevel, configuration } = workerData as ThreadSettings
+setFlags(...flags.smallHeapGrowth)
 const log = createLogger({ level: logLevel }).child({ mod_name: 'views' })
 try {
   // on Linux it is this thread's alone, elsewhere the process's
