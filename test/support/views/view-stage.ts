@@ -1,9 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
-import type { EventChange, FollowState, ReadonlyEvents } from '../../../src/agentk/modules/views/record.ts'
+import type {
+  EventChange,
+  FollowState,
+  FollowStates,
+  ReadonlyEvents,
+} from '../../../src/agentk/modules/views/record.ts'
 import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view-host.ts'
-import type { FollowStates } from '../../../src/agentk/modules/views/view-state.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
 import { ManualClock } from '../manual-clock.ts'
@@ -11,7 +15,27 @@ import { RecordsDouble } from './records-double.ts'
 import { ReviewDouble } from './review-double.ts'
 import { ViewClient } from './view-client.ts'
 
+export class StatesDouble implements FollowStates {
+  readonly #states = new Map<ResourceKind, FollowState>()
+  readonly #listeners = new Set<() => void>()
+
+  all(): Iterable<readonly [ResourceKind, FollowState]> {
+    return this.#states
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  set(kind: ResourceKind, state: Partial<FollowState>): void {
+    this.#states.set(kind, { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [], ...state })
+    for (const listener of this.#listeners) listener()
+  }
+}
+
 export class EventsDouble implements ReadonlyEvents {
+  readonly states = new StatesDouble()
   readonly #events = new Map<string, EventRow>()
   readonly #listeners = new Set<(change: EventChange) => void>()
 
@@ -34,25 +58,6 @@ export class EventsDouble implements ReadonlyEvents {
     const before = this.#events.get(uid)
     this.#events.delete(uid)
     for (const listener of this.#listeners) listener({ before, after: undefined })
-  }
-}
-
-export class StatesDouble implements FollowStates {
-  readonly #states = new Map<ResourceKind, FollowState>()
-  readonly #listeners = new Set<() => void>()
-
-  all(): Iterable<readonly [ResourceKind, FollowState]> {
-    return this.#states
-  }
-
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  set(kind: ResourceKind, state: Partial<FollowState>): void {
-    this.#states.set(kind, { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [], ...state })
-    for (const listener of this.#listeners) listener()
   }
 }
 

@@ -6,7 +6,7 @@ import { type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../h
 import { eventKind } from './access/visibility.ts'
 import type { FollowedKind } from './part-watch.ts'
 import { cut, maxText } from './projection/bounds.ts'
-import type { EventChange, FollowState, ObjectSink, ReadonlyEvents } from './record.ts'
+import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from './record.ts'
 
 export interface WarningsOptions {
   /** of all objects: the oldest of the namespace with the most go first */
@@ -40,7 +40,16 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
   readonly #untold = new Map<string, Set<string>>()
   readonly #listeners = new Set<(change: EventChange) => void>()
+  /** undefined: it has not begun */
   #state: FollowState | undefined
+  readonly #stateListeners = new Set<() => void>()
+  readonly states: FollowStates = {
+    all: () => (this.#state ? [[eventKind, this.#state]] : []),
+    onChange: (listener) => {
+      this.#stateListeners.add(listener)
+      return () => this.#stateListeners.delete(listener)
+    },
+  }
 
   constructor({ maxEvents = defaultMaxEvents, maxPerObject = defaultMaxPerObject }: WarningsOptions = {}) {
     this.#options = { maxEvents, maxPerObject }
@@ -57,11 +66,6 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   /** Those of the namespace that are about the same object. */
   *about(event: Pick<EventRow, 'ns' | 'about'>): Iterable<EventRow> {
     for (const own of this.#byObject.get(objectKey(event)) ?? []) yield this.#events.get(own) as EventRow
-  }
-
-  /** undefined: it has not begun */
-  get followState(): FollowState | undefined {
-    return this.#state
   }
 
   /** Called at each change, until the returned function is called. */
@@ -106,6 +110,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 
   state(_: ResourceKind, state: FollowState): void {
     this.#state = state
+    for (const listener of this.#stateListeners) listener()
   }
 
   #makeRoom(last: EventRow): void {

@@ -95,6 +95,7 @@ export interface EventChange {
 
 /** Events that are kept, whoever may see them. */
 export interface ReadonlyEvents {
+  readonly states: FollowStates
   all(): Iterable<EventRow>
   /** Called at each change, until the returned function is called. */
   onChange(listener: (change: EventChange) => void): () => void
@@ -111,6 +112,13 @@ export interface FollowState {
   readonly refusedNamespaces: readonly string[]
   /** objects that are left out because they are too large: told to those who may list them */
   readonly leftOut: readonly { readonly namespace: string; readonly name: string }[]
+}
+
+/** How far kinds are followed. */
+export interface FollowStates {
+  all(): Iterable<readonly [kind: ResourceKind, state: FollowState]>
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: () => void): () => void
 }
 
 /** What follows objects tells it to what keeps them. */

@@ -10,10 +10,10 @@ import { Forests } from './forests.ts'
 import { Scans } from './pages.ts'
 import { Present } from './present.ts'
 import { type ReadQuery, readQuery } from './query.ts'
-import type { ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
+import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
 import type { VerdictSide } from './severity.ts'
 import { View } from './view.ts'
-import { type FollowStates, viewState } from './view-state.ts'
+import { viewState } from './view-state.ts'
 
 /** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
 const statesPauseMs = 50
@@ -98,7 +98,7 @@ export class ViewHost {
         if (before) this.#present.delete(eventKind, before.ns)
         for (const { view } of this.#opened) if (view instanceof EventsView) view.change(change)
       }),
-      states.onChange(() => this.#statesMayDiffer()),
+      ...[states, events.states].map((each) => each.onChange(() => this.#statesMayDiffer())),
     ]
     this.#cancelFirstList = clock.after(firstListMs, () => this.#firstListEnded())
     this.#readStates()
@@ -210,17 +210,15 @@ export class ViewHost {
 
   #readStates(): void {
     this.#cancelStates = undefined
-    let isListing = false
-    let count = 0
-    for (const [kind, { is, refusedNamespaces, leftOut }] of this.#components.states.all()) {
-      count++
-      isListing ||= is === 'syncing'
+    const { states, events } = this.#components
+    const all = [...states.all()]
+    for (const [kind, { refusedNamespaces, leftOut }] of [...all, ...events.states.all()]) {
       this.#present.note(kind)
       for (const { namespace } of leftOut) this.#present.note(kind, namespace)
       for (const namespace of refusedNamespaces)
         for (const one of [kind, ...namingKinds]) this.#present.note(one, namespace)
     }
-    if (count > 0 && !isListing) this.#firstListEnded()
+    if (all.length > 0 && all.every(([, { is }]) => is !== 'syncing')) this.#firstListEnded()
     for (const opened of this.#opened) this.#setState(opened)
   }
 
@@ -234,9 +232,10 @@ export class ViewHost {
     const { query, view, visibility, openedAt, access } = opened
     if (!visibility) return
     const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
-    const { states } = this.#components
+    const isOfEvents = view instanceof EventsView
+    const states = isOfEvents ? this.#components.events.states : this.#components.states
     const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
-    const isFirstList = this.#isFirstList
+    const isFirstList = isOfEvents ? [...states.all()].length === 0 : this.#isFirstList
     view.setState(viewState({ states, visibility, query, namespacesOf, isFirstList, problem, openedAt }))
   }
 }

@@ -1,17 +1,10 @@
 import type { ViewState } from '../../../proto/views-json.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { ReadQuery } from './query.ts'
-import type { FollowState, Visibility } from './record.ts'
+import type { FollowState, FollowStates, Visibility } from './record.ts'
 
 /** The most that are named. */
 const maxNotFollowed = 100
-
-/** How far kinds are followed. */
-export interface FollowStates {
-  all(): Iterable<readonly [kind: ResourceKind, state: FollowState]>
-  /** Called at each change, until the returned function is called. */
-  onChange(listener: () => void): () => void
-}
 
 export interface ViewStateParts {
   readonly states: FollowStates

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { eventKind } from '../../../../../src/agentk/modules/views/access/visibility.ts'
 import { viewsBounds } from '../../../../../src/proto/views-json.ts'
 import { kinds, recordOf } from '../../../../support/views/records.ts'
 import { agent, user, ViewStage } from '../../../../support/views/view-stage.ts'
@@ -237,6 +238,25 @@ t.test('events, with the right to list them in their namespace', async (t) => {
   stage.events.delete('four')
   await stage.pass(50)
   t.strictSame(client.order(), ['two', 'one'])
+})
+
+t.test('how far events are followed, whatever becomes of objects', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/events', '*']])
+  const { client } = stage.open(user('ann'), { view: 'events' })
+  await stage.pass(1000)
+  await stage.pass(100)
+  t.match(client.state, { is: 'syncing' }, 'they are not followed yet')
+  stage.states.set(kinds.pod, { is: 'stale', since: 5, why: 'away' })
+  stage.events.states.set(eventKind, { is: 'live' })
+  for (let i = 0; i < 4; i++) await stage.pass(100)
+  t.match(client.state, { is: 'live' })
+  stage.events.states.set(eventKind, { is: 'stale', since: 7, why: 'away' })
+  await stage.pass(50)
+  t.match(client.state, { is: 'stale', since: 7, why: 'Event: away' })
+  stage.events.states.set(eventKind, { is: 'refused' })
+  await stage.pass(50)
+  t.match(client.state, { is: 'live', notFollowed: ['Event'] })
 })
 
 t.test('how far the kinds are followed that he may list', async (t) => {
