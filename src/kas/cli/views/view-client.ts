@@ -118,7 +118,7 @@ export class ViewClient {
       })
       response.on('close', () => {
         const status = response.statusCode ?? 0
-        if (status >= 500) resolve(answerText(status, text))
+        if (status >= 500 || status === 429) resolve(answerText(status, text))
         else reject(new ViewRefused(`HTTP ${status}`, answerText(status, text)))
         request.destroy()
       })

@@ -26,11 +26,13 @@ export async function startViewsServer(t: Test, options: { refuse?: number } = {
   })
   const viewers: Viewer[] = []
   const waiting: ((viewer: Viewer) => void)[] = []
+  const refusal = Promise.withResolvers<void>()
   server.on('upgrade', (request, socket, head) => {
     if (options.refuse !== undefined || request.url !== '/k8s-proxy/views') {
       const body = JSON.stringify({ kind: 'Status', message: 'Unauthorized' })
       const status = options.refuse ?? 404
       socket.end(`HTTP/1.1 ${status} No\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+      refusal.resolve()
       return
     }
     sockets.handleUpgrade(request, socket, head, (webSocket) => {
@@ -66,7 +68,7 @@ export async function startViewsServer(t: Test, options: { refuse?: number } = {
     }
     return { said, code: runCli(argv, io) }
   }
-  return { viewer, run }
+  return { viewer, /** once somebody was */ refused: () => refusal.promise, run }
 }
 
 function viewerOf(webSocket: WebSocket, authorization: string | undefined): Viewer {

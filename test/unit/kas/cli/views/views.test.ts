@@ -93,6 +93,18 @@ t.test('what ends at the first answer is refused in its words', async (t) => {
   t.equal(said.stderr, 'kas health: Unauthorized (HTTP 401)\n')
 })
 
+t.test('who is told to come back later does', async (t) => {
+  const options: { refuse?: number } = { refuse: 429 }
+  const { viewer, refused, run } = await startViewsServer(t, options)
+  const { code } = run('tree')
+  await refused()
+  delete options.refuse
+  const one = await viewer()
+  await one.request(({ type }) => type === 'open')
+  one.update({ seq: 1, pages: { '': page([]) }, state: live })
+  t.equal(await code, 0)
+})
+
 t.test('the health of what is there, worst first', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const cases: [counts: object, state: { is: 'live' | 'stale'; since: number }, code: number, text: RegExp][] = [
