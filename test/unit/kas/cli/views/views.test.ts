@@ -86,6 +86,27 @@ t.test('a watch shows each change, says when it is lost, and goes on', async (t)
   t.match(said.stderr, /what is shown may be old\nkas get: The agent does not serve views \(VIEWS_NOT_SERVED\)\n$/)
 })
 
+t.test('a node that is not there for a while, as when another pod leads, is opened again', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { code } = run('tree', '--watch')
+  const one = await viewer()
+  const pages = () =>
+    one.requests.flatMap((request) => (request.type === 'page' ? [[request.node, request.limit]] : []))
+  await one.request(({ type }) => type === 'open')
+  one.update({ seq: 1, rows: [deployment], pages: { '': page(['d1']) }, state: live })
+  await one.request(({ type }) => type === 'page')
+  one.update({ seq: 1, pages: { '': page([]), d1: null }, state: { is: 'syncing', since: 0 } })
+  one.update({ seq: 2, rows: [deployment], pages: { '': page(['d1']) }, state: live })
+  await one.request(() => pages().length > 2)
+  t.strictSame(pages(), [
+    ['d1', 50],
+    ['d1', 0],
+    ['d1', 50],
+  ])
+  one.error('BAD_REQUEST', 'enough')
+  t.equal(await code, 1)
+})
+
 t.test('what ends at the first answer is refused in its words', async (t) => {
   const { run } = await startViewsServer(t, { refuse: 401 })
   const { said, code } = run('health')
