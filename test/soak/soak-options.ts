@@ -15,10 +15,15 @@ export const sceneDefaults = {
   'cutting-front': { minutes: 11 },
   withdrawn: {},
   hostile: { seconds: 60 },
+  views: { times: 10, views: 50, pods: 20_000, runs: 100 },
 } as const
 
 /** What the scene `hostile` plays, in this order. */
 export const attackNames = attacks.map(({ name }) => name)
+
+/** What the scene `views` plays, in this order. */
+export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
+export type ViewsPart = (typeof viewsParts)[number]
 
 export type SceneName = keyof typeof sceneDefaults
 type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
@@ -34,11 +39,17 @@ export type SoakOptions =
       [Name in SceneName]: { readonly scene: Name; readonly scheme: Scheme } & NumbersOf<Name> & Chosen<Name>
     }[SceneName]
 
-/** without `attack`: all of them */
-type Chosen<Name> = Name extends 'hostile' ? { readonly attack?: string } : unknown
+/** without it: all of them */
+type Chosen<Name> = Name extends 'hostile'
+  ? { readonly attack?: string }
+  : Name extends 'views'
+    ? { readonly part?: ViewsPart }
+    : unknown
 
 /** one connection each, and ports are few */
 const maxCount = 10_000
+/** what is no connection */
+const maxCounts: Readonly<Record<string, number>> = { pods: 100_000 }
 /** a day: a timer's longest is 24.8 days */
 const maxMinutes = 24 * 60
 
@@ -46,7 +57,7 @@ const maxMinutes = 24 * 60
 export function soakOptions(args: readonly string[]): SoakOptions {
   const names = Object.keys(sceneDefaults)
   const numbers = [...new Set(Object.values(sceneDefaults).flatMap((defaults) => Object.keys(defaults)))]
-  const texts = [...numbers, 'scheme', 'attack'].map((name) => [name, { type: 'string' }] as const)
+  const texts = [...numbers, 'scheme', 'attack', 'part'].map((name) => [name, { type: 'string' }] as const)
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -62,6 +73,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
     ...Object.keys(defaults),
     ...(withoutScheme.has(scene) ? [] : ['scheme']),
     ...(scene === 'hostile' ? ['attack'] : []),
+    ...(scene === 'views' ? ['part'] : []),
   ]
   const foreign = Object.keys(values).find((name) => !allowed.includes(name))
   if (foreign)
@@ -69,10 +81,12 @@ export function soakOptions(args: readonly string[]): SoakOptions {
   const given = values as Readonly<Record<string, string | undefined>>
   const chosen = Object.entries(defaults).map(([name, value]) => [name, numberOf(name, given[name], value)])
   const attack = given.attack === undefined ? {} : { attack: oneOf('attack', attackNames, given.attack) }
+  const part = given.part === undefined ? {} : { part: oneOf('part', viewsParts, given.part) }
   return {
     scene,
     scheme: oneOf('scheme', schemes, given.scheme ?? schemes[0]),
     ...attack,
+    ...part,
     ...Object.fromEntries(chosen),
   }
 }
@@ -96,10 +110,11 @@ function numberOf(name: string, text: string | undefined, otherwise: number): nu
   if (name === 'minutes') {
     if (!(value > 0 && value <= maxMinutes))
       throw new Error(`--minutes ${text}: a number above 0, at most ${maxMinutes}`)
-  } else if (!(Number.isInteger(value) && value >= 1 && value <= maxCount)) {
-    throw new Error(`--${name} ${text}: a whole number from 1 to ${maxCount}`)
+    return value
   }
-  return value
+  const max = maxCounts[name] ?? maxCount
+  if (Number.isInteger(value) && value >= 1 && value <= max) return value
+  throw new Error(`--${name} ${text}: a whole number from 1 to ${max}`)
 }
 
 function oneOf<Word extends string>(option: string, words: readonly Word[], text: string): Word {

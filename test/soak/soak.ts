@@ -19,8 +19,10 @@ import {
   sceneDefaults,
   schemes,
   soakOptions,
+  viewsParts,
 } from './soak-options.ts'
 import { tapProgram } from './tap-program.ts'
+import { viewsScene } from './views/views.ts'
 import { watch } from './watch.ts'
 
 const defaultsOf = (scene: SceneName) =>
@@ -42,9 +44,11 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   cutting-front a front that cuts what is idle, and what is old      ${defaultsOf('cutting-front')}
   withdrawn     how long who may no longer still gets something      five minutes
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
+  views         views under faults; rights, records, kas health      ${defaultsOf('views')}
 
   --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last six none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
+  --part NAME           of views, that one alone: ${viewsParts.join(', ')}
 
 All but readers, placement, cutting-front, withdrawn and hostile need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
@@ -73,6 +77,7 @@ function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   if (options.scene === 'rolling') return runRolling(options, signal)
   if (isTapProgram(options)) return tapProgram(options.scene, { say, signal }, options)
   if (options.scene === 'exactly-once') return exactlyOnce({ say, signal }, { assets: assetsWith('all') }, options)
+  if (options.scene === 'views') return viewsScene({ say, signal }, { assets: assetsWith('all') }, options)
   return runOnCluster(options, signal)
 }
 
@@ -85,7 +90,7 @@ function assetsWith(parts: Parts): string {
 }
 
 async function runOnCluster(
-  options: Exclude<Playable, TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' }>,
+  options: Exclude<Playable, TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' | 'views' }>,
   signal: AbortSignal,
 ): Promise<Findings> {
   const parts = options.scene === 'burst' ? 'api' : 'all'

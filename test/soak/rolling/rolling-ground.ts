@@ -32,6 +32,8 @@ export type StartAgents = (place: AgentPlace) => Promise<{ stop(): Promise<unkno
 export interface RollingGroundOptions {
   /** what KUBEBUILDER_ASSETS names; without its programs the cluster is an API double */
   readonly assets: string | undefined
+  /** absolute path: of a cluster that runs already */
+  readonly kubeconfig?: string
   readonly graces: Graces
   readonly startAgents: StartAgents
   /** of the API double, if that is the cluster */
@@ -73,7 +75,7 @@ export class RollingGround {
 
   /** Resolves when a call has gone through each replica. */
   static async start(
-    { assets, graces, startAgents, doubleOptions, prepare }: RollingGroundOptions,
+    { assets, kubeconfig, graces, startAgents, doubleOptions, prepare }: RollingGroundOptions,
     signal: AbortSignal,
   ): Promise<RollingGround> {
     const folder = await mkdtemp(join(tmpdir(), 'rolling-'))
@@ -84,7 +86,7 @@ export class RollingGround {
     const { userCredential: credential } = await writeSettings({ folder, ports, authority, graces })
     await prepare?.(folder)
     const double = doubleOptions ? { doubleOptions } : {}
-    const started = startCluster({ kubeconfig: undefined, assets, folder, authority, ...double })
+    const started = startCluster({ kubeconfig, assets, folder, authority, ...double })
     const cluster = await started.catch((error: unknown) => warden.stop().then(() => Promise.reject(error)))
     const access = { server: `https://127.0.0.1:${ports.kubernetes}`, ca: authority.certificate, credential }
     const ground = new RollingGround({ warden, folder, ports, cluster, access })

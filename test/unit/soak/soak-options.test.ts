@@ -15,17 +15,20 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('fronts --minutes 1'), { scene: 'fronts', scheme: 'wss', minutes: 1 })
   t.same(read('hostile'), { scene: 'hostile', scheme: 'wss', seconds: 60 })
   t.same(read('hostile --seconds 5 --attack gzip'), { scene: 'hostile', scheme: 'wss', seconds: 5, attack: 'gzip' })
+  const views = { scene: 'views', scheme: 'wss', times: 10, views: 50, pods: 20_000, runs: 100 }
+  t.same(read('views'), views)
+  t.same(read('views --part records --pods 100000'), { ...views, part: 'records', pods: 100_000 })
   t.same(read('--help'), { help: true })
 })
 
 for (const [line, message] of [
   [
     '',
-    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn, hostile',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn, hostile, views',
   ],
   [
     'toString',
-    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn, hostile',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, namespaces, placement, fronts, cutting-front, withdrawn, hostile, views',
   ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
@@ -41,6 +44,8 @@ for (const [line, message] of [
   ['namespaces --scheme wss', '--scheme: namespaces has no options'],
   ['hostile --scheme wss', '--scheme: hostile has --seconds, --attack'],
   ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
+  ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
+  ['views --part all', '--part all: one of faults, rights, records, rollouts'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
 ] as const) {

@@ -1,0 +1,146 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import type { Findings, Stage } from '../scene.ts'
+import { mergePatch } from './merge-patch.ts'
+import type { ViewsGround } from './views-ground.ts'
+
+const kas = new URL('../../../src/kas/main.ts', import.meta.url).pathname
+const replicas = 2
+/** rollouts at once, each in a namespace of its own */
+const lanes = 3
+/** longer than a verdict has to hold: one that comes early is seen to be early. s */
+const minReadySeconds = 8
+const readyMs = 60_000
+
+/** What is applied, and what `kas health` is to say of it. */
+interface Rollout {
+  readonly name: string
+  readonly spec: object
+  readonly podSpec: object
+  readonly wait: string
+  readonly code: number
+}
+
+const noSuchNode = { nodeSelector: { no: 'such-node' } }
+const rollouts: readonly Rollout[] = [
+  { name: 'succeeds', spec: { progressDeadlineSeconds: 600 }, podSpec: {}, wait: '120s', code: 0 },
+  {
+    name: 'fails',
+    spec: { minReadySeconds: 0, progressDeadlineSeconds: 2 },
+    podSpec: noSuchNode,
+    wait: '120s',
+    code: 4,
+  },
+  { name: 'hangs', spec: { progressDeadlineSeconds: 600 }, podSpec: noSuchNode, wait: '12s', code: 3 },
+]
+
+interface Ended {
+  readonly rollout: Rollout
+  readonly code: number
+  /** what the cluster says is done, when kas has said its word */
+  readonly isDone: boolean
+  readonly ms: number
+  readonly said: string
+}
+
+/** `kas health --wait`, started right after a change of what was healthy: never healthy before that is rolled out. */
+export async function healthOfRollouts(
+  ground: ViewsGround,
+  { say, signal }: Pick<Stage, 'say' | 'signal'>,
+  { runs }: { runs: number },
+): Promise<Findings> {
+  const kubeconfig = await ground.kubeconfig()
+  const wanted = Array.from({ length: runs }, (_, i) => rollouts[i % rollouts.length] as Rollout)
+  const ended: Ended[] = []
+  const failures: string[] = []
+  const lane = async (namespace: string) => {
+    await ground.admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
+    for (let number = 1; wanted.length > 0; number++) {
+      signal.throwIfAborted()
+      const rollout = wanted.shift() as Rollout
+      const one = await play(ground.admin, { kubeconfig, namespace, number, rollout }, signal)
+      ended.push(one)
+      const failure = failureOf(one)
+      const line = `${namespace} ${number}: ${rollout.name}: ${one.code} after ${(one.ms / 1000).toFixed(1)} s`
+      say(failure ? `${line}: ${failure}` : line)
+      if (failure) failures.push(`${line}: ${failure}: ${one.said}`)
+    }
+  }
+  await Promise.all(Array.from({ length: lanes }, (_, i) => lane(`rollouts-${i}`)))
+  const counts = rollouts.map(({ name, code }) => {
+    const own = ended.filter(({ rollout }) => rollout.name === name)
+    const slowest = Math.max(0, ...own.map(({ ms }) => ms)) / 1000
+    return `${own.length} that ${name}: ${own.filter((one) => one.code === code).length} exit ${code}, at most ${slowest.toFixed(1)} s`
+  })
+  const early = ended.filter(({ code, isDone }) => code === 0 && !isDone).length
+  return { figures: [`rollouts: ${counts.join('; ')}; too early healthy: ${early}`], failures }
+}
+
+function failureOf({ rollout, code, isDone }: Ended): string | undefined {
+  if (code === 0 && !isDone) return 'healthy too early'
+  return code === rollout.code ? undefined : `exit ${rollout.code} is right`
+}
+
+interface Run {
+  readonly kubeconfig: string
+  readonly namespace: string
+  readonly number: number
+  readonly rollout: Rollout
+}
+
+async function play(admin: ApiClient, run: Run, signal: AbortSignal): Promise<Ended> {
+  const { kubeconfig, namespace, number, rollout } = run
+  const name = `app-${number}`
+  const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
+  const path = `${deployments}/${name}`
+  await admin.create(deployments, deployment(name))
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(readyMs)])
+  await admin.until(deployments, (object) => object.metadata.name === name && isRolledOut(object), limit)
+  const labels = { version: String(number), changed: 'yes' }
+  const template = { metadata: { labels }, spec: rollout.podSpec }
+  await mergePatch(admin, path, { spec: { minReadySeconds, ...rollout.spec, template } })
+  const began = performance.now()
+  const { code, said } = await health(['-n', namespace, '--wait', rollout.wait], kubeconfig)
+  const ms = performance.now() - began
+  const now = await admin.get(path, signal)
+  await admin.request(`${path}?propagationPolicy=Foreground`, { method: 'DELETE' })
+  await gone(admin, deployments, name, limit)
+  return { rollout, code, isDone: isRolledOut(now), ms, said }
+}
+
+async function gone(admin: ApiClient, collection: string, name: string, signal: AbortSignal): Promise<void> {
+  const stop = new AbortController()
+  try {
+    for await (const { type, object } of admin.watch(collection, AbortSignal.any([signal, stop.signal]))) {
+      if (type === 'DELETED' && object.metadata.name === name) return
+    }
+  } finally {
+    stop.abort()
+  }
+}
+
+/** As `kubectl rollout status` has it. */
+function isRolledOut({ metadata, spec, status }: KubernetesObject): boolean {
+  const { observedGeneration = 0, replicas: all = 0, updatedReplicas = 0, availableReplicas = 0 } = status
+  if (observedGeneration < metadata.generation) return false
+  return updatedReplicas === spec.replicas && all === updatedReplicas && availableReplicas === updatedReplicas
+}
+
+function deployment(name: string) {
+  const labels = { app: name }
+  const containers = [{ name: 'main', image: 'none' }]
+  return {
+    metadata: { name },
+    spec: { replicas, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: { containers } } },
+  }
+}
+
+/** `kas health` as a process of its own. */
+async function health(args: readonly string[], kubeconfig: string): Promise<{ code: number; said: string }> {
+  const env = { ...process.env, KUBECONFIG: kubeconfig }
+  const child = spawn(process.execPath, [kas, 'health', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  return { code: code ?? -1, said: `${stdout}${stderr}`.trim() }
+}
