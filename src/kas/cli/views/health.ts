@@ -1,5 +1,6 @@
 import { type ArgoWord, argoWords } from '../../../proto/views-json.ts'
 import { type CliValues, textOption, UsageError } from '../command.ts'
+import { printable } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
 import { degraded, HeldCode, progressing, unknown } from './held-code.ts'
 import { showView } from './shown-view.ts'
@@ -54,7 +55,7 @@ export const health: ViewsCommand = {
         onLost: (why) => {
           shown = undefined
           held.now(unknown) // what it said is not known to hold any more
-          io.stderr.write(`kas: ${why}\n`)
+          io.stderr.write(`kas: ${printable(why)}\n`)
         },
         signal: late.signal,
       })

@@ -1,4 +1,5 @@
 import type { Query, Row } from '../../../proto/views-json.ts'
+import { printable } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
 import { Screen } from './screen.ts'
 import { showView } from './shown-view.ts'
@@ -48,11 +49,11 @@ export async function printView(context: ViewsContext, { query, opens, text, jso
     },
     onLost: (why) => {
       lost = why
-      if (isWatching) io.stderr.write(`kas: ${why}; what is shown may be old\n`)
+      if (isWatching) io.stderr.write(`kas: ${printable(why)}; what is shown may be old\n`)
     },
     signal: tooLate.signal,
   }).finally(cancel)
   if (isDone) return 0
-  io.stderr.write(`kas: no whole answer within ${answerMs / 1000} s: ${lost}\n`)
+  io.stderr.write(`kas: no whole answer within ${answerMs / 1000} s: ${printable(lost)}\n`)
   return 1
 }

@@ -18,6 +18,7 @@ const maxDepth = 16
  */
 export function treeText(model: ViewModel, paint: Paint): string {
   const lines: string[] = []
+  const walked = new Set<string>() // an agent may say anything, circles too
   const walk = (node: string, prefix: string, depth: number, namespace: string) => {
     const rows = model.children(node)
     const more = model.pages.get(node)?.more ?? 0
@@ -25,9 +26,11 @@ export function treeText(model: ViewModel, paint: Paint): string {
       const isLast = index === rows.length - 1 && more === 0
       const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
       lines.push(`${prefix}${branch}${rowText(row, { model, paint, namespace })}\n`)
-      if (depth < maxDepth) walk(row.u, prefix + below, depth + 1, row.ns ?? '')
+      if (depth === maxDepth || walked.has(row.u)) return
+      walked.add(row.u)
+      walk(row.u, prefix + below, depth + 1, row.ns ?? '')
     })
-    if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(`… ${more} more`)}\n`)
+    if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(printable(`… ${more} more`))}\n`)
   }
   walk('', '', 0, '')
   return lines.join('') || nothingFound
@@ -36,7 +39,7 @@ export function treeText(model: ViewModel, paint: Paint): string {
 function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; paint: Paint; namespace: string }): string {
   const argo = row.h?.[0] ?? ''
   const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
-  const closed = row.c && !model.pages.has(row.u) ? `${row.c} below` : ''
+  const closed = row.c && !model.pages.has(row.u) ? printable(`${row.c} below`) : ''
   const below = row.w && row.w !== argo ? `below: ${paint.verdict(row.w)}` : ''
   const parts = [
     `${paint.shape(argo)} ${printable(`${place}${row.k}/${row.n}`)}`,
@@ -53,6 +56,7 @@ function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; pain
 export function stateText({ state }: ViewModel, paint: Paint): string {
   const left = state.notFollowed?.length ? `not followed: ${printable(state.notFollowed.join(', '))}\n` : ''
   if (state.is === 'live') return left && paint.faint(left)
-  const since = state.since ? ` since ${new Date(state.since).toISOString()}` : ''
-  return `${state.is}${since}${state.why ? `: ${printable(state.why)}` : ''}\n${left}`
+  const at = new Date(state.since)
+  const since = state.since && !Number.isNaN(at.getTime()) ? ` since ${at.toISOString()}` : ''
+  return `${printable(state.is)}${since}${state.why ? `: ${printable(state.why)}` : ''}\n${left}`
 }

@@ -17,15 +17,18 @@ export const tree: ViewsCommand = {
       query: { view: 'tree', ...scopeOf(context.values), limit: rootLimit },
       opens: ({ u }) => !u.startsWith('b:'), // a bundle is one because there are many
       text: treeText,
-      json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '') }),
+      json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
     }),
 }
 
 type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }
 
-function nested(model: ViewModel, node: string): NestedRow[] {
+/** @param walked - nodes that stand there already: an agent may say anything, circles too */
+function nested(model: ViewModel, node: string, walked: Set<string>): NestedRow[] {
   return model.children(node).map((row) => {
-    const page = model.pages.get(row.u)
-    return page ? { ...row, children: nested(model, row.u), more: page.more } : row
+    const page = walked.has(row.u) ? undefined : model.pages.get(row.u)
+    if (!page) return row
+    walked.add(row.u)
+    return { ...row, children: nested(model, row.u, walked), more: page.more }
   })
 }

@@ -2,6 +2,7 @@ import { WebSocket } from 'ws'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { type Query, type Update, type ViewsMessage, viewsProtocol } from '../../../proto/views-json.ts'
+import { printable } from '../text-table.ts'
 import type { Endpoint } from './endpoint.ts'
 
 /** kas answers a ping of a socket that is alive. ms */
@@ -20,7 +21,7 @@ export class ViewRefused extends Error {
   readonly code: string
 
   constructor(code: string, text: string) {
-    super(text === '' ? code : `${text} (${code})`)
+    super(printable(text === '' ? code : `${text} (${code})`))
     this.code = code
   }
 }

@@ -164,3 +164,25 @@ t.test('what is wrong with the command line is said', async (t) => {
     t.match(said.stderr, stderr)
   }
 })
+
+t.test('an agent that says circles and odd words harms no terminal', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  for (const format of [[], ['-o', 'json']]) {
+    const { said, code } = run('tree', ...format)
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    const odd = '\u001b]0;gone\u0007'
+    const rows = ['a', 'b'].map((u) => ({ u, k: 'Pod', n: odd, c: 2, why: [odd, odd] as const, f: [odd] }))
+    const pages = { '': page(['a', 'b'], {}), a: page(['a', 'b']), b: page(['a', 'b']) }
+    one.update({ seq: 1, rows, pages, state: { is: 'live', since: 1e300, why: odd } })
+    t.equal(await code, 0)
+    t.notOk(said.stdout.includes('\u001b'))
+    t.ok(said.stdout.length < 4000)
+  }
+  const { said, code } = run('tree')
+  const one = await viewer()
+  await one.request(({ type }) => type === 'open')
+  one.error('BAD_REQUEST', '\u001b[2J')
+  t.equal(await code, 1)
+  t.notOk(said.stderr.includes('\u001b'))
+})
