@@ -100,6 +100,7 @@ const withoutScheme: ReadonlySet<SceneName> = new Set([
   'cutting-front',
   'withdrawn',
   'hostile',
+  'views',
 ])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)

@@ -46,7 +46,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last six none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last seven none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}
 
