@@ -43,7 +43,7 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
   const trapped = await trap(t)
   const env = { ...plainEnv, HOME: trapped.home, KUBECONFIG: trapped.kubeconfig }
   const first = await start(t, ['npm', 'start'], env)
-  const [kubectlLine = '', listLine = '', followLine = ''] = first.lines
+  const [kubectlLine = '', treeLine = '', listLine = '', followLine = ''] = first.lines
   t.match(first.screen, /embedded API double .*: no real cluster/)
   for (const name of ['kas-0', 'kas-1', 'kas-2']) t.match(first.screen, new RegExp(`^  ${name} +ready .* 3$`, 'm'))
   t.match(first.screen, /^ {2}kas-\d .* home +1 +3$/m)
@@ -53,12 +53,13 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
     t.match(listed.out, /kube-system +embedded-api-double +1\/1 +Running/)
     t.equal(listed.code, 0)
   }
+  t.match(await run(t, treeLine, env), { code: 0, out: /^✓ demo\/Pod\/clock {2}Running/m })
   t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
   for (const line of await firstLines(t, followLine, 5)) t.match(line, /clock: line \d+ of the embedded API double/)
 
   const second = await start(t, ['npm', 'start'])
   t.not(second.folder, first.folder)
-  t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' })
+  t.match(JSON.parse((await run(t, second.lines[2] ?? '')).out), { kind: 'NamespaceList' })
   if (!absent('kubectl')) t.equal((await run(t, second.lines[0] ?? '')).code, 0)
 
   const following = spawn('sh', ['-c', followLine], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] })
@@ -70,7 +71,7 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
   t.ok(performance.now() - interruptedAt < stopMs, 'a call that goes on for ever does not hold it up')
   t.notOk(existsSync(join(project, first.folder)), 'its folder with its secrets is gone')
   t.same(processesNaming(`${project}/${first.folder}/`), [])
-  t.match(JSON.parse((await run(t, second.lines[1] ?? '')).out), { kind: 'NamespaceList' }, 'the second goes on')
+  t.match(JSON.parse((await run(t, second.lines[2] ?? '')).out), { kind: 'NamespaceList' }, 'the second goes on')
   signalGroup(second.child, 'SIGINT')
   t.equal(await second.exited, 0)
   t.same(processesNaming(`${project}/${second.folder}/`), [])
@@ -96,7 +97,7 @@ t.test('one start, used and then killed', async (t) => {
   })
 
   await t.test('a push changes who may use the agent', async (t) => {
-    const list = lines[1] ?? ''
+    const list = lines[2] ?? ''
     t.match(JSON.parse((await run(t, list)).out), { kind: 'NamespaceList' })
     const clone = join(t.testdir(), 'clone')
     const script = [
@@ -133,8 +134,8 @@ const withoutServer = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api').lengt
 t.test('with KUBEBUILDER_ASSETS it serves a real API server', { skip: withoutServer }, async (t) => {
   const { lines, screen, child, exited, folder } = await start(t, ['node', 'dev/start.ts'], process.env)
   t.match(screen, 'a real API server')
-  t.match(JSON.parse((await run(t, lines[1] ?? '')).out), { kind: 'NamespaceList' })
-  t.match(JSON.parse((await firstLines(t, lines[2] ?? '', 1))[0] ?? ''), { type: 'ADDED' })
+  t.match(JSON.parse((await run(t, lines[2] ?? '')).out), { kind: 'NamespaceList' })
+  t.match(JSON.parse((await firstLines(t, lines[3] ?? '', 1))[0] ?? ''), { type: 'ADDED' })
   t.equal((await run(t, lines[0] ?? '', process.env)).code, 0)
   signalGroup(child, 'SIGINT')
   t.equal(await exited, 0)

@@ -54,7 +54,7 @@ export function launch(t: Test, command: string[], env: NodeJS.ProcessEnv) {
 export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv = plainEnv): Promise<Running> {
   const { child, exited, output, changed } = launch(t, command, env)
   const printed = new Promise<void>((resolve) => {
-    changed.addEventListener('change', () => linesOf(output()).length === 3 && resolve())
+    changed.addEventListener('change', () => linesOf(output()).length === 4 && resolve())
   })
   const ended = exited.then((code) => Promise.reject(new Error(`it ended with ${code}: ${output()}`)))
   ended.catch(() => undefined) // of no interest once it has printed its lines
