@@ -1,0 +1,23 @@
+import type { ObjectKey } from '../manifests/object-key.ts'
+
+/**
+ * `planned`: an apply may have been sent; `applied`; `failed`: the last apply, or its prune, was refused; `waits`: its
+ * prune waits for approval; `detached`: never pruned, it left with a change of the configuration.
+ */
+export type EntryState = 'planned' | 'applied' | 'failed' | 'waits' | 'detached'
+
+/** An object that a source has made, or is about to make. */
+export interface InventoryEntry {
+  readonly key: ObjectKey
+  readonly version: string
+  /** empty: not known yet */
+  readonly uid: string
+  readonly wave: number
+  /** of what was applied last; empty: nothing yet */
+  readonly digest: string
+  /** hash of our manager's FieldsV1 after that; empty: not known */
+  readonly fields: string
+  readonly state: EntryState
+  /** why it is in that state; empty: nothing to say */
+  readonly reason: string
+}
