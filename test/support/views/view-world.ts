@@ -1,4 +1,6 @@
-import type { ObjectRecord } from '../../../src/agentk/modules/views/record.ts'
+import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
+import { eventKind } from '../../../src/agentk/modules/views/access/visibility.ts'
+import type { FollowState, ObjectRecord } from '../../../src/agentk/modules/views/record.ts'
 import type { ArgoWord, EventRow, Query } from '../../../src/proto/views-json.ts'
 import type { Seeded } from '../seeded.ts'
 import { kinds, recordOf } from './records.ts'
@@ -21,6 +23,7 @@ type Step =
   | { readonly do: 'rights'; readonly phase: number }
   /** of something hidden follows that a record of something seen is replaced by another one that says the same */
   | { readonly do: 'echo'; readonly uid: string }
+  | { readonly do: 'state'; readonly kind: ResourceKind; readonly state: FollowState }
 
 interface Timed {
   readonly step: Step
@@ -184,7 +187,7 @@ function makeStep(random: Seeded, cast: readonly Actor[], views: number): Step {
   const one = random.chance(0.15) ? random.pick(rings) : random.pick(cast)
   const events = () => `e${random.int(10)}`
   const eventNamespace = (uid: string) => namespaces[Number(uid.slice(1)) % 3] as string
-  switch (random.int(13)) {
+  switch (random.int(15)) {
     case 12:
       return { do: 'echo', uid: one.uid }
     case 0:
@@ -202,8 +205,21 @@ function makeStep(random: Seeded, cast: readonly Actor[], views: number): Step {
       const nodes = [one.uid, 'g:application/one', 'g:environment/1/prod', owner, 'b::Pod', `b:${one.uid}:Pod`, '']
       return { do: 'page', view: random.int(views), node: random.pick(nodes), limit: random.pick([0, 2, 50]) }
     }
+    case 13:
+    case 14:
+      return { do: 'state', kind: random.pick([...allKinds, eventKind]), state: makeState(random) }
     default:
       return { do: 'put', record: makeRecord(random, one, cast) }
+  }
+}
+
+function makeState(random: Seeded): FollowState {
+  return {
+    is: random.pick(['live', 'live', 'syncing', 'stale', 'refused']),
+    since: 1 + random.int(100),
+    why: random.pick(['', 'slow', 'away']),
+    refusedNamespaces: namespaces.filter(() => random.chance(0.3)),
+    leftOut: random.list(2, () => ({ namespace: random.pick(namespaces), name: `x${random.int(20)}` })),
   }
 }
 
@@ -212,6 +228,7 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
   const stage = new ViewStage()
   stage.api.rights.set('ann', world.phases[0] as readonly Right[])
   for (const kind of allKinds) stage.states.set(kind, {})
+  stage.events.states.set(eventKind, {})
   const opened = world.queries.map((query) => stage.open(user('ann'), query))
   const pages = world.queries.map(({ limit = 100 }) => new Map([['', limit]]))
   for (const one of opened) one.client.onTaken = undefined
@@ -236,6 +253,13 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
     } else if (step.do === 'echo') {
       const record = stage.records.get(step.uid)
       if (hidden && record) stage.records.put({ ...record })
+    } else if (step.do === 'state') {
+      const { kind, state } = step
+      const isIn = (namespace: string) => hidden || isShown(`${kind.group}/${kind.plural}`, namespace)
+      const refusedNamespaces = state.refusedNamespaces.filter(isIn)
+      const leftOut = state.leftOut.filter(({ namespace }) => isIn(namespace))
+      const states = kind === eventKind ? stage.events.states : stage.states
+      if (['', ...namespaces].some(isIn)) states.set(kind, { ...state, refusedNamespaces, leftOut })
     } else if (step.do === 'event') {
       if (hidden || isShown('/events', step.event.ns)) stage.events.put(step.event)
     } else if (step.do === 'forget event') {

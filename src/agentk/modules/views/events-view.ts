@@ -8,6 +8,7 @@ import { keyedPart, UpdateWriter } from './update-writer.ts'
 export interface EventsViewComponents {
   readonly clock: Clock
   readonly events: ReadonlyEvents
+  readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
 
@@ -26,10 +27,11 @@ export class EventsView {
   #sentState = ''
 
   constructor(components: EventsViewComponents, query: ReadQuery) {
+    const { clock, onDue, send } = components
     this.#components = components
     this.#query = query
     this.#limit = query.limit
-    this.#flush = new Flush({ clock: components.clock, make: (seq) => this.#make(seq), send: components.send })
+    this.#flush = new Flush({ clock, onDue, make: (seq) => this.#make(seq), send })
   }
 
   show(visibility: Visibility): void {

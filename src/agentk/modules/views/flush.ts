@@ -11,6 +11,8 @@ export interface Made {
 
 export interface FlushComponents {
   readonly clock: Clock
+  /** What is due now may differ: told before anything is made. */
+  readonly onDue: () => void
   /** What differs from what was sent, now. @returns undefined: nothing */
   readonly make: (seq: number) => Made | undefined
   readonly send: (seq: number, json: Uint8Array) => void
@@ -54,7 +56,8 @@ export class Flush {
   }
 
   #flush(): void {
-    const { clock, make, send } = this.#components
+    const { clock, onDue, make, send } = this.#components
+    onDue() // what it asks for is part of this
     this.#cancel = undefined
     this.#isAsked = false
     const made = make(this.#seq + 1)

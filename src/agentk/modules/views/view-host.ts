@@ -73,7 +73,7 @@ export class ViewHost {
   readonly #opened = new Set<Opened>()
   readonly #unsubscribe: (() => void)[]
   #isFirstList = true
-  #cancelStates: (() => void) | undefined
+  #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
   readonly #cancelFirstList: () => void
 
   constructor(components: ViewHostComponents, { verdict = 'argo' }: ViewHostOptions = {}) {
@@ -137,7 +137,7 @@ export class ViewHost {
   close(): void {
     for (const opened of [...this.#opened]) this.#close(opened)
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
-    this.#cancelStates?.()
+    this.#statesDue?.cancel()
     this.#cancelFirstList()
   }
 
@@ -165,8 +165,12 @@ export class ViewHost {
   #makeView(query: ReadQuery, out: ViewOut): View | EventsView {
     const { clock, records, events } = this.#components
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
-    if (query.view === 'events') return new EventsView({ clock, events, send }, query)
-    return new View({ clock, records, scans: this.#scans, send }, query.limit)
+    // an update of the moment at which states are read has them, whichever of both comes first
+    const onDue = () => {
+      if (this.#statesDue && this.#statesDue.at <= clock.now()) this.#readStates()
+    }
+    if (query.view === 'events') return new EventsView({ clock, events, onDue, send }, query)
+    return new View({ clock, records, scans: this.#scans, onDue, send }, query.limit)
   }
 
   #show(opened: Opened, visibility: Visibility): void {
@@ -205,11 +209,14 @@ export class ViewHost {
 
   #statesMayDiffer(): void {
     const { clock } = this.#components
-    this.#cancelStates ??= clock.after(statesPauseMs - (clock.now() % statesPauseMs), () => this.#readStates())
+    if (this.#statesDue) return
+    const waitMs = statesPauseMs - (clock.now() % statesPauseMs)
+    this.#statesDue = { at: clock.now() + waitMs, cancel: clock.after(waitMs, () => this.#readStates()) }
   }
 
   #readStates(): void {
-    this.#cancelStates = undefined
+    this.#statesDue?.cancel()
+    this.#statesDue = undefined
     const { states, events } = this.#components
     const all = [...states.all()]
     for (const [kind, { refusedNamespaces, leftOut }] of [...all, ...events.states.all()]) {

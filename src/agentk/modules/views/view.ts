@@ -13,6 +13,7 @@ export interface ViewComponents {
   readonly clock: Clock
   readonly records: ReadonlyRecords
   readonly scans: Scans
+  readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
 
@@ -36,8 +37,9 @@ export class View implements ForestListener {
   #showsLinks = false
 
   constructor(components: ViewComponents, limit: number) {
+    const { clock, onDue, send } = components
     this.#components = components
-    this.#flush = new Flush({ clock: components.clock, make: (seq) => this.#make(seq), send: components.send })
+    this.#flush = new Flush({ clock, onDue, make: (seq) => this.#make(seq), send })
     this.#pages.set('', { asked: limit })
   }
 

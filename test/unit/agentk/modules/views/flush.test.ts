@@ -8,6 +8,7 @@ function stage(parts: (seq: number) => { text: string; isPart?: boolean } | unde
   const start = clock.now()
   const flush = new Flush({
     clock,
+    onDue: () => undefined,
     make: (seq) => {
       const part = parts(seq)
       return part && { json: Buffer.from(part.text), isPart: part.isPart ?? false }

@@ -292,6 +292,19 @@ t.test('how far the kinds are followed that he may list', async (t) => {
   })
 })
 
+t.test('an update of the moment at which states are read has them, whichever comes first', async (t) => {
+  const stage = start(t)
+  stage.records.put(pod)
+  stage.states.set(kinds.pod, { is: 'live' })
+  const { client } = stage.open(agent, { view: 'tree' })
+  await stage.pass()
+  stage.records.put(recordOf({ uid: 'web-1-a', owner: set, verdict: 'Healthy' }))
+  stage.states.set(kinds.pod, { is: 'stale', since: 7, why: 'away' })
+  await stage.pass(50)
+  t.match(client.updates.slice(1), [{ state: { is: 'stale' }, rows: [{ w: 'Healthy' }] }])
+  t.equal(client.updates.length, 2)
+})
+
 t.test('by the verdict of kstatus', async (t) => {
   const stage = start(t)
   const health = (argo: 'Healthy', kstatus: 'Failed' | 'Current') => ({ argo, kstatus, argoText: 'a', kstatusText: '' })
