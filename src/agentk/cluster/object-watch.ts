@@ -20,6 +20,8 @@ export interface ObjectWatchComponents {
   readonly turn?: ((signal: AbortSignal) => Promise<() => void>) | undefined
   /** absent: it never rests */
   readonly pace?: Pace | undefined
+  /** resolves when what was refused may be tried again, after so many ms at the latest; absent: then */
+  readonly untilAllowed?: ((mostMs: number, signal: AbortSignal) => Promise<void>) | undefined
 }
 
 export interface ObjectWatchOptions {
@@ -49,7 +51,7 @@ export interface WatchTimes {
   /** after a failure, doubled up to the second */
   readonly firstRetryMs: number
   readonly maxRetryMs: number
-  /** after a refusal: somebody may have given the rights by then */
+  /** after a refusal, at the latest: somebody may have given the rights by then */
   readonly deniedMs: number
 }
 
@@ -100,7 +102,7 @@ export class ObjectWatch {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, sink, random } = this.#components
+    const { clock, sink, random, untilAllowed } = this.#components
     while (!signal.aborted) {
       this.#openedAt = Number.POSITIVE_INFINITY
       const found = await this.#round(signal).catch((error: unknown): Refusal => ({ status: 0, error }))
@@ -111,8 +113,9 @@ export class ObjectWatch {
       const outcome = hasHeld ? { status: 410 } : found
       if (!this.#goesOn(found)) this.#version = ''
       sink.ended(outcome)
-      const waitMs = this.#waitAfter(outcome.status, lastedMs, hasHeld)
-      if (waitMs > 0) await pause(jittered(waitMs, random), clock, signal)
+      const waitMs = jittered(this.#waitAfter(outcome.status, lastedMs, hasHeld), random)
+      if (untilAllowed && refusals.has(outcome.status)) await untilAllowed(waitMs, signal)
+      else if (waitMs > 0) await pause(waitMs, clock, signal)
     }
   }
 

@@ -34,7 +34,7 @@ export class ReviewDouble implements Pick<ApiClient, 'json'> {
     const resourceRules = rights
       .filter(([, where]) => where === '*' || where === namespace)
       .map(([resource]) => ({
-        verbs: ['list'],
+        verbs: ['list', 'watch'],
         apiGroups: [resource.split('/')[0]],
         resources: [resource.split('/')[1]],
       }))

@@ -16,6 +16,7 @@ import { KindWatch } from './kind-watch.ts'
 import { ListTurns } from './list-turns.ts'
 import { type FollowedKind, type PartWatchComponents, WatchBudget } from './part-watch.ts'
 import type { ObjectSink, ReadonlyRecords } from './record.ts'
+import { Refusals } from './refusals.ts'
 import { Registrations } from './registrations.ts'
 
 export interface KindsComponents {
@@ -101,6 +102,7 @@ export class Kinds {
       watchLists: new WatchLists(clock),
       turn: new ListTurns(listsAtOnce).take,
       budget: new WatchBudget((options.maxWatches ?? defaultMaxWatches) - Registrations.watches),
+      refusals: new Refusals({ api, clock, random }),
       onTrouble,
     }
     this.#sink = new FirstGroup(sink)

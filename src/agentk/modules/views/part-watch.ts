@@ -6,11 +6,13 @@ import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../
 import type { WatchSink } from '../../cluster/watch-sink.ts'
 import { at, type KubernetesObject, textAt } from '../../health/object.ts'
 import type { FollowState, ObjectSink } from './record.ts'
+import type { Refusals } from './refusals.ts'
 
-export interface PartWatchComponents extends Omit<ObjectWatchComponents, 'client' | 'sink'> {
+export interface PartWatchComponents extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed'> {
   readonly api: Pick<ApiClient, 'json' | 'send'>
   readonly sink: ObjectSink
   readonly budget: WatchBudget
+  readonly refusals: Pick<Refusals, 'wait'>
   /** a kind (`group/Kind`) is not followed as it should be, for the log */
   readonly onTrouble: (kind: string, error: unknown) => void
 }
@@ -103,8 +105,8 @@ export class PartWatch implements WatchSink {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api: client, budget, onTrouble: _, clock, ...components } = this.#components
-    const { isMetadata, times } = this.#options
+    const { api: client, budget, refusals, onTrouble: _, clock, ...components } = this.#components
+    const { kind, namespace, isMetadata, times } = this.#options
     let giveBack = budget.take()
     while (!giveBack && !signal.aborted) {
       this.#set('refused', `more than ${budget.max} watches`)
@@ -112,8 +114,9 @@ export class PartWatch implements WatchSink {
       giveBack = budget.take()
     }
     const options = { path: this.#path(), pageSize, isMetadata, leavesOut: true, resumes: true, times }
+    const untilAllowed = (mostMs: number, until: AbortSignal) => refusals.wait({ kind, namespace }, mostMs, until)
     try {
-      await new ObjectWatch({ ...components, client, clock, sink: this }, options).run(signal)
+      await new ObjectWatch({ ...components, client, clock, sink: this, untilAllowed }, options).run(signal)
     } finally {
       giveBack?.()
       this.#cancelStale?.()

@@ -1,11 +1,14 @@
 import type { ApiClient } from '../../cluster/api-client.ts'
 import { KeptObjects } from '../../cluster/kept-objects.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../cluster/object-watch.ts'
+import type { WatchSink } from '../../cluster/watch-sink.ts'
 import { at, textAt } from '../../health/object.ts'
 import { isBuiltIn } from './kind-choice.ts'
+import type { Refusals } from './refusals.ts'
 
-export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'client' | 'sink'> {
+export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed'> {
   readonly api: Pick<ApiClient, 'json' | 'send'>
+  readonly refusals: Pick<Refusals, 'wait'>
   /** kinds may have come or gone, or are known for the first time */
   readonly onChange: () => void
   /** for the log */
@@ -26,8 +29,8 @@ interface ApiService {
   readonly isAggregated: boolean
 }
 
-const customKindsPath = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-const apiServicesPath = '/apis/apiregistration.k8s.io/v1/apiservices'
+const customKinds = { group: 'apiextensions.k8s.io', plural: 'customresourcedefinitions' }
+const apiServices = { group: 'apiregistration.k8s.io', plural: 'apiservices' }
 const common = { pageSize: 500, leavesOut: true, resumes: true }
 
 /** Who serves what, and when that changes: CustomResourceDefinitions and APIServices. */
@@ -78,14 +81,19 @@ export class Registrations {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api: client, onChange: _, onTrouble: __, ...components } = this.#components
-    const times = this.#times
-    const customKinds = { ...common, times, path: customKindsPath, isMetadata: true }
-    const apiServices = { ...common, times, path: apiServicesPath }
     await Promise.all([
-      new ObjectWatch({ ...components, client, sink: this.#apiServices }, apiServices).run(signal),
-      new ObjectWatch({ ...components, client, sink: this.#customKinds }, customKinds).run(signal),
+      this.#watchOf(apiServices, this.#apiServices, false).run(signal),
+      this.#watchOf(customKinds, this.#customKinds, true).run(signal),
     ])
+  }
+
+  #watchOf(kind: typeof customKinds, sink: WatchSink, isMetadata: boolean): ObjectWatch {
+    const { api: client, refusals, onChange: _, onTrouble: __, ...components } = this.#components
+    const path = `/apis/${kind.group}/v1/${kind.plural}`
+    const untilAllowed = (mostMs: number, signal: AbortSignal) =>
+      refusals.wait({ kind, namespace: undefined }, mostMs, signal)
+    const options = { ...common, times: this.#times, path, isMetadata }
+    return new ObjectWatch({ ...components, client, sink, untilAllowed }, options)
   }
 
   #apiServicesAre(without: Without): void {

@@ -59,7 +59,7 @@ export class Answers {
   isHidden(rules: Question, { group, plural }: Pick<ResourceKind, 'group' | 'plural'>): boolean {
     const answer = this.#answers.get(rules.key)
     if (!answer || !this.#counts(answer) || answer.answered === 'failed' || !('rules' in answer.answered)) return false
-    return answer.answered.rules?.mayAllow(group, plural) === false
+    return answer.answered.rules?.mayAllow('list', group, plural) === false
   }
 
   /**

@@ -7,9 +7,9 @@ const group = '/apis/authorization.k8s.io/v1'
 
 /** What is asked of the API server, as the caller. */
 export type Question =
-  /** may he list it? `namespace` empty: in the whole cluster */
+  /** may he list it, or watch it? `namespace` empty: in the whole cluster */
   | {
-      readonly about: 'list'
+      readonly about: Verb
       readonly key: string
       readonly group: string
       readonly resource: string
@@ -18,15 +18,21 @@ export type Question =
   /** what may he do there? */
   | { readonly about: 'rules'; readonly key: string; readonly namespace: string }
 
+type Verb = 'list' | 'watch'
+
 export type Answered = { readonly allowed: boolean } | { readonly rules: Rules | undefined }
 
 /** All that may be done in a namespace, where the API server knows all of it: what they lack is denied. */
 export interface Rules {
-  mayAllow(group: string, resource: string): boolean
+  mayAllow(verb: Verb, group: string, resource: string): boolean
 }
 
 export function listQuestion(of: string, resource: string, namespace: string): Question {
-  return { about: 'list', key: JSON.stringify([of, resource, namespace]), group: of, resource, namespace }
+  return accessQuestion('list', of, resource, namespace)
+}
+
+export function accessQuestion(about: Verb, of: string, resource: string, namespace: string): Question {
+  return { about, key: JSON.stringify([about, of, resource, namespace]), group: of, resource, namespace }
 }
 
 export function rulesQuestion(namespace: string): Question {
@@ -43,11 +49,12 @@ export async function ask(
   headers: readonly string[],
   signal: AbortSignal,
 ): Promise<Answered> {
-  const isRules = question.about === 'rules'
-  const { namespace } = question
-  const spec = isRules
-    ? { namespace }
-    : { resourceAttributes: { verb: 'list', group: question.group, resource: question.resource, namespace } }
+  const { about, namespace } = question
+  const isRules = about === 'rules'
+  const spec =
+    about === 'rules'
+      ? { namespace }
+      : { resourceAttributes: { verb: about, group: question.group, resource: question.resource, namespace } }
   const kind = isRules ? 'SelfSubjectRulesReview' : 'SelfSubjectAccessReview'
   const answer = await api.json(
     'POST',
@@ -68,9 +75,10 @@ export async function ask(
 
 function rulesIn(body: unknown): Rules | undefined {
   if (at(body, 'status.incomplete') !== false) return undefined
-  const rules = listAt(body, 'status.resourceRules').filter((rule) => has(rule, 'verbs', 'list'))
+  const rules = listAt(body, 'status.resourceRules')
   return {
-    mayAllow: (of, resource) => rules.some((rule) => has(rule, 'apiGroups', of) && has(rule, 'resources', resource)),
+    mayAllow: (verb, of, resource) =>
+      rules.some((rule) => has(rule, 'verbs', verb) && has(rule, 'apiGroups', of) && has(rule, 'resources', resource)),
   }
 }
 

@@ -3,7 +3,9 @@ import { watchTimes } from '../../../../../src/agentk/cluster/object-watch.ts'
 import { maxEventBytes } from '../../../../../src/agentk/cluster/watch-request.ts'
 import { KindWatch } from '../../../../../src/agentk/modules/views/kind-watch.ts'
 import { WatchBudget } from '../../../../../src/agentk/modules/views/part-watch.ts'
+import type { Refusals } from '../../../../../src/agentk/modules/views/refusals.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
+import { pause } from '../../../../../src/lib/pause.ts'
 import { KeptSink } from '../../../../support/kept-sink.ts'
 import { ScriptedApi } from '../../cluster/scripted-api.ts'
 import { MovingClock } from '../../moving-clock.ts'
@@ -40,7 +42,14 @@ function start(t: Test, options: Options = {}) {
   const budget = new WatchBudget(maxWatches)
   const troubles: unknown[] = []
   const onTrouble = (_: string, error: unknown) => void troubles.push(error)
-  const components = { api, sink, clock, random: () => 0.5, budget, onTrouble }
+  const refused: string[] = []
+  const refusals: Pick<Refusals, 'wait'> = {
+    wait: ({ kind: { plural }, namespace = '' }, mostMs, signal) => {
+      refused.push(`${namespace}/${plural}`)
+      return pause(mostMs, clock, signal)
+    },
+  }
+  const components = { api, sink, clock, random: () => 0.5, budget, refusals, onTrouble }
   const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
@@ -51,7 +60,7 @@ function start(t: Test, options: Options = {}) {
   t.teardown(stop)
   const began = clock.now()
   const state = () => sink.states.get(kind.key)
-  return { api, clock, sink, budget, stop, state, began, troubles }
+  return { api, clock, sink, budget, stop, state, began, troubles, refused }
 }
 
 /** Listed, and watched. */
@@ -160,13 +169,14 @@ for (const [status, why] of [
 }
 
 t.test('403 in the whole cluster: namespace by namespace, until the whole is allowed', async (t) => {
-  const { api, clock, state, sink, budget } = start(t, { namespaces: ['shop', 'test'], maxWatches: 3 })
+  const { api, clock, state, sink, budget, refused } = start(t, { namespaces: ['shop', 'test'], maxWatches: 3 })
   await (await api.ask(all)).answer(403)
   t.match(state(), { is: 'syncing' })
   await (await api.ask(inShop)).answer(200, page('shop/a', 'shop/old'))
   const shop = await api.watch(inShop)
   await shop.open()
   await (await api.ask(inTest)).answer(403)
+  t.strictSame(refused, ['/pods', 'test/pods'])
   t.match(state(), { is: 'live', why: '', refusedNamespaces: ['test'] })
   t.strictSame(sink.names('Pod'), ['shop/a', 'shop/old'])
   t.equal(budget.take(), undefined, 'each is one watch')
