@@ -1,6 +1,5 @@
 /** Keeps what a list of Pods says, page by page, and the same list once more; then says what that has cost. */
 
-import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import type { KubernetesObject } from '../../src/agentk/health/object.ts'
 import { Interned } from '../../src/agentk/modules/views/interned.ts'
 import { Records } from '../../src/agentk/modules/views/records.ts'
@@ -18,7 +17,7 @@ export interface KeepSettings {
 const pageSize = 500
 const { what, of, objects } = JSON.parse(process.argv[2] as string) as KeepSettings
 const pods = { key: 'Pod', group: '', version: 'v1', plural: 'pods', isNamespaced: true }
-const records = new Records({ clock: systemClock, rules: new Rules([], vendorRules()), interned: new Interned() })
+const records = new Records({ clock: systemClock, rules: new Rules([], []), interned: new Interned() })
 const whole = new Map<string, KubernetesObject>()
 let changes = 0
 records.onChange(() => changes++)

@@ -4,7 +4,7 @@ import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { kstatus } from '../../src/agentk/health/kstatus/kstatus.ts'
 import { kstatuses } from '../../src/agentk/health/kstatus/status.ts'
-import type { KubernetesObject } from '../../src/agentk/health/object.ts'
+import { type KubernetesObject, kindOf } from '../../src/agentk/health/object.ts'
 
 /** As the files of shared vectors have it. */
 export interface Vector {
@@ -34,9 +34,9 @@ export function readVectors(file: string): Vector[] {
 }
 
 /** By the rules of kstatus if the file speaks its language, else by those of Argo CD. */
-export function compare(vectors: readonly Vector[]): Comparison {
+export async function compare(vectors: readonly Vector[]): Promise<Comparison> {
   const isKstatus = vectors.some(({ expect }) => expect.status !== 'Unknown' && isOfKstatus(expect.status))
-  const judge = isKstatus ? kstatusOf : argoJudge()
+  const judge = isKstatus ? kstatusOf : await argoJudge(vectors)
   let [equalStatus, texts, equalTexts] = [0, 0, 0]
   const differences: string[] = []
   for (const vector of vectors) {
@@ -67,9 +67,11 @@ function kstatusOf({ object, now }: Vector): Found {
   return kstatus(seen, at)
 }
 
-function argoJudge(): (vector: Vector) => Found {
+async function argoJudge(vectors: readonly Vector[]): Promise<(vector: Vector) => Found> {
   const broken: string[] = []
-  const rules = new CustomRules(vendorRules(), (kind, error) => broken.push(`${kind}: ${(error as Error).message}`))
+  const sources = await vendorRules()
+  const rules = new CustomRules(sources, (kind, error) => broken.push(`${kind}: ${(error as Error).message}`))
+  for (const { object } of vectors) await rules.ready(kindOf(object))
   return ({ object }) => {
     const health = argoHealth(object, (one) => rules.judge(one))
     return { status: health?.status ?? null, reason: broken.splice(0).join(), text: health?.text ?? '' }

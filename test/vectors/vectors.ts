@@ -8,7 +8,7 @@ if (positionals.length === 0) {
   process.exit(2)
 }
 for (const file of positionals) {
-  const { vectors, equalStatus, texts, equalTexts, differences } = compare(readVectors(file))
+  const { vectors, equalStatus, texts, equalTexts, differences } = await compare(readVectors(file))
   for (const difference of differences) process.stdout.write(`${difference}\n`)
   process.stdout.write(`${file}: ${equalStatus} of ${vectors} equal by status, ${equalTexts} of ${texts} by text\n`)
   if (equalStatus < vectors) process.exitCode = 1

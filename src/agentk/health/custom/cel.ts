@@ -17,11 +17,10 @@ import {
 } from '@bufbuild/cel'
 import { strings } from '@bufbuild/cel/ext'
 import type { KubernetesObject } from '../object.ts'
+import { maxExpressionLength } from './expression-bounds.ts'
 
 /** Expressions of rules, with bounds that the library has not: what they cost is counted. */
 
-/** characters */
-export const maxExpressionLength = 2048
 /** of macros inside one another, as `all` in `exists` */
 export const maxComprehensionDepth = 2
 /** elements that all macros of one object's rules walk over; of lists, and of texts, that operators and functions do */
@@ -30,12 +29,6 @@ export const maxSteps = 10_000
 const lengthOfStep = 64
 /** characters of what `join` makes: past them it is cut */
 export const maxJoinedLength = 4096
-/** No name in an expression may be one of them: CEL's own, and what rules are about. */
-export const reservedNames: ReadonlySet<string> = new Set(
-  `true false null in as break const continue else for function if import let loop package namespace return var void while
-  object`.split(/\s+/),
-)
-
 export type Bindings = Record<string, CelInput>
 
 /** The names cannot be written in an expression. */

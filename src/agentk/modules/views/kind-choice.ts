@@ -1,4 +1,4 @@
-import { isLike } from '../../health/custom/custom-rules.ts'
+import { isLike } from '../../health/custom/kind-pattern.ts'
 import type { ServedKind } from './discovery.ts'
 
 /** What `views.yaml` says. */

@@ -18,6 +18,7 @@ import { type FollowedKind, type PartWatchComponents, WatchBudget } from './part
 import type { ObjectSink, ReadonlyRecords } from './record.ts'
 import { Refusals } from './refusals.ts'
 import { Registrations } from './registrations.ts'
+import type { Rules } from './rules.ts'
 
 export interface KindsComponents {
   /** of views alone: each watch is a connection */
@@ -33,8 +34,8 @@ export interface KindsComponents {
 
 export interface KindsOptions {
   readonly follow: Partial<Follow>
-  /** whether a rule or a relation reads more than the metadata of a kind that has no status; default: none does */
-  readonly wantsStatus?: (kind: string) => boolean
+  /** default: none reads more than the metadata of a kind that has no status */
+  readonly rules?: Pick<Rules, 'wantsStatus' | 'ready'>
   readonly maxKinds?: number
   readonly maxWatches?: number
   readonly times?: Partial<WatchTimes>
@@ -182,14 +183,17 @@ export class Kinds {
   }
 
   #begin(kind: ServedKind, signal: AbortSignal): void {
-    const isMetadata = isMetadataEnough(kind, this.#options.wantsStatus ?? (() => false))
+    const { rules } = this.#options
+    const isMetadata = isMetadataEnough(kind, (key) => rules?.wantsStatus(key) ?? false)
     const stopping = linkedController(signal)
     const stop = () => {
       stopping.abort()
       stopping.dispose()
     }
     this.#followed.set(kind.key, { served: kind, stop })
-    this.#hold(this.#watchOf({ kind, isMetadata, query: '' }, this.#sink).run(stopping.signal))
+    const watch = this.#watchOf({ kind, isMetadata, query: '' }, this.#sink)
+    const isReady = rules?.ready(kind.key) ?? Promise.resolve()
+    this.#hold(isReady.then(() => watch.run(stopping.signal)))
   }
 
   /** Another group may serve the same objects: it lists them again. */

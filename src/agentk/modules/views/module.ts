@@ -1,5 +1,6 @@
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
+import { vendorRules } from '../../health/custom/vendors.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import { Views, type ViewsOptions } from './views.ts'
 
@@ -18,7 +19,7 @@ export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOp
   const watched = tokenFile === undefined ? cluster : ownAccount(cluster, tokenFile)
   const settings = { cluster, watched, logLevel: log.level as LogLevel }
   const { podName } = self.meta
-  const views = new Views({ kas, election, log, clock, random }, { podName, settings, ...options })
+  const views = new Views({ kas, election, vendorRules, log, clock, random }, { podName, settings, ...options })
   return {
     get methods() {
       return views.methods

@@ -2,7 +2,6 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
-import { type CustomRuleSource, customRuleSchema } from '../../health/custom/custom-rules.ts'
 import { Reviews } from './access/reviews.ts'
 import { Warnings } from './events.ts'
 import { FollowStream } from './follow-stream.ts'
@@ -10,7 +9,7 @@ import { Interned } from './interned.ts'
 import { Kinds } from './kinds.ts'
 import { Records } from './records.ts'
 import { Rules } from './rules.ts'
-import type { ThreadAnswer, ThreadRequest, ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
+import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { ViewHost } from './view-host.ts'
 
 /** Facts change no sooner. ms */
@@ -21,7 +20,6 @@ export interface PictureComponents {
   readonly own: ApiClient
   /** as whom all is listed and watched */
   readonly watching: ApiClient
-  readonly vendors: readonly CustomRuleSource[]
   readonly answer: (message: ThreadAnswer) => void
   readonly log: Logger
   /** ms since 1970 */
@@ -29,20 +27,24 @@ export interface PictureComponents {
   readonly random: () => number
 }
 
+export type PictureSettings = Pick<ThreadSettings, 'configuration' | 'rules'>
+
 /** All of one cluster that is kept for views, and those who look at it. */
 export class Picture {
   readonly #components: PictureComponents
+  readonly #rules: Rules
   readonly #records: Records
   readonly #kinds: Kinds
   readonly #host: ViewHost
   readonly #streams = new Map<number, FollowStream>()
   #told: ViewsFacts | undefined
 
-  constructor(components: PictureComponents, { follow = {}, health = [], verdict = 'argo' }: ViewsConfiguration) {
-    const { own, watching, vendors, log, clock, random } = components
+  constructor(components: PictureComponents, { configuration, rules: { users, vendors } }: PictureSettings) {
+    const { own, watching, log, clock, random } = components
+    const { follow = {}, verdict = 'argo' } = configuration
     this.#components = components
-    const rules = new Rules(this.#usersRules(health), vendors)
-    for (const [kind, problem] of rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
+    const rules = new Rules(users, vendors)
+    this.#rules = rules
     this.#records = new Records({ clock, rules, interned: new Interned() })
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
@@ -52,15 +54,15 @@ export class Picture {
       onChange: (listener: () => void) => records.onState(listener),
     }
     this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict })
-    this.#kinds = new Kinds(
-      { api: watching, sink: this.#records, events, log, clock, random },
-      { follow, wantsStatus: (kind) => rules.wantsStatus(kind) },
-    )
+    this.#kinds = new Kinds({ api: watching, sink: this.#records, events, log, clock, random }, { follow, rules })
   }
 
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#tellFacts(signal)
+    const { log } = this.#components
+    await this.#rules.checkUsers()
+    for (const [kind, problem] of this.#rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
     await this.#kinds.run(signal)
     this.#host.close()
     this.#records.stop()
@@ -93,16 +95,6 @@ export class Picture {
   #end(stream: number): void {
     this.#streams.get(stream)?.end()
     this.#streams.delete(stream)
-  }
-
-  #usersRules(health: readonly unknown[]): CustomRuleSource[] {
-    return health.flatMap((one, index) => {
-      const read = customRuleSchema.safeParse(one)
-      if (read.success) return [read.data]
-      const problem = read.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ')
-      this.#components.log.warn({ rule: index + 1, problem }, 'A rule of health is not used')
-      return []
-    })
   }
 
   #tellFacts(signal: AbortSignal): void {

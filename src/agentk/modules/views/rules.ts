@@ -1,5 +1,6 @@
 import { hasArgoRule } from '../../health/argo/argo.ts'
-import { CustomRule, type CustomRuleSource, CustomRules } from '../../health/custom/custom-rules.ts'
+import type { CustomRuleSource } from '../../health/custom/custom-rule-schema.ts'
+import { CustomRules } from '../../health/custom/custom-rules.ts'
 import { type KubernetesObject, kindOf } from '../../health/object.ts'
 import { verdictOf } from '../../health/verdict.ts'
 import { cut, maxText } from './projection/bounds.ts'
@@ -23,17 +24,18 @@ export class Rules {
 
   constructor(users: readonly CustomRuleSource[], vendors: readonly CustomRuleSource[]) {
     const onBroken = (kind: string, error: unknown) => this.#keep(kind, (error as Error).message)
-    const isUsable = (source: CustomRuleSource) => {
-      try {
-        new CustomRule(source)
-        return true
-      } catch (error) {
-        onBroken(source.kind, error)
-        return false
-      }
-    }
-    this.#users = new CustomRules(users.filter(isUsable), onBroken)
+    this.#users = new CustomRules(users, onBroken)
     this.#vendors = new CustomRules(vendors, onBroken)
+  }
+
+  /** Finds out which of users' rules can be used. */
+  async checkUsers(): Promise<void> {
+    await this.#users.check()
+  }
+
+  /** Objects of the kind (`group/Kind`) may come: its rules are compiled. */
+  async ready(kind: string): Promise<void> {
+    await (this.#users.has(kind) ? this.#users : this.#vendors).ready(kind)
   }
 
   /** By `group/Kind`, what is wrong with rules: why one is not used, or its last error. */

@@ -1,6 +1,7 @@
 import type { ErrorSpec } from '../../../lib/errors.ts'
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
+import type { RuleSources } from './rule-sources.ts'
 
 /** What the thread of views is built with; it never changes. */
 export interface ThreadSettings {
@@ -9,7 +10,8 @@ export interface ThreadSettings {
   /** the same cluster, as whom all is listed and watched */
   readonly watched: ClusterSettings
   readonly logLevel: LogLevel
-  readonly configuration: ViewsConfiguration
+  readonly configuration: Omit<ViewsConfiguration, 'health'>
+  readonly rules: RuleSources
 }
 
 /** `.gitlab/agents/<name>/views.yaml`, as kas has checked it. */

@@ -5,7 +5,6 @@ import { createLogger } from '../../../lib/log.ts'
 import { flags, setFlags } from '../../../lib/v8.ts'
 import { ApiClient } from '../../cluster/api-client.ts'
 import { ClusterAccess } from '../../cluster/cluster-access.ts'
-import { vendorRules } from '../../health/custom/vendors.ts'
 import { Picture } from './picture.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
 
@@ -13,7 +12,7 @@ import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messa
 const niceness = 5
 
 /** What `ViewsThread` runs. */
-const { cluster, watched, logLevel, configuration } = workerData as ThreadSettings
+const { cluster, watched, logLevel, ...settings } = workerData as ThreadSettings
 setFlags(...flags.smallHeapGrowth)
 const log = createLogger({ level: logLevel }).child({ mod_name: 'views' })
 try {
@@ -25,9 +24,6 @@ try {
 const own = new ApiClient(new ClusterAccess(cluster))
 const watching = new ApiClient(new ClusterAccess(watched))
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
-const picture = new Picture(
-  { own, watching, vendors: vendorRules(), answer, log, clock: systemClock, random: Math.random },
-  configuration,
-)
+const picture = new Picture({ own, watching, answer, log, clock: systemClock, random: Math.random }, settings)
 parentPort?.on('message', (request: ThreadRequest) => picture.asked(request))
 void picture.run(new AbortController().signal)

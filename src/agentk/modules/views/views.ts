@@ -9,10 +9,12 @@ import { LeadResponseSchema, Views as ViewsService } from '../../../proto/gen/vi
 import { methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
+import type { CustomRuleSource } from '../../health/custom/custom-rule-schema.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './refused-views.ts'
 import { Report, type ToldOfViews } from './report.ts'
+import { usersRules } from './rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
 
@@ -33,6 +35,7 @@ const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 export interface ViewsComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
+  readonly vendorRules: () => Promise<readonly CustomRuleSource[]>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -41,7 +44,7 @@ export interface ViewsComponents {
 export interface ViewsOptions {
   readonly podName: string
   /** without what follows from views.yaml */
-  readonly settings: Omit<ThreadSettings, 'configuration'>
+  readonly settings: Omit<ThreadSettings, 'configuration' | 'rules'>
   readonly thread?: ViewsThreadOptions
 }
 
@@ -52,6 +55,8 @@ export class Views {
   readonly #thread: ViewsThread
   readonly #report: Report
   #facts = noFacts
+  /** undefined: not read yet, for views were never on */
+  #vendors: readonly CustomRuleSource[] | undefined
   /** undefined: nothing yet, in this term */
   #told: ToldOfViews | undefined
   #isAnnounced = false
@@ -92,6 +97,7 @@ export class Views {
     while (!signal.aborted) {
       const waking = linkedController(signal)
       this.#wake = () => waking.abort()
+      await this.#readVendors()
       await this.#update(holds())
       await pause(lookMs, this.#components.clock, waking.signal)
       waking.dispose()
@@ -110,9 +116,19 @@ export class Views {
     this.#wake()
   }
 
+  async #readVendors(): Promise<void> {
+    if (this.#vendors || typeof this.#told !== 'object') return
+    try {
+      this.#vendors = await this.#components.vendorRules()
+    } catch (error) {
+      this.#components.log.error({ error }, "Rules of vendors' kinds cannot be read")
+      this.#vendors = []
+    }
+  }
+
   /** Begins or ends the thread, as it should be now. */
   async #update(holds: boolean): Promise<void> {
-    const wanted = holds && typeof this.#told === 'object' ? this.#told : undefined
+    const wanted = holds && this.#vendors && typeof this.#told === 'object' ? this.#told : undefined
     const isKnown = holds && this.#told !== undefined
     if (this.#running && (!wanted || this.#running.controller.signal.aborted)) {
       this.#running.controller.abort()
@@ -123,7 +139,9 @@ export class Views {
     }
     if (wanted && !this.#running) {
       const controller = new AbortController()
-      const ended = this.#thread.run({ ...this.#options.settings, configuration: wanted }, controller.signal)
+      const { health = [], ...configuration } = wanted
+      const rules = { users: usersRules(health, this.#components.log), vendors: this.#vendors ?? [] }
+      const ended = this.#thread.run({ ...this.#options.settings, configuration, rules }, controller.signal)
       this.#running = { controller, ended }
       this.#components.log.info('Views are kept here')
     }

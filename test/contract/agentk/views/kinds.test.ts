@@ -202,9 +202,9 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
   })
 
   await t.test('an object over 4 MiB is left out by name', async (t) => {
-    const isWhole = (kind: string) => kind === 'ConfigMap'
+    const rules = { wantsStatus: (kind: string) => kind === 'ConfigMap', ready: () => Promise.resolve() }
     await createMap('test', 'huge', { text: '<'.repeat(750_000) }) // six bytes each in JSON
-    const { sink } = await follow(t, { follow: { kinds: ['ConfigMap'] }, wantsStatus: isWhole })
+    const { sink } = await follow(t, { follow: { kinds: ['ConfigMap'] }, rules })
     const place = (name: string) => ({ namespace: 'test', name })
     await eventually(() => sink.is('ConfigMap') === 'live')
     t.strictSame(sink.states.get('ConfigMap')?.leftOut, [place('huge')])

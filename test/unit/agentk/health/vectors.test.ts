@@ -8,7 +8,9 @@ const absent = existsSync(join(folder, 'kstatus.json')) ? false : 'needs KAS_VEC
 
 for (const name of ['argo-built-in', 'argo-core', 'kstatus']) {
   t.test(`${name}: every status is equal`, { skip: absent }, async (t) => {
-    const { vectors, equalStatus, texts, equalTexts, differences } = compare(readVectors(join(folder, `${name}.json`)))
+    const { vectors, equalStatus, texts, equalTexts, differences } = await compare(
+      readVectors(join(folder, `${name}.json`)),
+    )
     t.comment(`${name}: ${equalStatus} of ${vectors} by status, ${equalTexts} of ${texts} by text`)
     t.ok(vectors > 0)
     t.same(differences, [])
@@ -16,7 +18,7 @@ for (const name of ['argo-built-in', 'argo-core', 'kstatus']) {
 }
 
 t.test('kinds of vendors: nineteen of twenty, as data alone', { skip: absent }, async (t) => {
-  const { vectors, equalStatus, texts, equalTexts } = compare(readVectors(join(folder, 'argo-custom.json')))
+  const { vectors, equalStatus, texts, equalTexts } = await compare(readVectors(join(folder, 'argo-custom.json')))
   t.comment(`argo-custom: ${equalStatus} of ${vectors} by status, ${equalTexts} of ${texts} by text`)
   t.ok(equalStatus >= 0.95 * vectors, `${equalStatus} of ${vectors}`)
 })

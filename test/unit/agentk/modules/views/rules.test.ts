@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type CustomRuleSource, customRuleSchema } from '../../../../../src/agentk/health/custom/custom-rules.ts'
+import { type CustomRuleSource, customRuleSchema } from '../../../../../src/agentk/health/custom/custom-rule-schema.ts'
 import { vendorRules } from '../../../../../src/agentk/health/custom/vendors.ts'
 import { Rules } from '../../../../../src/agentk/modules/views/rules.ts'
 
@@ -13,6 +13,8 @@ t.test("a user's rule goes before a vendor's, this one before Argo CD's, each by
   const vendors = [source('example.com/Thing', 'Degraded'), source('example.com/Other', 'Degraded')]
   const rules = new Rules([source('example.com/Thing', 'Suspended'), source('Po*', 'Missing')], vendors)
   const argo = (one: object) => rules.judge(one as Record<string, unknown>, now).health.argo
+  t.equal(argo(thing), '', 'no rule is ready yet')
+  for (const kind of ['example.com/Thing', 'example.com/Other', 'Pod', 'Service', 'ConfigMap']) await rules.ready(kind)
   t.equal(argo(thing), 'Suspended')
   t.equal(argo(object('example.com/v1', 'Other')), 'Degraded')
   t.equal(argo(object('v1', 'Pod', { status: { phase: 'Succeeded' } })), 'Missing')
@@ -35,7 +37,9 @@ t.test('a rule that is not used, or an expression without a value, is told', asy
   const broken = source('example.com/Broken', 'Healthy', { tests: [{ object: {}, verdict: 'Degraded' }] })
   const erring = source('example.com/Thing', 'Healthy', { rules: [{ when: 'object.none > 1', verdict: 'Healthy' }] })
   const rules = new Rules([broken, erring], [source('example.com/Broken', 'Progressing')])
+  await rules.checkUsers()
   t.match([...rules.problems], [['example.com/Broken', /Healthy, not Degraded/]], 'before any object comes')
+  for (const kind of ['example.com/Broken', 'example.com/Thing']) await rules.ready(kind)
   t.equal(rules.judge(object('example.com/v1', 'Broken'), now).health.argo, 'Progressing', "the vendor's instead")
   const { health } = rules.judge(thing, now)
   t.equal(health.argo, '')
@@ -48,12 +52,15 @@ t.test('problems are kept of so many kinds', async (t) => {
     [source('example.com/*', 'Healthy', { rules: [{ when: 'object.x', verdict: 'Healthy' }] })],
     [],
   )
-  for (let i = 0; i < 100; i++) rules.judge(object('example.com/v1', `Thing${i}`), now)
+  for (let i = 0; i < 100; i++) {
+    await rules.ready(`example.com/Thing${i}`)
+    rules.judge(object('example.com/v1', `Thing${i}`), now)
+  }
   t.equal(rules.problems.size, 64)
 })
 
 t.test('more than metadata is read where a rule or a relation wants it', async (t) => {
-  const rules = new Rules([source('example.com/*', 'Healthy')], vendorRules())
+  const rules = new Rules([source('example.com/*', 'Healthy')], await vendorRules())
   for (const kind of [
     'Pod',
     'apps/Deployment',

@@ -9,7 +9,8 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
-const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {} }
+const rules = { users: [], vendors: [] }
+const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {}, rules }
 
 function start(t: Test) {
   const clock = new ManualClock()
