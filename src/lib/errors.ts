@@ -146,6 +146,12 @@ const table = {
     404,
     (d) => `The agent does not serve views: ${d.reason}`,
   ),
+  VIEWS_NOT_LED: row<{ waitedMs: number }>(
+    Code.UNAVAILABLE,
+    503,
+    (d) =>
+      `None of the agent's pods leads, or the one that does was silent for ${d.waitedMs} ms. Please try again later`,
+  ),
   /** as the agent says it; `agentCode`: of this list, as its version has it */
   VIEW_ENDED: row<{ agentCode: string; detail: string }>(Code.UNKNOWN, 502, (d) => d.detail),
   EXPECTATION_FAILED: row(Code.INVALID_ARGUMENT, 417, 'Only 100-continue can be expected'),

@@ -26,7 +26,7 @@ export class ViewRefused extends Error {
   }
 }
 
-/** These pass by themselves: a replica ends, an agent connects again. */
+/** These pass by themselves: a replica ends, an agent connects again, another pod of it leads. */
 const passing: ReadonlySet<string> = new Set([
   'AGENT_NOT_CONNECTED',
   'AGENT_SATURATED',
@@ -35,6 +35,7 @@ const passing: ReadonlySet<string> = new Set([
   'SHUTTING_DOWN',
   'TUNNEL_LOST',
   'UNREACHABLE',
+  'VIEWS_NOT_LED',
 ])
 
 export interface ViewClientComponents {

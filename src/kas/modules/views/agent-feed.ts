@@ -248,9 +248,7 @@ export class AgentFeed implements ViewOwner {
     const { firstUpdateMs: waitedMs } = this.#options
     const serves = this.#components.serves(this.#agentId, leadMethod)
     if (serves === undefined) return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs })
-    if (!serves) return noViews()
-    const reason = `none of its pods leads, or the one that does was silent for ${waitedMs} ms`
-    return new KasError({ code: 'VIEWS_NOT_SERVED', reason })
+    return serves ? new KasError({ code: 'VIEWS_NOT_LED', waitedMs }) : noViews()
   }
 
   #failAll(error: KasError): void {

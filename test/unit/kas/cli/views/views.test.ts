@@ -126,6 +126,19 @@ t.test('who is told to come back later does', async (t) => {
   t.equal(await code, 0)
 })
 
+t.test('who waits goes on while no pod of the agent leads', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('health', '--wait', '30s')
+  const one = await viewer()
+  await one.request(({ type }) => type === 'open')
+  one.error('VIEWS_NOT_LED', 'none leads')
+  const two = await viewer()
+  await two.request(({ type }) => type === 'open')
+  two.error('VIEWS_NOT_SERVED', 'it has none')
+  t.equal(await code, 1, 'but not for what will not pass')
+  t.match(said.stderr, /^kas: none leads\nkas health: it has none \(VIEWS_NOT_SERVED\)\n$/)
+})
+
 t.test('the health of what is there, worst first', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const cases: [counts: object, state: { is: 'live' | 'stale'; since: number }, code: number, text: RegExp][] = [

@@ -278,7 +278,7 @@ t.test('a new view waits 20 s for an agent that is away, or that nobody leads', 
   world.serves = true
   const unled = open()
   await clock.advance(20_000)
-  t.match(unled.viewer.error, { code: 'VIEWS_NOT_SERVED', message: /none of its pods leads/ })
+  t.match(unled.viewer.error, { code: 'VIEWS_NOT_LED', httpStatus: 503 })
 })
 
 t.test('a caller that becomes another one: the view begins anew, with its nodes', async (t) => {
