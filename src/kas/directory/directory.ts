@@ -34,6 +34,13 @@ export type UserCredential =
   | { readonly type: 'personal_access_token'; readonly key: string }
   | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
 
+export interface GrantQuestion {
+  /** the caller's address, where it is not known yet */
+  readonly from?: string | undefined
+  /** an answer that is kept for longer is not good enough; default: for as long as answers are kept. ms */
+  readonly maxAgeMs?: number | undefined
+}
+
 /** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
 export interface GitlabRequest {
   readonly method: string
@@ -79,9 +86,9 @@ export interface Directory {
    * @throws KasError JOB_TOKEN_UNAUTHORIZED, JOB_TOKEN_FORBIDDEN, JOB_TOKEN_NOT_FOUND, JOB_AGENTS_FAILED,
    * AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED
    */
-  grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, from?: string): Promise<JobGrant>
+  grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, how?: GrantQuestion): Promise<JobGrant>
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED */
-  grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, from?: string): Promise<UserGrant>
+  grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, how?: GrantQuestion): Promise<UserGrant>
   /**
    * Whether the agent of this token may read a project: its notices of pushes depend on it
    * (doc/reference/tunnel-protocol.md 5.3). Absent: there are no such notices.

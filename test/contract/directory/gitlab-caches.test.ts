@@ -62,6 +62,29 @@ t.test('answers and refusals are kept for their lifetimes', async (t) => {
   }
 })
 
+t.test('who wants a younger answer than is kept has GitLab asked, and gives it to all', async (t) => {
+  const { gitlab, clock, directory } = await start(t)
+  const ways = [
+    (maxAgeMs?: number) => directory.grantJob(agentId, 'job-clusters', signal, { maxAgeMs }),
+    (maxAgeMs?: number) => directory.grantUser(agentId, pat('glpat-ada'), signal, { maxAgeMs }),
+  ]
+  for (const ask of ways) {
+    await ask()
+    const before = gitlab.calls.length
+    clock.advance(44_999)
+    await ask(45_000)
+    t.equal(gitlab.calls.length, before)
+    clock.advance(1)
+    await ask()
+    t.equal(gitlab.calls.length, before, 'it is good enough for others')
+    await ask(45_000)
+    t.equal(gitlab.calls.length, before + 1)
+    clock.advance(59_999)
+    await ask()
+    t.equal(gitlab.calls.length, before + 1, 'kept from then on')
+  }
+})
+
 /** Moves the clock on, and waits until what is due then has happened and only the next question is planned. */
 async function pass(clock: ManualClock, seconds: number, isAsked: () => boolean = () => true): Promise<void> {
   clock.advance(seconds * 1000)

@@ -48,7 +48,7 @@ async function start(t: Test) {
     )
     return { codes, ended: Promise.all(all) }
   }
-  const users = (key: string, by: AbortSignal, from: string) => directory.grantUser(agentId, pat(key), by, from)
+  const users = (key: string, by: AbortSignal, from: string) => directory.grantUser(agentId, pat(key), by, { from })
   const agents = (token: string, by: AbortSignal, from: string) => directory.agentByToken(token, by, from)
   return { gitlab, directory, lines, flood, users, agents, unchecked }
 }
@@ -108,7 +108,7 @@ t.test('tokens that begin alike, of many addresses, are one source', async (t) =
   const { gitlab, directory, flood } = await start(t)
   let i = 0
   const { codes, ended } = flood(
-    (token, by) => directory.grantJob(agentId, token, by, `203.0.${++i >> 8}.${i & 255}`),
+    (token, by) => directory.grantJob(agentId, token, by, { from: `203.0.${++i >> 8}.${i & 255}` }),
     {
       token: (i) => `glcbt-64_aaa${i}`,
     },
@@ -124,7 +124,7 @@ t.test('many new ones that are good wait for their turn, whatever address they c
   gitlab.world.users[0]?.personalAccessTokens.push(...tokens)
   const { directory } = await startGitlabSide(t, gitlab, { client: { refillPerSecond: 1000, bucketSize: 50 } })
   const strangers = Array.from({ length: 25 }, (_, i) => `expired-${i}`)
-  const ask = (key: string) => directory.grantUser(agentId, pat(key), signal, front)
+  const ask = (key: string) => directory.grantUser(agentId, pat(key), signal, { from: front })
   const refused = Promise.allSettled(strangers.map(ask))
   const grants = await Promise.all(tokens.map(ask))
   t.equal(grants.length, 300)

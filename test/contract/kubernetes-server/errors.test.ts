@@ -1,5 +1,6 @@
 import t from 'tap'
 import { type Forward, noMetadata } from '../../../src/call/call.ts'
+import type { GrantQuestion } from '../../../src/kas/directory/directory.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
@@ -70,8 +71,8 @@ t.test('credentials', async (t) => {
 
 t.test('credentials that were not checked: the caller is asked to come again', async (t) => {
   const asked: unknown[] = []
-  const refuse = async (_: unknown, __: unknown, ___: unknown, from?: string) => {
-    asked.push(from)
+  const refuse = async (_: unknown, __: unknown, ___: unknown, how?: GrantQuestion) => {
+    asked.push(how?.from)
     throw new KasError({ code: 'CREDENTIAL_NOT_CHECKED' })
   }
   const directory = { grantJob: refuse, grantUser: refuse }

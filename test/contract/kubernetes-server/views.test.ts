@@ -330,6 +330,7 @@ t.test('the Directory is asked again and again: who may no longer is told and cl
   const granted = world.grant
   world.grant = (...query) => {
     asked++
+    t.equal(query[3]?.maxAgeMs, 45_000, 'of an answer that is younger than the minute')
     return granted(...query)
   }
   for (let i = 1; i <= 3; i++) {

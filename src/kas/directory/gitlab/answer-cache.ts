@@ -76,12 +76,13 @@ export class AnswerCache<T> {
   /**
    * What is kept for `key`, else what `ask` gives. The signal of `ask` aborts once nobody wants the answer any more.
    *
+   * @param maxAgeMs - an answer that was asked for before that is not good enough; it stays for others
    * @throws what is kept as a refusal, what `ask` threw, KasError GITLAB_BUSY, or the reason of `signal`
    */
-  async get(key: string, ask: Ask<T>, signal: AbortSignal): Promise<T> {
+  async get(key: string, ask: Ask<T>, signal: AbortSignal, maxAgeMs = Number.POSITIVE_INFINITY): Promise<T> {
     signal.throwIfAborted()
     const answer = this.#answers.get(key)
-    if (answer && this.#leftMs(answer) > 0) {
+    if (answer && this.#leftMs(answer) > 0 && this.#clock.now() - answer.from < maxAgeMs) {
       this.#answers.delete(key) // to the end: the most recently used
       this.#answers.set(key, answer)
       return answer.value

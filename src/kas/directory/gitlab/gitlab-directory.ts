@@ -5,7 +5,7 @@ import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
-import type { Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from '../directory.ts'
+import type { Directory, DirectoryListener, GrantQuestion, JobGrant, UserCredential, UserGrant } from '../directory.ts'
 import { AgentInfos } from './agent-info.ts'
 import { AnswerCache } from './answer-cache.ts'
 import type { Turn } from './call-gate.ts'
@@ -160,13 +160,18 @@ export class GitlabDirectory implements Directory, Service {
     return this.#infos.headers(token)
   }
 
-  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, from?: string): Promise<JobGrant> {
+  async grantJob(
+    agentId: AgentId,
+    jobToken: string,
+    signal: AbortSignal,
+    { from, maxAgeMs }: GrantQuestion = {},
+  ): Promise<JobGrant> {
     if (!sendableToken.test(jobToken)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
     const ask = (asking: AbortSignal, isKnown: boolean) =>
       this.#inTurn('users', { secret: jobToken, from, isKnown }, (turn) =>
         askJobAgents(this.#client, { jobToken, turn }, asking),
       )
-    const agents = await translated(jobErrors, signal, () => this.#jobs.get(tokenHash(jobToken), ask, signal))
+    const agents = await translated(jobErrors, signal, () => this.#jobs.get(tokenHash(jobToken), ask, signal, maxAgeMs))
     return jobGrantOf(agents, agentId)
   }
 
@@ -174,7 +179,7 @@ export class GitlabDirectory implements Directory, Service {
     agentId: AgentId,
     credential: UserCredential,
     signal: AbortSignal,
-    from?: string,
+    { from, maxAgeMs }: GrantQuestion = {},
   ): Promise<UserGrant> {
     const csrfToken = credential.type === 'session_cookie' ? credential.csrfToken : ''
     const key = hashOf(String(agentId), credential.type, credential.key, csrfToken)
@@ -185,7 +190,7 @@ export class GitlabDirectory implements Directory, Service {
       this.#inTurn('users', { secret: credential.key, from, isKnown }, (turn) =>
         askUserAccess(this.#client, { agentId, credential, turn }, asking),
       )
-    return userGrantOf(await translated(userErrors, signal, () => this.#users.get(key, ask, signal)))
+    return userGrantOf(await translated(userErrors, signal, () => this.#users.get(key, ask, signal, maxAgeMs)))
   }
 
   async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {

@@ -140,7 +140,7 @@ export class KubernetesProxy {
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span.calls(credentials.agentId)
     const { remote, socket } = exchange.connection
-    const ask = () => authorize(directory, credentials, exchange.signal, socket.remoteAddress)
+    const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
     exchange.connection.owner ??= credentials.agentId
     exchange.signal.throwIfAborted()
@@ -194,11 +194,12 @@ export class KubernetesProxy {
   #checkAccess(
     credentials: Credentials,
     first: Impersonation | undefined,
-    { withdraw, changed, periodMs }: AccessWatch & Required<Pick<AccessWatch, 'withdraw'>>,
+    { withdraw, changed, periodMs, maxAgeMs }: AccessWatch & Required<Pick<AccessWatch, 'withdraw'>>,
   ): () => void {
     const { directory, clock = systemClock } = this.#components
     const usualMs = this.#options.accessCheckMs ?? accessCheckMs
-    const ask = async (signal: AbortSignal) => (await authorize(directory, credentials, signal)).impersonation
+    const ask = async (signal: AbortSignal) =>
+      (await authorize(directory, credentials, signal, { maxAgeMs })).impersonation
     return checkAccess({ first, ask, withdraw, changed }, clock, periodMs ?? usualMs)
   }
 

@@ -3,7 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
-import { viewsAccessCheckMs } from './access/access-recheck.ts'
+import { viewsAccessCheck } from './access/access-recheck.ts'
 import type { Credentials } from './access/credentials.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -45,6 +45,8 @@ export interface AccessWatch {
   /** it is somebody else in the cluster, and goes on; absent: withdrawn */
   readonly changed?: (now: Impersonation | undefined) => void
   readonly periodMs?: number
+  /** what the directory says may be so old; default: as it keeps it. ms */
+  readonly maxAgeMs?: number
 }
 
 /** A request to kas itself, of a caller who may use the agent. */
@@ -139,7 +141,7 @@ export class OwnEndpoints {
     const stopChecking = checkAccess({
       withdraw: (reason) => conversation.withdraw(reason),
       changed: (now) => conversation.changed(now),
-      periodMs: viewsAccessCheckMs,
+      ...viewsAccessCheck,
     })
     try {
       await conversation.run(exchange.signal)

@@ -17,10 +17,10 @@ export interface CheckedAccess {
 export const accessCheckMs = 240_000
 
 /**
- * Of those who look at views, which show what runs without a request of theirs: a refusal takes effect within 70 s, and
- * GitLab is asked once a minute all the same. ms
+ * Of those who look at views, which show what runs without a request of theirs: a refusal takes effect within 60 s,
+ * however long the directory keeps answers. ms
  */
-export const viewsAccessCheckMs = 10_000
+export const viewsAccessCheck = { periodMs: 10_000, maxAgeMs: 45_000 } as const
 
 const refusals: ReadonlySet<string> = new Set([
   'JOB_TOKEN_UNAUTHORIZED',

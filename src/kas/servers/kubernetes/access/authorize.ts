@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
-import type { Directory, UserCredential, UserGrant } from '../../../directory/directory.ts'
+import type { Directory, GrantQuestion, UserCredential, UserGrant } from '../../../directory/directory.ts'
 import type { Credentials } from './credentials.ts'
 import { jobImpersonation, userImpersonation } from './impersonation.ts'
 
@@ -23,22 +23,21 @@ export interface Authorized {
 /**
  * Asks the directory whether the caller may use the agent, and as whom.
  *
- * @param from - the caller's address, where it is not known yet
  * @throws KasError of Directory.grantJob or grantUser
  */
 export async function authorize(
   directory: Pick<Directory, 'grantJob' | 'grantUser'>,
   credentials: Credentials,
   signal: AbortSignal,
-  from?: string,
+  how?: GrantQuestion,
 ): Promise<Authorized> {
   const { agentId } = credentials
   if (credentials.kind === 'job') {
-    const grant = await directory.grantJob(agentId, credentials.token, signal, from)
+    const grant = await directory.grantJob(agentId, credentials.token, signal, how)
     const access: Access = { via: 'ci', agentId, userId: grant.user.id, projectId: grant.project.id }
     return { impersonation: jobImpersonation(agentId, grant), access }
   }
-  const { grant, type } = await firstGrant(directory, credentials, signal, from)
+  const { grant, type } = await firstGrant(directory, credentials, signal, how)
   const via = type === 'session_cookie' ? 'user' : 'pat'
   const access: Access = { via, agentId, userId: grant.user.id, projectId: grant.configProjectId }
   return { impersonation: userImpersonation(agentId, grant, type), access }
@@ -49,12 +48,12 @@ async function firstGrant(
   directory: Pick<Directory, 'grantUser'>,
   { agentId, candidates }: Extract<Credentials, { kind: 'user' }>,
   signal: AbortSignal,
-  from?: string,
+  how?: GrantQuestion,
 ): Promise<{ grant: UserGrant; type: UserCredential['type'] }> {
   let refusal: unknown
   for (const credential of candidates) {
     try {
-      return { grant: await directory.grantUser(agentId, credential, signal, from), type: credential.type }
+      return { grant: await directory.grantUser(agentId, credential, signal, how), type: credential.type }
     } catch (error) {
       if (signal.aborted) throw error
       const refused = error instanceof KasError && error.code === 'USER_UNAUTHORIZED'
