@@ -66,7 +66,10 @@ export class HostileGround {
         assets: undefined,
         graces,
         doubleOptions: { workload: evilWorkload },
-        prepare: (folder) => (gitlab ? tenants.tell(gitlab, folder) : tenants.write(folder)),
+        prepare: async (folder) => {
+          await (gitlab ? tenants.tell(gitlab, folder) : tenants.write(folder))
+          return undefined
+        },
         startAgents: async (place) => {
           const started = await startAgentk(place)
           agentk = started.watched

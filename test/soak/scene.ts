@@ -6,6 +6,8 @@ export interface Findings {
   readonly figures: readonly string[]
   /** what did not hold, a line each; empty: all did */
   readonly failures: readonly string[]
+  /** the figures for programs: printed as JSON, the last line of all */
+  readonly data?: Readonly<Record<string, unknown>>
 }
 
 export interface Stage {

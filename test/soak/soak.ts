@@ -52,7 +52,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
 
 All but readers, placement, cutting-front, withdrawn and hostile need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
-Figures, then one line: ok, or what failed. Exit status 0, 1 if the scene failed, 2 for a wrong option.
+Figures, then one line: ok, or what failed; of views, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
 
 /** upstream's least number of idle tunnels, and ours */
@@ -191,7 +191,9 @@ async function main(): Promise<number> {
   }
   for (const figure of findings.figures) say(figure)
   say(findings.failures.length === 0 ? `${scene}: ok` : `${scene}: FAILED: ${findings.failures.join('; ')}`)
-  return findings.failures.length === 0 ? 0 : 1
+  const { failures, data } = findings
+  if (data) say(JSON.stringify({ scene, ok: failures.length === 0, ...data, failures }))
+  return failures.length === 0 ? 0 : 1
 }
 
 process.exitCode = await main()

@@ -38,8 +38,12 @@ export interface RollingGroundOptions {
   readonly startAgents: StartAgents
   /** of the API double, if that is the cluster */
   readonly doubleOptions?: DoubleOptions
-  /** changes what is written in the settings' folder before anything reads it */
-  readonly prepare?: (folder: string) => Promise<void>
+  /**
+   * Changes what is written in the settings' folder before anything reads it.
+   *
+   * @returns what a user's request carries after `Bearer ` then, if that is something else
+   */
+  readonly prepare?: (folder: string) => Promise<string | undefined>
 }
 
 const replicaCount = 3
@@ -83,8 +87,8 @@ export class RollingGround {
     const ports = await anyPorts(replicaCount)
     const warden = new Warden({ folders: [folder] })
     await warden.start()
-    const { userCredential: credential } = await writeSettings({ folder, ports, authority, graces })
-    await prepare?.(folder)
+    const { userCredential } = await writeSettings({ folder, ports, authority, graces })
+    const credential = (await prepare?.(folder)) ?? userCredential
     const double = doubleOptions ? { doubleOptions } : {}
     const started = startCluster({ kubeconfig, assets, folder, authority, ...double })
     const cluster = await started.catch((error: unknown) => warden.stop().then(() => Promise.reject(error)))

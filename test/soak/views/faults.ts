@@ -1,7 +1,10 @@
+import type { LocalReplica } from '../../../dev/start/local-replica.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
+import { atOnce } from './at-once.ts'
 import { Beats } from './beats.ts'
+import type { Viewer } from './people.ts'
 import type { ViewsGround } from './views-ground.ts'
 import { letUserView } from './views-ground.ts'
 import { freshView, WatchedView } from './watched-view.ts'
@@ -17,21 +20,28 @@ const readyMs = 60_000
 /** until all views are live again and equal to fresh ones. ms */
 const equalMs = 60_000
 const againMs = 500
+/** fresh views at once */
+const lanes = 8
 /** changes go on around a fault. ms */
 const aroundMs = 1500
 
+type Victim = Pick<LocalReplica, 'signal' | 'exited' | 'start'>
+
 interface Fault {
   readonly name: string
-  play(ground: ViewsGround, signal: AbortSignal): Promise<void>
+  /** who is to be hit now; viewers may have to move for it */
+  find(ground: ViewsGround): Promise<Victim>
+  play(victim: Victim, ground: ViewsGround, signal: AbortSignal): Promise<void>
 }
 
+/** Pods are given up slowly: meanwhile agentk finds its replicas again, which takes ten seconds. */
 const faults: readonly Fault[] = [
-  ...(['holder', 'entry'] as const).flatMap((which): Fault[] => [
-    { name: `kill ${which}`, play: (ground, signal) => killReplica(ground, which, signal) },
-    { name: `freeze ${which}`, play: (ground, signal) => freezeReplica(ground, which, signal) },
-  ]),
-  { name: 'kill leading pod', play: killLead },
-  { name: 'freeze leading pod', play: freezeLead },
+  { name: 'kill holder', find: (ground) => ground.holder(), play: killReplica },
+  { name: 'kill leading pod', find: (ground) => ground.leadingPod(), play: kill },
+  { name: 'freeze holder', find: (ground) => ground.holder(), play: freezeReplica },
+  { name: 'freeze entry', find: (ground) => ground.entry(), play: freezeReplica },
+  { name: 'kill entry', find: (ground) => ground.entry(), play: killReplica },
+  { name: 'freeze leading pod', find: (ground) => ground.leadingPod(), play: freezePod },
 ]
 
 /** Views of different scopes, while what is on their way is killed and frozen: each ends equal to a fresh one. */
@@ -46,10 +56,10 @@ export async function viewsUnderFaults(
   const beats = new Beats(admin, namespaces)
   await beats.create()
   const views = Array.from({ length: count }, (_, i) => {
-    const viewer = i % 3 === 2 ? 'user' : 'agent'
-    return new WatchedView(ground.endpoint(viewer), queryOf(i, viewer === 'user' ? shared : namespaces))
+    const viewer = viewerAt(i)
+    return new WatchedView(ground.endpoint(viewer), queryOf(i, viewer === 'ada' ? shared : namespaces))
   })
-  const viewerOf = (view: WatchedView) => (views.indexOf(view) % 3 === 2 ? 'user' : 'agent')
+  const viewerOf = (view: WatchedView) => viewerAt(views.indexOf(view))
   const failures: string[] = []
   const gaps = new Map<string, number[]>()
   try {
@@ -63,16 +73,18 @@ export async function viewsUnderFaults(
     await quiet()
     for (let round = 1; round <= times; round++) {
       for (const fault of faults) {
+        await ground.placed(readyIn(signal))
+        const victim = await fault.find(ground)
         const stopBeats = beats.begin()
-        await delay(aroundMs / 2, signal)
+        await allUpdated(views, signal)
         for (const view of views) view.takeGap()
-        await fault.play(ground, signal)
+        await fault.play(victim, ground, signal)
         await allUpdated(views, signal)
         const longest = Math.max(...views.map((view) => view.takeGap()))
         gaps.set(fault.name, [...(gaps.get(fault.name) ?? []), longest])
         await stopBeats()
-        const unequal = await unequalViews(views, (query, view) =>
-          freshView(ground.endpoint(viewerOf(view)), query, signal),
+        const unequal = await unequalViews(views, (view) =>
+          freshView(ground.endpoint(viewerOf(view)), view.query, signal),
         )
         for (const text of unequal) failures.push(`${fault.name} ${round}: ${text}`)
         say(`${fault.name} ${round}: longest gap ${longest.toFixed()} ms, ${unequal.length} of ${count} not equal`)
@@ -83,12 +95,15 @@ export async function viewsUnderFaults(
   }
   const text = [...gaps].map(([name, values]) => `${name} ${Math.max(...values).toFixed()}`).join(', ')
   const figure = `faults: ${count} views, each fault ${times} times, all equal to fresh ones but ${failures.length}; longest gap, ms: ${text}`
-  return { figures: [figure], failures }
+  const longestGapMs = Object.fromEntries(Array.from(gaps, ([name, ms]) => [name, ms.map(Math.round)]))
+  return { figures: [figure], failures, data: { faults: { views: count, times, longestGapMs } } }
 }
+
+const viewerAt = (i: number): Viewer => (i % 3 === 2 ? 'ada' : 'job')
 
 /** Changes go on: each view hears of one that came after now. */
 async function allUpdated(views: readonly WatchedView[], signal: AbortSignal): Promise<void> {
-  await delay(aroundMs, signal)
+  await delay(aroundMs / 2, signal)
   const before = views.map((view) => view.updates)
   for (const [i, view] of views.entries()) {
     await view.until('an update', () => view.updates > (before[i] as number), equalMs, signal)
@@ -114,56 +129,50 @@ function queryOf(i: number, allowed: readonly string[]): Query {
 /** Equal in the end: a change may be on its way to the one and have reached the other. */
 async function unequalViews(
   views: readonly WatchedView[],
-  fresh: (query: Query, view: WatchedView) => Promise<string>,
+  fresh: (view: WatchedView) => Promise<string>,
 ): Promise<string[]> {
   const unequal: string[] = []
   const late = AbortSignal.timeout(equalMs)
-  for (const view of views) {
-    let wanted = await fresh(view.query, view)
+  await atOnce(lanes, views, async (view) => {
+    let wanted = await fresh(view)
     while (view.shown !== wanted && !view.refusal && !late.aborted) {
       await delay(againMs)
-      wanted = await fresh(view.query, view)
+      wanted = await fresh(view)
     }
     if (view.refusal) unequal.push(`${JSON.stringify(view.query)} ended: ${view.refusal.message}`)
     else if (view.shown !== wanted) unequal.push(`${JSON.stringify(view.query)} shows ${view.shown}, not ${wanted}`)
-  }
+  })
   return unequal
 }
 
 const readyIn = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(readyMs)])
 
 /** Started again at once, as by a StatefulSet. */
-async function killReplica(ground: ViewsGround, which: 'holder' | 'entry', signal: AbortSignal): Promise<void> {
-  const victim = await ground.replica(which)
+async function kill(victim: Victim): Promise<void> {
   victim.signal('SIGKILL')
   await victim.exited
   await victim.start()
+}
+
+async function killReplica(victim: Victim, ground: ViewsGround, signal: AbortSignal): Promise<void> {
+  await kill(victim)
   await ground.settled(readyIn(signal))
 }
 
-async function freezeReplica(ground: ViewsGround, which: 'holder' | 'entry', signal: AbortSignal): Promise<void> {
-  const victim = await ground.replica(which)
+async function freezeReplica(victim: Victim, ground: ViewsGround, signal: AbortSignal): Promise<void> {
+  await freeze(victim, replicaFrozenMs, signal)
+  await ground.settled(readyIn(signal))
+}
+
+function freezePod(victim: Victim, _: ViewsGround, signal: AbortSignal): Promise<void> {
+  return freeze(victim, podFrozenMs, signal)
+}
+
+async function freeze(victim: Victim, ms: number, signal: AbortSignal): Promise<void> {
   victim.signal('SIGSTOP')
   try {
-    await delay(replicaFrozenMs, signal)
+    await delay(ms, signal)
   } finally {
     victim.signal('SIGCONT')
-  }
-  await ground.settled(readyIn(signal))
-}
-
-async function killLead(ground: ViewsGround): Promise<void> {
-  const pod = await ground.leadingPod()
-  await pod.kill()
-  await pod.start()
-}
-
-async function freezeLead(ground: ViewsGround, signal: AbortSignal): Promise<void> {
-  const pod = await ground.leadingPod()
-  pod.signal('SIGSTOP')
-  try {
-    await delay(podFrozenMs, signal)
-  } finally {
-    pod.signal('SIGCONT')
   }
 }

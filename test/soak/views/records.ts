@@ -7,6 +7,7 @@ import { nodeName } from '../../../dev/control-plane/simulated-kubelet.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import type { Row, Update } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
+import { atOnce } from './at-once.ts'
 import { mergePatch } from './merge-patch.ts'
 import { letAgentkRead, rbac, readers, type ViewsGround } from './views-ground.ts'
 
@@ -14,12 +15,17 @@ import { letAgentkRead, rbac, readers, type ViewsGround } from './views-ground.t
 const podsOfNamespace = 200
 /** of those, what comes and goes with each fault */
 const changedPods = 10
+/** namespaces that are made, changed or compared at once */
+const lanes = 4
+/** of the namespaces, those that are there when agentk's rights are withdrawn */
+const firstShare = 0.2
 const runningMs = 600_000
-/** until what is shown equals the list; a kind that is forbidden is tried again after five minutes. ms */
+/** until what is shown equals the list; a kind that is forbidden is tried again after five minutes, a fifth more or less. ms */
 const equalMs = 420_000
 const againMs = 500
 /** for the store to forget what was. ms */
-const compactionMs = 12_000
+const compactionMs = 60_000
+const allPods = '/api/v1/pods'
 
 /** Kinds whose records are compared, with the path of their collections. */
 const kinds: Readonly<Record<string, (namespace: string) => string>> = {
@@ -34,58 +40,60 @@ export const recordsFlags = ['--etcd-compaction-interval=5s']
 
 interface Fault {
   readonly name: string
-  /** @param change - what the records are not told of */
-  play(ground: ViewsGround, change: () => Promise<void>, signal: AbortSignal): Promise<void>
+  /**
+   * @param change - what the records are not told of
+   * @returns what was seen of the fault
+   */
+  play(ground: ViewsGround, change: () => Promise<void>, signal: AbortSignal): Promise<string>
 }
 
 const faults: readonly Fault[] = [
   {
     name: 'no fault',
-    play: (_, change) => change(),
+    async play(_, change) {
+      await change()
+      return ''
+    },
   },
   {
     name: 'restart of the API server',
     async play(ground, change) {
       await ground.controlPlane.restartApiServer({ abruptly: true })
       await change()
+      return ''
     },
   },
   {
     name: 'compaction',
     async play(ground, change, signal) {
       const pod = await ground.leadingPod()
+      const version = await versionOf(ground.admin)
       await change()
       pod.signal('SIGSTOP')
       try {
-        await delay(compactionMs, signal)
         await change()
+        return `HTTP ${await compacted(ground.admin, version, signal)} to a list of then`
       } finally {
         pod.signal('SIGCONT')
       }
     },
   },
   {
-    // the new server has no events of the past: a watch that would go on from there gets a 410
+    // the new server has no events of the past
     name: 'a 410',
-    async play(ground, change) {
+    async play(ground, change, signal) {
       const pod = await ground.leadingPod()
+      const version = await versionOf(ground.admin)
       pod.signal('SIGSTOP')
       try {
         await change()
         await ground.controlPlane.restartApiServer({ abruptly: true })
+        const code = await codeOfWatch(ground.admin, version, signal)
+        if (code !== 410) throw new Error(`a watch that goes on from then got ${code}, no 410`)
+        return `${code} to a watch that goes on from then`
       } finally {
         pod.signal('SIGCONT')
       }
-    },
-  },
-  {
-    name: 'rights withdrawn and given back',
-    async play(ground, change) {
-      await ground.admin.request(`${rbac}/clusterrolebindings/${readers}`, { method: 'DELETE' })
-      await ground.controlPlane.restartApiServer({ abruptly: true }) // rights are asked for when a watch begins
-      await change()
-      await untilShown('nothing', async () => (await shownIn(ground, namespaceName(0))) === '')
-      await letAgentkRead(ground.admin)
     },
   },
 ]
@@ -97,38 +105,85 @@ export async function recordsAndFaults(
   { pods }: { pods: number },
 ): Promise<Findings> {
   const { admin } = ground
-  const namespaces = Array.from({ length: Math.ceil(pods / podsOfNamespace) }, (_, i) => namespaceName(i))
-  for (const [i, namespace] of namespaces.entries()) {
-    await admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
-    const replicas = Math.min(podsOfNamespace, pods - i * podsOfNamespace)
-    await admin.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, deployment(replicas))
-  }
-  for (const namespace of namespaces) await untilReady(admin, namespace, signal)
-  say(`${pods} Pods run`)
+  const namespaces = Array.from({ length: Math.ceil(pods / podsOfNamespace) }, (_, i) => `many-${i}`)
   const seen: string[] = []
+  const results: object[] = []
   const failures: string[] = []
-  let changes = 0
-  for (const { name, play } of faults) {
-    await play(ground, () => change(admin, namespaces, ++changes), signal)
+  const create = async (some: readonly string[]) => {
+    await atOnce(lanes, some, async (namespace) => {
+      await admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
+      const replicas = Math.min(podsOfNamespace, pods - namespaces.indexOf(namespace) * podsOfNamespace)
+      await admin.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, deployment(replicas))
+    })
+    await atOnce(lanes, some, (namespace) => untilReady(admin, namespace, signal))
+  }
+  const compare = async (name: string, some: readonly string[], told = '') => {
     const began = performance.now()
-    for (const namespace of namespaces) await untilReady(admin, namespace, signal)
-    const unequal: string[] = []
-    for (const namespace of namespaces) {
-      const equal = async () => (await shownIn(ground, namespace)) === (await listed(admin, namespace))
-      const error = await untilShown('the list', equal).catch((failure: Error) => failure)
-      if (error) unequal.push(`${name}: ${namespace}: ${error.message}`)
-    }
-    const line = `${name}: equal in ${namespaces.length - unequal.length} of ${namespaces.length} namespaces after ${((performance.now() - began) / 1000).toFixed(1)} s`
+    let equal = 0
+    await atOnce(lanes, some, async (namespace) => {
+      await untilReady(admin, namespace, signal)
+      const isEqual = async () => (await shownIn(ground, namespace)) === (await listed(admin, namespace))
+      const error = await untilShown('the list', isEqual, signal).catch((failure: Error) => failure)
+      signal.throwIfAborted()
+      if (error) failures.push(`${name}: ${namespace}: ${error.message}`)
+      else equal += 1
+    })
+    const seconds = Math.round((performance.now() - began) / 100) / 10
+    const text = `${name}${told && ` (${told})`}`
+    const line = `${text}: equal in ${equal} of ${some.length} namespaces after ${seconds} s`
+    results.push({ fault: name, told, equal, of: some.length, seconds })
     say(line)
     seen.push(line)
-    failures.push(...unequal)
   }
-  return { figures: [`records: ${pods} Pods; ${seen.join('; ')}`], failures }
+
+  const first = namespaces.slice(0, Math.ceil(namespaces.length * firstShare))
+  await create(first)
+  say(`${Math.min(pods, first.length * podsOfNamespace)} Pods run`)
+  await compare('at first', first)
+  await ground.admin.request(`${rbac}/clusterrolebindings/${readers}`, { method: 'DELETE' })
+  await ground.controlPlane.restartApiServer({ abruptly: true }) // rights are asked for when a watch begins
+  for (const namespace of first)
+    await untilShown('nothing', async () => (await shownIn(ground, namespace)) === '', signal)
+  say(`agentk's rights are withdrawn: no rows in ${first.length} of ${first.length} namespaces`)
+  await letAgentkRead(ground.admin)
+  await create(namespaces.slice(first.length)) // meanwhile: agentk tries again after five minutes
+  say(`${pods} Pods run`)
+  await compare('rights withdrawn and given back', namespaces)
+  let changes = 0
+  for (const { name, play } of faults) {
+    const told = await play(ground, () => change(admin, namespaces, ++changes), signal)
+    await compare(name, namespaces, told)
+  }
+  return { figures: [`records: ${pods} Pods; ${seen.join('; ')}`], failures, data: { records: { pods, results } } }
 }
 
-const namespaceName = (i: number) => `many-${i}`
+/** What a watch of Pods goes on from now. */
+async function versionOf(admin: ApiClient): Promise<string> {
+  const { metadata } = await admin.get(`${allPods}?limit=1`)
+  return metadata.resourceVersion
+}
 
-async function untilShown(what: string, holds: () => Promise<boolean>): Promise<void> {
+/** Resolves once the store has forgotten what was then. @returns the status of a list of it */
+async function compacted(admin: ApiClient, version: string, signal: AbortSignal): Promise<number> {
+  const late = AbortSignal.any([signal, AbortSignal.timeout(compactionMs)])
+  const path = `${allPods}?limit=1&resourceVersion=${version}&resourceVersionMatch=Exact`
+  for (;;) {
+    const { status } = await admin.request(path)
+    if (status === 410) return status
+    await delay(againMs, late)
+  }
+}
+
+/** What a watch of Pods that goes on from there is answered with, or told first. */
+async function codeOfWatch(admin: ApiClient, version: string, signal: AbortSignal): Promise<number> {
+  const path = `${allPods}?watch=1&timeoutSeconds=5&resourceVersion=${version}`
+  const { status, body } = await admin.request(path, { signal })
+  const [line = ''] = body.split('\n')
+  const event = line === '' ? undefined : JSON.parse(line)
+  return event?.type === 'ERROR' ? event.object.code : status
+}
+
+async function untilShown(what: string, holds: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
   const end = performance.now() + equalMs
   let problem = ''
   const holdsNow = () =>
@@ -138,13 +193,13 @@ async function untilShown(what: string, holds: () => Promise<boolean>): Promise<
     })
   while (!(await holdsNow())) {
     if (performance.now() > end) throw new Error(`what is shown is not ${what} after ${equalMs} ms ${problem}`)
-    await delay(againMs)
+    await delay(againMs, signal)
   }
 }
 
 /** Pods go and others come, in each namespace; objects of a kind without rules too. */
-async function change(admin: ApiClient, namespaces: readonly string[], number: number): Promise<void> {
-  for (const namespace of namespaces) {
+function change(admin: ApiClient, namespaces: readonly string[], number: number): Promise<void> {
+  return atOnce(lanes, namespaces, async (namespace) => {
     const pods = await admin.get(`/api/v1/namespaces/${namespace}/pods?limit=${changedPods}`)
     const gone = pods.items as KubernetesObject[]
     const paths = gone.map(({ metadata }) => `/api/v1/namespaces/${namespace}/pods/${metadata.name}`)
@@ -155,14 +210,14 @@ async function change(admin: ApiClient, namespaces: readonly string[], number: n
     }
     const path = `/apis/apps/v1/namespaces/${namespace}/deployments/app`
     await mergePatch(admin, path, { metadata: { labels: { changed: String(number) } } })
-  }
+  })
 }
 
 /** All Pods of the namespace run. */
-function untilReady(admin: ApiClient, namespace: string, signal: AbortSignal): Promise<unknown> {
+async function untilReady(admin: ApiClient, namespace: string, signal: AbortSignal): Promise<void> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(runningMs)])
   const isReady = ({ spec, status }: KubernetesObject) => status.readyReplicas === spec.replicas
-  return admin.until(`/apis/apps/v1/namespaces/${namespace}/deployments`, isReady, limit)
+  await admin.until(`/apis/apps/v1/namespaces/${namespace}/deployments`, isReady, limit)
 }
 
 /** As the API server has it; one line an object. */
@@ -180,7 +235,7 @@ async function listed(admin: ApiClient, namespace: string): Promise<string> {
 
 /** As a view has it. @throws Error: it is not whole */
 async function shownIn(ground: ViewsGround, namespace: string): Promise<string> {
-  const { url, authorization, tls } = ground.endpoint('agent')
+  const { url, authorization, tls } = ground.endpoint('job')
   const address = new URL(url)
   address.protocol = 'https:'
   const lists = [...Object.keys(kinds)].map((kind) => ['kind', kind])

@@ -1,101 +1,120 @@
-import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import { delay } from '../../../src/lib/signals.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
+import { taken, type Viewer } from './people.ts'
 import { letUserView, rbac, type ViewsGround } from './views-ground.ts'
 import { WatchedView } from './watched-view.ts'
 
-const namespace = 'shop'
-const binding = `${rbac}/namespaces/${namespace}/rolebindings/viewer`
-const query: Query = { view: 'list', scope: { namespaces: [namespace] } }
+/** each has its own right taken, at another time after the last review */
+const namespaces = ['shop-0', 'shop-1', 'shop-2', 'shop-3']
+const betweenMs = 11_000
+const queryOf = (namespace: string): Query => ({ view: 'list', scope: { namespaces: [namespace] } })
 /** within which what may be seen follows from rights. ms */
 const maxMs = 60_000
 /** until what does not come is given up, so that it can be said how late it is. ms */
 const patienceMs = 2 * maxMs
 const readyMs = 60_000
+const againMs = 250
+/** replicas may know of it one after another */
 const replicas = 3
 
-/** What may be taken of the user at GitLab, each alone. */
-const takenAtGitLab: Readonly<Record<string, (user: KubernetesObject) => void>> = {
-  role: (user) => {
-    user.roles = {}
-  },
-  token: (user) => {
-    user.tokens = []
-  },
-}
+type Saw = (what: string, ms: number) => void
 
-/** Rights are taken and given, in the cluster and at GitLab: views follow within a minute. */
+/** Rights are taken and given in the cluster, and at GitLab: views follow within a minute. */
 export async function viewsAndRights(
   ground: ViewsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
+  { inCluster }: { inCluster: boolean },
 ): Promise<Findings> {
-  const { admin } = ground
+  const { admin, people } = ground
   const seen: string[] = []
+  const seconds: Record<string, number> = {}
   const failures: string[] = []
-  const saw = (what: string, ms: number) => {
+  const saw: Saw = (what, ms) => {
     const text = `${what} after ${(ms / 1000).toFixed(1)} s`
     say(text)
     seen.push(text)
+    seconds[what] = Math.round(ms) / 1000
     if (ms > maxMs) failures.push(text)
   }
-  await admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
-  await admin.create(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'settings' } })
-  await letUserView(admin, namespace)
-  const view = new WatchedView(ground.endpoint('user'), query)
+  for (const namespace of namespaces) {
+    await admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
+    await admin.create(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'settings' } })
+    for (const user of ['ada', 'ben', 'cleo'] as const) await letUserView(admin, namespace, user)
+  }
+  const atOnce = inCluster ? namespaces.map((namespace, i) => bindingTaken(ground, { namespace, i, saw }, signal)) : []
+  await Promise.all([...atOnce, takenAtDirectory(ground, saw, signal)])
+  return {
+    figures: [`rights, with ${people.name}: ${seen.join(', ')}`],
+    failures,
+    data: { [`rights, ${people.name}`]: seconds },
+  }
+}
+
+async function bindingTaken(
+  ground: ViewsGround,
+  { namespace, i, saw }: { namespace: string; i: number; saw: Saw },
+  signal: AbortSignal,
+): Promise<void> {
+  const view = new WatchedView(ground.endpoint('ada'), queryOf(namespace))
   const isShown = () => (view.model?.children('').length ?? 0) > 0
   view.start()
   try {
     await view.until('rows are there', isShown, readyMs, signal)
-    for (const time of ['first', 'second']) {
-      await admin.request(binding, { method: 'DELETE' })
-      saw(`binding taken, ${time} time: rows gone`, await view.until('no rows', () => !isShown(), patienceMs, signal))
-      await letUserView(admin, namespace)
-      saw(`binding given, ${time} time: rows there`, await view.until('rows', isShown, patienceMs, signal))
-    }
+    await delay(i * betweenMs, signal)
+    await ground.admin.request(`${rbac}/namespaces/${namespace}/rolebindings/viewer-ada`, { method: 'DELETE' })
+    saw(`binding of ${namespace} taken: rows gone`, await view.until('no rows', () => !isShown(), patienceMs, signal))
+    await letUserView(ground.admin, namespace)
+    saw(`binding of ${namespace} given: rows there`, await view.until('rows', isShown, patienceMs, signal))
   } finally {
     await view.stop()
   }
-  for (const [what, take] of Object.entries(takenAtGitLab)) {
-    const { before, closedMs, why } = await closedView(ground, take, signal)
-    saw(`${what} taken: view closed (${why})`, closedMs)
-    const given = performance.now()
-    await ground.changeDirectory((directory) => Object.assign(directory, before))
-    await openAgain(ground, signal)
-    saw(`${what} given: view there`, performance.now() - given)
-  }
-  return { figures: [`rights: ${seen.join(', ')}`], failures }
 }
 
-/** A view that is open while something is taken at GitLab. */
-async function closedView(ground: ViewsGround, take: (user: KubernetesObject) => void, signal: AbortSignal) {
-  const view = new WatchedView(ground.endpoint('user'), query)
-  view.start()
+/** The job ends, a role and a token are taken, all at once, just after each was let in. */
+async function takenAtDirectory(ground: ViewsGround, saw: Saw, signal: AbortSignal): Promise<void> {
+  const { people } = ground
+  const viewers = Object.keys(taken) as Viewer[]
+  const open = (viewer: Viewer) => {
+    const view = new WatchedView(ground.endpoint(viewer), queryOf(namespaces[0] as string))
+    view.start()
+    return view
+  }
+  const views = viewers.map((viewer) => ({ viewer, view: open(viewer) }))
   try {
-    await view.until('live', () => view.shown !== undefined, readyMs, signal)
-    let before: KubernetesObject = {}
-    await ground.changeDirectory((directory) => {
-      before = structuredClone(directory)
-      take(directory.users[0])
-    })
-    const closedMs = await view.ends(patienceMs, signal)
-    return { before, closedMs, why: view.refusal?.message }
+    for (const { view } of views) await view.until('live', () => view.shown !== undefined, readyMs, signal)
+    await people.take()
+    await Promise.all(
+      views.map(async ({ viewer, view }) => {
+        const ms = await view.ends(patienceMs, signal)
+        saw(`${taken[viewer]} taken at ${people.name}: view closed (${view.refusal?.message})`, ms)
+      }),
+    )
   } finally {
-    await view.stop()
+    await Promise.all(views.map(({ view }) => view.stop()))
   }
+  await people.give()
+  const given = performance.now()
+  await Promise.all(
+    viewers.map(async (viewer) => {
+      await letIn(() => open(viewer), signal)
+      saw(`${taken[viewer]} given at ${people.name}: view there`, performance.now() - given)
+    }),
+  )
 }
 
-/** Until a new view is let in by each replica, in turn. */
-async function openAgain(ground: ViewsGround, signal: AbortSignal): Promise<void> {
+/** Until new views are let in, as many one after another as there are replicas. */
+async function letIn(open: () => WatchedView, signal: AbortSignal): Promise<void> {
   const late = AbortSignal.timeout(patienceMs)
   for (let inTurn = 0; inTurn < replicas; ) {
-    const view = new WatchedView(ground.endpoint('user'), query)
-    view.start()
+    const view = open()
     try {
       await view.until('live', () => view.shown !== undefined, readyMs, signal)
       inTurn += 1
     } catch (error) {
       if (late.aborted || signal.aborted) throw error
       inTurn = 0
+      await delay(againMs, signal)
     } finally {
       await view.stop()
     }

@@ -9,7 +9,7 @@ import type { ViewsGround } from './views-ground.ts'
 const kas = new URL('../../../src/kas/main.ts', import.meta.url).pathname
 const replicas = 2
 /** rollouts at once, each in a namespace of its own */
-const lanes = 3
+const lanes = 6
 /** longer than a verdict has to hold: one that comes early is seen to be early. s */
 const minReadySeconds = 8
 const readyMs = 60_000
@@ -69,13 +69,18 @@ export async function healthOfRollouts(
     }
   }
   await Promise.all(Array.from({ length: lanes }, (_, i) => lane(`rollouts-${i}`)))
-  const counts = rollouts.map(({ name, code }) => {
+  const results = rollouts.map(({ name, code }) => {
     const own = ended.filter(({ rollout }) => rollout.name === name)
     const slowest = Math.max(0, ...own.map(({ ms }) => ms)) / 1000
-    return `${own.length} that ${name}: ${own.filter((one) => one.code === code).length} exit ${code}, at most ${slowest.toFixed(1)} s`
+    return { name, runs: own.length, code, right: own.filter((one) => one.code === code).length, slowest }
   })
+  const counts = results.map(
+    ({ name, runs, code, right, slowest }) =>
+      `${runs} that ${name}: ${right} exit ${code}, at most ${slowest.toFixed(1)} s`,
+  )
   const early = ended.filter(({ code, isDone }) => code === 0 && !isDone).length
-  return { figures: [`rollouts: ${counts.join('; ')}; too early healthy: ${early}`], failures }
+  const figure = `rollouts: ${counts.join('; ')}; too early healthy: ${early}`
+  return { figures: [figure], failures, data: { rollouts: { results, early } } }
 }
 
 function failureOf({ rollout, code, isDone }: Ended): string | undefined {
@@ -102,7 +107,7 @@ async function play(admin: ApiClient, run: Run, signal: AbortSignal): Promise<En
   const template = { metadata: { labels }, spec: rollout.podSpec }
   await mergePatch(admin, path, { spec: { minReadySeconds, ...rollout.spec, template } })
   const began = performance.now()
-  const { code, said } = await health(['-n', namespace, '--wait', rollout.wait], kubeconfig)
+  const { code, said } = await health(['-n', namespace, '--wait', rollout.wait], kubeconfig, signal)
   const ms = performance.now() - began
   const now = await admin.get(path, signal)
   await admin.request(`${path}?propagationPolicy=Foreground`, { method: 'DELETE' })
@@ -138,9 +143,17 @@ function deployment(name: string) {
 }
 
 /** `kas health` as a process of its own. */
-async function health(args: readonly string[], kubeconfig: string): Promise<{ code: number; said: string }> {
+async function health(
+  args: readonly string[],
+  kubeconfig: string,
+  signal: AbortSignal,
+): Promise<{ code: number; said: string }> {
   const env = { ...process.env, KUBECONFIG: kubeconfig }
   const child = spawn(process.execPath, [kas, 'health', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const end = () => child.kill('SIGTERM')
+  signal.addEventListener('abort', end, { once: true })
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
+  signal.removeEventListener('abort', end)
+  signal.throwIfAborted()
   return { code: code ?? -1, said: `${stdout}${stderr}`.trim() }
 }

@@ -1,7 +1,7 @@
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { parse, stringify } from 'yaml'
-import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import { stringify } from 'yaml'
+import type { ApiClient } from '../../../dev/control-plane/api-client.ts'
 import type { Parts } from '../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
@@ -9,12 +9,18 @@ import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
 import type { Program } from '../../../dev/control-plane/program.ts'
 import { createServiceAccount } from '../../../dev/control-plane/service-account.ts'
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
+import { replicaCount } from '../../../dev/start/ports.ts'
 import { createProjectRepository } from '../../../dev/start/project-repository.ts'
-import { holdersOf, viewReplicas } from '../../../dev/start/replica-table.ts'
-import { agent, files } from '../../../dev/start/settings.ts'
+import { statusOf } from '../../../dev/start/replica-table.ts'
+import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
 import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
+import { delay } from '../../../src/lib/signals.ts'
 import { agentkProgram } from '../agentk-program.ts'
 import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
+import { filePeople } from './file-people.ts'
+import { gitlabPeople } from './gitlab-people.ts'
+import type { People, User, Viewer } from './people.ts'
+import { ViewersFront } from './viewers-front.ts'
 
 export interface ViewsGroundOptions {
   /** what KUBEBUILDER_ASSETS names */
@@ -22,10 +28,9 @@ export interface ViewsGroundOptions {
   readonly parts: Parts
   /** of kube-apiserver */
   readonly flags?: readonly string[]
+  /** who knows who looks at views. Default: the directory file */
+  readonly directory?: 'file' | 'gitlab'
 }
-
-/** `agent`: all that agentk's account may; `user`: what `gitlab:user:ada` may */
-export type Viewer = 'agent' | 'user'
 
 const graces = { listen: '0s', shutdown: '1s' }
 export const rbac = '/apis/rbac.authorization.k8s.io/v1'
@@ -33,6 +38,8 @@ export const rbac = '/apis/rbac.authorization.k8s.io/v1'
 export const readers = 'agentk-reads'
 const leaseOfAgent = `/apis/coordination.k8s.io/v1/namespaces/default/leases/agent-${agent.id}-lock`
 const dayMs = 24 * 3_600_000
+/** another process cannot be subscribed to. ms */
+const askAgainMs = 250
 
 /** A real API server, three replicas of kas behind a balancer, and two pods of agentk with an account of their own. */
 export class ViewsGround {
@@ -40,25 +47,32 @@ export class ViewsGround {
   readonly #ground: RollingGround
   readonly #pods: readonly AgentkPod[]
   readonly #folder: string
-  readonly #credentials: Readonly<Record<Viewer, string>>
+  readonly #front: ViewersFront
+  readonly people: People
 
   private constructor(parts: {
     controlPlane: ControlPlane
     ground: RollingGround
     pods: readonly AgentkPod[]
     folder: string
-    credentials: Readonly<Record<Viewer, string>>
+    people: People
+    front: ViewersFront
   }) {
     this.controlPlane = parts.controlPlane
     this.#ground = parts.ground
     this.#pods = parts.pods
     this.#folder = parts.folder
-    this.#credentials = parts.credentials
+    this.people = parts.people
+    this.#front = parts.front
   }
 
-  static async start({ assets, parts, flags = [] }: ViewsGroundOptions, signal: AbortSignal): Promise<ViewsGround> {
+  static async start(
+    { assets, parts, flags = [], directory = 'file' }: ViewsGroundOptions,
+    signal: AbortSignal,
+  ): Promise<ViewsGround> {
     const controlPlane = new ControlPlane({ assets, parts, flags })
     await controlPlane.start()
+    let people: People | undefined
     try {
       const kubeconfig = await agentkAccount(controlPlane)
       let [folder, pods]: [string, AgentkPod[]] = ['', []]
@@ -69,12 +83,16 @@ export class ViewsGround {
         await Promise.all(pods.map((pod) => pod.start()))
         return { stop: () => Promise.all(pods.map((pod) => pod.stop())) }
       }
+      const prepare = async (settings: string) => {
+        await writeRepository(settings)
+        people = await peopleOf(settings, directory)
+        return people.credentials.job
+      }
       const ground = await RollingGround.start({ assets, kubeconfig, graces, startAgents, prepare }, signal)
-      const credentialIn = async (file: string) =>
-        (await readFile(join(folder, file), 'utf8')).trim().replace(/^Authorization: /, '')
-      const credentials = { agent: await credentialIn(files.jobHeader), user: await credentialIn(files.userHeader) }
-      return new ViewsGround({ controlPlane, ground, pods, folder, credentials })
+      const front = await ViewersFront.start(ground.replicas)
+      return new ViewsGround({ controlPlane, ground, pods, folder, people: people as unknown as People, front })
     } catch (error) {
+      await people?.stop()
       await controlPlane.stop()
       throw error
     }
@@ -85,30 +103,53 @@ export class ViewsGround {
     return this.controlPlane.admin
   }
 
-  /** Through the balancer. */
+  /** All viewers enter at one replica, and at another one once that is dead. */
   endpoint(viewer: Viewer): Endpoint {
-    const { server, ca } = this.#ground.access
-    const url = new URL('/views', server)
-    url.protocol = 'wss:'
-    return { url, agentId: String(agent.id), authorization: this.#credentials[viewer], tls: { ca } }
+    const url = new URL(`wss://127.0.0.1:${this.#front.port}/views`)
+    const authorization = `Bearer ${this.people.credentials[viewer]}`
+    return { url, agentId: String(agent.id), authorization, tls: { ca: this.#ground.access.ca } }
   }
 
-  /** @returns path of a kubeconfig that goes through kas as the agent */
+  /** @returns path of a kubeconfig that goes through kas' balancer as the job */
   async kubeconfig(): Promise<string> {
     const { server, ca } = this.#ground.access
-    const user = { token: this.#credentials.agent.replace(/^Bearer /, '') }
+    const user = { token: this.people.credentials.job }
     const path = join(this.#folder, 'views.kubeconfig')
     await writeFile(path, kubeconfigText({ server, authority: ca, user }), { mode: 0o600 })
     return path
   }
 
-  /** The replica that the agent is at home at, or the first other one. */
-  async replica(which: 'holder' | 'entry'): Promise<LocalReplica> {
+  /** Each pod has its home and its standby. */
+  async placed(signal: AbortSignal): Promise<void> {
+    const wanted = this.#pods.flatMap(({ name }) => [`${name} home`, `${name} standby`])
+    for (;;) {
+      const found = new Set((await this.#connections()).map(({ pod, role }) => `${pod} ${role}`))
+      if (wanted.every((one) => found.has(one))) return
+      await delay(askAgainMs, signal)
+    }
+  }
+
+  /** The replica that the leading pod is at home at; viewers enter at another one from now on. */
+  async holder(): Promise<LocalReplica> {
     const { replicas } = this.#ground
-    const [home] = holdersOf(await viewReplicas(replicas))
-    const found = replicas.find(({ name }) => (name === home) === (which === 'holder'))
-    if (!home || !found) throw new Error('no replica holds the agent')
-    return found
+    const { name: lead } = await this.leadingPod()
+    const connections = await this.#connections()
+    const home = connections.find(({ pod, role }) => pod === lead && role === 'home')?.replica
+    const holder = replicas.find(({ name }) => name === home)
+    if (!holder) throw new Error('no replica holds the leading pod')
+    if (this.#front.entry === holder) this.#front.enter(replicas.find((replica) => replica !== holder) as LocalReplica)
+    return holder
+  }
+
+  async #connections() {
+    const [held] = (await statusOf(this.#ground.replicas[0]?.socket ?? ''))?.agents ?? []
+    return held?.entries?.filter(({ kind }) => kind === 'connection') ?? []
+  }
+
+  /** The replica where all viewers are: another one than the holder. */
+  async entry(): Promise<LocalReplica> {
+    await this.holder()
+    return this.#front.entry
   }
 
   /** All replicas know one another, and a call goes through each. */
@@ -124,16 +165,10 @@ export class ViewsGround {
     return pod
   }
 
-  /** Changes the directory file; kas notices by itself. */
-  async changeDirectory(change: (directory: KubernetesObject) => void): Promise<void> {
-    const path = join(this.#folder, files.directory)
-    const directory = parse(await readFile(path, 'utf8'))
-    change(directory)
-    await writeFile(path, stringify(directory), { mode: 0o600 })
-  }
-
   async stop(): Promise<void> {
+    this.#front.stop()
     await this.#ground.stop()
+    await this.people.stop()
     await this.controlPlane.stop()
   }
 }
@@ -159,10 +194,9 @@ export class AgentkPod {
     await this.#program.start()
   }
 
-  /** Resolves when the process is gone. */
-  async kill(): Promise<void> {
-    this.signal('SIGKILL')
-    await this.#program?.exited
+  /** Resolves when the process of now is gone. */
+  get exited(): Promise<void> {
+    return this.#program?.exited ?? Promise.resolve()
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -175,16 +209,23 @@ export class AgentkPod {
   }
 }
 
+const projects = [{ id: agent.project.path }]
 /** Users act as themselves in the cluster, jobs as the agent. */
-async function prepare(folder: string): Promise<void> {
+const configuration = stringify({ ci_access: { projects }, user_access: { access_as: { user: {} }, projects } })
+
+async function writeRepository(folder: string): Promise<void> {
   const repository = join(folder, files.repository)
   await rm(repository, { recursive: true })
-  const projects = [{ id: agent.project.path }]
-  const configuration = { ci_access: { projects }, user_access: { access_as: { user: {} }, projects } }
   await createProjectRepository(repository, {
-    [`.gitlab/agents/${agent.name}/config.yaml`]: stringify(configuration),
+    [`.gitlab/agents/${agent.name}/config.yaml`]: configuration,
     [`.gitlab/agents/${agent.name}/views.yaml`]: '{}\n',
   })
+}
+
+function peopleOf(folder: string, directory: 'file' | 'gitlab'): Promise<People> {
+  if (directory === 'file') return filePeople(folder)
+  const replicas = Array.from({ length: replicaCount }, (_, i) => replicaFiles(replicaName(i)).configuration)
+  return gitlabPeople(folder, { configuration, replicas })
 }
 
 /** @returns path of a kubeconfig of the account that the pods have */
@@ -213,10 +254,10 @@ export async function letAgentkRead(admin: ApiClient): Promise<void> {
 }
 
 /** The user may list everything in this namespace. */
-export async function letUserView(admin: ApiClient, namespace: string): Promise<void> {
+export async function letUserView(admin: ApiClient, namespace: string, username: User = 'ada'): Promise<void> {
   await admin.create(`${rbac}/namespaces/${namespace}/rolebindings`, {
-    metadata: { name: 'viewer' },
+    metadata: { name: `viewer-${username}` },
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: readers },
-    subjects: [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: 'gitlab:user:ada' }],
+    subjects: [{ kind: 'User', apiGroup: 'rbac.authorization.k8s.io', name: `gitlab:user:${username}` }],
   })
 }

@@ -1,11 +1,10 @@
-import type { Parts } from '../../../dev/control-plane/assets.ts'
 import type { Findings, Stage } from '../scene.ts'
 import { type ViewsPart, viewsParts } from '../soak-options.ts'
 import { viewsUnderFaults } from './faults.ts'
 import { recordsAndFaults, recordsFlags } from './records.ts'
 import { viewsAndRights } from './rights.ts'
 import { healthOfRollouts } from './rollouts.ts'
-import { ViewsGround } from './views-ground.ts'
+import { ViewsGround, type ViewsGroundOptions } from './views-ground.ts'
 
 export interface ViewsSceneOptions {
   /** each fault */
@@ -18,18 +17,19 @@ export interface ViewsSceneOptions {
   readonly part?: ViewsPart
 }
 
-interface Part {
-  readonly parts: Parts
-  /** of kube-apiserver */
-  readonly flags?: readonly string[]
-  run(ground: ViewsGround, stage: Pick<Stage, 'say' | 'signal'>, options: ViewsSceneOptions): Promise<Findings>
+/** On a ground of its own. */
+interface Run extends Pick<ViewsGroundOptions, 'parts' | 'flags' | 'directory'> {
+  play(ground: ViewsGround, stage: Pick<Stage, 'say' | 'signal'>, options: ViewsSceneOptions): Promise<Findings>
 }
 
-const parts: Readonly<Record<ViewsPart, Part>> = {
-  faults: { parts: 'api', run: viewsUnderFaults },
-  rights: { parts: 'api', run: viewsAndRights },
-  records: { parts: 'all', flags: recordsFlags, run: recordsAndFaults },
-  rollouts: { parts: 'all', run: healthOfRollouts },
+const runs: Readonly<Record<ViewsPart, readonly Run[]>> = {
+  faults: [{ parts: 'api', play: viewsUnderFaults }],
+  rights: [
+    { parts: 'api', directory: 'gitlab', play: (...on) => viewsAndRights(on[0], on[1], { inCluster: true }) },
+    { parts: 'api', directory: 'file', play: (...on) => viewsAndRights(on[0], on[1], { inCluster: false }) },
+  ],
+  records: [{ parts: 'all', flags: recordsFlags, play: recordsAndFaults }],
+  rollouts: [{ parts: 'all', play: healthOfRollouts }],
 }
 
 /**
@@ -43,18 +43,21 @@ export async function viewsScene(
   options: ViewsSceneOptions,
 ): Promise<Findings> {
   const [figures, failures]: [string[], string[]] = [[], []]
+  const data: Record<string, unknown> = {}
   for (const name of options.part ? [options.part] : viewsParts) {
-    const { parts: programs, flags, run } = parts[name]
-    stage.say(`${name}: a cluster, three replicas of kas and two pods of agentk start`)
-    const ground = await ViewsGround.start({ assets, parts: programs, ...(flags && { flags }) }, stage.signal)
-    try {
-      const found = await run(ground, stage, options)
-      const verdict = found.failures.length === 0 ? 'ok' : 'not ok'
-      figures.push(...found.figures.map((figure) => `${figure}: ${verdict}`))
-      failures.push(...found.failures.map((failure) => `${name}: ${failure}`))
-    } finally {
-      await ground.stop()
+    for (const { play, ...run } of runs[name]) {
+      stage.say(`${name}: a cluster, three replicas of kas and two pods of agentk start`)
+      const ground = await ViewsGround.start({ assets, ...run }, stage.signal)
+      try {
+        const found = await play(ground, stage, options)
+        const verdict = found.failures.length === 0 ? 'ok' : 'not ok'
+        figures.push(...found.figures.map((figure) => `${figure}: ${verdict}`))
+        failures.push(...found.failures.map((failure) => `${name}: ${failure}`))
+        Object.assign(data, found.data)
+      } finally {
+        await ground.stop()
+      }
     }
   }
-  return { figures, failures }
+  return { figures, failures, data }
 }
