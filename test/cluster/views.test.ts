@@ -8,6 +8,7 @@ import { createLogger } from '../../src/lib/log.ts'
 import { agentId } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { echoMethod } from '../support/fake-agent.ts'
+import { FreezableFront } from '../support/freezable-front.ts'
 import { followMethod, leadMethod, ViewsAgent } from '../support/views-agent.ts'
 import { startWholeProcess } from './whole-process.ts'
 import { knows, linked, reaches, startWholeReplica, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
@@ -110,6 +111,23 @@ t.test('the holder is frozen: the views go on by another one, before its connect
   t.equal(entry.links.link(holder.instance)?.reach, 'unreachable')
   holder.child.kill('SIGCONT')
   await eventually(() => feeds.views === 50 && entry.links.link(holder.instance)?.reach === 'reachable')
+  t.notOk(viewers.some(({ error }) => error))
+})
+
+t.test('the pod that leads is frozen: the views go on by the next one that leads', async (t) => {
+  const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]
+  const front = await FreezableFront.start(t, holder.agentsPort)
+  const first = await ViewsAgent.start(front.port, 'pod-a')
+  t.teardown(() => first.close())
+  await knows(entry, holder)
+  const feeds = feedsAt(t, entry)
+  const viewers = Array.from({ length: 50 }, () => open(feeds))
+  for (const viewer of viewers) await viewer.has('pod-a 2')
+  front.freeze()
+  const began = performance.now()
+  await agentAt(t, holder, 'pod-b')
+  for (const viewer of viewers) await viewer.has('pod-b 1', 'pod-b 2')
+  t.comment(`all views again after ${Math.round(performance.now() - began)} ms`)
   t.notOk(viewers.some(({ error }) => error))
 })
 
