@@ -3,35 +3,116 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { Balancer } from '../../dev/balancer.ts'
+import { ViewClient } from '../../src/kas/cli/views/view-client.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
+import { type Clock, systemClock } from '../../src/lib/clock.ts'
 import { ReportRequestSchema, ReportResponseSchema } from '../../src/proto/gen/views_pb.ts'
+import type { Update } from '../../src/proto/views-json.ts'
 import { ViewsClient } from '../contract/kubernetes-server/views-client.ts'
 import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
+import { FreezableFront } from '../support/freezable-front.ts'
 import { GitRepository } from '../support/git-repository.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { ViewsAgent } from '../support/views-agent.ts'
-import { agentToken, startKasApps } from './kas-apps.ts'
+import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 
 /** Whole replicas: what an agent's views show, from its project's file to who looks at them. */
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
-t.test('views.yaml reaches the pod that leads; its views reach who may see them, by any replica', async (t) => {
+const folder = '.gitlab/agents/prod'
+const headers = { Authorization: 'Bearer pat:42:ada-token' }
+
+/** Ada may look at what runs in the agent's cluster, as herself. */
+async function start(t: Test, count: number) {
   const home = await mkdtemp(join(tmpdir(), 'kas-views-')) // t.testdir's is that of the replicas
   t.teardown(() => rm(home, { recursive: true, force: true, maxRetries: 5 }))
   const repository = await GitRepository.create(home, 'clusters')
-  const folder = '.gitlab/agents/prod'
   await repository.push(`${folder}/views.yaml`, 'verdict: kstatus\n')
   await repository.push(
     `${folder}/config.yaml`,
     'user_access: { access_as: { user: {} }, projects: [{ id: platform/clusters }] }\n',
   )
-  const [holder, entry] = await startKasApps(t, 2, {
+  const apps = await startKasApps(t, count, {
     project: `, git: { url: ${repository.path} }`,
     directory: `users: [{ id: 5, username: ada, tokens: [{ sha256: "${sha256('ada-token')}" }], roles: { projects: { 1: [developer] } } }]`,
     agent: '  kubernetes_api: { url_path_prefix: /k8s/, listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }',
   })
+  return { repository, apps }
+}
+
+/** The CLI's own client of one view, by way of a front. */
+function look(t: Test, port: number, clock: Clock = systemClock) {
+  const stop = new AbortController()
+  /** `seq` of each update */
+  const seen: number[] = []
+  const lost: string[] = []
+  const events = { onUpdate: ({ seq }: Update) => void seen.push(seq), onLost: (why: string) => void lost.push(why) }
+  const client = new ViewClient(
+    { ...events, clock, random: () => 0.5 },
+    { url: new URL(`ws://127.0.0.1:${port}/k8s/views`), agentId: '42', authorization: headers.Authorization, tls: {} },
+  )
+  const ended = client.run({ view: 'tree' }, stop.signal)
+  t.teardown(() => {
+    stop.abort()
+    return ended
+  })
+  const has = (...wanted: number[]) =>
+    eventually(() => seen.join() === wanted.join() || Promise.reject(new Error(`${seen} ${lost}`)))
+  return { has, lost }
+}
+
+t.test('the entry is killed: who looks goes on at another one, and begins anew', async (t) => {
+  const { apps } = await start(t, 3)
+  const [holder, entry, next] = apps as [KasApp, KasApp, KasApp]
+  const pod = await ViewsAgent.start(holder.port('Agentk API'), 'pod-a', undefined, agentToken)
+  t.teardown(() => pod.close())
+  const replicas = [entry, next].map(({ name, port }) => ({
+    name,
+    opsPort: port('Observability'),
+    ports: [port('Kubernetes API')],
+  }))
+  const balancer = new Balancer({ fronts: [0], replicas })
+  await balancer.start()
+  t.teardown(() => balancer.stop())
+  const viewers: ReturnType<typeof look>[] = []
+  for (let i = 0; i < 10; i++) {
+    const viewer = look(t, balancer.ports[0] as number)
+    await viewer.has(1, 2) // one after another: every other one enters at `entry`
+    viewers.push(viewer)
+  }
+  await entry.app.stop(AbortSignal.abort())
+  await Promise.all(viewers.map(async ({ has }, i) => has(...(i % 2 === 0 ? [1, 2, 1, 2] : [1, 2]))))
+  t.strictSame(
+    viewers.map(({ lost }) => lost.length),
+    viewers.map((_, i) => (i % 2 === 0 ? 1 : 0)),
+    'who was elsewhere has seen nothing of it',
+  )
+})
+
+t.test('the entry is frozen: its client gives it up, and begins anew', async (t) => {
+  const { apps } = await start(t, 2)
+  const [holder, entry] = apps as [KasApp, KasApp]
+  const pod = await ViewsAgent.start(holder.port('Agentk API'), 'pod-a', undefined, agentToken)
+  t.teardown(() => pod.close())
+  const front = await FreezableFront.start(t, entry.port('Kubernetes API'))
+  const clock = new ManualClock()
+  const { has, lost } = look(t, front.port, clock)
+  await has(1, 2)
+  front.freeze()
+  clock.advance(30_000) // two pings
+  await eventually(() => lost.length === 1 || Promise.reject(new Error('not given up')))
+  await eventually(() => clock.pending === 1 || Promise.reject(new Error('it does not wait')))
+  clock.advance(1000)
+  await has(1, 2, 1, 2)
+})
+
+t.test('views.yaml reaches the pod that leads; its views reach who may see them, by any replica', async (t) => {
+  const { repository, apps } = await start(t, 2)
+  const [holder, entry] = apps
   if (!holder || !entry) throw new Error('two were started')
   const pod = await ViewsAgent.start(holder.port('Agentk API'), 'pod-a', undefined, agentToken)
   t.teardown(() => pod.close())
@@ -48,7 +129,6 @@ t.test('views.yaml reaches the pod that leads; its views reach who may see them,
     if (!JSON.stringify(modules).includes('["objects",9]')) throw new Error('its facts have not come')
   })
 
-  const headers = { Authorization: 'Bearer pat:42:ada-token' }
   const port = entry.port('Kubernetes API')
   const client = await ViewsClient.open(t, port, { path: '/k8s/views', headers })
   client.view(1)
