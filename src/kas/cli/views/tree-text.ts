@@ -7,6 +7,8 @@ import type { ViewModel } from './view-model.ts'
 export const nothingFound = 'nothing is found that you may list\n'
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
+/** Kinds that are named on the line of those that have no verdict. */
+const maxNamedKinds = 8
 
 /**
  * The tree as lines: shape, kind/name, facts, age, why.
@@ -15,12 +17,15 @@ const maxDepth = 16
  * ✓ shop/apps/Deployment/web  3/3 ready  5d
  * └─ ✓ apps/ReplicaSet/web-6d4  3/3 ready  5d
  * ```
+ *
+ * @param folds - roots without a verdict and without children, as roles are, are counted on one line
  */
-export function treeText(model: ViewModel, paint: Paint): string {
+export function treeText(model: ViewModel, paint: Paint, folds = false): string {
   const lines: string[] = []
   const walked = new Set<string>() // an agent may say anything, circles too
   const walk = (node: string, prefix: string, depth: number, namespace: string) => {
-    const rows = model.children(node)
+    const all = model.children(node)
+    const rows = folds && depth === 0 ? all.filter((row) => !isQuiet(row)) : all
     const more = model.pages.get(node)?.more ?? 0
     rows.forEach((row, index) => {
       const isLast = index === rows.length - 1 && more === 0
@@ -30,10 +35,25 @@ export function treeText(model: ViewModel, paint: Paint): string {
       walked.add(row.u)
       walk(row.u, prefix + below, depth + 1, row.ns ?? '')
     })
+    if (rows.length < all.length) lines.push(`${paint.faint(printable(foldedText(all.filter(isQuiet))))}\n`)
     if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(printable(`… ${more} more`))}\n`)
   }
   walk('', '', 0, '')
   return lines.join('') || nothingFound
+}
+
+/** A bundle of such objects, too. */
+function isQuiet({ u, h, c, w }: Row): boolean {
+  return !h?.[0] && !w && (!c || u.startsWith('b:'))
+}
+
+function foldedText(rows: readonly Row[]): string {
+  const counts = new Map<string, number>()
+  for (const { k, c = 1 } of rows) counts.set(k, (counts.get(k) ?? 0) + c)
+  const kinds = [...counts].sort(([, one], [, other]) => other - one)
+  const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kind}`)
+  const others = kinds.length > maxNamedKinds ? `, and ${kinds.length - maxNamedKinds} kinds more` : ''
+  return `· without a verdict: ${named.join(', ')}${others}`
 }
 
 function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; paint: Paint; namespace: string }): string {

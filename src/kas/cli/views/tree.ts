@@ -12,13 +12,15 @@ export const tree: ViewsCommand = {
   summary: 'shows what runs in a cluster, who belongs to whom, and how it fares',
   options: {},
   positionals: 0,
-  run: (context) =>
-    printView(context, {
-      query: { view: 'tree', ...scopeOf(context.values), limit: rootLimit },
+  run(context) {
+    const scope = scopeOf(context.values)
+    return printView(context, {
+      query: { view: 'tree', ...scope, limit: rootLimit },
       opens: ({ u }) => !u.startsWith('b:'), // a bundle is one because there are many
-      text: treeText,
+      text: (model, paint) => treeText(model, paint, !scope.scope),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
-    }),
+    })
+  },
 }
 
 type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }

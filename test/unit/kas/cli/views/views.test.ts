@@ -51,6 +51,35 @@ t.test('a tree opens what has children, and ends once all of it is there', async
   )
 })
 
+t.test('a tree of all counts on one line what has neither verdict nor children', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const quiet = (k: string, n: string) => ({ u: n, k, n })
+  const rows = [
+    { u: 'd', k: 'Pod', ns: 'shop', n: 'web', h: ['Healthy', 'Current'] as const },
+    { u: 'b::Role', k: 'Role', n: '', c: 60 },
+    ...['a', 'b', 'c'].map((name) => quiet('ServiceAccount', name)),
+    { u: 'o', k: 'Own', n: 'own', c: 3 },
+    ...Array.from({ length: 8 }, (_, i) => quiet(`Kind${i}`, `k${i}`)),
+  ]
+  const order = rows.map(({ u }) => u)
+  for (const [argv, expected] of [
+    [
+      ['tree'],
+      '✓ shop/Pod/web\n· Own/own\n' +
+        '· without a verdict: 60 Role, 3 ServiceAccount, 1 Kind0, 1 Kind1, 1 Kind2, 1 Kind3, 1 Kind4, 1 Kind5, and 2 kinds more\n' +
+        '… 5 more\n',
+    ],
+    [['tree', '-n', 'shop'], /· ServiceAccount\/b\n/],
+  ] as const) {
+    const { said, code } = run(...argv)
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    one.update({ seq: 1, rows, pages: { '': page(order, {}, 5), o: page([]) }, state: live })
+    t.equal(await code, 0)
+    t.match(said.stdout, expected)
+  }
+})
+
 t.test('a node that is gone is closed, and asked for again once it is back', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const { said, code } = run('tree', '--watch')
