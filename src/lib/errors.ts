@@ -172,6 +172,12 @@ const table = {
     (d) => `The head of the HTTP message has more than ${d.limit} ${d.unit}`,
   ),
   CONFIGURATION_INVALID: row<{ detail: string }>(Code.FAILED_PRECONDITION, 422, (d) => `Config: ${d.detail}`),
+  PROJECT_NOT_READABLE: row<{ project: string }>(Code.NOT_FOUND, 404, 'project not found'),
+  MANIFESTS_REFUSED: row<{ detail: string }>(
+    Code.FAILED_PRECONDITION,
+    422,
+    (d) => `GitOps: failed to get objects to synchronize: manifest file: ${d.detail}`,
+  ),
   REPOSITORY_FAILED: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => `Repository: ${d.detail}`),
   PUSH_EVENT_UNTOLD: row(Code.UNAVAILABLE, 503, 'Failed to publish the push event'),
   /** `names`: the branch that HEAD names; `branches`: some of those that are there, of `count` */

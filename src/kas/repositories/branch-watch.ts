@@ -16,6 +16,8 @@ export interface BranchWatchComponents {
   readonly random: () => number
   /** whether this replica polls; else a peer does, whose finds come by `poke`. Absent: always */
   readonly polls?: (() => boolean) | undefined
+  /** what who listens now wants of `pollMs`; absent: what the options say */
+  readonly pollMs?: (() => number) | undefined
   /** called after a poll without a notice found that the branch moved: nobody else may know */
   readonly onFound?: () => void
 }
@@ -128,10 +130,14 @@ export class BranchWatch {
     await this.#pollingAgain
   }
 
+  get #pollMs(): number {
+    return this.#components.pollMs?.() ?? this.#options.pollMs
+  }
+
   #isRecent(polled: Polled | undefined): polled is Polled {
     if (!polled) return false
     const isPolled = this.#listeners.size > 0 && polled.at >= this.#followedSince // then it is as good as it gets
-    return isPolled || this.#components.clock.now() - polled.at < this.#options.pollMs
+    return isPolled || this.#components.clock.now() - polled.at < this.#pollMs
   }
 
   #pollInTurn(): void {
@@ -177,7 +183,8 @@ export class BranchWatch {
 
   #pause(): number {
     const jitter = 0.875 + this.#components.random() / 4
-    const { pollMs, maxBackoffMs, minBackoffMs = pollMs * 2 } = this.#options
+    const pollMs = this.#pollMs
+    const { maxBackoffMs, minBackoffMs = pollMs * 2 } = this.#options
     if (this.#failures === 0) return pollMs * jitter
     const longest = Math.max(Math.min(pollMs, minBackoffMs), maxBackoffMs)
     return Math.min(minBackoffMs * 2 ** Math.min(this.#failures - 1, 16), longest) * jitter

@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { GitError, type SimpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
 import { type Branch, Branches } from './branch-names.ts'
-import { type GitProcessOptions, gitFor } from './git-process.ts'
+import { type GitProcessOptions, gitFor, pipeGit } from './git-process.ts'
 import { endLeftovers } from './leftover-processes.ts'
 import type { ProcessLimit } from './process-limit.ts'
-import type { CommitId } from './repositories.ts'
+import { type CommitId, isCommitId } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
 export interface GitFolderComponents {
@@ -34,7 +34,7 @@ export class GitFolder {
   /** Makes the repository if it is not there. */
   async prepare(signal: AbortSignal): Promise<void> {
     await mkdir(this.path, { recursive: true, mode: 0o700 })
-    await this.#run((git) => git.raw(['init', '--bare', '--quiet']), signal)
+    await this.run((git) => git.raw(['init', '--bare', '--quiet']), signal)
   }
 
   /**
@@ -44,13 +44,14 @@ export class GitFolder {
    * @throws KasError REF_NOT_FOUND if there are branches, but not this one; REPOSITORY_FAILED
    */
   async remoteHead(signal: AbortSignal): Promise<Branch | undefined> {
-    const { url, defaultBranch } = this.#components.address
+    const { url, defaultBranch, ref } = this.#components.address
+    if (ref !== undefined) return await this.#remoteRef(ref, signal)
     const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
     const readHead = async () =>
-      parseHead(await this.#run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal), wanted)
+      parseHead(await this.run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal), wanted)
     const found = await readHead()
     if (found) return found
-    const branches = parseBranches(await this.#run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal))
+    const branches = await this.#remoteBranches(signal)
     if (branches.isEmpty) return undefined
     const pushed = await readHead() // between the two
     if (pushed) return pushed
@@ -59,11 +60,34 @@ export class GitFolder {
     throw branches.notFound(wanted, await namedByHead(url))
   }
 
+  /** A ref that is named; of a tag the commit that it means. A commit itself is not asked for: its fetch tells. */
+  async #remoteRef(ref: string, signal: AbortSignal): Promise<Branch | undefined> {
+    if (isCommitId(ref)) return { ref, commit: ref }
+    const { url } = this.#components.address
+    const listed = await this.run((git) => git.raw(['ls-remote', '--', url, ref, `${ref}^{}`]), signal)
+    const found = parseHead(listed, `${ref}^{}`) ?? parseHead(listed, ref)
+    if (found) return { ref, commit: found.commit }
+    const branches = await this.#remoteBranches(signal)
+    if (branches.isEmpty) return undefined
+    throw branches.notFound(ref)
+  }
+
+  async #remoteBranches(signal: AbortSignal): Promise<Branches> {
+    const { url } = this.#components.address
+    return parseBranches(await this.run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal))
+  }
+
   /** Fetches the newest commit of `ref`, without history, and says which it was. */
   async fetch(ref: string, signal: AbortSignal): Promise<CommitId> {
     const { url } = this.#components.address
     const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
-    await this.#run((git) => git.raw(['fetch', ...options, '--', url, `+${ref}:${ownRef}`]), signal)
+    try {
+      await this.run((git) => git.raw(['fetch', ...options, '--', url, `+${ref}:${ownRef}`]), signal)
+    } catch (error) {
+      if (!isCommitId(ref) || !/not our ref|couldn't find remote ref|no such remote ref/.test(String(error)))
+        throw error
+      throw new KasError({ code: 'REF_NOT_FOUND', ref }, { cause: error })
+    }
     const commit = await this.fetchedCommit(signal)
     if (!commit) throw new KasError({ code: 'REPOSITORY_FAILED', detail: `${ref} is no commit` })
     return commit
@@ -71,22 +95,22 @@ export class GitFolder {
 
   /** The commit of the last fetch into this folder, also by an earlier process. */
   async fetchedCommit(signal: AbortSignal): Promise<CommitId | undefined> {
-    const format = '--format=%(objecttype) %(objectname)'
-    const listed = await this.#run((git) => git.raw(['for-each-ref', format, '--', ownRef]), signal)
-    const match = /^commit ([0-9a-f]{40,64})$/.exec(listed.trim())
+    const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname)' // with * of what a tag means
+    const listed = await this.run((git) => git.raw(['for-each-ref', format, '--', ownRef]), signal)
+    const match = /\bcommit ([0-9a-f]{40,64})\b/.exec(listed)
     return match?.[1] as CommitId | undefined
   }
 
   /** A file at a commit; see Repositories.file. */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
-    const listed = await this.#run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', path]), signal)
+    const listed = await this.run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', path]), signal)
     if (listed === '') return undefined
     const match = /^(\d+) \w+ ([0-9a-f]+) +(-|\d+)\t/.exec(listed)
     const [, mode = '', blob = '', size] = match ?? []
     const invalid = (detail: string) => new KasError({ code: 'CONFIGURATION_INVALID', detail: `${path}: ${detail}` })
     if (mode !== '100644' && mode !== '100755') throw invalid('is not a file')
     if (Number(size) > maxBytes) throw invalid(`has ${size} bytes, more than ${maxBytes}`)
-    return await this.#run((git) => git.binaryCatFile(['blob', blob]) as Promise<Buffer>, signal)
+    return await this.run((git) => git.binaryCatFile(['blob', blob]) as Promise<Buffer>, signal)
   }
 
   /** Bytes on the disk. */
@@ -98,7 +122,27 @@ export class GitFolder {
     return rm(this.path, { recursive: true, force: true, maxRetries: 3 })
   }
 
-  async #run<T>(work: (git: SimpleGit) => Promise<T>, signal: AbortSignal): Promise<T> {
+  /**
+   * Runs git on what was fetched, gives it `input` and hands on what it says.
+   *
+   * @throws KasError REPOSITORY_FAILED, or what `take` throws
+   */
+  async pipe(
+    argv: readonly string[],
+    input: string,
+    how: { take(bytes: Buffer): void; readonly signal: AbortSignal },
+  ): Promise<void> {
+    try {
+      await this.#components.limit.run(() => pipeGit(this.path, argv, this.#options, { input, ...how }), how.signal)
+    } catch (error) {
+      how.signal.throwIfAborted()
+      if (error instanceof KasError) throw error
+      throw new KasError({ code: 'REPOSITORY_FAILED', detail: whatGitSaid(error) }, { cause: error })
+    }
+  }
+
+  /** Runs what git does. @throws KasError REPOSITORY_FAILED */
+  async run<T>(work: (git: SimpleGit) => Promise<T>, signal: AbortSignal): Promise<T> {
     const { address, limit } = this.#components
     const run = randomUUID()
     const git = await gitFor(this.path, address, this.#options, { signal, run })

@@ -71,11 +71,16 @@ export class GitMirror {
   }
 
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    return await this.read((folder, ended) => folder.file(commit, path, maxBytes, ended), signal)
+  }
+
+  /** Reads what was fetched. */
+  async read<T>(work: (folder: GitFolder, ended: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const current = this.#current
     if (!current) throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'nothing was fetched yet' })
     const controller = linkedController(this.#stopped.signal, signal)
     try {
-      return await current.folder.file(commit, path, maxBytes, controller.signal)
+      return await work(current.folder, controller.signal)
     } finally {
       controller.dispose()
     }

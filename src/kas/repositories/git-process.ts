@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { type SimpleGit, simpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
@@ -20,6 +22,9 @@ const passedOn = [
 /** The transports that git may speak: no http, whose credentials travel in the clear, and no `ext::`. */
 const allowedProtocols = 'file:https:ssh'
 
+/** of what git says of a failure */
+const maxToldChars = 2000
+
 /** Larger credential files are no credentials. */
 const maxCredentialsBytes = 8192
 
@@ -36,7 +41,7 @@ export async function gitFor(
   options: GitProcessOptions,
   how: { signal: AbortSignal; run: string },
 ): Promise<SimpleGit> {
-  const settings = await settingsFor(address, options.env)
+  const settings = { ...localSettings, ...(await remoteSettings(address, options.env)) }
   const env = { ...gitEnvironment(folder, options.env, settings), [runVariable]: how.run }
   const guarded = Object.keys(env).filter((name) => name.startsWith('GIT_'))
   return simpleGit({
@@ -56,17 +61,61 @@ function silentFailure(exitCode: number | null): Buffer | undefined {
     : Buffer.from(`git ended with ${exitCode === null ? 'a signal' : `exit code ${exitCode}`}`)
 }
 
-async function settingsFor(
+/**
+ * Runs git on what `folder` holds, gives it `input` and hands on what it says.
+ *
+ * @param how.take - what it throws ends the process, and is thrown
+ * @throws Error with what git said, if it failed
+ */
+export async function pipeGit(
+  folder: string,
+  argv: readonly string[],
+  { env, silenceTimeoutMs }: GitProcessOptions,
+  how: { readonly input: string; take(bytes: Buffer): void; readonly signal: AbortSignal },
+): Promise<void> {
+  const git = spawn('git', argv, { cwd: folder, env: gitEnvironment(folder, env, localSettings), signal: how.signal })
+  const closed = once(git, 'close') // rejects with its `error`: there is no git, or the signal
+  const silent = () => git.kill()
+  let timer = setTimeout(silent, silenceTimeoutMs)
+  let failure: unknown
+  let told = ''
+  git.stderr.setEncoding('utf8').on('data', (text: string) => {
+    told = (told + text).slice(0, maxToldChars)
+  })
+  git.stdin.on('error', () => undefined) // it has ended early: its status says why
+  git.stdin.end(how.input)
+  git.stdout.on('data', (bytes: Buffer) => {
+    clearTimeout(timer)
+    timer = setTimeout(silent, silenceTimeoutMs)
+    try {
+      if (failure === undefined) how.take(bytes)
+    } catch (error) {
+      failure = error
+      git.kill()
+    }
+  })
+  try {
+    const [status] = await closed
+    if (failure !== undefined) throw failure
+    if (status !== 0) throw new Error(told || `git ended with ${status ?? 'a signal'}`)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const localSettings: Readonly<Record<string, string>> = {
+  'safe.bareRepository': 'all',
+  'gc.auto': '0',
+  'maintenance.auto': 'false',
+  'fetch.fsckObjects': 'true',
+  'core.bigFileThreshold': '1m', // larger files are streamed: a few kB of zeros, packed, would fill the memory
+}
+
+async function remoteSettings(
   address: RepositoryAddress,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<Readonly<Record<string, string>>> {
-  const settings: Record<string, string> = {
-    'safe.bareRepository': 'all',
-    'gc.auto': '0',
-    'maintenance.auto': 'false',
-    'fetch.fsckObjects': 'true',
-    'core.bigFileThreshold': '1m', // larger files are streamed: a few kB of zeros, packed, would fill the memory
-  }
+  const settings: Record<string, string> = {}
   if (!address.url.startsWith('https://')) return settings
   if (env.SSL_CERT_FILE) settings['http.sslCAInfo'] = env.SSL_CERT_FILE // not every libcurl reads the variable
   if (!address.credentialsFile) return settings

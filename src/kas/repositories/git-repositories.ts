@@ -2,12 +2,18 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
-import type { Agent } from '../agent.ts'
 import { BranchWatch } from './branch-watch.ts'
 import { GitMirror } from './git-mirror.ts'
+import { GitTree } from './git-tree.ts'
 import { ProcessLimit } from './process-limit.ts'
+import type { Reading } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
-import { type ProjectAddresses, WatchedRepositories, type WatchedRepository } from './watched-repositories.ts'
+import {
+  type OpenedFor,
+  type ProjectAddresses,
+  WatchedRepositories,
+  type WatchedRepository,
+} from './watched-repositories.ts'
 
 export type RepositoryAddresses = ProjectAddresses<RepositoryAddress>
 
@@ -66,24 +72,29 @@ export function gitRepositories(
   const { addresses, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
   const limit = new ProcessLimit({ maxRunning: options.maxProcesses, maxWaiting: options.maxWaitingProcesses })
-  const open = (key: string, address: RepositoryAddress): WatchedRepository => {
-    const own = { address, limit, log: log.child({ mirror: key }), clock }
+  const open = (
+    key: string,
+    address: RepositoryAddress,
+    { ref, watched: { pollMs } }: OpenedFor,
+  ): WatchedRepository => {
+    const own = { address: { ...address, ref }, limit, log: log.child({ mirror: key }), clock }
     const mirror = new GitMirror(own, { ...options, folder: join(options.stateDir, key) })
-    const watch = new BranchWatch({ poll: () => mirror.update(), clock, log: own.log, random }, options)
+    const watch = new BranchWatch({ poll: () => mirror.update(), pollMs, clock, log: own.log, random }, options)
     const stop = async () => {
       await Promise.all([mirror.stop(), watch.stop()])
       await mirror.stop() // for what the last poll left
     }
-    return { watch, file: (...args) => mirror.file(...args), stop }
+    return { watch, tree: new GitTree(mirror), file: (...args) => mirror.file(...args), stop }
   }
-  const absence = ({ project }: Agent) => `project ${project.path} has no git repository in the directory`
-  return new WatchedRepositories({ addresses, keyOf, open }, { maxRepositories: options.maxRepositories, absence })
+  const absence = ({ project }: Reading) => `project ${project.path} has no git repository in the directory`
+  const { maxRepositories, pollMs } = options
+  return new WatchedRepositories({ addresses, keyOf, open }, { maxRepositories, pollMs, absence })
 }
 
 /** One mirror for one URL as seen with one set of credentials: nobody reads what another's credentials fetched. */
-function keyOf({ url, credentialsFile = '', defaultBranch = '' }: RepositoryAddress): string {
+function keyOf({ url, credentialsFile = '', defaultBranch = '' }: RepositoryAddress, ref?: string): string {
   return createHash('sha256')
-    .update(JSON.stringify([url, credentialsFile, defaultBranch]))
+    .update(JSON.stringify([url, credentialsFile, defaultBranch, ref]))
     .digest('hex')
     .slice(0, 32)
 }

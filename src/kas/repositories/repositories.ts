@@ -3,14 +3,24 @@ import type { Agent } from '../agent.ts'
 /** A commit id, 40 or 64 hex digits. */
 export type CommitId = string & { readonly brand: 'CommitId' }
 
+export function isCommitId(text: string): text is CommitId {
+  return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(text)
+}
+
+/** What is read, and for whom. An agent is one: the default branch of its own project. */
+export interface Reading extends Pick<Agent, 'id' | 'project'> {
+  /** full name of a ref, or the id of a commit; absent: the default branch */
+  readonly ref?: string | undefined
+}
+
 /** Reads the repository of an agent's project, and notifies of moves of its default branch. */
 export interface Repositories {
   /**
-   * Head of the default branch, as last seen; `undefined` while the repository is empty.
+   * Head of the default branch, or of the ref, as last seen; `undefined` while the repository is empty.
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
    */
-  head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined>
+  head(of: Reading, signal: AbortSignal): Promise<CommitId | undefined>
   /** When that was found, by the clock, in milliseconds since 1970; undefined: never. */
   seenAt(agent: Agent): number | undefined
   /**
@@ -29,6 +39,10 @@ export interface Repositories {
   poke(projectId: bigint): Promise<void>
   /** As `poke`, without a notice of a push: peers may not know what is found. */
   refresh(projectId: bigint): Promise<void>
-  /** Calls `listener` after the default branch moved, until the returned function is called. */
-  onMove(agent: Agent, listener: () => void): () => void
+  /**
+   * Calls `listener` after the branch moved, until the returned function is called.
+   *
+   * @param pollMs - from one poll to the next, at most; absent: as for agents' configurations
+   */
+  onMove(of: Reading, listener: () => void, pollMs?: number): () => void
 }

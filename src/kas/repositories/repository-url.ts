@@ -6,6 +6,8 @@ export interface RepositoryAddress {
   readonly credentialsFile?: string | undefined
   /** default: what the repository says */
   readonly defaultBranch?: string | undefined
+  /** full name of a ref, or the id of a commit, that is read instead of the default branch */
+  readonly ref?: string | undefined
 }
 
 /** `git@host:path`, but no `ext::command` and no option as host. */

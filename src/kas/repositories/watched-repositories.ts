@@ -1,10 +1,10 @@
 import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
-import type { Agent } from '../agent.ts'
 import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'
-import type { CommitId, Repositories } from './repositories.ts'
+import type { CommitId, Reading, Repositories } from './repositories.ts'
+import type { Tree, TreeFile, Trees } from './tree.ts'
 
 /** Where the repositories of projects lie. */
 export interface ProjectAddresses<Address> {
@@ -20,6 +20,7 @@ export interface ProjectAddresses<Address> {
 /** One repository that is read, and whose branch is watched. */
 export interface WatchedRepository {
   readonly watch: BranchWatch
+  readonly tree: Tree
   /** As `Repositories.file`. */
   file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
   /** Ends all that runs, the watch too. */
@@ -28,27 +29,34 @@ export interface WatchedRepository {
 
 export interface WatchedRepositoriesComponents<Address> {
   readonly addresses: ProjectAddresses<Address>
-  /** Equal for addresses that are read as one. */
-  keyOf(address: Address): string
-  /** @param watched - for its `BranchWatch` */
-  open(key: string, address: Address, projectId: bigint, watched: Watched): WatchedRepository
+  /** Equal for addresses and refs that are read as one. */
+  keyOf(address: Address, ref: string | undefined): string
+  open(key: string, address: Address, opened: OpenedFor): WatchedRepository
   /** whether this replica polls for an agent; absent: each does */
   readonly leads?: { leads(agentId: AgentId): boolean } | undefined
 }
 
-type Watched = Pick<BranchWatchComponents, 'polls' | 'onFound'>
+/** Whose repository is opened, at the default branch or another ref. */
+export interface OpenedFor {
+  readonly projectId: bigint
+  readonly ref: string | undefined
+  /** for its `BranchWatch` */
+  readonly watched: Pick<BranchWatchComponents, 'polls' | 'pollMs' | 'onFound'>
+}
 
 export interface WatchedRepositoriesOptions {
   /** repositories at once; the longest unused one makes room */
   readonly maxRepositories: number
+  /** from one poll of a repository to the next while it is followed, in ms */
+  readonly pollMs: number
   /** why a project without an address cannot be read */
-  readonly absence: (agent: Agent) => string
+  readonly absence: (of: Reading) => string
 }
 
 /** Somebody who follows an agent's repository, wherever it lies. */
 interface Follower {
-  readonly agentId: AgentId
-  readonly projectId: bigint
+  readonly of: Reading
+  readonly pollMs: number | undefined
   readonly listener: () => void
   /** of the repository that is followed now */
   key: string | undefined
@@ -68,10 +76,10 @@ class Opened {
     return this.#reads > 0 || this.repository.watch.inUse
   }
 
-  async file(...args: Parameters<WatchedRepository['file']>): Promise<Uint8Array | undefined> {
+  async read<T>(read: (repository: WatchedRepository) => Promise<T>): Promise<T> {
     this.#reads += 1
     try {
-      return await this.repository.file(...args)
+      return await read(this.repository)
     } finally {
       this.#reads -= 1
     }
@@ -79,7 +87,7 @@ class Opened {
 }
 
 /** Repositories by where they lie: agents of one project share one, and follow it when it moves. */
-export class WatchedRepositories<Address> implements Repositories, Service {
+export class WatchedRepositories<Address> implements Repositories, Trees, Service {
   readonly #components: WatchedRepositoriesComponents<Address>
   readonly #options: WatchedRepositoriesOptions
   readonly #opened: RecentlyUsed<Opened>
@@ -109,28 +117,36 @@ export class WatchedRepositories<Address> implements Repositories, Service {
     await Promise.all(this.#ending)
   }
 
-  async head(agent: Agent, signal: AbortSignal): Promise<CommitId | undefined> {
-    return await this.#of(agent).repository.watch.head(signal)
+  async head(of: Reading, signal: AbortSignal): Promise<CommitId | undefined> {
+    return await this.#of(of).repository.watch.head(signal)
   }
 
-  seenAt(agent: Agent): number | undefined {
-    return this.#of(agent).repository.watch.seenAt
+  seenAt(of: Reading): number | undefined {
+    return this.#of(of).repository.watch.seenAt
   }
 
   async file(
-    agent: Agent,
+    of: Reading,
     commit: CommitId,
     path: string,
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined> {
-    return await this.#of(agent).file(commit, path, maxBytes, signal)
+    return await this.#of(of).read((repository) => repository.file(commit, path, maxBytes, signal))
+  }
+
+  async files(of: Reading, ...args: Parameters<Tree['files']>): Promise<readonly TreeFile[]> {
+    return await this.#of(of).read(({ tree }) => tree.files(...args))
+  }
+
+  async blobs(of: Reading, ...args: Parameters<Tree['blobs']>): Promise<readonly Uint8Array[]> {
+    return await this.#of(of).read(({ tree }) => tree.blobs(...args))
   }
 
   /** Calls `listener` after the branch moved, or the repository did, until the returned function is called. */
-  onMove(agent: Agent, listener: () => void): () => void {
-    const projectId = agent.project.id
-    const follower: Follower = { agentId: agent.id, projectId, listener, key: undefined, detach: () => undefined }
+  onMove(of: Reading, listener: () => void, pollMs?: number): () => void {
+    const projectId = of.project.id
+    const follower: Follower = { of, pollMs, listener, key: undefined, detach: () => undefined }
     const followers = this.#followers.get(projectId) ?? new Set()
     this.#followers.set(projectId, followers.add(follower))
     this.#follow(follower)
@@ -153,24 +169,28 @@ export class WatchedRepositories<Address> implements Repositories, Service {
 
   /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
-    await this.#watch(projectId)?.poke()
+    await Promise.all(this.#watches(projectId).map((watch) => watch.poke()))
   }
 
   async refresh(projectId: bigint): Promise<void> {
-    await this.#watch(projectId)?.poke(false)
+    await Promise.all(this.#watches(projectId).map((watch) => watch.poke(false)))
   }
 
-  /** If somebody reads it. */
-  #watch(projectId: bigint): BranchWatch | undefined {
-    const address = this.#components.addresses.repository(projectId)
-    return address && this.#opened.peek(this.#components.keyOf(address))?.repository.watch
+  /** Of the default branch, if somebody reads it, and of the refs that are followed. */
+  #watches(projectId: bigint): BranchWatch[] {
+    const { addresses, keyOf } = this.#components
+    const address = addresses.repository(projectId)
+    if (!address) return []
+    const refs = new Set([undefined, ...Array.from(this.#followers.get(projectId) ?? [], ({ of }) => of.ref)])
+    return [...refs].flatMap((ref) => this.#opened.peek(keyOf(address, ref))?.repository.watch ?? [])
   }
 
   /** Attaches a follower to where its repository lies now; a project without one is followed once it has one. */
   #follow(follower: Follower): void {
-    const address = this.#components.addresses.repository(follower.projectId)
-    follower.key = address && this.#components.keyOf(address)
-    const watch = address && this.#at(address, follower.projectId).repository.watch
+    const { of } = follower
+    const address = this.#components.addresses.repository(of.project.id)
+    follower.key = address && this.#components.keyOf(address, of.ref)
+    const watch = address && this.#at(address, of).repository.watch
     follower.detach = watch ? watch.onMove(follower.listener) : () => undefined
   }
 
@@ -180,36 +200,43 @@ export class WatchedRepositories<Address> implements Repositories, Service {
   }
 
   #followAnew(follower: Follower): void {
-    const address = this.#components.addresses.repository(follower.projectId)
-    if (follower.key === (address && this.#components.keyOf(address))) return
+    const { of } = follower
+    const address = this.#components.addresses.repository(of.project.id)
+    if (follower.key === (address && this.#components.keyOf(address, of.ref))) return
     follower.detach()
     this.#follow(follower)
     follower.listener()
   }
 
   /** @throws KasError REPOSITORY_FAILED if the agent's project has none, SHUTTING_DOWN */
-  #of(agent: Agent): Opened {
-    const address = this.#components.addresses.repository(agent.project.id)
-    if (address) return this.#at(address, agent.project.id)
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail: this.#options.absence(agent) })
+  #of(of: Reading): Opened {
+    const address = this.#components.addresses.repository(of.project.id)
+    if (address) return this.#at(address, of)
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail: this.#options.absence(of) })
   }
 
-  #at(address: Address, projectId: bigint): Opened {
+  #at(address: Address, { project, ref }: Reading): Opened {
     if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
-    const key = this.#components.keyOf(address)
+    const { keyOf, open } = this.#components
+    const key = keyOf(address, ref)
     return this.#opened.at(
       key,
-      () => new Opened(this.#components.open(key, address, projectId, this.#watched(projectId))),
+      () => new Opened(open(key, address, { projectId: project.id, ref, watched: this.#watched(project.id, ref) })),
     )
   }
 
-  #watched(projectId: bigint): Watched {
+  #watched(projectId: bigint, ref: string | undefined): OpenedFor['watched'] {
     const { leads } = this.#components
-    const polls = () => [...(this.#followers.get(projectId) ?? [])].some(({ agentId }) => leads?.leads(agentId))
+    const followers = () => [...(this.#followers.get(projectId) ?? [])].filter(({ of }) => of.ref === ref)
+    const polls = () => followers().some(({ of }) => leads?.leads(of.id))
+    const pollMs = () => {
+      const wanted = followers().map((each) => each.pollMs ?? this.#options.pollMs)
+      return wanted.length > 0 ? Math.min(...wanted) : this.#options.pollMs
+    }
     const onFound = () => {
       for (const listener of this.#foundListeners) listener(projectId)
     }
-    return { onFound, polls: leads && polls }
+    return { onFound, polls: leads && polls, pollMs }
   }
 
   #end(repository: WatchedRepository): void {

@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitaly.proto.
  */
 export const file_gitaly: GenFile = /*@__PURE__*/
-  fileDesc("CgxnaXRhbHkucHJvdG8SBmdpdGFseSKxAQoKUmVwb3NpdG9yeRIUCgxzdG9yYWdlX25hbWUYAiABKAkSFQoNcmVsYXRpdmVfcGF0aBgDIAEoCRIcChRnaXRfb2JqZWN0X2RpcmVjdG9yeRgEIAEoCRIoCiBnaXRfYWx0ZXJuYXRlX29iamVjdF9kaXJlY3RvcmllcxgFIAMoCRIVCg1nbF9yZXBvc2l0b3J5GAYgASgJEhcKD2dsX3Byb2plY3RfcGF0aBgIIAEoCSI5Cg9JbmZvUmVmc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5IiAKEEluZm9SZWZzUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJ7ChBUcmVlRW50cnlSZXF1ZXN0EiYKCnJlcG9zaXRvcnkYASABKAsyEi5naXRhbHkuUmVwb3NpdG9yeRIQCghyZXZpc2lvbhgCIAEoDBIMCgRwYXRoGAMgASgMEg0KBWxpbWl0GAQgASgDEhAKCG1heF9zaXplGAUgASgDIrUBChFUcmVlRW50cnlSZXNwb25zZRIyCgR0eXBlGAEgASgOMiQuZ2l0YWx5LlRyZWVFbnRyeVJlc3BvbnNlLk9iamVjdFR5cGUSCwoDb2lkGAIgASgJEgwKBHNpemUYAyABKAMSDAoEbW9kZRgEIAEoBRIMCgRkYXRhGAUgASgMIjUKCk9iamVjdFR5cGUSCgoGQ09NTUlUEAASCAoEQkxPQhABEggKBFRSRUUQAhIHCgNUQUcQAyKzAQoJVHJlZUVudHJ5EgsKA29pZBgBIAEoCRIMCgRwYXRoGAMgASgMEikKBHR5cGUYBCABKA4yGy5naXRhbHkuVHJlZUVudHJ5LkVudHJ5VHlwZRIMCgRtb2RlGAUgASgFEhIKCmNvbW1pdF9vaWQYBiABKAkSEQoJZmxhdF9wYXRoGAcgASgMIisKCUVudHJ5VHlwZRIICgRCTE9CEAASCAoEVFJFRRABEgoKBkNPTU1JVBADIosBChVHZXRUcmVlRW50cmllc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5EhAKCHJldmlzaW9uGAIgASgMEgwKBHBhdGgYAyABKAwSEQoJcmVjdXJzaXZlGAQgASgIEhcKD3NraXBfZmxhdF9wYXRocxgHIAEoCCI8ChZHZXRUcmVlRW50cmllc1Jlc3BvbnNlEiIKB2VudHJpZXMYASADKAsyES5naXRhbHkuVHJlZUVudHJ5Ml0KEFNtYXJ0SFRUUFNlcnZpY2USSQoSSW5mb1JlZnNVcGxvYWRQYWNrEhcuZ2l0YWx5LkluZm9SZWZzUmVxdWVzdBoYLmdpdGFseS5JbmZvUmVmc1Jlc3BvbnNlMAEypgEKDUNvbW1pdFNlcnZpY2USQgoJVHJlZUVudHJ5EhguZ2l0YWx5LlRyZWVFbnRyeVJlcXVlc3QaGS5naXRhbHkuVHJlZUVudHJ5UmVzcG9uc2UwARJRCg5HZXRUcmVlRW50cmllcxIdLmdpdGFseS5HZXRUcmVlRW50cmllc1JlcXVlc3QaHi5naXRhbHkuR2V0VHJlZUVudHJpZXNSZXNwb25zZTABYgZwcm90bzM");
+  fileDesc("CgxnaXRhbHkucHJvdG8SBmdpdGFseSKxAQoKUmVwb3NpdG9yeRIUCgxzdG9yYWdlX25hbWUYAiABKAkSFQoNcmVsYXRpdmVfcGF0aBgDIAEoCRIcChRnaXRfb2JqZWN0X2RpcmVjdG9yeRgEIAEoCRIoCiBnaXRfYWx0ZXJuYXRlX29iamVjdF9kaXJlY3RvcmllcxgFIAMoCRIVCg1nbF9yZXBvc2l0b3J5GAYgASgJEhcKD2dsX3Byb2plY3RfcGF0aBgIIAEoCSI5Cg9JbmZvUmVmc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5IiAKEEluZm9SZWZzUmVzcG9uc2USDAoEZGF0YRgBIAEoDCJ7ChBUcmVlRW50cnlSZXF1ZXN0EiYKCnJlcG9zaXRvcnkYASABKAsyEi5naXRhbHkuUmVwb3NpdG9yeRIQCghyZXZpc2lvbhgCIAEoDBIMCgRwYXRoGAMgASgMEg0KBWxpbWl0GAQgASgDEhAKCG1heF9zaXplGAUgASgDIrUBChFUcmVlRW50cnlSZXNwb25zZRIyCgR0eXBlGAEgASgOMiQuZ2l0YWx5LlRyZWVFbnRyeVJlc3BvbnNlLk9iamVjdFR5cGUSCwoDb2lkGAIgASgJEgwKBHNpemUYAyABKAMSDAoEbW9kZRgEIAEoBRIMCgRkYXRhGAUgASgMIjUKCk9iamVjdFR5cGUSCgoGQ09NTUlUEAASCAoEQkxPQhABEggKBFRSRUUQAhIHCgNUQUcQAyKzAQoJVHJlZUVudHJ5EgsKA29pZBgBIAEoCRIMCgRwYXRoGAMgASgMEikKBHR5cGUYBCABKA4yGy5naXRhbHkuVHJlZUVudHJ5LkVudHJ5VHlwZRIMCgRtb2RlGAUgASgFEhIKCmNvbW1pdF9vaWQYBiABKAkSEQoJZmxhdF9wYXRoGAcgASgMIisKCUVudHJ5VHlwZRIICgRCTE9CEAASCAoEVFJFRRABEgoKBkNPTU1JVBADIosBChVHZXRUcmVlRW50cmllc1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5EhAKCHJldmlzaW9uGAIgASgMEgwKBHBhdGgYAyABKAwSEQoJcmVjdXJzaXZlGAQgASgIEhcKD3NraXBfZmxhdF9wYXRocxgHIAEoCCI8ChZHZXRUcmVlRW50cmllc1Jlc3BvbnNlEiIKB2VudHJpZXMYASADKAsyES5naXRhbHkuVHJlZUVudHJ5IrYBCg9HZXRCbG9ic1JlcXVlc3QSJgoKcmVwb3NpdG9yeRgBIAEoCzISLmdpdGFseS5SZXBvc2l0b3J5EjwKDnJldmlzaW9uX3BhdGhzGAIgAygLMiQuZ2l0YWx5LkdldEJsb2JzUmVxdWVzdC5SZXZpc2lvblBhdGgSDQoFbGltaXQYAyABKAMaLgoMUmV2aXNpb25QYXRoEhAKCHJldmlzaW9uGAEgASgJEgwKBHBhdGgYAiABKAwiVwoQR2V0QmxvYnNSZXNwb25zZRIMCgRzaXplGAEgASgDEgwKBGRhdGEYAiABKAwSCwoDb2lkGAMgASgJEgwKBG1vZGUYBSABKAUSDAoEcGF0aBgHIAEoDDJdChBTbWFydEhUVFBTZXJ2aWNlEkkKEkluZm9SZWZzVXBsb2FkUGFjaxIXLmdpdGFseS5JbmZvUmVmc1JlcXVlc3QaGC5naXRhbHkuSW5mb1JlZnNSZXNwb25zZTABMqYBCg1Db21taXRTZXJ2aWNlEkIKCVRyZWVFbnRyeRIYLmdpdGFseS5UcmVlRW50cnlSZXF1ZXN0GhkuZ2l0YWx5LlRyZWVFbnRyeVJlc3BvbnNlMAESUQoOR2V0VHJlZUVudHJpZXMSHS5naXRhbHkuR2V0VHJlZUVudHJpZXNSZXF1ZXN0Gh4uZ2l0YWx5LkdldFRyZWVFbnRyaWVzUmVzcG9uc2UwATJOCgtCbG9iU2VydmljZRI/CghHZXRCbG9icxIXLmdpdGFseS5HZXRCbG9ic1JlcXVlc3QaGC5naXRhbHkuR2V0QmxvYnNSZXNwb25zZTABYgZwcm90bzM");
 
 /**
  * @generated from message gitaly.Repository
@@ -337,6 +337,96 @@ export const GetTreeEntriesResponseSchema: GenMessage<GetTreeEntriesResponse> = 
   messageDesc(file_gitaly, 7);
 
 /**
+ * @generated from message gitaly.GetBlobsRequest
+ */
+export type GetBlobsRequest = Message<"gitaly.GetBlobsRequest"> & {
+  /**
+   * @generated from field: gitaly.Repository repository = 1;
+   */
+  repository?: Repository | undefined;
+
+  /**
+   * @generated from field: repeated gitaly.GetBlobsRequest.RevisionPath revision_paths = 2;
+   */
+  revisionPaths: GetBlobsRequest_RevisionPath[];
+
+  /**
+   * bytes of each blob that are sent; -1: all
+   *
+   * @generated from field: int64 limit = 3;
+   */
+  limit: bigint;
+};
+
+/**
+ * Describes the message gitaly.GetBlobsRequest.
+ * Use `create(GetBlobsRequestSchema)` to create a new message.
+ */
+export const GetBlobsRequestSchema: GenMessage<GetBlobsRequest> = /*@__PURE__*/
+  messageDesc(file_gitaly, 8);
+
+/**
+ * @generated from message gitaly.GetBlobsRequest.RevisionPath
+ */
+export type GetBlobsRequest_RevisionPath = Message<"gitaly.GetBlobsRequest.RevisionPath"> & {
+  /**
+   * @generated from field: string revision = 1;
+   */
+  revision: string;
+
+  /**
+   * @generated from field: bytes path = 2;
+   */
+  path: Uint8Array;
+};
+
+/**
+ * Describes the message gitaly.GetBlobsRequest.RevisionPath.
+ * Use `create(GetBlobsRequest_RevisionPathSchema)` to create a new message.
+ */
+export const GetBlobsRequest_RevisionPathSchema: GenMessage<GetBlobsRequest_RevisionPath> = /*@__PURE__*/
+  messageDesc(file_gitaly, 8, 0);
+
+/**
+ * All but data in the first message of a blob only. An object that is not there has no oid.
+ *
+ * @generated from message gitaly.GetBlobsResponse
+ */
+export type GetBlobsResponse = Message<"gitaly.GetBlobsResponse"> & {
+  /**
+   * @generated from field: int64 size = 1;
+   */
+  size: bigint;
+
+  /**
+   * @generated from field: bytes data = 2;
+   */
+  data: Uint8Array;
+
+  /**
+   * @generated from field: string oid = 3;
+   */
+  oid: string;
+
+  /**
+   * @generated from field: int32 mode = 5;
+   */
+  mode: number;
+
+  /**
+   * @generated from field: bytes path = 7;
+   */
+  path: Uint8Array;
+};
+
+/**
+ * Describes the message gitaly.GetBlobsResponse.
+ * Use `create(GetBlobsResponseSchema)` to create a new message.
+ */
+export const GetBlobsResponseSchema: GenMessage<GetBlobsResponse> = /*@__PURE__*/
+  messageDesc(file_gitaly, 9);
+
+/**
  * @generated from service gitaly.SmartHTTPService
  */
 export const SmartHTTPService: GenService<{
@@ -373,4 +463,19 @@ export const CommitService: GenService<{
   },
 }> = /*@__PURE__*/
   serviceDesc(file_gitaly, 1);
+
+/**
+ * @generated from service gitaly.BlobService
+ */
+export const BlobService: GenService<{
+  /**
+   * @generated from rpc gitaly.BlobService.GetBlobs
+   */
+  getBlobs: {
+    methodKind: "server_streaming";
+    input: typeof GetBlobsRequestSchema;
+    output: typeof GetBlobsResponseSchema;
+  },
+}> = /*@__PURE__*/
+  serviceDesc(file_gitaly, 2);
 

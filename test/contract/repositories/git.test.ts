@@ -13,6 +13,7 @@ import type { RepositoryAddress } from '../../../src/kas/repositories/repository
 import { capturedLog } from '../../support/captured-log.ts'
 import { startGitHttpsServer } from '../../support/git-https-server.ts'
 import { failure, repositoriesSuite } from './repositories-suite.ts'
+import { treesSuite } from './trees-suite.ts'
 
 const run = promisify(execFile)
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'platform/clusters' } }
@@ -86,6 +87,7 @@ async function start(
 }
 
 repositoriesSuite('git', start)
+treesSuite('git', start)
 
 t.test('git: the branch that the directory names, else the one that the repository names', async (t) => {
   const named = await start(t, { address: { defaultBranch: 'trunk' } })

@@ -77,6 +77,44 @@ t.test('answers that are wrong, broken or missing', async (t) => {
   t.equal(await repositories.head(agent, signal), commit)
 })
 
+t.test('trees: answers that are wrong, broken or missing, at each call', async (t) => {
+  const { repositories, repository, gitaly } = await startGitalySide(t, unpolled)
+  const commit = (await repository.push({ a: 'x'.repeat(100), b: '' })) as CommitId
+  const files = await repositories.files(agent, commit, '', signal)
+  const limits = { maxFileBytes: 1000, maxTotalBytes: 1000 }
+  const calls = {
+    GetTreeEntries: () => repositories.files(agent, commit, '', signal),
+    GetBlobs: () => repositories.blobs(agent, commit, files, limits, signal),
+  }
+  const faults: GitalyFault[] = [
+    { kind: 'broken' },
+    { kind: 'garbage' },
+    ...Object.values(status)
+      .filter((code) => typeof code === 'number' && code !== status.OK)
+      .map((code) => ({ kind: 'status' as const, code: code as number, message: 'no' })),
+  ]
+  for (const [method, call] of Object.entries(calls) as [keyof typeof calls, () => Promise<unknown>][]) {
+    for (const fault of faults) {
+      gitaly.fault = { ...fault, method }
+      const isAbsent = method === 'GetTreeEntries' && fault.kind === 'status' && fault.code === status.NOT_FOUND
+      if (isAbsent) continue // the folder is not there
+      t.match(await failure(call()), unreadable, `${method}: ${JSON.stringify(fault)}`)
+    }
+    gitaly.fault = undefined
+    t.equal(((await call()) as unknown[]).length, 2, method)
+  }
+  for (const kind of ['half', 'nothing'] as const) {
+    gitaly.fault = { kind, method: 'GetBlobs' }
+    t.match(await failure(calls.GetBlobs()), unreadable, kind)
+  }
+  gitaly.fault = undefined
+  const lost = files.map((file) => ({ ...file, path: `${file.path}-lost` }))
+  t.match(await failure(repositories.blobs(agent, commit, lost, limits, signal)), {
+    ...unreadable,
+    message: /GetBlobs: a-lost is not there/,
+  })
+})
+
 t.test('a restart between two calls is not noticed', async (t) => {
   const { repositories, repository, gitaly } = await startGitalySide(t, unpolled)
   const one = (await repository.push({ [path]: '1' })) as CommitId

@@ -4,6 +4,7 @@ import { eventually } from '../../support/eventually.ts'
 import { gitalyAgent as agent, startGitalySide } from '../../support/gitaly/gitaly-side.ts'
 import { type GitalyVersion, gitalyVersions } from '../../support/gitaly/gitaly-versions.ts'
 import { failure, repositoriesSuite } from './repositories-suite.ts'
+import { treesSuite } from './trees-suite.ts'
 
 /** What kas asks of a Gitaly that is well, and when (doc/reference/tunnel-protocol.md 1.20, 2.9). */
 
@@ -25,6 +26,36 @@ for (const version of ['16.5', '18.9'] as const) {
     }
   })
 }
+
+for (const version of versions) {
+  treesSuite(`gitaly ${version}`, async (t) => {
+    const { repositories, repository } = await startGitalySide(t, { double: { version } })
+    return {
+      repositories,
+      agent,
+      push: (files) => repository.push(files),
+      link: (at, target) => repository.link(at, target),
+      git: (...args) => repository.git(...args),
+      url: repository.bare,
+    }
+  })
+}
+
+t.test('a round is three calls, and its answers come in pieces of any size', async (t) => {
+  for (const chunkBytes of [1, 3, 50]) {
+    const { repositories, repository, gitaly } = await startGitalySide(t, { ...unpolled, double: { chunkBytes } })
+    const commit = (await repository.push({ 'a/x': '1'.repeat(60), 'a/y': '', 'b/z': '3' })) as CommitId
+    t.equal(await repositories.head(agent, signal), commit)
+    const files = await repositories.files(agent, commit, '', signal)
+    const limits = { maxFileBytes: 60, maxTotalBytes: 61 }
+    const blobs = await repositories.blobs(agent, commit, files, limits, signal)
+    t.strictSame(blobs.map(String), ['1'.repeat(60), '', '3'])
+    t.strictSame(
+      gitaly.calls.map(({ method }) => method),
+      ['InfoRefsUploadPack', 'GetTreeEntries', 'GetBlobs'],
+    )
+  }
+})
 
 // wire: gitaly.InfoRefsUploadPack, gitaly.TreeEntry, gitaly.GetTreeEntries, gitaly.token, gitaly.features
 t.test('calls are as upstream makes them: fields, token, features, one connection', async (t) => {

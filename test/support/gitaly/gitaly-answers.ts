@@ -2,6 +2,9 @@ import { join } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { status } from '@grpc/grpc-js'
 import {
+  type GetBlobsRequest,
+  type GetBlobsResponse,
+  GetBlobsResponseSchema,
   type GetTreeEntriesRequest,
   type GetTreeEntriesResponse,
   GetTreeEntriesResponseSchema,
@@ -106,6 +109,25 @@ export async function* treeEntries(
   }))
   for (let at = 0; at < entries.length; at += maxEntries) {
     yield create(GetTreeEntriesResponseSchema, { entries: entries.slice(at, at + maxEntries) })
+  }
+}
+
+export async function* blobs(request: GetBlobsRequest, ground: GitalyGround): AsyncGenerator<GetBlobsResponse> {
+  const git = await repositoryOf(request.repository, ground)
+  if (request.revisionPaths.length === 0) throw new GitalyRefusal(status.INVALID_ARGUMENT, 'empty RevisionPaths')
+  for (const { revision, path } of request.revisionPaths) {
+    if (revision === '') throw new GitalyRefusal(status.INVALID_ARGUMENT, 'empty revision')
+    const [entry] = (await git.hasCommit(revision)) ? await git.entries(revision, text(path)) : []
+    if (entry?.type !== 'blob') {
+      yield create(GetBlobsResponseSchema, { path })
+      continue
+    }
+    const blob = await git.blob(entry.oid)
+    const sent = request.limit >= 0n && blob.length > request.limit ? blob.subarray(0, Number(request.limit)) : blob
+    const [data = Buffer.alloc(0), ...rest] = chunks(sent, ground.chunkBytes)
+    const head = { path, oid: entry.oid, mode: Number.parseInt(entry.mode, 8), size: BigInt(blob.length) }
+    yield create(GetBlobsResponseSchema, { ...head, data })
+    for (const more of rest) yield create(GetBlobsResponseSchema, { data: more })
   }
 }
 

@@ -2,6 +2,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import * as grpc from '@grpc/grpc-js'
 import {
+  GetBlobsRequestSchema,
+  GetBlobsResponseSchema,
   GetTreeEntriesRequestSchema,
   GetTreeEntriesResponseSchema,
   InfoRefsRequestSchema,
@@ -9,10 +11,10 @@ import {
   TreeEntryRequestSchema,
   TreeEntryResponseSchema,
 } from '../../../src/proto/gen/gitaly_pb.ts'
-import { type GitalyGround, GitalyRefusal, infoRefs, treeEntries, treeEntry } from './gitaly-answers.ts'
+import { blobs, type GitalyGround, GitalyRefusal, infoRefs, treeEntries, treeEntry } from './gitaly-answers.ts'
 import { type GitalyVersion, gitalyVersions } from './gitaly-versions.ts'
 
-export type GitalyMethod = 'InfoRefsUploadPack' | 'TreeEntry' | 'GetTreeEntries'
+export type GitalyMethod = 'InfoRefsUploadPack' | 'TreeEntry' | 'GetTreeEntries' | 'GetBlobs'
 
 /** How Gitaly fails. */
 export type GitalyFault =
@@ -116,6 +118,10 @@ export class GitalyDouble {
     this.#serve(server, ['CommitService', 'GetTreeEntries'], GetTreeEntriesRequestSchema, {
       output: GetTreeEntriesResponseSchema,
       answer: treeEntries,
+    })
+    this.#serve(server, ['BlobService', 'GetBlobs'], GetBlobsRequestSchema, {
+      output: GetBlobsResponseSchema,
+      answer: blobs,
     })
     const pair = tls && { cert_chain: Buffer.from(tls.certificate), private_key: Buffer.from(tls.key) }
     const credentials = pair ? grpc.ServerCredentials.createSsl(null, [pair]) : grpc.ServerCredentials.createInsecure()

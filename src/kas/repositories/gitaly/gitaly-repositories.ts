@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
-import type { Agent } from '../../agent.ts'
 import { BranchWatch } from '../branch-watch.ts'
+import type { Reading } from '../repositories.ts'
 import {
   type ProjectAddresses,
   WatchedRepositories,
@@ -48,11 +48,12 @@ export function gitalyRepositories(
   const options = { ...defaults, ...givenOptions }
   const { addresses, servers, leads, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
-  const open: WatchedRepositoriesComponents<GitalyCoordinates>['open'] = (_, coordinates, projectId, watched) => {
+  const open: WatchedRepositoriesComponents<GitalyCoordinates>['open'] = (_, coordinates, opened) => {
+    const { projectId, ref, watched } = opened
     const { storageName, relativePath } = coordinates.repository
     const server = () => servers.at(coordinates.address)
     const features = () => addresses.repository(projectId)?.features ?? coordinates.features
-    const gitaly = new GitalyRepository(coordinates, { server, features, clock }, options)
+    const gitaly = new GitalyRepository(coordinates, { server, features, clock }, { ...options, ref })
     const own = { clock, log: log.child({ storage: storageName, relative_path: relativePath }), random }
     const watch = new BranchWatch(
       {
@@ -67,12 +68,12 @@ export function gitalyRepositories(
       gitaly.stop()
       await watch.stop()
     }
-    return { watch, file: (...args) => gitaly.file(...args), stop }
+    return { watch, tree: gitaly.tree, file: (...args) => gitaly.file(...args), stop }
   }
-  const absence = ({ project }: Agent) => `GitLab has not said yet where the repository of ${project.path} lies`
+  const absence = ({ project }: Reading) => `GitLab has not said yet where the repository of ${project.path} lies`
   return new WatchedRepositories(
     { addresses, keyOf, open, leads },
-    { maxRepositories: options.maxRepositories, absence },
+    { maxRepositories: options.maxRepositories, pollMs: options.pollMs, absence },
   )
 }
 
@@ -89,6 +90,9 @@ export function gitalyFiles({ servers, clock }: { readonly servers: GitalyServer
 }
 
 /** The features of today are sent with each call: they make no other repository. Names no secret: it is a hash. */
-function keyOf({ features: _, ...coordinates }: GitalyCoordinates): string {
-  return createHash('sha256').update(JSON.stringify(coordinates)).digest('hex').slice(0, 32)
+function keyOf({ features: _, ...coordinates }: GitalyCoordinates, ref?: string): string {
+  return createHash('sha256')
+    .update(JSON.stringify([coordinates, ref]))
+    .digest('hex')
+    .slice(0, 32)
 }

@@ -1,42 +1,25 @@
-import {
-  create,
-  type DescMessage,
-  type DescMethodServerStreaming,
-  type MessageShape,
-  toBinary,
-} from '@bufbuild/protobuf'
-import type { Clock } from '../../../lib/clock.ts'
-import { Code, goCodeName, KasError } from '../../../lib/errors.ts'
-import { linkedController } from '../../../lib/signals.ts'
+import { create } from '@bufbuild/protobuf'
+import { Code, KasError } from '../../../lib/errors.ts'
 import {
   CommitService,
   GetTreeEntriesRequestSchema,
   InfoRefsRequestSchema,
-  type Repository,
-  RepositorySchema,
   SmartHTTPService,
   TreeEntry_EntryType,
   TreeEntryRequestSchema,
   type TreeEntryResponse,
   TreeEntryResponse_ObjectType,
 } from '../../../proto/gen/gitaly_pb.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
-import type { CommitId } from '../repositories.ts'
-import type { CallQueue, CallTurn } from './call-limit.ts'
-import { gitalyMetadata } from './gitaly-authorization.ts'
+import { type CommitId, isCommitId } from '../repositories.ts'
+import type { CallQueue } from './call-limit.ts'
+import { failed, GitalyCalls, type GitalyCallsComponents, isStatus } from './gitaly-calls.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
-import type { GitalyServer } from './gitaly-server.ts'
+import { GitalyTree } from './gitaly-tree.ts'
 import { ReferenceDiscovery } from './reference-discovery.ts'
 
-export interface GitalyRepositoryComponents {
-  /** of the address that the coordinates name; asked for each call, for it may have been forgotten */
-  readonly server: () => GitalyServer
-  /** what GitLab wants sent along now */
-  readonly features: () => GitalyCoordinates['features']
-  readonly clock: Clock
-}
-
 export interface GitalyRepositoryOptions {
+  /** full name of a ref, or the id of a commit, that is read instead of the default branch */
+  readonly ref?: string | undefined
   /** an advertisement of more refs is not read further, in bytes */
   readonly maxRefsBytes?: number
   /** past the branch the rest is read up to so many bytes: Gitaly keeps a whole answer for the next question */
@@ -51,46 +34,40 @@ const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50
 const fileTypeMask = 0o170000
 const symbolicLink = 0o120000
 
-/** Gitaly's words are shown so far. */
-const maxToldChars = 200
-
 /** One repository, as Gitaly has it (doc/reference/tunnel-protocol.md 1.20). */
 export class GitalyRepository {
   readonly #coordinates: GitalyCoordinates
-  readonly #repository: Repository
-  readonly #components: GitalyRepositoryComponents
-  readonly #options: Required<GitalyRepositoryOptions>
-  readonly #stopped = new AbortController()
-  /** of the newest poll: what it found is read in the same */
-  #queue: CallQueue = 'pushes'
-  /** of calls that run */
-  readonly #turns = new Set<CallTurn>()
+  readonly tree: GitalyTree
+  readonly #calls: GitalyCalls
+  readonly #options: GitalyRepositoryOptions & typeof defaults
 
   constructor(
     coordinates: GitalyCoordinates,
-    components: GitalyRepositoryComponents,
+    components: GitalyCallsComponents,
     options: GitalyRepositoryOptions = {},
   ) {
     this.#coordinates = coordinates
-    const { repository } = coordinates
-    const gitAlternateObjectDirectories = [...repository.gitAlternateObjectDirectories]
-    this.#repository = create(RepositorySchema, { ...repository, gitAlternateObjectDirectories })
-    this.#components = components
+    this.#calls = new GitalyCalls(coordinates, components)
     this.#options = { ...defaults, ...options }
+    const assurePresent = (commit: CommitId, signal: AbortSignal) => this.#assurePresent(commit, signal)
+    this.tree = new GitalyTree({ calls: this.#calls, assurePresent })
   }
 
   /**
-   * Where the default branch stands now; `undefined`: the repository is empty.
+   * Where the default branch, or the ref, stands now; `undefined`: the repository is empty.
    *
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED, SHUTTING_DOWN
    */
   async head(queue: CallQueue, signal?: AbortSignal): Promise<CommitId | undefined> {
-    this.#queue = queue
-    const discovery = new ReferenceDiscovery(this.#coordinates.defaultBranch)
-    const request = create(InfoRefsRequestSchema, { repository: this.#repository })
+    this.#calls.queue = queue
+    const { defaultBranch } = this.#coordinates
+    const { ref = defaultBranch === '' ? undefined : `refs/heads/${defaultBranch}` } = this.#options
+    if (ref !== undefined && isCommitId(ref)) return await this.#present(ref, signal)
+    const discovery = new ReferenceDiscovery(ref)
+    const request = create(InfoRefsRequestSchema, { repository: this.#calls.repository })
     let bytes = 0
     try {
-      for await (const { data } of this.#call(SmartHTTPService.method.infoRefsUploadPack, request, signal)) {
+      for await (const { data } of this.#calls.call(SmartHTTPService.method.infoRefsUploadPack, request, signal)) {
         if (!discovery.isFound) discovery.take(data)
         bytes += data.length
         if (discovery.isFound ? bytes > this.#options.maxReadOnBytes : bytes > this.#options.maxRefsBytes) break
@@ -112,7 +89,7 @@ export class GitalyRepository {
    */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const request = create(TreeEntryRequestSchema, {
-      repository: this.#repository,
+      repository: this.#calls.repository,
       revision: Buffer.from(commit),
       path: Buffer.from(path),
       maxSize: BigInt(maxBytes),
@@ -121,7 +98,7 @@ export class GitalyRepository {
     let first: TreeEntryResponse | undefined
     let bytes = 0
     try {
-      for await (const message of this.#call(CommitService.method.treeEntry, request, signal)) {
+      for await (const message of this.#calls.call(CommitService.method.treeEntry, request, signal)) {
         if (!first) checkFile(path, maxBytes, message)
         first ??= message
         parts.push(message.data)
@@ -149,7 +126,7 @@ export class GitalyRepository {
   async files(path: string, signal: AbortSignal): Promise<string[]> {
     const { defaultBranch } = this.#coordinates
     const request = create(GetTreeEntriesRequestSchema, {
-      repository: this.#repository,
+      repository: this.#calls.repository,
       revision: Buffer.from(defaultBranch === '' ? 'HEAD' : `refs/heads/${defaultBranch}`),
       path: Buffer.from(path),
       recursive: true,
@@ -157,7 +134,7 @@ export class GitalyRepository {
     })
     const files: string[] = []
     try {
-      for await (const { entries } of this.#call(CommitService.method.getTreeEntries, request, signal)) {
+      for await (const { entries } of this.#calls.call(CommitService.method.getTreeEntries, request, signal)) {
         for (const { type, path: at } of entries) {
           if (type === TreeEntry_EntryType.BLOB) files.push(Buffer.from(at).toString())
         }
@@ -172,13 +149,18 @@ export class GitalyRepository {
 
   /** Somebody waits for what is asked now. */
   hurry(): void {
-    this.#queue = 'pushes'
-    for (const turn of this.#turns) this.#components.server().hurry(turn)
+    this.#calls.hurry()
   }
 
   /** Ends the calls that run. */
   stop(): void {
-    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+    this.#calls.stop()
+  }
+
+  /** @throws KasError REF_NOT_FOUND */
+  async #present(commit: CommitId, signal: AbortSignal | undefined): Promise<CommitId> {
+    if (await this.#hasEntries(commit, signal)) return commit
+    throw new KasError({ code: 'REF_NOT_FOUND', ref: commit })
   }
 
   /**
@@ -189,49 +171,25 @@ export class GitalyRepository {
   async #assurePresent(commit: CommitId, signal: AbortSignal): Promise<void> {
     if (await this.#hasEntries(commit, signal)) return
     // the tree may be empty
-    if ((await this.head(this.#queue, signal)) === commit) return
+    if ((await this.head(this.#calls.queue, signal)) === commit) return
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly does not have commit ${commit}` })
   }
 
-  async #hasEntries(commit: CommitId, signal: AbortSignal): Promise<boolean> {
+  async #hasEntries(commit: CommitId, signal: AbortSignal | undefined): Promise<boolean> {
     const request = create(GetTreeEntriesRequestSchema, {
-      repository: this.#repository,
+      repository: this.#calls.repository,
       revision: Buffer.from(commit),
       path: Buffer.from('.'),
       skipFlatPaths: true,
     })
     try {
-      for await (const { entries } of this.#call(CommitService.method.getTreeEntries, request, signal)) {
+      for await (const { entries } of this.#calls.call(CommitService.method.getTreeEntries, request, signal)) {
         if (entries.length > 0) return true
       }
       return false
     } catch (error) {
       if (isStatus(error, Code.NOT_FOUND) || isStatus(error, Code.INVALID_ARGUMENT)) return false
       throw failed('GetTreeEntries', error)
-    }
-  }
-
-  async *#call<Method extends DescMethodServerStreaming>(
-    method: Method,
-    request: MessageShape<Method['input']>,
-    signal: AbortSignal | undefined,
-  ): AsyncGenerator<MessageShape<Method['output']>, void, void> {
-    const { server, features, clock } = this.#components
-    const { token } = this.#coordinates
-    const call = {
-      method: methodPath(method),
-      request: toBinary(method.input, request),
-      turn: { queue: this.#queue },
-      metadata: () => gitalyMetadata({ token, features: features() }, clock.now()),
-    }
-    const ended = linkedController(this.#stopped.signal, signal)
-    this.#turns.add(call.turn)
-    try {
-      for await (const message of server().call(call, ended.signal))
-        yield decoded<Method['output']>(method.output, message)
-    } finally {
-      this.#turns.delete(call.turn)
-      ended.dispose()
     }
   }
 }
@@ -254,25 +212,4 @@ function tooLarge(path: string, maxBytes: number, { message }: KasError): KasErr
 function largerThan(path: string, maxBytes: number, size: string | undefined): KasError {
   const detail = size ? `${path}: has ${size} bytes, more than ${maxBytes}` : `${path}: has more than ${maxBytes} bytes`
   return new KasError({ code: 'CONFIGURATION_INVALID', detail })
-}
-
-function isStatus(error: unknown, grpc: number): error is KasError {
-  return error instanceof KasError && error.spec.code === 'STATUS' && error.spec.grpc === grpc
-}
-
-/** Gitaly's status in words of ours; what is ours already stays. */
-function failed(method: string, error: unknown): unknown {
-  if (!(error instanceof KasError) || error.spec.code !== 'STATUS') return error
-  const { grpc, message } = error.spec
-  const detail = `Gitaly's ${method}: ${goCodeName(grpc) ?? grpc}: ${message.slice(0, maxToldChars)}`
-  return new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause: error })
-}
-
-function decoded<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
-  try {
-    return decodeMessage(schema, bytes)
-  } catch (cause) {
-    const detail = `Gitaly sent what is no ${schema.typeName}`
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause })
-  }
 }

@@ -10,7 +10,7 @@ const commitForm = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 /** git's own: longer lines are malformed. Bytes, the length itself included. */
 const maxLineBytes = 65_520
 
-/** Finds a branch in git's advertisement of refs (pkt-lines of git-upload-pack), however it is cut into pieces. */
+/** Finds a branch or a tag in git's advertisement of refs (pkt-lines of git-upload-pack), however it is cut into pieces. */
 export class ReferenceDiscovery {
   readonly #wanted: string | undefined
   #rest: Buffer = Buffer.alloc(0)
@@ -18,12 +18,14 @@ export class ReferenceDiscovery {
   #hasRefs = false
   readonly #branches = new Branches()
   #wantedAt: CommitId | undefined
+  /** a tag is followed by the commit that it means, if it is no commit itself */
+  #isPeeled = false
   #headAt: CommitId | undefined
   #masterAt: CommitId | undefined
 
-  /** @param branch - empty: the one that the repository's HEAD names, else `master`, else the only one */
-  constructor(branch: string) {
-    this.#wanted = branch === '' ? undefined : `refs/heads/${branch}`
+  /** @param ref - absent: the branch that the repository's HEAD names, else `master`, else the only one */
+  constructor(ref: string | undefined) {
+    this.#wanted = ref
   }
 
   get #found(): CommitId | undefined {
@@ -32,7 +34,7 @@ export class ReferenceDiscovery {
 
   /** Whether the commit is known, also before the end. */
   get isFound(): boolean {
-    return this.#found !== undefined
+    return this.#found !== undefined && (this.#isPeeled || !this.#wanted?.startsWith('refs/tags/'))
   }
 
   /** @throws KasError REPOSITORY_FAILED if it is no such advertisement */
@@ -86,6 +88,8 @@ export class ReferenceDiscovery {
     const name = ref.slice(space + 1)
     if (name === noRefs) return
     this.#hasRefs = true
+    if (this.#wantedAt) this.#isPeeled = true
+    if (name === `${this.#wanted}^{}`) this.#wantedAt = commit as CommitId
     this.#branches.add(name, commit as CommitId)
     if (name === this.#wanted) this.#wantedAt = commit as CommitId
     else if (name === 'HEAD') this.#headAt = commit as CommitId

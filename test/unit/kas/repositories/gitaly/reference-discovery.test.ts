@@ -7,7 +7,8 @@ const line = (text: string) => `${(Buffer.byteLength(text) + 4).toString(16).pad
 const head = `${line('# service=git-upload-pack\n')}0000`
 
 function found(branch: string, text: string, pieceBytes = text.length) {
-  const discovery = new ReferenceDiscovery(branch)
+  const ref = branch.startsWith('refs/') ? branch : `refs/heads/${branch}`
+  const discovery = new ReferenceDiscovery(branch === '' ? undefined : ref)
   const bytes = Buffer.from(text)
   try {
     for (let at = 0; at < bytes.length; at += pieceBytes) discovery.take(bytes.subarray(at, at + pieceBytes))
@@ -20,11 +21,16 @@ function found(branch: string, text: string, pieceBytes = text.length) {
 
 t.test('a branch among refs, however they are cut', async (t) => {
   const refs = `${head}${line(`${a} HEAD\0symref=HEAD:refs/heads/x agent=git/2\n`)}${line(`${b} refs/heads/main\n`)}${line(`${a} refs/tags/v1^{}\n`)}0000`
+  const tags = `${head}${line(`${a} HEAD\0caps`)}${line(`${a} refs/tags/v1`)}${line(`${b} refs/tags/v1^{}`)}${line(`${a} refs/tags/v2`)}${line(`${a} refs/tags/v3`)}0000`
   for (const size of [1, 2, 5, 64, 1000]) {
     t.equal(found('main', refs, size), b)
     t.equal(found('', refs, size), a)
     t.equal(found('mai', refs, size), 'ref refs/heads/mai not found: the repository has main')
     t.match(found('v1', refs, size), 'ref refs/heads/v1 not found', 'a tag is no branch')
+    t.equal(found('refs/tags/v1', tags, size), b, 'what the tag means')
+    t.equal(found('refs/tags/v2', tags, size), a)
+    t.equal(found('refs/tags/v3', tags, size), a, 'the last one')
+    t.match(found('refs/tags/v4', tags, size), 'ref refs/tags/v4 not found')
   }
 })
 

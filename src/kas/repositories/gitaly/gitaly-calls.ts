@@ -1,0 +1,103 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethodServerStreaming,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf'
+import type { Clock } from '../../../lib/clock.ts'
+import { goCodeName, KasError } from '../../../lib/errors.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import { type Repository, RepositorySchema } from '../../../proto/gen/gitaly_pb.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import type { CallQueue, CallTurn } from './call-limit.ts'
+import { gitalyMetadata } from './gitaly-authorization.ts'
+import type { GitalyCoordinates } from './gitaly-coordinates.ts'
+import type { GitalyServer } from './gitaly-server.ts'
+
+export interface GitalyCallsComponents {
+  /** of the address that the coordinates name; asked for each call, for it may have been forgotten */
+  readonly server: () => GitalyServer
+  /** what GitLab wants sent along now */
+  readonly features: () => GitalyCoordinates['features']
+  readonly clock: Clock
+}
+
+/** Gitaly's words are shown so far. */
+const maxToldChars = 200
+
+/** Calls about one repository. */
+export class GitalyCalls {
+  /** for requests */
+  readonly repository: Repository
+  /** of the newest poll: what it found is read in the same */
+  queue: CallQueue = 'pushes'
+  readonly #token: string
+  readonly #components: GitalyCallsComponents
+  readonly #stopped = new AbortController()
+  /** of calls that run */
+  readonly #turns = new Set<CallTurn>()
+
+  constructor({ repository, token }: GitalyCoordinates, components: GitalyCallsComponents) {
+    const gitAlternateObjectDirectories = [...repository.gitAlternateObjectDirectories]
+    this.repository = create(RepositorySchema, { ...repository, gitAlternateObjectDirectories })
+    this.#token = token
+    this.#components = components
+  }
+
+  /** @throws KasError STATUS as Gitaly said, REPOSITORY_FAILED, SHUTTING_DOWN; the signal's reason */
+  async *call<Method extends DescMethodServerStreaming>(
+    method: Method,
+    request: MessageShape<Method['input']>,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<MessageShape<Method['output']>, void, void> {
+    const { server, features, clock } = this.#components
+    const call = {
+      method: methodPath(method),
+      request: toBinary(method.input, request),
+      turn: { queue: this.queue },
+      metadata: () => gitalyMetadata({ token: this.#token, features: features() }, clock.now()),
+    }
+    const ended = linkedController(this.#stopped.signal, signal)
+    this.#turns.add(call.turn)
+    try {
+      for await (const message of server().call(call, ended.signal))
+        yield decoded<Method['output']>(method.output, message)
+    } finally {
+      this.#turns.delete(call.turn)
+      ended.dispose()
+    }
+  }
+
+  /** Somebody waits for what is asked now. */
+  hurry(): void {
+    this.queue = 'pushes'
+    for (const turn of this.#turns) this.#components.server().hurry(turn)
+  }
+
+  /** Ends the calls that run. */
+  stop(): void {
+    this.#stopped.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+  }
+}
+
+export function isStatus(error: unknown, grpc: number): error is KasError {
+  return error instanceof KasError && error.spec.code === 'STATUS' && error.spec.grpc === grpc
+}
+
+/** Gitaly's status in words of ours; what is ours already stays. */
+export function failed(method: string, error: unknown): unknown {
+  if (!(error instanceof KasError) || error.spec.code !== 'STATUS') return error
+  const { grpc, message } = error.spec
+  const detail = `Gitaly's ${method}: ${goCodeName(grpc) ?? grpc}: ${message.slice(0, maxToldChars)}`
+  return new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause: error })
+}
+
+function decoded<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
+  try {
+    return decodeMessage(schema, bytes)
+  } catch (cause) {
+    const detail = `Gitaly sent what is no ${schema.typeName}`
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause })
+  }
+}

@@ -1,0 +1,132 @@
+import { create } from '@bufbuild/protobuf'
+import { Code, KasError } from '../../../lib/errors.ts'
+import {
+  BlobService,
+  CommitService,
+  GetBlobsRequestSchema,
+  type GetBlobsResponse,
+  GetTreeEntriesRequestSchema,
+  TreeEntry_EntryType,
+} from '../../../proto/gen/gitaly_pb.ts'
+import type { CommitId } from '../repositories.ts'
+import { type BlobLimits, checkSizes, maxTreeFiles, type Tree, type TreeFile, tooManyFiles } from '../tree.ts'
+import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
+
+export interface GitalyTreeComponents {
+  readonly calls: Pick<GitalyCalls, 'repository' | 'call'>
+  /** @throws KasError REPOSITORY_FAILED if the commit is not there */
+  assurePresent(commit: CommitId, signal: AbortSignal): Promise<void>
+}
+
+/** of a git tree's entry: type and permissions */
+const fileTypeMask = 0o170000
+const regularFile = 0o100000
+
+/** The commits of a repository, read by one GetTreeEntries and one GetBlobs. */
+export class GitalyTree implements Tree {
+  readonly #components: GitalyTreeComponents
+
+  constructor(components: GitalyTreeComponents) {
+    this.#components = components
+  }
+
+  async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]> {
+    const { calls, assurePresent } = this.#components
+    const request = create(GetTreeEntriesRequestSchema, {
+      repository: calls.repository,
+      revision: Buffer.from(commit),
+      path: Buffer.from(folder === '' ? '.' : folder),
+      recursive: true,
+      skipFlatPaths: true,
+    })
+    const files: TreeFile[] = []
+    try {
+      for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, signal)) {
+        for (const { type, mode, path, oid } of entries) {
+          if (type !== TreeEntry_EntryType.BLOB || (mode & fileTypeMask) !== regularFile) continue
+          if (files.length >= maxTreeFiles) throw tooManyFiles(folder)
+          files.push({ path: Buffer.from(path).toString(), blob: oid })
+        }
+      }
+    } catch (error) {
+      if (!isStatus(error, Code.NOT_FOUND)) throw failed('GetTreeEntries', error)
+    }
+    if (files.length === 0) await assurePresent(commit, signal)
+    return files
+  }
+
+  async blobs(
+    commit: CommitId,
+    files: readonly TreeFile[],
+    limits: BlobLimits,
+    signal: AbortSignal,
+  ): Promise<readonly Uint8Array[]> {
+    if (files.length === 0) return []
+    const { calls } = this.#components
+    const request = create(GetBlobsRequestSchema, {
+      repository: calls.repository,
+      revisionPaths: files.map(({ path }) => ({ revision: commit, path: Buffer.from(path) })),
+      limit: BigInt(limits.maxFileBytes),
+    })
+    const reading = new BlobsReading(files, limits)
+    try {
+      for await (const message of calls.call(BlobService.method.getBlobs, request, signal)) reading.take(message)
+    } catch (error) {
+      throw failed('GetBlobs', error)
+    }
+    return reading.end()
+  }
+}
+
+/** Contents of files out of Gitaly's messages: each file begins with one that names its object. */
+class BlobsReading {
+  readonly #files: readonly TreeFile[]
+  readonly #limits: BlobLimits
+  readonly #blobs: Uint8Array[] = []
+  #totalBytes = 0
+  /** of the file that is read: at first there is none */
+  #parts: Uint8Array[] | undefined
+  #missing = 0
+
+  constructor(files: readonly TreeFile[], limits: BlobLimits) {
+    this.#files = files
+    this.#limits = limits
+  }
+
+  /** @throws KasError MANIFESTS_REFUSED, REPOSITORY_FAILED */
+  take({ oid, path, size, data }: GetBlobsResponse): void {
+    if (path.length > 0 || oid !== '') this.#begin(oid, Number(size))
+    if (!this.#parts) throw malformed('it begins in the middle')
+    this.#parts.push(data)
+    this.#missing -= data.length
+    if (this.#missing < 0) throw malformed('a file is longer than it says')
+  }
+
+  /** @throws KasError REPOSITORY_FAILED if one is missing */
+  end(): readonly Uint8Array[] {
+    this.#finish()
+    if (this.#blobs.length !== this.#files.length) throw malformed('it ends in the middle')
+    return this.#blobs
+  }
+
+  #begin(oid: string, size: number): void {
+    this.#finish()
+    const file = this.#files[this.#blobs.length]
+    if (!file || file.blob !== oid) throw malformed(`${file?.path ?? 'what was not asked for'} is not there`)
+    this.#totalBytes += size
+    checkSizes(file, { bytes: size, totalBytes: this.#totalBytes }, this.#limits)
+    this.#parts = []
+    this.#missing = size
+  }
+
+  #finish(): void {
+    if (!this.#parts) return
+    if (this.#missing > 0) throw malformed('a file is shorter than it says')
+    this.#blobs.push(Buffer.concat(this.#parts))
+    this.#parts = undefined
+  }
+}
+
+function malformed(what: string): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's GetBlobs: ${what}` })
+}

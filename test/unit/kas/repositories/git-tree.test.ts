@@ -1,0 +1,69 @@
+import t from 'tap'
+import type { GitFolder } from '../../../../src/kas/repositories/git-folder.ts'
+import { GitTree, type TreeMirror } from '../../../../src/kas/repositories/git-tree.ts'
+import type { CommitId } from '../../../../src/kas/repositories/repositories.ts'
+import type { KasError } from '../../../../src/lib/errors.ts'
+
+const { signal } = new AbortController()
+const commit = 'a'.repeat(40) as CommitId
+const [x, y] = ['b'.repeat(40), 'c'.repeat(40)]
+const files = [
+  { path: 'x', blob: x },
+  { path: 'y', blob: y },
+]
+const whole = `${x} blob 3\nabc\n${y} blob 0\n\n`
+
+/** A mirror whose git says `text`, in pieces of `size` bytes. */
+function saying(text: string, size = Math.max(1, text.length)): TreeMirror {
+  const folder: Pick<GitFolder, 'pipe' | 'run'> = {
+    async pipe(_argv, _input, { take }) {
+      for (let at = 0; at < text.length; at += size) take(Buffer.from(text.slice(at, at + size)))
+    },
+    run: async <T>() => text as T,
+  }
+  return { read: (work, ended) => work(folder as GitFolder, ended) }
+}
+
+const read = (text: string, size?: number, limits = { maxFileBytes: 10, maxTotalBytes: 10 }) =>
+  new GitTree(saying(text, size)).blobs(commit, files, limits, signal).then(
+    (blobs) => blobs.map(String),
+    (error: KasError) => error.message,
+  )
+
+t.test('what cat-file says, however it is cut', async (t) => {
+  for (let size = 1; size <= whole.length; size++) t.strictSame(await read(whole, size), ['abc', ''], `${size} bytes`)
+})
+
+t.test('what is cut, missing or malformed is an error', async (t) => {
+  for (let length = 0; length < whole.length; length++) {
+    t.match(await read(whole.slice(0, length)), 'Repository: git cat-file: it ends in the middle', `${length} bytes`)
+  }
+  t.match(await read(`${x} missing\n`), `Repository: git cat-file: ${x} missing`)
+  t.match(await read(`${x} tree 3\nabc\n`), 'Repository: git cat-file')
+  t.match(await read('x'.repeat(300)), 'Repository: git cat-file: a line is too long')
+  t.match(await read(`${whole}${x} blob 3\nabc\n`), 'Repository: git cat-file', 'more than was asked for')
+})
+
+t.test('a file that is too large is refused by its head, before it comes', async (t) => {
+  t.match(await read(`${x} blob 11\n`), 'x: has 11 bytes, more than 10')
+  t.match(await read(`${x} blob 3\nabc\n${y} blob 8\n`), 'y: with the files before it more than 10 bytes')
+})
+
+t.test('names with any characters; links, submodules and folders are no files', async (t) => {
+  const lines = [
+    `100644 blob ${x}\ta\tb\nc`,
+    `120000 blob ${x}\tlink`,
+    `160000 commit ${x}\tmodule`,
+    `100755 blob ${y}\t100644 blob ${x}`,
+  ]
+  const tree = new GitTree(saying(lines.map((line) => `${line}\0`).join('')))
+  t.strictSame(await tree.files(commit, '', signal), [
+    { path: 'a\tb\nc', blob: x },
+    { path: `100644 blob ${x}`, blob: y },
+  ])
+  const many = Array.from({ length: 50_001 }, (_, i) => `100644 blob ${x}\t${i}\0`).join('')
+  await t.rejects(new GitTree(saying(many)).files(commit, 'a', signal), {
+    code: 'MANIFESTS_REFUSED',
+    message: /more than 50000 files below a$/,
+  })
+})
