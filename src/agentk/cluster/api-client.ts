@@ -32,6 +32,14 @@ export interface JsonOptions {
   readonly maxBytes?: number
 }
 
+export interface JsonAnswer {
+  readonly status: number
+  /** undefined: it is no JSON */
+  readonly body: unknown
+  /** the answer asks for a pause before the next request */
+  readonly retryAfterMs?: number
+}
+
 /** A request that could not be sent waits this long for a server that restarts: the longer ones take some 10 s. */
 const defaultDialPatienceMs = 15_000
 
@@ -108,13 +116,14 @@ export class ApiClient {
     body?: unknown,
     signal?: AbortSignal,
     options: JsonOptions = {},
-  ): Promise<{ status: number; body: unknown }> {
+  ): Promise<JsonAnswer> {
     const { contentType = 'application/json', accept = 'application/json', maxBytes = maxJsonBytes } = options
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
       const chunks: Buffer[] = []
       let bytes = 0
       let status = 0
+      let pause: Pick<JsonAnswer, 'retryAfterMs'> = {}
       const onAbort = () => exchange.abort(signal?.reason)
       const settle = (settled: () => void) => {
         signal?.removeEventListener('abort', onAbort)
@@ -126,15 +135,16 @@ export class ApiClient {
       const exchange = this.send(
         { method, path, headers, ...content },
         {
-          onHead: (code) => {
+          onHead: (code, _, rawHeaders) => {
             status = code
+            pause = retryAfter(rawHeaders)
           },
           onData: (chunk) => {
             chunks.push(chunk)
             bytes += chunk.length
             if (bytes > maxBytes) exchange.abort(new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes }))
           },
-          onEnd: () => settle(() => resolve({ status, body: parseJson(Buffer.concat(chunks).toString()) })),
+          onEnd: () => settle(() => resolve({ status, body: parseJson(Buffer.concat(chunks).toString()), ...pause })),
           onError: (error) => settle(() => reject(error)),
         },
       )
@@ -216,6 +226,13 @@ async function dialOnce(access: ClusterAccess, signal: AbortSignal): Promise<voi
   } finally {
     socket.on('error', () => undefined).destroy()
   }
+}
+
+/** In seconds, as API servers say it. */
+function retryAfter(rawHeaders: readonly Buffer[]): Pick<JsonAnswer, 'retryAfterMs'> {
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && /^retry-after$/i.test(name.toString('latin1')))
+  const seconds = Number(rawHeaders[at + 1]?.toString('latin1') || Number.NaN)
+  return at >= 0 && seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}
 }
 
 function parseJson(text: string): unknown {

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
-import { listen, startModule, startRaw } from './api-server.ts'
+import { listen, startModule, startRaw, startSide } from './api-server.ts'
 import { exchange, wholeRequest } from './http-call.ts'
 
 /** What answers behind the API server (a pod, by services/proxy) may be anybody's: the heads that agentk reads. */
@@ -93,4 +93,14 @@ t.test("agentk's own requests are as careful", async (t) => {
   const client = new ApiClient(new ClusterAccess({ server: `http://127.0.0.1:${port}` }))
   t.teardown(() => client.close())
   await t.rejects(client.json('GET', '/version'), { code: 'UNREACHABLE', message: /more than 500 lines/ })
+})
+
+t.test('a pause that an answer asks for is told', async (t) => {
+  const { client } = await startSide(t, ({ url }, response) => {
+    if (url === '/busy') response.setHeader('Retry-After', '3')
+    response.statusCode = url === '/busy' ? 429 : 200
+    response.end('{}')
+  })
+  t.strictSame(await client.json('GET', '/busy'), { status: 429, body: {}, retryAfterMs: 3000 })
+  t.strictSame(await client.json('GET', '/other'), { status: 200, body: {} })
 })
