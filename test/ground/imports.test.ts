@@ -65,7 +65,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/cli/text-table.ts': '',
   'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts | ws',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
-  'agentk/cluster': 'lib call proto/http | undici yaml',
+  'agentk/cluster': 'lib call proto/http agentk/health | undici yaml',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib agentk/cluster',
