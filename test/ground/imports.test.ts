@@ -76,6 +76,8 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/views/projection': 'agentk/health agentk/modules/views/record.ts',
   'agentk/modules/views':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
+  'agentk/modules/gitops':
+    'lib call proto proto/gen proto/grpc agentk/cluster agentk/health agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',

@@ -1,0 +1,54 @@
+/**
+ * A plain scalar as Go's YAML 1.1 reads it, and so kubectl: `y` and `on` are true, `0644` is 420, dates and `12:30:45`
+ * are text.
+ *
+ * @returns a bigint for a whole number that a JavaScript number cannot hold and the API server would
+ */
+export function goScalar(text: string): string | number | bigint | boolean | null {
+  const named = names.get(text)
+  if (named !== undefined) return named
+  if (!/^[-+.\d]/.test(text)) return text
+  if (/^(?:0|[1-9]\d{0,14})$/.test(text)) return Number(text)
+  const plain = text.replaceAll('_', '')
+  const whole = wholeNumber(plain)
+  if (whole !== undefined) return inNumber(whole)
+  if (!/^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/.test(plain)) return text
+  const float = Number(plain)
+  return Number.isFinite(float) ? float + 0 : text
+}
+
+const names = new Map<string, boolean | null | number>([
+  ...['y', 'Y', 'yes', 'Yes', 'YES', 'true', 'True', 'TRUE', 'on', 'On', 'ON'].map((name) => [name, true] as const),
+  ...['n', 'N', 'no', 'No', 'NO', 'false', 'False', 'FALSE', 'off', 'Off', 'OFF'].map((name) => [name, false] as const),
+  ...['', '~', 'null', 'Null', 'NULL'].map((name) => [name, null] as const),
+  ...['.nan', '.NaN', '.NAN'].map((name) => [name, Number.NaN] as const),
+  ...['.inf', '.Inf', '.INF', '+.inf', '+.Inf', '+.INF'].map((name) => [name, Number.POSITIVE_INFINITY] as const),
+  ...['-.inf', '-.Inf', '-.INF'].map((name) => [name, Number.NEGATIVE_INFINITY] as const),
+])
+
+const wholeForms: readonly (readonly [RegExp, string])[] = [
+  [/^[-+]?0[xX]([\da-fA-F]+)$/, '0x'],
+  [/^[-+]?0[bB]([01]+)$/, '0b'],
+  [/^[-+]?0[oO]?([0-7]+)$/, '0o'],
+  [/^[-+]?(0|[1-9]\d*)$/, ''],
+]
+
+/** Of 64 bits, written in bits. */
+const maxDigits = 64
+
+/** @returns undefined for what has no place in 64 bits */
+function wholeNumber(plain: string): bigint | undefined {
+  for (const [form, prefix] of wholeForms) {
+    const [, digits] = form.exec(plain) ?? []
+    if (digits === undefined || digits.length > maxDigits) continue
+    const whole = plain.startsWith('-') ? -BigInt(prefix + digits) : BigInt(prefix + digits)
+    return whole >= -(2n ** 63n) && whole < 2n ** 64n ? whole : undefined
+  }
+  return undefined
+}
+
+/** Past 63 bits it is a float for the API server as well. */
+function inNumber(whole: bigint): number | bigint {
+  const isExact = whole >= BigInt(Number.MIN_SAFE_INTEGER) && whole <= BigInt(Number.MAX_SAFE_INTEGER)
+  return isExact || whole >= 2n ** 63n ? Number(whole) : whole
+}

@@ -1,0 +1,136 @@
+import t from 'tap'
+import {
+  maxAliases,
+  maxDepth,
+  maxMarks,
+  maxTreeCharacters,
+  readFiles,
+} from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+
+const file = (text: string | Uint8Array, path = 'a.yaml') => ({ path, data: Buffer.from(text) })
+const read = (text: string) => readFiles([file(text)])
+const problem = (text: string) => read(text).problems
+const objectOf = (text: string) => read(text).documents[0]?.object
+
+t.test('each document has its file and line', async (t) => {
+  const { documents, problems } = readFiles([
+    file('# first\na: 1\n---\n# none\n---\n\n# second\nb: 2\n...\n', 'x/one.yaml'),
+    file('{\n\t"c": "\\/\\ud83d\\ude00",\n\t"d": [1,\t2]\n}\n', 'two.json'),
+    file('', 'empty.yaml'),
+  ])
+  t.strictSame(problems, [])
+  t.strictSame(documents, [
+    { object: { a: 1 }, file: 'x/one.yaml', line: 2 },
+    { object: { b: 2 }, file: 'x/one.yaml', line: 8 },
+    { object: { c: '/😀', d: [1, 2] }, file: 'two.json', line: 1 },
+  ])
+})
+
+t.test('a list stands for its items, with their own lines', async (t) => {
+  const { documents } = read(
+    [
+      'apiVersion: v1',
+      'kind: List',
+      'items:',
+      '- kind: A',
+      '  items: []',
+      '- apiVersion: v2',
+      '  kind: BList',
+      '  items:',
+      '  - name: x',
+      '  -',
+      '    kind: C',
+    ].join('\n'),
+  )
+  t.strictSame(
+    documents.map(({ object, line }) => [line, object]),
+    [
+      [4, { kind: 'A', items: [] }],
+      [9, { apiVersion: 'v2', kind: 'B', name: 'x' }],
+      [11, { apiVersion: 'v2', kind: 'C' }],
+    ],
+  )
+  t.strictSame(problem('kind: List\nitems: [1]'), [
+    { file: 'a.yaml', line: 1, text: 'an item of the List is no object' },
+  ])
+})
+
+t.test('a file with a problem has no documents, the others have theirs', async (t) => {
+  const { documents, problems } = readFiles([file('a: 1\n---\nb: "x', 'bad.yaml'), file('c: 1', 'good.yaml')])
+  t.strictSame(
+    documents.map(({ file }) => file),
+    ['good.yaml'],
+  )
+  t.match(problems, [{ file: 'bad.yaml', line: 3, text: /double quoted/ }])
+})
+
+t.test('problems say the line', async (t) => {
+  const cases: readonly (readonly [string, number, string])[] = [
+    ['a: 1\nb:\n\tc: 2\n', 3, 'tab characters'],
+    ['a: 1\nb: 2\na: 3\n', 3, 'the map has the key a twice'],
+    ['\n- 1\n', 2, 'the document is no object'],
+    ['text', 1, 'the document is no object'],
+    ['a: *b\n', 1, 'no anchor &b'],
+    ['a: &b {c: *b}\n', 1, 'no anchor &b'],
+    ['x: 1\n~: 1\n', 2, 'a key of a map is text'],
+    ['1.10: 1', 1, 'a key of a map is text'],
+    ['[1]: 1', 1, 'a key of a map is text'],
+    ['__proto__: 1', 1, '__proto__'],
+    ['a: 1\n<<: 1', 2, '<< wants a map'],
+    ['a: .inf', 1, '.inf is no number of JSON'],
+    ['a: .nan', 1, '.nan is no number of JSON'],
+    ['a: 9007199254740993', 1, 'cannot be kept exactly'],
+    ['a:\n  !!int x', 2, 'x is no !!int'],
+    ['a: !!binary "!"', 1, '! is no !!binary'],
+  ]
+  for (const [text, line, why] of cases) {
+    const [found, ...more] = problem(text)
+    t.equal(found?.line, line, text)
+    t.ok(found?.text.includes(why), `${text}: ${found?.text}`)
+    t.strictSame(more, [])
+  }
+  t.strictSame(readFiles([file(Buffer.from([0x61, 0x3a, 0xff]))]).problems, [
+    { file: 'a.yaml', line: 0, text: 'the file is no UTF-8 text' },
+  ])
+})
+
+t.test('merged pairs win over those before and give way to those behind, as in Go', async (t) => {
+  t.strictSame(objectOf('{a: 1, <<: {a: 2, b: 3}}'), { a: 2, b: 3 })
+  t.strictSame(objectOf('{<<: {a: 2, b: 3}, a: 1}'), { a: 1, b: 3 })
+  t.strictSame(objectOf('{<<: [{a: 2, b: 3}, {a: 4, c: 5}]}'), { a: 2, b: 3, c: 5 })
+  t.strictSame(objectOf('{"<<": {a: 2}}'), { '<<': { a: 2 } })
+  t.strictSame(objectOf('x: &x {a: 1}\nz: {<<: *x, b: 2}'), { x: { a: 1 }, z: { a: 1, b: 2 } })
+})
+
+t.test('anchors end with their document', async (t) => {
+  t.match(problem('a: &x 1\n---\nb: *x\n'), [{ line: 3, text: 'no anchor &x stands before' }])
+})
+
+t.test('what is too much is refused before it is built', async (t) => {
+  const aliases = (count: number) => `a: &x 1\nb: [${Array(count).fill('*x').join(', ')}]`
+  t.strictSame(problem(aliases(maxAliases)), [])
+  t.match(problem(aliases(maxAliases + 1)), [{ line: 2, text: `more than ${maxAliases} aliases` }])
+
+  const nested = (depth: number) => `a: ${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}`
+  t.strictSame(problem(nested(maxDepth)), [])
+  t.match(problem(nested(maxDepth + 1)), [{ line: 1 }])
+  t.match(problem(`a: ${'['.repeat(100_000)}`), [{ line: 1 }])
+  const half = maxDepth / 2
+  const deepAlias = (depth: number) =>
+    `a: &x ${'['.repeat(half)}${']'.repeat(half)}\nb: ${'['.repeat(depth)}*x${']'.repeat(depth)}`
+  t.strictSame(problem(deepAlias(half - 1)), [])
+  t.match(problem(deepAlias(half)), [{ line: 2, text: /inside one another/ }])
+
+  t.match(problem(`a: [${'a,'.repeat(maxMarks)}]`), [{ line: 0, text: /too many values/ }])
+  const lol = ['a0: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]']
+  for (let level = 1; level < 10; level++) {
+    lol.push(
+      `a${level}: &a${level} [${Array(9)
+        .fill(`*a${level - 1}`)
+        .join(',')}]`,
+    )
+  }
+  t.match(problem(lol.join('\n')), [{ line: 8, text: /too large/ }])
+  const part = file(`a: ${'x'.repeat(maxTreeCharacters / 4)}`)
+  t.match(readFiles([part, part, part, part]).problems, [{ line: 1, text: /too large/ }], 'all files together')
+})
