@@ -1,0 +1,129 @@
+import { maxObjectBytes } from '../../../../proto/gitops-json.ts'
+import type { ObjectTree } from './manifest.ts'
+import type { Document } from './read-yaml.ts'
+
+/** What of a document the API server is to keep; what names it is checked, its scope is not. */
+export interface NormalObject {
+  readonly group: string
+  readonly version: string
+  readonly kind: string
+  /** as the document has it; empty: none */
+  readonly namespace: string
+  readonly name: string
+  readonly object: ObjectTree
+}
+
+/** The server's alone, or of a client that was not us. */
+const serverMetadata = [
+  'creationTimestamp',
+  'deletionGracePeriodSeconds',
+  'deletionTimestamp',
+  'generation',
+  'managedFields',
+  'resourceVersion',
+  'selfLink',
+  'uid',
+]
+const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
+const localConfig = 'config.kubernetes.io/local-config'
+const kustomizeGroup = 'kustomize.config.k8s.io'
+const kustomizationFile = /(?:^|\/)(?:kustomization\.ya?ml|Kustomization)$/
+/** The stock agent's inventory, which a repository may bring: not one of its objects. */
+const stockInventoryLabel = 'cli-utils.sigs.k8s.io/inventory-id'
+
+/**
+ * Takes `status`, nulls and what is the server's from an object, and puts `stringData` of a Secret into `data`: else a
+ * key that is left out later would stay.
+ *
+ * @returns a text: why it is bad; undefined: it is no object of the cluster
+ */
+export function normalObject({ object, file }: Document): NormalObject | string | undefined {
+  const { apiVersion, kind, metadata } = object
+  const isKustomization = kustomizationFile.test(file) && kind === undefined
+  if (isKustomization || groupOf(apiVersion) === kustomizeGroup) return undefined
+  if (typeof kind !== 'string' || !kindForm.test(kind)) return `no kind: ${spelt(kind)}`
+  if (typeof apiVersion !== 'string' || !apiVersionForm.test(apiVersion)) return `no apiVersion: ${spelt(apiVersion)}`
+  if (!isMap(metadata)) return 'no metadata'
+  const { annotations, labels, name, namespace = null, generateName } = metadata
+  const problem = textsProblem('labels', labels) ?? textsProblem('annotations', annotations)
+  if (problem) return problem
+  if (isLocal(annotations) || (isMap(labels) && stockInventoryLabel in labels)) return undefined
+  if (typeof name !== 'string' || !nameForm.test(name) || name === '.' || name === '..') {
+    return generateName === undefined || name !== undefined
+      ? `no name: ${spelt(name)}`
+      : 'generateName: an object needs a name'
+  }
+  if (namespace !== null && (typeof namespace !== 'string' || !namespaceForm.test(namespace))) {
+    return `no namespace: ${spelt(namespace)}`
+  }
+  const secret = isSecret(apiVersion, kind) ? encoded(object) : object
+  if (typeof secret === 'string') return secret
+  const normal = withoutNulls({ ...secret, metadata: keptMetadata(metadata) }) as Record<string, unknown>
+  delete normal.status
+  const bytes = Buffer.byteLength(JSON.stringify(normal))
+  if (bytes > maxObjectBytes) return `the object is too large: ${bytes} of ${maxObjectBytes} bytes`
+  const group = groupOf(apiVersion)
+  const version = group ? apiVersion.slice(group.length + 1) : apiVersion
+  return { group, version, kind, namespace: namespace ?? '', name, object: normal }
+}
+
+// what of them stands in a path or between the slashes of a key
+const kindForm = /^[A-Za-z][A-Za-z0-9]{0,62}$/
+const apiVersionForm = /^(?:[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?\/)?[a-z0-9][-a-z0-9]{0,62}$/
+const nameForm = /^[^/%\s]{1,253}$/
+const namespaceForm = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/
+
+function groupOf(apiVersion: unknown): string {
+  return typeof apiVersion === 'string' && apiVersion.includes('/') ? (apiVersion.split('/')[0] as string) : ''
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function spelt(value: unknown): string {
+  return value === undefined ? 'it is missing' : JSON.stringify(value).slice(0, 100)
+}
+
+function textsProblem(key: string, texts: unknown): string | undefined {
+  if (texts === undefined || texts === null) return undefined
+  if (!isMap(texts)) return `metadata.${key} is no map`
+  const other = Object.entries(texts).find(([, value]) => typeof value !== 'string' && value !== null)
+  return other && `metadata.${key}: ${other[0]} is ${spelt(other[1])}: write it in quotes`
+}
+
+function isLocal(annotations: unknown): boolean {
+  const value = isMap(annotations) ? annotations[localConfig] : undefined
+  return typeof value === 'string' && value !== 'false'
+}
+
+function isSecret(apiVersion: string, kind: string): boolean {
+  return apiVersion === 'v1' && kind === 'Secret'
+}
+
+function encoded({ stringData, ...secret }: ObjectTree): ObjectTree | string {
+  if (stringData === undefined || stringData === null) return secret
+  if (!isMap(stringData)) return 'stringData is no map'
+  const data: Record<string, unknown> = { ...(isMap(secret.data) ? secret.data : {}) }
+  for (const [key, value] of Object.entries(stringData)) {
+    if (value === null) continue
+    if (typeof value !== 'string') return `stringData: ${key} is no text: write it in quotes`
+    data[key] = Buffer.from(value).toString('base64')
+  }
+  return { ...secret, data }
+}
+
+function keptMetadata(metadata: Record<string, unknown>): Record<string, unknown> {
+  const kept = Object.fromEntries(Object.entries(metadata).filter(([key]) => !serverMetadata.includes(key)))
+  if (!isMap(kept.annotations) || !(lastApplied in kept.annotations)) return kept
+  const { [lastApplied]: _, ...annotations } = kept.annotations
+  return { ...kept, annotations }
+}
+
+/** Those of lists stay, as the others' places would change. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isMap(value)) return value
+  const entries = Object.entries(value).filter(([, item]) => item !== null)
+  return Object.fromEntries(entries.map(([key, item]) => [key, withoutNulls(item)]))
+}

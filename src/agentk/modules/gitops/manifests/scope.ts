@@ -1,0 +1,51 @@
+import type { ResourceRule } from '../../../../proto/gitops-json.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { ObjectTree } from './manifest.ts'
+import { digestAnnotation, inventoryLabel, ownerAnnotation } from './marks.ts'
+import type { ObjectKey } from './object-key.ts'
+
+/** Which kinds have namespaces. */
+export interface Scopes {
+  /** undefined: nobody serves the kind */
+  isNamespaced(group: string, kind: string): boolean | undefined
+}
+
+export type Reach = Pick<SourceOptions, 'namespaces' | 'resourceInclusions' | 'resourceExclusions'>
+
+/**
+ * Why the configuration keeps its source off an object; undefined: it does not. What a source has made and a later
+ * configuration keeps it off is detached, never pruned.
+ */
+export function outsideReach(key: ObjectKey, reach: Reach): string | undefined {
+  const { namespaces, resourceInclusions, resourceExclusions } = reach
+  if (namespaces && key.namespace === '') return 'cluster-wide objects are outside the namespaces of this source'
+  if (namespaces && !namespaces.includes(key.namespace)) {
+    return `namespace ${key.namespace} is outside the namespaces of this source`
+  }
+  if (resourceInclusions && !resourceInclusions.some((rule) => isOf(key, rule))) {
+    return 'the kind is not among resource_inclusions'
+  }
+  return resourceExclusions.some((rule) => isOf(key, rule)) ? 'the kind is among resource_exclusions' : undefined
+}
+
+function isOf({ group, kind }: ObjectKey, { api_groups, kinds }: ResourceRule): boolean {
+  const includes = (names: readonly string[], name: string) => names.includes('*') || names.includes(name)
+  return includes(api_groups, group) && includes(kinds, kind)
+}
+
+const ownGroup = 'agent.gitlab.com'
+const inventoryName = /^gitops-\d+-\d+(?:-|$)/
+const leaseName = /^agent-\d+-lock$/
+
+/** Why no repository may bring such an object: it would decide over others', or over what agentk may do. */
+export function reserved({ group, kind, name }: ObjectKey, object: ObjectTree): string | undefined {
+  if (group === ownGroup && kind === 'GitSync') return 'a GitSync is made by agentk alone'
+  if (group === '' && kind === 'ConfigMap' && inventoryName.test(name)) return `${name} is the name of an inventory`
+  if (group === 'coordination.k8s.io' && kind === 'Lease' && leaseName.test(name)) return `${name} is a Lease of agentk`
+  const { labels = {}, annotations = {} } = object.metadata as Record<string, ObjectTree | undefined>
+  if (ownerAnnotation in annotations) {
+    return `annotation ${ownerAnnotation}: the object is of the inventory ${annotations[ownerAnnotation]}`
+  }
+  const mark = [inventoryLabel, digestAnnotation].find((mark) => mark in labels || mark in annotations)
+  return mark && `${mark} is a mark that agentk makes`
+}

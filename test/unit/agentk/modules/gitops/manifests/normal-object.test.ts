@@ -1,0 +1,82 @@
+import t from 'tap'
+import { normalObject } from '../../../../../../src/agentk/modules/gitops/manifests/normal-object.ts'
+import { maxObjectBytes } from '../../../../../../src/proto/gitops-json.ts'
+
+const normal = (object: object, file = 'a.yaml') => normalObject({ object: object as never, file, line: 1 })
+const map = (more: object = {}, metadata: object = {}) => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name: 'a', ...metadata },
+  ...more,
+})
+
+t.test('what the server makes is left out, and nulls of maps', async (t) => {
+  const metadata = {
+    namespace: 'shop',
+    creationTimestamp: null,
+    uid: 'u',
+    resourceVersion: '1',
+    generation: 2,
+    managedFields: [],
+    selfLink: '/x',
+    finalizers: ['f'],
+    labels: { a: 'b', c: null },
+    annotations: { 'kubectl.kubernetes.io/last-applied-configuration': '{}', d: 'e' },
+  }
+  t.strictSame(normal(map({ status: {}, data: { x: null, y: '1' }, list: [null, { z: null }] }, metadata)), {
+    group: '',
+    version: 'v1',
+    kind: 'ConfigMap',
+    namespace: 'shop',
+    name: 'a',
+    object: {
+      ...map({ data: { y: '1' }, list: [null, {}] }),
+      metadata: { name: 'a', namespace: 'shop', finalizers: ['f'], labels: { a: 'b' }, annotations: { d: 'e' } },
+    },
+  })
+  const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'web' } }
+  t.match(normal(deployment), { group: 'apps', version: 'v1', kind: 'Deployment', namespace: '', name: 'web' })
+})
+
+t.test('stringData of a Secret becomes data', async (t) => {
+  const secret = (more: object) => normal({ ...map(more), kind: 'Secret' })
+  t.match(secret({ stringData: { a: 'ä', b: null }, data: { a: 'eA==', c: 'eQ==' } }), {
+    object: { data: { a: 'w6Q=', c: 'eQ==' }, stringData: undefined },
+  })
+  t.equal(secret({ stringData: { port: 5432 } }), 'stringData: port is no text: write it in quotes')
+  t.match(normal(map({ stringData: { a: 'b' } })), { object: { stringData: { a: 'b' } } }, 'of a Secret alone')
+})
+
+t.test('what is no object of the cluster is left out', async (t) => {
+  const kustomization = { apiVersion: 'kustomize.config.k8s.io/v1beta1', kind: 'Kustomization', resources: [] }
+  t.equal(normal(kustomization), undefined)
+  t.equal(normal({ resources: ['a.yaml'] }, 'prod/kustomization.yaml'), undefined)
+  t.match(normal({ ...kustomization, apiVersion: 'kustomize.toolkit.fluxcd.io/v1', metadata: { name: 'a' } }), {
+    name: 'a',
+  })
+  t.equal(normal(map({}, { annotations: { 'config.kubernetes.io/local-config': 'true' } })), undefined)
+  t.match(normal(map({}, { annotations: { 'config.kubernetes.io/local-config': 'false' } })), { name: 'a' })
+  t.equal(normal(map({}, { labels: { 'cli-utils.sigs.k8s.io/inventory-id': '42-7' } })), undefined)
+})
+
+t.test('what is bad is named', async (t) => {
+  const bad: readonly (readonly [object, RegExp])[] = [
+    [{ name: 'package', version: '1' }, /^no kind: it is missing$/],
+    [{ kind: 'a/b' }, /^no kind: "a\/b"$/],
+    [{ kind: 'A' }, /^no apiVersion/],
+    [{ kind: 'A', apiVersion: 'a/b/c' }, /^no apiVersion/],
+    [{ kind: 'A', apiVersion: 1 }, /^no apiVersion: 1$/],
+    [{ kind: 'A', apiVersion: 'v1' }, /^no metadata$/],
+    [{ kind: 'A', apiVersion: 'v1', metadata: {} }, /^no name/],
+    [{ kind: 'A', apiVersion: 'v1', metadata: { generateName: 'a-' } }, /^generateName/],
+    [map({}, { name: 12 }), /^no name: 12$/],
+    [map({}, { name: '..' }), /^no name/],
+    [map({}, { name: 'a/b' }), /^no name/],
+    [map({}, { namespace: '../x' }), /^no namespace/],
+    [map({}, { labels: { on: true } }), /^metadata\.labels: on is true: write it in quotes$/],
+    [map({}, { annotations: { a: 1 } }), /^metadata\.annotations: a is 1/],
+    [map({}, { labels: [] }), /^metadata\.labels is no map$/],
+    [map({ data: { a: 'x'.repeat(maxObjectBytes) } }), /^the object is too large: \d+ of 1572864 bytes$/],
+  ]
+  for (const [object, why] of bad) t.match(normal(object), why)
+})

@@ -1,0 +1,113 @@
+import t from 'tap'
+import { readBlock, sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
+import type { SourceBlock } from '../../../../../src/proto/gitops-json.ts'
+
+const of = { agentId: 42n, projectId: 7n, ownProject: 'platform/clusters' }
+
+t.test('defaults', async (t) => {
+  t.strictSame(sourceOptions({}, of), {
+    id: '42-7',
+    manager: 'agentk-42-7',
+    project: 'platform/clusters',
+    defaultNamespace: 'default',
+    paths: [{ glob: '**/*.{yaml,yml,json}' }],
+    reconcileTimeoutMs: 3_600_000,
+    dryRunStrategy: 'none',
+    prune: true,
+    pruneTimeoutMs: 3_600_000,
+    prunePropagationPolicy: 'foreground',
+    inventoryPolicy: 'must_match',
+    resourceExclusions: [],
+    adopt: [],
+    pruneConfirm: ['CustomResourceDefinition', 'Namespace', 'PersistentVolume', 'PersistentVolumeClaim'],
+    pruneLimit: { percent: 50 },
+    onRemoval: 'keep',
+    conflicts: 'force',
+    environments: [],
+  })
+  t.strictSame(sourceOptions({ kustomize: { path: 'prod' } }, of).paths, [{ glob: '**/*' }])
+})
+
+t.test('every key', async (t) => {
+  const block: Required<Omit<SourceBlock, 'kustomize'>> = {
+    id: 'platform/shop',
+    default_namespace: 'shop',
+    paths: [{ glob: 'prod/**' }, { file: 'a.yaml' }],
+    reconcile_timeout: '0.5s',
+    dry_run_strategy: 'server',
+    prune: false,
+    prune_timeout: '60s',
+    prune_propagation_policy: 'orphan',
+    inventory_policy: 'adopt_all',
+    ref: { branch: 'main' },
+    resource_inclusions: [{ api_groups: ['', 'apps'], kinds: ['*'] }],
+    resource_exclusions: [{ api_groups: ['*'], kinds: ['Secret'] }],
+    name: 'shop',
+    adopt: ['41-7', 'kustomize-controller'],
+    namespaces: ['shop'],
+    access_as: { service_account: { namespace: 'shop', name: 'deployer' } },
+    helm: { chart: 'chart', values: ['values.yaml'], release: 'shop' },
+    prune_confirm: ['Secret'],
+    prune_limit: 10,
+    on_removal: 'prune',
+    conflicts: 'fail',
+    environments: ['production'],
+  }
+  const [read] = readBlock({ manifest_projects: [{ ...block, of_a_newer_kas: 1 }] }).manifest_projects ?? []
+  t.strictSame(read, block)
+  const options = sourceOptions(read as SourceBlock, of)
+  t.strictSame(options, {
+    id: '42-7-shop',
+    manager: 'agentk-42-7-shop',
+    project: 'platform/shop',
+    defaultNamespace: 'shop',
+    paths: block.paths,
+    reconcileTimeoutMs: 500,
+    dryRunStrategy: 'server',
+    prune: false,
+    pruneTimeoutMs: 60_000,
+    prunePropagationPolicy: 'orphan',
+    inventoryPolicy: 'adopt_all',
+    ref: block.ref,
+    resourceInclusions: block.resource_inclusions,
+    resourceExclusions: block.resource_exclusions,
+    name: 'shop',
+    adopt: block.adopt,
+    namespaces: ['shop'],
+    accessAs: { serviceAccount: { namespace: 'shop', name: 'deployer' } },
+    helm: block.helm,
+    pruneConfirm: ['Secret'],
+    pruneLimit: { objects: 10 },
+    onRemoval: 'prune',
+    conflicts: 'fail',
+    environments: ['production'],
+  })
+  t.strictSame(JSON.parse(JSON.stringify(options)), options, 'JSON carries it')
+})
+
+t.test('an empty block names no source', async (t) => {
+  t.strictSame(readBlock({}), {})
+  t.strictSame(readBlock({ manifest_projects: [] }), { manifest_projects: [] })
+})
+
+t.test('what is wrong is named', async (t) => {
+  const wrong: readonly (readonly [object, RegExp])[] = [
+    [{ name: 'Shop' }, /a-z, 0-9 and -/],
+    [{ name: 'x'.repeat(33) }, /a-z, 0-9 and -/],
+    [{ namespaces: [] }, /namespaces/],
+    [{ namespaces: ['a/b'] }, /no name of a namespace/],
+    [{ reconcile_timeout: '1h' }, /no duration/],
+    [{ prune_limit: '150%' }, /share such as 50%/],
+    [{ prune_limit: -1 }, /prune_limit/],
+    [{ ref: { branch: 'a', tag: 'b' } }, /wants a tag, a branch or a commit/],
+    [{ paths: [{}] }, /wants a glob or a file/],
+    [{ kustomize: { path: '../other' } }, /leads outside the repository/],
+    [{ helm: { chart: '/etc', release: 'a' } }, /leads outside the repository/],
+    [{ kustomize: { path: 'a' }, helm: { chart: 'b', release: 'c' } }, /not both/],
+    [{ access_as: { service_account: { namespace: 'a', name: 'b:c' } } }, /service account/],
+    [{ on_removal: 'delete' }, /on_removal/],
+  ]
+  for (const [source, why] of wrong) t.throws(() => readBlock({ manifest_projects: [source] }), why)
+  t.throws(() => readBlock({ manifest_projects: Array(101).fill({}) }), /manifest_projects/)
+  t.throws(() => readBlock('text'), /gitops/)
+})
