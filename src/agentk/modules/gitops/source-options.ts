@@ -48,6 +48,8 @@ export interface SourceOptions {
 }
 
 export const pruneLimitFrom = 5
+/** Of a label's value, which it is. */
+const maxIdLength = 63
 /** As the stock agent has it. */
 const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000
@@ -67,6 +69,7 @@ export function sourceOptions(
 ): SourceOptions {
   const { kustomize, helm, name } = block
   const id = `${of.agentId}-${of.projectId}${name === undefined ? '' : `-${name}`}`
+  if (id.length > maxIdLength) throw new Error(`gitops: the name ${name} is too long for a label: ${id}`)
   const serviceAccount = block.access_as?.service_account
   return {
     id,

@@ -110,4 +110,6 @@ t.test('what is wrong is named', async (t) => {
   for (const [source, why] of wrong) t.throws(() => readBlock({ manifest_projects: [source] }), why)
   t.throws(() => readBlock({ manifest_projects: Array(101).fill({}) }), /manifest_projects/)
   t.throws(() => readBlock('text'), /gitops/)
+  const long = { ...of, agentId: 10n ** 15n, projectId: 10n ** 15n }
+  t.throws(() => sourceOptions({ name: 'x'.repeat(32) }, long), /too long for a label/)
 })

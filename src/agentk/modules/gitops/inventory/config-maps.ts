@@ -1,0 +1,90 @@
+import { KasError } from '../../../../lib/errors.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+
+export type JsonApi = Pick<ApiClient, 'json'>
+
+export interface ConfigMap {
+  readonly metadata: {
+    readonly name: string
+    readonly labels?: Readonly<Record<string, string>>
+    readonly resourceVersion?: string
+    readonly uid?: string
+  }
+  readonly data?: Readonly<Record<string, string>>
+}
+
+/** Of a page: a ConfigMap holds 1 MiB, which JSON writes somewhat longer. */
+const pageSize = 8
+const maxPageBytes = 16 * 1024 * 1024
+/** A ConfigMap comes back as it was written. */
+const maxObjectBytes = 3 * 1024 * 1024
+
+/** ConfigMaps of one namespace, each write on the condition that nobody else has written since. */
+export class ConfigMaps {
+  readonly #api: JsonApi
+  readonly #collection: string
+
+  constructor(api: JsonApi, namespace: string) {
+    this.#api = api
+    this.#collection = `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`
+  }
+
+  /** @param selector - of labels. @throws KasError UNREACHABLE with the server's status */
+  async list(selector: string, signal: AbortSignal): Promise<ConfigMap[]> {
+    const found: ConfigMap[] = []
+    let next = ''
+    do {
+      const query = new URLSearchParams({
+        labelSelector: selector,
+        limit: String(pageSize),
+        ...(next && { continue: next }),
+      })
+      const page = await this.#ask<{ items?: ConfigMap[]; metadata?: { continue?: string } }>([
+        'GET',
+        `${this.#collection}?${query}`,
+        undefined,
+        signal,
+        { maxBytes: maxPageBytes },
+      ])
+      found.push(...(page.items ?? []))
+      next = page.metadata?.continue ?? ''
+    } while (next)
+    return found
+  }
+
+  /**
+   * Creates it, or writes over the version that it names.
+   *
+   * @returns as it is now. @throws KasError UNREACHABLE with the server's status: 409, or 404, if it is no longer so
+   */
+  write(map: ConfigMap, signal: AbortSignal): Promise<ConfigMap> {
+    const body = { apiVersion: 'v1', kind: 'ConfigMap', ...map }
+    const isNew = map.metadata.resourceVersion === undefined
+    const path = isNew ? this.#collection : this.#pathOf(map)
+    return this.#ask([isNew ? 'POST' : 'PUT', path, body, signal, { maxBytes: maxObjectBytes }])
+  }
+
+  /** Deletes the version that it names; one that is gone is fine. @throws as `write` */
+  async delete(map: ConfigMap, signal: AbortSignal): Promise<void> {
+    const { resourceVersion, uid } = map.metadata
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { resourceVersion, uid } }
+    const { status, body: answer } = await this.#api.json('DELETE', this.#pathOf(map), body, signal)
+    if (status !== 404) accepted(status, answer)
+  }
+
+  #pathOf({ metadata }: ConfigMap): string {
+    return `${this.#collection}/${encodeURIComponent(metadata.name)}`
+  }
+
+  async #ask<Answer>(request: Parameters<JsonApi['json']>): Promise<Answer> {
+    const { status, body } = await this.#api.json(...request)
+    return accepted(status, body) as Answer
+  }
+}
+
+function accepted(status: number, body: unknown): unknown {
+  if (status >= 200 && status < 300 && body) return body
+  const message = (body as { message?: string } | undefined)?.message
+  const detail = `the API server answered ${status}${message ? `: ${message}` : ''}`
+  throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
+}

@@ -1,0 +1,136 @@
+import type { SourceOptions } from '../source-options.ts'
+import { type ConfigMap, ConfigMaps, type JsonApi } from './config-maps.ts'
+import type { InventoryEntry } from './entry.ts'
+import { shardsOf, undivided, union } from './shards.ts'
+
+/** Labels of the ConfigMaps; none of them is a mark of objects. */
+const sourceLabel = 'agent.gitlab.com/gitops-source'
+const agentLabel = 'agent.gitlab.com/gitops-agent'
+/** Of the ConfigMap with a source's options: no shard has that name. */
+const optionsName = 'source'
+
+export interface InventoryOptions {
+  /** of agentk */
+  readonly namespace: string
+  readonly agentId: bigint
+  /** of the source */
+  readonly id: string
+}
+
+interface Kept {
+  /** as read or written last */
+  readonly map: ConfigMap
+  readonly text: string
+  readonly revision: number
+}
+
+/**
+ * The objects that a source has made, in ConfigMaps `gitops-<id>-<shard>`. Every write is refused if somebody else has
+ * written since `load`. Not for two tasks at a time.
+ */
+export class Inventory {
+  readonly #maps: ConfigMaps
+  readonly #options: InventoryOptions
+  #shards: Map<string, Kept> | undefined
+  #source: ConfigMap | undefined
+
+  constructor(api: JsonApi, options: InventoryOptions) {
+    this.#maps = new ConfigMaps(api, options.namespace)
+    this.#options = options
+  }
+
+  /** Entries by `keyText`: what all shards hold. @throws KasError UNREACHABLE; Error if a shard cannot be read */
+  async load(signal: AbortSignal): Promise<ReadonlyMap<string, InventoryEntry>> {
+    this.#shards = undefined
+    const maps = await this.#maps.list(`${sourceLabel}=${this.#options.id}`, signal)
+    this.#source = maps.find(({ metadata }) => metadata.name === this.#nameOf(optionsName))
+    const shards = new Map<string, Kept>()
+    for (const map of maps) if (map !== this.#source) shards.set(this.#shardOf(map), keptOf(map))
+    const entries = union(shards.values())
+    this.#shards = shards
+    return entries
+  }
+
+  /**
+   * Writes the shards that differ. Killed at any moment, `load` finds every entry that was there before or is there
+   * after.
+   *
+   * @throws KasError UNREACHABLE: with `httpStatus` 409 or 404 somebody else wrote. After any error: `load` first
+   */
+  async save(entries: Iterable<InventoryEntry>, signal: AbortSignal): Promise<void> {
+    const shards = this.#shards
+    if (!shards) throw new Error('an inventory is saved after it has been loaded')
+    this.#shards = undefined
+    const wanted = shardsOf(entries, shards.keys())
+    for (const [name, text] of wanted) if (text === '' && name !== undivided) wanted.delete(name)
+    const stale = [...shards].filter(([name]) => !wanted.has(name))
+    const revision = Math.max(0, ...[...shards.values()].map((kept) => kept.revision)) + 1
+    for (const [name, text] of wanted) {
+      const kept = shards.get(name)
+      if (kept?.text === text && stale.length === 0) continue
+      const map = { metadata: this.#metadata(name, kept?.map), data: { entries: text, revision: String(revision) } }
+      shards.set(name, { map: await this.#maps.write(map, signal), text, revision })
+    }
+    for (const [name, { map }] of stale) {
+      await this.#maps.delete(map, signal)
+      shards.delete(name)
+    }
+    this.#shards = shards
+  }
+
+  /** Keeps the options beside the entries, for when the configuration has them no longer. After `load`. @throws as `save` */
+  async saveOptions(options: SourceOptions, signal: AbortSignal): Promise<void> {
+    if (!this.#shards) throw new Error('an inventory is saved after it has been loaded')
+    const text = JSON.stringify(options)
+    if (this.#source?.data?.options === text) return
+    const map = { metadata: this.#metadata(optionsName, this.#source), data: { options: text } }
+    this.#source = await this.#maps.write(map, signal)
+  }
+
+  /** Removes the ConfigMaps of a source that is gone, the options last. After `load`. @throws as `save` */
+  async remove(signal: AbortSignal): Promise<void> {
+    const shards = this.#shards
+    if (!shards) throw new Error('an inventory is removed after it has been loaded')
+    this.#shards = undefined
+    for (const { map } of shards.values()) await this.#maps.delete(map, signal)
+    if (this.#source) await this.#maps.delete(this.#source, signal)
+    this.#source = undefined
+    this.#shards = new Map()
+  }
+
+  #nameOf(shard: string): string {
+    return `gitops-${this.#options.id}-${shard}`
+  }
+
+  #shardOf({ metadata }: ConfigMap): string {
+    const shard = metadata.name.slice(this.#nameOf('').length)
+    const isShard = metadata.name === this.#nameOf(shard) && /^(?:all|[0-9a-f]+)$/.test(shard)
+    if (!isShard) throw new Error(`ConfigMap ${metadata.name} has the labels of the inventory ${this.#options.id}`)
+    return shard
+  }
+
+  #metadata(shard: string, known: ConfigMap | undefined): ConfigMap['metadata'] {
+    const { agentId, id } = this.#options
+    const labels = { [sourceLabel]: id, [agentLabel]: String(agentId) }
+    const { resourceVersion } = known?.metadata ?? {}
+    return { name: this.#nameOf(shard), labels, ...(resourceVersion !== undefined && { resourceVersion }) }
+  }
+}
+
+function keptOf(map: ConfigMap): Kept {
+  const { entries, revision } = map.data ?? {}
+  if (entries === undefined || !/^\d{1,15}$/.test(revision ?? '')) {
+    throw new Error(`ConfigMap ${map.metadata.name} is no shard of an inventory`)
+  }
+  return { map: { metadata: map.metadata }, text: entries, revision: Number(revision) }
+}
+
+/** The sources of which this agent keeps an inventory, also those that its configuration names no longer. */
+export async function storedSources(
+  api: JsonApi,
+  of: { readonly namespace: string; readonly agentId: bigint },
+  signal: AbortSignal,
+): Promise<SourceOptions[]> {
+  const maps = await new ConfigMaps(api, of.namespace).list(`${agentLabel}=${of.agentId}`, signal)
+  return maps.flatMap(({ data }) => (data?.options === undefined ? [] : [JSON.parse(data.options) as SourceOptions]))
+}

@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto'
+import { keyText } from '../manifests/object-key.ts'
+import type { InventoryEntry } from './entry.ts'
+
+/** More are divided by the next digit of their keys' hashes, and put together again at less than half of that. */
+export const maxShardEntries = 1500
+/** A ConfigMap holds 1 MiB. */
+export const maxShardBytes = 900 * 1024
+/** Of an entry's `reason`; what is longer is cut. */
+export const maxReasonLength = 300
+
+/** The shard that is not divided; the others are named by the first digits of hashes: `a`, `a0`. */
+export const undivided = 'all'
+
+/**
+ * Divides entries among shards, each as the text that is kept of it.
+ *
+ * @param known - the shards that are there: what is divided stays so until it is small
+ */
+export function shardsOf(entries: Iterable<InventoryEntry>, known: Iterable<string> = []): Map<string, string> {
+  const lines = Array.from(entries, (entry) => ({ hash: hashOf(keyText(entry.key)), line: lineOf(entry) }))
+  lines.sort((one, other) => (one.hash < other.hash ? -1 : 1))
+  const shards = new Map<string, string>()
+  divide(
+    lines,
+    '',
+    [...known].map((name) => (name === undivided ? '' : name)),
+    shards,
+  )
+  return shards
+}
+
+interface Line {
+  readonly hash: string
+  readonly line: string
+}
+
+function divide(lines: readonly Line[], prefix: string, known: readonly string[], shards: Map<string, string>): void {
+  const bytes = lines.reduce((sum, { line }) => sum + Buffer.byteLength(line) + 1, 0)
+  const isDivided = known.some((name) => name.length > prefix.length && name.startsWith(prefix))
+  const share = isDivided ? 0.5 : 1
+  if (lines.length <= maxShardEntries * share && bytes <= maxShardBytes * share) {
+    shards.set(prefix || undivided, lines.map(({ line }) => line).join('\n'))
+    return
+  }
+  for (const digit of '0123456789abcdef') {
+    const below = prefix + digit
+    divide(
+      lines.filter(({ hash }) => hash.startsWith(below)),
+      below,
+      known,
+      shards,
+    )
+  }
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+function lineOf({ key, version, uid, wave, digest, fields, state, reason }: InventoryEntry): string {
+  const { group, kind, namespace, name } = key
+  const kept = { group, kind, namespace, name, version, uid, wave, digest, fields, state }
+  return JSON.stringify({ ...kept, reason: reason.slice(0, maxReasonLength) })
+}
+
+const states = ['planned', 'applied', 'failed', 'waits', 'detached']
+
+/** @throws Error that says what the text is not: an entry that is left out would be an object forgotten */
+export function shardEntries(text: string): InventoryEntry[] {
+  if (text === '') return []
+  return text.split('\n').map((line) => {
+    const { group, kind, namespace, name, ...rest } = JSON.parse(line) as InventoryEntry & InventoryEntry['key']
+    const { version, uid, wave, digest, fields, state, reason } = rest
+    const texts = [group, kind, namespace, name, version, uid, digest, fields, reason]
+    const isEntry =
+      texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && states.includes(state)
+    if (!isEntry) throw new Error(`no entry of an inventory: ${line.slice(0, 200)}`)
+    return { key: { group, kind, namespace, name }, version, uid, wave, digest, fields, state, reason }
+  })
+}
+
+/** What shards hold together; where two have an entry of one key, the later revision's: a division was interrupted. */
+export function union(
+  shards: Iterable<{ readonly revision: number; readonly text: string }>,
+): Map<string, InventoryEntry> {
+  const entries = new Map<string, InventoryEntry>()
+  const inOrder = [...shards].sort((one, other) => one.revision - other.revision)
+  for (const { text } of inOrder) for (const entry of shardEntries(text)) entries.set(keyText(entry.key), entry)
+  return entries
+}

@@ -1,0 +1,103 @@
+import t from 'tap'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import {
+  maxReasonLength,
+  maxShardBytes,
+  maxShardEntries,
+  shardEntries,
+  shardsOf,
+  union,
+} from '../../../../../../src/agentk/modules/gitops/inventory/shards.ts'
+import { stockKey } from '../../../../../../src/agentk/modules/gitops/inventory/stock-inventory.ts'
+import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { Seeded } from '../../../../../support/seeded.ts'
+
+const entry = (name: string, more: Partial<InventoryEntry> = {}): InventoryEntry => ({
+  key: { group: 'apps', kind: 'Deployment', namespace: 'shop', name },
+  version: 'v1',
+  uid: 'u',
+  wave: 0,
+  digest: 'd',
+  fields: 'f',
+  state: 'applied',
+  reason: '',
+  ...more,
+})
+const many = (count: number) => Array.from({ length: count }, (_, at) => entry(`web-${at}`))
+const namesOf = (shards: ReadonlyMap<string, string>) => [...shards.keys()]
+const read = (shards: ReadonlyMap<string, string>) => union([...shards.values()].map((text) => ({ revision: 1, text })))
+const digits = [...'0123456789abcdef']
+
+t.test('few are together, in one order', async (t) => {
+  const shards = shardsOf(many(3))
+  t.strictSame(namesOf(shards), ['all'])
+  t.strictSame(shardsOf(many(3).reverse()), shards)
+  t.strictSame(new Map(many(3).map((one) => [keyText(one.key), one])).size, read(shards).size)
+  t.strictSame(read(shards).get('apps/Deployment/shop/web-1'), entry('web-1'))
+  t.strictSame(shardsOf([]), new Map([['all', '']]))
+})
+
+t.test('many are divided, and stay so until they are few', async (t) => {
+  t.strictSame(namesOf(shardsOf(many(maxShardEntries))), ['all'])
+  const divided = shardsOf(many(maxShardEntries + 1))
+  t.strictSame(namesOf(divided), digits)
+  t.equal(read(divided).size, maxShardEntries + 1)
+  t.strictSame(namesOf(shardsOf(many(maxShardEntries), divided.keys())), digits)
+  t.strictSame(namesOf(shardsOf(many(maxShardEntries / 2), divided.keys())), ['all'])
+  const large = shardsOf(many(maxShardEntries * 20))
+  t.ok(namesOf(large).every((name) => name.length === 2))
+  t.equal(read(large).size, maxShardEntries * 20)
+})
+
+t.test('large ones are divided by their bytes', async (t) => {
+  const long = (at: number) => entry(`${at}-${'x'.repeat(240)}`, { reason: 'ä'.repeat(maxReasonLength) })
+  const shards = shardsOf(Array.from({ length: maxShardEntries }, (_, at) => long(at)))
+  t.strictSame(namesOf(shards), digits)
+  for (const text of shards.values()) t.ok(Buffer.byteLength(text) <= maxShardBytes)
+})
+
+t.test('a long reason is cut', async (t) => {
+  const [shard = ''] = shardsOf([entry('a', { reason: 'x\n"'.repeat(maxReasonLength) })]).values()
+  t.equal(shardEntries(shard)[0]?.reason.length, maxReasonLength)
+})
+
+t.test('an interrupted division loses nothing', async (t) => {
+  const random = Seeded.for(t)
+  const before = many(maxShardEntries)
+  const after = [...before.map((one) => ({ ...one, digest: 'new' })), entry('late')]
+  const old = [...shardsOf(before).values()].map((text) => ({ revision: 4, text }))
+  const fresh = [...shardsOf(after).values()].map((text) => ({ revision: 5, text }))
+  for (let written = 0; written <= fresh.length; written++) {
+    const found = union(random.shuffled([...fresh.slice(0, written), ...old]))
+    for (const { key } of before) t.ok(found.has(keyText(key)) || t.fail(keyText(key)))
+    for (const { text } of fresh.slice(0, written)) {
+      for (const one of shardEntries(text))
+        if (found.get(keyText(one.key))?.digest !== one.digest) t.fail('an old entry won')
+    }
+  }
+})
+
+t.test('what cannot be read is an error', async (t) => {
+  t.throws(() => shardEntries('{}'), /no entry of an inventory/)
+  t.throws(() => shardEntries('text'))
+  const [line = ''] = shardsOf([entry('a')]).values()
+  t.throws(() => shardEntries(line.replace('applied', 'unheard')), /no entry of an inventory/)
+})
+
+t.test('keys of the stock inventory', async (t) => {
+  t.strictSame(stockKey('shop_web_apps_Deployment'), {
+    group: 'apps',
+    kind: 'Deployment',
+    namespace: 'shop',
+    name: 'web',
+  })
+  t.strictSame(stockKey('_system__node__x_rbac.authorization.k8s.io_ClusterRole'), {
+    group: 'rbac.authorization.k8s.io',
+    kind: 'ClusterRole',
+    namespace: '',
+    name: 'system:node:x',
+  })
+  t.strictSame(stockKey('shop_a__Secret'), { group: '', kind: 'Secret', namespace: 'shop', name: 'a' })
+  for (const text of ['', 'a', 'a_b_c', 'shop_a_b_c_Secret', 'shop__apps_Deployment'])
+    t.equal(stockKey(text), undefined, text)
+})
