@@ -31,6 +31,19 @@ export function impersonationHeaders(
   return chosen[0] ?? []
 }
 
+/**
+ * The headers of a request that acts as a service account; none: as agentk.
+ *
+ * @throws KasError STATUS Unavailable: agentk acts as somebody else already
+ */
+export function accountHeaders(
+  own: Impersonation | undefined,
+  account: { readonly namespace: string; readonly name: string } | undefined,
+): string[] {
+  const username = account && `system:serviceaccount:${account.namespace}:${account.name}`
+  return impersonationHeaders(own, username ? { username, groups: [], uid: '', extra: [] } : undefined, [])
+}
+
 export function isImpersonationHeader(name: string): boolean {
   return name.length > 12 && name.slice(0, 12).toLowerCase() === 'impersonate-'
 }

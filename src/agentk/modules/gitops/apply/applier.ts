@@ -1,0 +1,148 @@
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { metadataOnly } from '../../../cluster/object-list.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import { type ClusterKind, objectPath } from '../cluster-kinds.ts'
+import { type LiveObject, readLive } from '../live/live-object.ts'
+import type { ObjectTree } from '../manifests/manifest.ts'
+import type { ObjectKey } from '../manifests/object-key.ts'
+import { conflictsIn, type FieldConflict, isLeftToScaler, withoutField } from './conflicts.ts'
+import { type ApplyProblem, isStale, refusal } from './refusal.ts'
+import { TakeOver } from './take-over.ts'
+
+/** An object that others write at the same time is read and applied again, so often. */
+const maxAttempts = 5
+
+export interface ApplierComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  /** another source of this agent has let go of it */
+  readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
+}
+
+export interface ApplierOptions {
+  /** of the source: also its owner annotation's value */
+  readonly id: string
+  readonly manager: string
+  /** inventories and managers */
+  readonly adopt: readonly string[]
+  readonly inventoryPolicy: 'must_match' | 'adopt_if_no_inventory' | 'adopt_all'
+  readonly conflicts: 'force' | 'fail'
+}
+
+export interface ApplyRequest {
+  readonly key: ObjectKey
+  readonly kind: ClusterKind
+  /** with our marks */
+  readonly object: ObjectTree
+  /** undefined: it was not there */
+  readonly live: LiveObject | undefined
+  /** of the object that this source is known to have made; empty: none is known */
+  readonly uid: string
+}
+
+export interface Applied {
+  readonly live: LiveObject
+  readonly object: KubernetesObject
+}
+
+export type ApplyOutcome = Applied | { readonly problem: ApplyProblem }
+
+/** Brings one object after another to the cluster, each by server-side apply as the source's manager. */
+export class Applier {
+  readonly #components: ApplierComponents
+  readonly #options: ApplierOptions
+  readonly #takeOver: TakeOver
+
+  constructor(components: ApplierComponents, options: ApplierOptions) {
+    this.#components = components
+    this.#options = options
+    this.#takeOver = new TakeOver(components.lane, options)
+  }
+
+  /** @throws the connection's error, or the signal's reason */
+  async apply(request: ApplyRequest, signal: AbortSignal): Promise<ApplyOutcome> {
+    const path = objectPath(request.kind, request.key)
+    let { live } = request
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      const foreign = live && this.#problemOf(live, request)
+      if (foreign) return { problem: foreign }
+      if (live && this.#takeOver.isNeeded(live)) {
+        const taken = await this.#takeOver.before(path, signal)
+        if ('problem' in taken) return taken
+        live = taken.live
+        if (!taken.isDone) continue
+      }
+      const outcome = await this.#applyOnce(path, request.object, live, signal)
+      if (outcome !== 'stale') return outcome
+      const read = await this.#read(path, signal)
+      if ('problem' in read) return read
+      live = read.live
+    }
+    return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was to be applied` } }
+  }
+
+  async #applyOnce(
+    path: string,
+    object: ObjectTree,
+    live: LiveObject | undefined,
+    signal: AbortSignal,
+  ): Promise<ApplyOutcome | 'stale'> {
+    const conditional = live ? conditionalOn(object, live) : object
+    let answer = await this.#send(path, conditional, false, signal)
+    const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
+    if (conflicts.length > 0) {
+      const rest = conflicts.filter((conflict) => !isLeftToScaler(conflict))
+      if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(rest) }
+      const left = conflicts.filter(isLeftToScaler).reduce(withoutField, conditional)
+      answer = await this.#send(path, left, true, signal)
+    }
+    if (isStale(answer)) return 'stale'
+    if (answer.status !== 200 && answer.status !== 201) return { problem: refusal(answer) }
+    return await this.#takeOver.after(path, answer.body as KubernetesObject, signal)
+  }
+
+  #send(path: string, object: ObjectTree, force: boolean, signal: AbortSignal) {
+    const target = `${path}?fieldManager=${encodeURIComponent(this.#options.manager)}&force=${force}`
+    const options = { contentType: 'application/apply-patch+yaml', maxBytes: maxEventBytes }
+    return this.#components.lane.json('PATCH', target, object, signal, options)
+  }
+
+  async #read(
+    path: string,
+    signal: AbortSignal,
+  ): Promise<{ live: LiveObject | undefined } | { problem: ApplyProblem }> {
+    const answer = await this.#components.lane.json('GET', path, undefined, signal, {
+      accept: metadataOnly.object,
+      maxBytes: maxEventBytes,
+    })
+    if (answer.status === 404) return { live: undefined }
+    if (answer.status !== 200) return { problem: refusal(answer) }
+    return { live: readLive(answer.body as KubernetesObject, this.#options.manager) }
+  }
+
+  /** Why it is not ours to apply. */
+  #problemOf(live: LiveObject, { key, uid }: ApplyRequest): ApplyProblem | undefined {
+    const { id, adopt, inventoryPolicy } = this.#options
+    if (live.isBeingDeleted) return { kind: 'busy', text: 'it is being deleted' }
+    const { owner } = live
+    if (owner === id || inventoryPolicy === 'adopt_all') return undefined
+    if (owner === '') {
+      const isKnown = uid !== '' && uid === live.uid
+      if (isKnown || inventoryPolicy === 'adopt_if_no_inventory') return undefined
+      if (live.managers.some((manager) => adopt.includes(manager))) return undefined
+      return { kind: 'foreign', text: 'it is there already, and no source has made it: inventory_policy, adopt' }
+    }
+    if (adopt.includes(owner) || this.#components.isHandedOver(owner, key)) return undefined
+    return { kind: 'foreign', text: `it belongs to inventory ${owner}: adopt` }
+  }
+}
+
+function conditionalOn(object: ObjectTree, { resourceVersion }: LiveObject): ObjectTree {
+  return { ...object, metadata: { ...(object.metadata as object), resourceVersion } }
+}
+
+function ownedByOthers(conflicts: readonly FieldConflict[]): ApplyProblem {
+  const owned = conflicts.map(({ field, manager }) => `${field} (${manager})`).join(', ')
+  return { kind: 'conflict', text: `fields of others, and conflicts: fail: ${owned}` }
+}

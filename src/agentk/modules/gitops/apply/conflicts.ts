@@ -1,0 +1,50 @@
+import { at, listAt, textAt } from '../../../health/object.ts'
+import type { ObjectTree } from '../manifests/manifest.ts'
+
+/** A field that an apply without force would have changed, and who owns it. */
+export interface FieldConflict {
+  /** `.spec.replicas` */
+  readonly field: string
+  readonly manager: string
+  /** through which it was written; empty: the object itself */
+  readonly subresource: string
+}
+
+/** `conflict with "kube-controller-manager" with subresource "scale" using apps/v1` */
+const owner = /^conflict with "((?:[^"\\]|\\.)*)"(?: with subresource "([^"]*)")?/
+
+/** What people change by hand is drift; what a controller scales is not. */
+const byHand = /^kubectl/
+
+/** Of a Status 409; none: it is refused for another reason. */
+export function conflictsIn(body: unknown): readonly FieldConflict[] {
+  return listAt(body, 'details.causes')
+    .filter((cause) => cause.reason === 'FieldManagerConflict')
+    .map((cause) => {
+      const [, manager = '', subresource = ''] = owner.exec(textAt(cause, 'message')) ?? []
+      return { field: textAt(cause, 'field'), manager, subresource }
+    })
+}
+
+/** An autoscaler decides on it. */
+export function isLeftToScaler({ field, manager, subresource }: FieldConflict): boolean {
+  return subresource === 'scale' && !byHand.test(manager) && pathOf(field) !== undefined
+}
+
+/** The object without the field of a conflict. */
+export function withoutField(object: ObjectTree, { field }: FieldConflict): ObjectTree {
+  return removed(object, pathOf(field) ?? [])
+}
+
+function removed(object: ObjectTree, [name, ...inner]: readonly string[]): ObjectTree {
+  if (name === undefined || !Object.hasOwn(object, name)) return object
+  const { [name]: value, ...others } = object
+  if (inner.length === 0) return others
+  const isTree = typeof at(object, name) === 'object' && value !== null && !Array.isArray(value)
+  return isTree ? { ...others, [name]: removed(value as ObjectTree, inner) } : object
+}
+
+/** @returns undefined: it leads into a list */
+function pathOf(field: string): string[] | undefined {
+  return /^(\.[A-Za-z0-9_-]+)+$/.test(field) ? field.slice(1).split('.') : undefined
+}

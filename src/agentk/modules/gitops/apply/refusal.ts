@@ -1,0 +1,61 @@
+import type { JsonAnswer } from '../../../cluster/api-client.ts'
+import { listAt, textAt } from '../../../health/object.ts'
+
+/**
+ * `foreign`: another's object; `conflict`: another's fields; `busy`: others write it, or delete it; `denied`: the account
+ * may not; `invalid`: the API server, or a policy, does not take it; `immutable`: only a new object could have it;
+ * `taken`: what it wants is another object's, such as a port; `absent`: its kind or its namespace is not there;
+ * `webhook`: one that is asked does not answer; `unavailable`: the API server, or who serves the kind, cannot now.
+ */
+export type ApplyProblemKind =
+  | 'foreign'
+  | 'conflict'
+  | 'busy'
+  | 'denied'
+  | 'invalid'
+  | 'immutable'
+  | 'taken'
+  | 'absent'
+  | 'webhook'
+  | 'unavailable'
+
+export interface ApplyProblem {
+  readonly kind: ApplyProblemKind
+  /** as people read it */
+  readonly text: string
+}
+
+/** Of the API server's own words. */
+const maxTextLength = 1000
+const immutable =
+  /field is immutable|Forbidden: (?:updates to|may not change|spec is immutable)|is immutable after creation/
+const taken = /provided (?:port|IP) is already allocated/
+
+/** The resourceVersion, or the `test` of a patch, does not hold any more. */
+export function isStale({ status, body }: JsonAnswer): boolean {
+  if (status === 409) return textAt(body, 'reason') === 'Conflict' && listAt(body, 'details.causes').length === 0
+  return (
+    status === 422 && textAt(body, 'message').includes('the server rejected our request due to an error in our request')
+  )
+}
+
+/** What an answer that is no success means for the object. */
+export function refusal(answer: JsonAnswer): ApplyProblem {
+  const { status, body } = answer
+  const message = textAt(body, 'message').slice(0, maxTextLength)
+  return { kind: kindOf(status, message), text: message || `the API server answered ${status}` }
+}
+
+function kindOf(status: number, message: string): ApplyProblemKind {
+  if (status === 401 || status === 403) return 'denied'
+  if (status === 404) return 'absent'
+  if (status === 409) return 'busy'
+  if (taken.test(message)) return 'taken'
+  if (status === 422 && immutable.test(message)) return 'immutable'
+  if (status === 500 && message.includes('failed calling webhook')) return 'webhook'
+  // an apply with an unknown field, or one of another type, is a 500 too
+  if (status === 500 && /^failed to create (?:manager|typed)|field not declared in schema/.test(message))
+    return 'invalid'
+  if (status === 429 || status >= 500) return 'unavailable'
+  return 'invalid'
+}

@@ -1,0 +1,96 @@
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { metadataOnly } from '../../../cluster/object-list.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { type KubernetesObject, textAt } from '../../../health/object.ts'
+import { type LiveObject, readLive } from '../live/live-object.ts'
+import { beforeFirstApply, entriesOf, type ManagedEntry, relieved, takenOver } from '../live/managed-fields.ts'
+import { type ApplyProblem, isStale, refusal } from './refusal.ts'
+
+/** Others write the object meanwhile: it is read and patched again, so often. */
+const maxAttempts = 5
+
+/** Managers of what wrote manifests before us: the stock agent, `kubectl apply`. */
+const predecessors = ['agentk', 'kubectl-client-side-apply']
+
+export interface TakeOverOptions {
+  readonly manager: string
+  /** managers among others */
+  readonly adopt: readonly string[]
+}
+
+/** What others have applied becomes ours, so that what leaves the manifest leaves the object. */
+export class TakeOver {
+  readonly #lane: ApiLane
+  readonly #manager: string
+  readonly #from: ReadonlySet<string>
+
+  constructor(lane: ApiLane, { manager, adopt }: TakeOverOptions) {
+    this.#lane = lane
+    this.#manager = manager
+    this.#from = new Set([...predecessors, ...adopt].filter((name) => name !== manager && name !== beforeFirstApply))
+  }
+
+  isNeeded({ managers }: Pick<LiveObject, 'managers'>): boolean {
+    return managers.some((manager) => this.#from.has(manager))
+  }
+
+  /**
+   * Before an apply. Nothing of the object changes but who owns it.
+   *
+   * @returns `isDone` false: others have changed it, `live` is what it is now
+   */
+  async before(
+    path: string,
+    signal: AbortSignal,
+  ): Promise<{ live: LiveObject | undefined; isDone: boolean } | { problem: ApplyProblem }> {
+    const read = await this.#read(path, signal)
+    if (!('object' in read)) return read
+    const entries = takenOver(entriesOf(read.object), { manager: this.#manager, from: this.#from })
+    if (!entries) return { live: readLive(read.object, this.#manager), isDone: true }
+    const answer = await this.#write(path, read.object, entries, signal)
+    if (isStale(answer)) return { live: readLive(read.object, this.#manager), isDone: false }
+    if (answer.status !== 200) return { problem: refusal(answer) }
+    return { live: readLive(answer.body as KubernetesObject, this.#manager), isDone: true }
+  }
+
+  /** After an apply: what the API server has made of an object whose owners were not known. */
+  async after(
+    path: string,
+    applied: KubernetesObject,
+    signal: AbortSignal,
+  ): Promise<{ live: LiveObject; object: KubernetesObject } | { problem: ApplyProblem }> {
+    let object = applied
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      const entries = relieved(entriesOf(object), this.#manager)
+      if (!entries) return { live: readLive(object, this.#manager), object: applied }
+      const answer = await this.#write(path, object, entries, signal)
+      if (answer.status === 200)
+        return { live: readLive(answer.body as KubernetesObject, this.#manager), object: applied }
+      if (!isStale(answer)) return { problem: refusal(answer) }
+      const read = await this.#read(path, signal)
+      if (!('object' in read)) return 'problem' in read ? read : { problem: { kind: 'busy', text: 'it was deleted' } }
+      object = read.object
+    }
+    return { problem: { kind: 'busy', text: `others have changed it ${maxAttempts} times while it was taken over` } }
+  }
+
+  async #read(
+    path: string,
+    signal: AbortSignal,
+  ): Promise<{ object: KubernetesObject } | { live: undefined; isDone: true } | { problem: ApplyProblem }> {
+    const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
+    const answer = await this.#lane.json('GET', path, undefined, signal, options)
+    if (answer.status === 404) return { live: undefined, isDone: true }
+    return answer.status === 200 ? { object: answer.body as KubernetesObject } : { problem: refusal(answer) }
+  }
+
+  #write(path: string, object: KubernetesObject, entries: readonly ManagedEntry[], signal: AbortSignal) {
+    const patch = [
+      { op: 'test', path: '/metadata/resourceVersion', value: textAt(object, 'metadata.resourceVersion') },
+      { op: 'replace', path: '/metadata/managedFields', value: entries },
+    ]
+    const options = { contentType: 'application/json-patch+json', accept: metadataOnly.object, maxBytes: maxEventBytes }
+    const target = `${path}?fieldManager=${encodeURIComponent(this.#manager)}`
+    return this.#lane.json('PATCH', target, patch, signal, options)
+  }
+}

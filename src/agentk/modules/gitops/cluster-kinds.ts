@@ -1,0 +1,77 @@
+import type { ApiLane } from '../../cluster/api-lanes.ts'
+import { discoverVersions, type GroupVersion } from '../../cluster/discovery.ts'
+import type { ObjectKey } from './manifests/object-key.ts'
+
+/** A kind in one version that the API server serves. */
+export interface ClusterKind {
+  readonly group: string
+  readonly version: string
+  readonly kind: string
+  readonly plural: string
+  readonly isNamespaced: boolean
+  /** it can be applied and deleted by name */
+  readonly isWritable: boolean
+}
+
+/** What the API server serves, as it was last asked. */
+export class ClusterKinds {
+  /** by `group/Kind`: preferred version first */
+  readonly #kinds = new Map<string, ClusterKind[]>()
+  readonly #stale = new Set<string>()
+
+  constructor(versions: readonly GroupVersion[]) {
+    for (const { group, version, isStale, resources } of versions) {
+      if (isStale) this.#stale.add(group)
+      for (const { kind, plural, isNamespaced, verbs } of resources) {
+        if (kind === '' || plural === '' || plural.includes('/')) continue
+        const isWritable = ['get', 'patch', 'delete'].every((verb) => verbs.includes(verb))
+        const known = this.#kinds.get(`${group}/${kind}`)
+        const found = { group, version, kind, plural, isNamespaced, isWritable }
+        if (known) known.push(found)
+        else this.#kinds.set(`${group}/${kind}`, [found])
+      }
+    }
+  }
+
+  /** @throws KasError UNREACHABLE, or the connection's error */
+  static async read(lane: ApiLane, signal: AbortSignal): Promise<ClusterKinds> {
+    return new ClusterKinds(await discoverVersions(lane, signal))
+  }
+
+  /** @param version - absent: the preferred one. @returns undefined: nobody serves it now */
+  find({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>, version?: string): ClusterKind | undefined {
+    const all = this.#kinds.get(`${group}/${kind}`)
+    return version === undefined ? all?.[0] : all?.find((one) => one.version === version)
+  }
+
+  isNamespaced(group: string, kind: string): boolean | undefined {
+    return this.find({ group, kind })?.isNamespaced
+  }
+
+  /** Part of the group is served by somebody who does not answer now: its kinds may be there. */
+  isStale(group: string): boolean {
+    return this.#stale.has(group)
+  }
+
+  /** As helm's `--api-versions` has them: `apps/v1`, `apps/v1/Deployment`. */
+  get apiVersions(): readonly string[] {
+    const all = new Set<string>()
+    for (const kinds of this.#kinds.values()) {
+      for (const { group, version, kind } of kinds) {
+        const groupVersion = group === '' ? version : `${group}/${version}`
+        all.add(groupVersion).add(`${groupVersion}/${kind}`)
+      }
+    }
+    return [...all].sort()
+  }
+}
+
+/** @param namespace - of a kind that is namespaced; empty: all */
+export function collectionPath({ group, version, plural }: ClusterKind, namespace: string): string {
+  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+  return namespace === '' ? `${root}/${plural}` : `${root}/namespaces/${encodeURIComponent(namespace)}/${plural}`
+}
+
+export function objectPath(kind: ClusterKind, { namespace, name }: ObjectKey): string {
+  return `${collectionPath(kind, kind.isNamespaced ? namespace : '')}/${encodeURIComponent(name)}`
+}

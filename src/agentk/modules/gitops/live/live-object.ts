@@ -1,0 +1,41 @@
+import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { digestAnnotation, keepAnnotations, ownerAnnotation, pruneAnnotation } from '../marks.ts'
+import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'
+
+/** What the metadata of an object in the cluster says, as far as a source needs it. */
+export interface LiveObject {
+  readonly uid: string
+  readonly resourceVersion: string
+  /** id of the source that has made it; empty: it says nothing */
+  readonly owner: string
+  /** of the manifest that was applied last; empty: none was */
+  readonly digest: string
+  /** hash of what our manager has applied; empty: nothing */
+  readonly fields: string
+  /** who owns fields of it */
+  readonly managers: readonly string[]
+  /** a controller keeps it */
+  readonly isControlled: boolean
+  readonly isBeingDeleted: boolean
+  /** its annotation: `confirm`, `never`, `allow`, or empty; `never` also where others' annotations say that */
+  readonly prune: string
+}
+
+/** @param manager - ours */
+export function readLive(object: KubernetesObject, manager: string): LiveObject {
+  const entries = entriesOf(object)
+  const own = ownEntry(entries, manager)
+  const annotation = (name: string) => entryAt(object, 'metadata.annotations', name)
+  const isKept = Object.entries(keepAnnotations).some(([name, value]) => annotation(name) === value)
+  return {
+    uid: textAt(object, 'metadata.uid'),
+    resourceVersion: textAt(object, 'metadata.resourceVersion'),
+    owner: annotation(ownerAnnotation),
+    digest: annotation(digestAnnotation),
+    fields: own ? fieldsHash(own.fieldsV1) : '',
+    managers: managersOf(entries),
+    isControlled: listAt(object, 'metadata.ownerReferences').some((owner) => at(owner, 'controller') === true),
+    isBeingDeleted: isBeingDeleted(object),
+    prune: isKept ? 'never' : annotation(pruneAnnotation),
+  }
+}

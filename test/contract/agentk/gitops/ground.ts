@@ -1,0 +1,143 @@
+import type { Test } from 'tap'
+import { missingAssets } from '../../../../dev/control-plane/assets.ts'
+import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
+import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
+import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
+import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
+import { ClusterKinds, objectPath } from '../../../../src/agentk/modules/gitops/cluster-kinds.ts'
+import { type LiveObject, readLive } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
+import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+
+const assets = process.env.KUBEBUILDER_ASSETS ?? ''
+const missing = missingAssets(assets, 'api')
+export const skip = missing.length > 0 && `needs ${missing.join(', ')}`
+
+export interface Ask {
+  readonly method: string
+  readonly path: string
+  readonly body: unknown
+}
+
+/** A real API server, and what a source of it asks. */
+export class Ground {
+  readonly controlPlane: ControlPlane
+  readonly client: ApiClient
+  readonly lanes: ApiLanes
+  kinds: ClusterKinds
+  /** all that has been asked through the lanes */
+  readonly asked: Ask[] = []
+  /** called before a request is sent */
+  onAsk: (ask: Ask) => Promise<void> | void = () => undefined
+
+  private constructor(controlPlane: ControlPlane, client: ApiClient) {
+    this.controlPlane = controlPlane
+    this.client = client
+    const counted = {
+      json: async (...request: Parameters<ApiClient['json']>) => {
+        const [method, path, body] = request
+        const ask = { method, path, body }
+        this.asked.push(ask)
+        await this.onAsk(ask)
+        return await client.json(...request)
+      },
+    }
+    this.lanes = new ApiLanes({ client: counted, clock: systemClock, holds: () => true })
+    this.kinds = new ClusterKinds([])
+  }
+
+  static async start(t: Test): Promise<Ground> {
+    const controlPlane = new ControlPlane({ assets, parts: 'api' })
+    t.teardown(() => controlPlane.stop())
+    await controlPlane.start()
+    const access = new ClusterAccess({
+      server: controlPlane.server,
+      ca: { file: controlPlane.caFile },
+      certificate: { file: controlPlane.adminCertificateFile },
+      key: { file: controlPlane.adminKeyFile },
+    })
+    const client = new ApiClient(access)
+    t.teardown(() => client.close())
+    const ground = new Ground(controlPlane, client)
+    await ground.readKinds()
+    return ground
+  }
+
+  async readKinds(): Promise<void> {
+    this.kinds = await ClusterKinds.read(this.client, new AbortController().signal)
+  }
+
+  /** Its writes, in order: method and path without the query. */
+  writes(): string[] {
+    return this.asked
+      .filter(({ method }) => method !== 'GET')
+      .map(({ method, path }) => `${method} ${path.split('?')[0]}`)
+  }
+
+  path(key: ObjectKey): string {
+    const kind = this.kinds.find(key)
+    if (!kind) throw new Error(`nobody serves ${key.kind}`)
+    return objectPath(kind, key)
+  }
+
+  /** @returns undefined: it is not there */
+  // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
+  async get(key: ObjectKey): Promise<any> {
+    const { status, body } = await this.client.json('GET', this.path(key))
+    return status === 404 ? undefined : body
+  }
+
+  async live(key: ObjectKey, manager: string): Promise<LiveObject | undefined> {
+    const object = await this.get(key)
+    return object && readLive(object, manager)
+  }
+
+  async create(key: ObjectKey, object: ObjectTree, manager = 'somebody'): Promise<void> {
+    const path = this.path(key).replace(/\/[^/]+$/, '')
+    await this.#expect('POST', `${path}?fieldManager=${manager}`, object)
+  }
+
+  async merge(key: ObjectKey, patch: object, manager = 'somebody', subresource = ''): Promise<void> {
+    const path = `${this.path(key)}${subresource && `/${subresource}`}?fieldManager=${manager}`
+    await this.#expect('PATCH', path, patch, 'application/merge-patch+json')
+  }
+
+  async apply(key: ObjectKey, object: ObjectTree, manager: string): Promise<void> {
+    const path = `${this.path(key)}?fieldManager=${manager}&force=true`
+    await this.#expect('PATCH', path, object, 'application/apply-patch+yaml')
+  }
+
+  async #expect(method: string, path: string, body: unknown, contentType = 'application/json'): Promise<void> {
+    const answer = await this.client.json(method, path, body, undefined, { contentType })
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`)
+  }
+}
+
+export const keyOf = (kind: string, name: string, namespace = 'shop', group = ''): ObjectKey => ({
+  group,
+  kind,
+  namespace,
+  name,
+})
+
+export const configMap = (name: string, data: Record<string, string>, metadata: object = {}): ObjectTree => ({
+  apiVersion: 'v1',
+  kind: 'ConfigMap',
+  metadata: { name, namespace: 'shop', ...metadata },
+  data,
+})
+
+export const deployment = (name: string, spec: object = {}, metadata: object = {}): ObjectTree => ({
+  apiVersion: 'apps/v1',
+  kind: 'Deployment',
+  metadata: { name, namespace: 'shop', ...metadata },
+  spec: {
+    selector: { matchLabels: { app: name } },
+    template: {
+      metadata: { labels: { app: name } },
+      spec: { containers: [{ name: 'web', image: 'nginx:1' }] },
+    },
+    ...spec,
+  },
+})

@@ -1,0 +1,80 @@
+import t from 'tap'
+import {
+  entriesOf,
+  fieldsHash,
+  relieved,
+  takenOver,
+  union,
+  without,
+} from '../../../../../../src/agentk/modules/gitops/live/managed-fields.ts'
+
+const leaf = {}
+const entry = (manager: string, fieldsV1: object, more: object = {}) => ({
+  manager,
+  operation: 'Update',
+  apiVersion: 'v1',
+  time: '2026-06-01T00:00:00Z',
+  fieldsType: 'FieldsV1',
+  fieldsV1,
+  ...more,
+})
+const apply = { operation: 'Apply' }
+const entries = (...managedFields: object[]) => entriesOf({ metadata: { managedFields } })
+
+t.test('a union has what either has, also the thing itself', async (t) => {
+  const one = { 'f:a': { 'f:b': leaf }, 'f:x': leaf }
+  const other = { 'f:a': { '.': leaf, 'f:c': leaf }, 'f:y': leaf }
+  t.strictSame(union(one, other), {
+    'f:a': { '.': leaf, 'f:b': leaf, 'f:c': leaf },
+    'f:x': leaf,
+    'f:y': leaf,
+  })
+  t.strictSame(union({ 'f:a': leaf }, { 'f:a': { 'f:b': leaf } }), { 'f:a': { '.': leaf, 'f:b': leaf } })
+})
+
+t.test('a difference leaves what the other lacks, also the thing itself', async (t) => {
+  const all = { 'f:a': { '.': leaf, 'f:b': leaf, 'f:c': leaf }, 'f:x': leaf }
+  t.strictSame(without(all, { 'f:a': { 'f:b': leaf }, 'f:x': leaf }), { 'f:a': { '.': leaf, 'f:c': leaf } })
+  t.strictSame(without(all, { 'f:a': { '.': leaf, 'f:b': leaf, 'f:c': leaf } }), { 'f:x': leaf })
+  t.strictSame(without({ 'f:a': { '.': leaf, 'f:b': leaf } }, { 'f:a': { 'f:b': leaf } }), { 'f:a': leaf })
+  t.strictSame(without(all, all), {})
+  t.strictSame(without(all, {}), all)
+})
+
+t.test('a hash does not depend on the order of names', async (t) => {
+  t.equal(fieldsHash({ 'f:a': leaf, 'f:b': leaf }), fieldsHash({ 'f:b': leaf, 'f:a': leaf }))
+  t.not(fieldsHash({ 'f:a': leaf }), fieldsHash({ 'f:b': leaf }))
+  t.not(fieldsHash({ 'f:a': { 'f:b': leaf } }), fieldsHash({ 'f:a': leaf, 'f:b': leaf }))
+})
+
+t.test('taken over: what predecessors own of the object itself', async (t) => {
+  const from = new Set(['agentk', 'helm'])
+  const scale = entry('agentk', { 'f:spec': { 'f:replicas': leaf } }, { subresource: 'scale' })
+  const other = entry('kubectl-edit', { 'f:z': leaf })
+  const own = entry('agentk-42-7', { 'f:a': leaf }, { ...apply, apiVersion: 'v2' })
+  const all = entries(own, entry('agentk', { 'f:b': leaf }, apply), entry('helm', { 'f:c': leaf }), scale, other)
+  t.strictSame(takenOver(all, { manager: 'agentk-42-7', from }), [
+    scale,
+    other,
+    entry('agentk-42-7', { 'f:a': leaf, 'f:b': leaf, 'f:c': leaf }, { ...apply, apiVersion: 'v2' }),
+  ])
+  const first = entries(entry('helm', { 'f:c': leaf }))
+  t.strictSame(takenOver(first, { manager: 'agentk-42-7', from }), [entry('agentk-42-7', { 'f:c': leaf }, apply)])
+  t.equal(takenOver(entries(own, scale, other), { manager: 'agentk-42-7', from }), undefined)
+})
+
+t.test('before-first-apply loses what is ours, and no more', async (t) => {
+  const own = entry('m', { 'f:a': leaf }, apply)
+  const before = entry('before-first-apply', { 'f:a': leaf, 'f:b': leaf })
+  t.strictSame(relieved(entries(own, before), 'm'), [own, entry('before-first-apply', { 'f:b': leaf })])
+  t.strictSame(relieved(entries(own, entry('before-first-apply', { 'f:a': leaf })), 'm'), [own])
+  t.equal(relieved(entries(own, entry('before-first-apply', { 'f:b': leaf })), 'm'), undefined)
+  t.equal(relieved(entries(before), 'm'), undefined)
+})
+
+t.test('managedFields of any shape are read', async (t) => {
+  t.strictSame(entriesOf({}), [])
+  t.strictSame(entriesOf({ metadata: { managedFields: [null, 'x', { manager: 'm' }] } }), [
+    { manager: 'm', fieldsV1: {} },
+  ])
+})
