@@ -3,8 +3,8 @@ import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-hea
 import { Applier, type ApplierOptions } from '../../../../src/agentk/modules/gitops/apply/applier.ts'
 import type { LiveObject } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
-import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/marks.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 
 /** Server-side apply by a source's manager, against a real API server. */

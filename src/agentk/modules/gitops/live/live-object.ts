@@ -1,5 +1,6 @@
 import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
-import { digestAnnotation, keepAnnotations, ownerAnnotation, pruneAnnotation } from '../marks.ts'
+import { digestAnnotation, ownerAnnotation } from '../manifests/marks.ts'
+import { keepAnnotations, pruneAnnotation } from '../object-annotations.ts'
 import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'
 
 /** What the metadata of an object in the cluster says, as far as a source needs it. */

@@ -1,0 +1,85 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { kstatus } from '../../../health/kstatus/kstatus.ts'
+import { conditionsOf, type KubernetesObject, kindOf, textAt } from '../../../health/object.ts'
+import type { ClusterKind } from '../cluster-kinds.ts'
+import type { ObjectWaits } from '../live/object-waits.ts'
+import type { ObjectKey } from '../manifests/object-key.ts'
+
+/** What depends on the object may go on; or not yet, and why; or never, and why. */
+export type GateVerdict = { readonly is: 'open' } | { readonly is: 'waits' | 'fails'; readonly text: string }
+
+export interface HealthGateComponents {
+  readonly waits: ObjectWaits
+  /** of agentk itself: the classes of volumes are nobody's */
+  readonly lane: ApiLane
+  readonly clock: Clock
+}
+
+const open: GateVerdict = { is: 'open' }
+
+/** Holds what depends on an object until it is healthy. */
+export class HealthGate {
+  readonly #components: HealthGateComponents
+  readonly #timeoutMs: number
+
+  /** @param options.timeoutMs - of one object */
+  constructor(components: HealthGateComponents, options: { timeoutMs: number }) {
+    this.#components = components
+    this.#timeoutMs = options.timeoutMs
+  }
+
+  /**
+   * @param applied - as the API server has answered
+   * @returns why its dependents are left; undefined: they may go on. @throws the signal's reason
+   */
+  async pass(
+    kind: ClusterKind,
+    key: ObjectKey,
+    applied: KubernetesObject,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { waits, clock } = this.#components
+    if (gateVerdict(applied, clock.now()).is === 'open') return undefined
+    if (await this.#waitsForConsumer(applied, signal)) return undefined
+    const late = new AbortController()
+    const cancel = clock.after(this.#timeoutMs, () => late.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
+    let last = 'not told'
+    const read = (object: KubernetesObject | undefined): { why?: string } | undefined => {
+      if (!object) return { why: 'it has been deleted' }
+      const verdict = gateVerdict(object, clock.now())
+      if (verdict.is === 'open') return {}
+      last = verdict.text
+      return verdict.is === 'fails' ? { why: verdict.text } : undefined
+    }
+    try {
+      return (await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))).why
+    } catch (error) {
+      if (signal.aborted || !late.signal.aborted) throw error
+      return `not healthy after ${Math.round(this.#timeoutMs / 1000)} s: ${last}`
+    } finally {
+      cancel()
+    }
+  }
+
+  /** It is bound once a Pod mounts it: one that comes later, perhaps. A class that cannot be read holds nobody. */
+  async #waitsForConsumer(object: KubernetesObject, signal: AbortSignal): Promise<boolean> {
+    const name = kindOf(object) === 'PersistentVolumeClaim' ? textAt(object, 'spec.storageClassName') : ''
+    if (name === '') return false
+    const path = `/apis/storage.k8s.io/v1/storageclasses/${encodeURIComponent(name)}`
+    const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
+    return status !== 200 || textAt(body, 'volumeBindingMode') === 'WaitForFirstConsumer'
+  }
+}
+
+/** kstatus, but a Job is waited for to its end. @param now - ms since 1970 */
+export function gateVerdict(object: KubernetesObject, now: number): GateVerdict {
+  const { status, text } = kstatus(object, now)
+  if (kindOf(object) === 'batch/Job') {
+    const holds = (type: string) => conditionsOf(object).some((one) => one.type === type && one.status === 'True')
+    if (holds('Failed')) return { is: 'fails', text }
+    return holds('Complete') || holds('Suspended') ? open : { is: 'waits', text }
+  }
+  return status === 'Current' ? open : { is: 'waits', text }
+}

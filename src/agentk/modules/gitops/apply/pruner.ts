@@ -1,0 +1,164 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { metadataOnly } from '../../../cluster/object-list.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { type KubernetesObject, textAt } from '../../../health/object.ts'
+import { type ClusterKind, type ClusterKinds, objectPath } from '../cluster-kinds.ts'
+import type { InventoryEntry } from '../inventory/entry.ts'
+import { type LiveObject, readLive } from '../live/live-object.ts'
+import type { ObjectWaits } from '../live/object-waits.ts'
+import { keyText } from '../manifests/object-key.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { refusal } from './refusal.ts'
+
+/** Others write the object meanwhile: it is read again, so often. */
+const maxAttempts = 5
+
+export interface PrunerComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly waits: ObjectWaits
+  readonly kinds: ClusterKinds
+  readonly clock: Clock
+}
+
+export type PrunerOptions = Pick<SourceOptions, 'id' | 'manager' | 'prunePropagationPolicy' | 'pruneTimeoutMs'>
+
+export interface Prunable {
+  readonly entry: InventoryEntry
+  /** what was decided upon */
+  readonly live: LiveObject
+}
+
+const policies = { orphan: 'Orphan', background: 'Background', foreground: 'Foreground' } as const
+
+/** Deletes what has been decided to go, and waits until it is gone. */
+export class Pruner {
+  readonly #components: PrunerComponents
+  readonly #options: PrunerOptions
+
+  constructor(components: PrunerComponents, options: PrunerOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /**
+   * What was applied last goes first: higher waves, and what is in a namespace or of a kind before these. What does not
+   * go holds those after it.
+   *
+   * @param onEnd - of each: gone, or why it is still there. @throws the connection's error, or the signal's reason
+   */
+  async prune(
+    prunables: readonly Prunable[],
+    onEnd: (entry: InventoryEntry, survives: string | undefined) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    let holder: string | undefined
+    for (const stage of stages(prunables)) {
+      if (holder !== undefined) {
+        for (const { entry } of stage) onEnd(entry, `${holder} is to go before it`)
+        continue
+      }
+      const ends = stage.map(async ({ entry, live }) => {
+        const survives = await this.#remove(entry, live, signal)
+        onEnd(entry, survives)
+        return survives === undefined ? undefined : `${entry.key.kind} ${entry.key.name}`
+      })
+      // all of them have ended before an error is told: none goes on behind it
+      const settled = await Promise.allSettled(ends)
+      for (const end of settled) if (end.status === 'rejected') throw end.reason
+      holder = settled.map((end) => (end.status === 'fulfilled' ? end.value : undefined)).find(Boolean)
+    }
+  }
+
+  /** @returns why it is still there; undefined: it is gone */
+  async #remove(entry: InventoryEntry, decided: LiveObject, signal: AbortSignal): Promise<string | undefined> {
+    const { kinds } = this.#components
+    const kind = kinds.find(entry.key, entry.version) ?? kinds.find(entry.key)
+    if (!kind) return kinds.isStale(entry.key.group) ? 'nobody serves its kind now' : undefined
+    const path = objectPath(kind, entry.key)
+    let live = decided
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      const answer = await this.#delete(path, live, signal)
+      if (answer.status === 404) return undefined
+      if (answer.status === 200 || answer.status === 202) return await this.#gone(kind, entry, live.uid, signal)
+      if (answer.status !== 409) return refusal(answer).text
+      const read = await this.#read(path, signal)
+      if (typeof read === 'string') return read
+      if (!read || read.uid !== decided.uid) return undefined
+      const changed = this.#isOther(read, decided)
+      if (changed) return changed
+      live = read
+    }
+    return `others have changed it ${maxAttempts} times while it was to be deleted`
+  }
+
+  #delete(path: string, { uid, resourceVersion }: LiveObject, signal: AbortSignal) {
+    const propagationPolicy = policies[this.#options.prunePropagationPolicy]
+    const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid, resourceVersion }, propagationPolicy }
+    return this.#components.lane.json('DELETE', path, body, signal, { maxBytes: maxEventBytes })
+  }
+
+  async #read(path: string, signal: AbortSignal): Promise<LiveObject | string | undefined> {
+    const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
+    const answer = await this.#components.lane.json('GET', path, undefined, signal, options)
+    if (answer.status === 404) return undefined
+    if (answer.status !== 200) return refusal(answer).text
+    return readLive(answer.body as KubernetesObject, this.#options.manager)
+  }
+
+  /** What was decided does not hold for what it has become. */
+  #isOther(live: LiveObject, decided: LiveObject): string | undefined {
+    if (live.owner !== this.#options.id) return 'its owner annotation has changed meanwhile'
+    if (live.isControlled) return 'a controller keeps it'
+    return live.prune === decided.prune ? undefined : 'its annotations have changed meanwhile'
+  }
+
+  async #gone(
+    kind: ClusterKind,
+    { key }: InventoryEntry,
+    uid: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { waits, clock } = this.#components
+    const { pruneTimeoutMs } = this.#options
+    const late = new AbortController()
+    const cancel = clock.after(pruneTimeoutMs, () => late.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
+    const read = (object: KubernetesObject | undefined) =>
+      !object || textAt(object, 'metadata.uid') !== uid ? true : undefined
+    try {
+      await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))
+      return undefined
+    } catch (error) {
+      if (signal.aborted || !late.signal.aborted) throw error
+      return `it is being deleted, and not gone after ${Math.round(pruneTimeoutMs / 1000)} s`
+    } finally {
+      cancel()
+    }
+  }
+}
+
+/** In the order in which they go. */
+function stages(prunables: readonly Prunable[]): readonly (readonly Prunable[])[] {
+  const placed = prunables.toSorted((one, other) => compare(placeOf(one.entry), placeOf(other.entry)))
+  const found: Prunable[][] = []
+  let last = ''
+  for (const prunable of placed) {
+    const place = placeOf(prunable.entry).join()
+    if (place !== last) found.push([])
+    last = place
+    found.at(-1)?.push(prunable)
+  }
+  return found
+}
+
+/** Kinds that others are in, or of, go last, whatever their wave. */
+function placeOf({ key, wave }: InventoryEntry): readonly [number, number] {
+  const isParent = keyText(key).startsWith('/Namespace/') || key.kind === 'CustomResourceDefinition'
+  return [isParent ? 1 : 0, -wave]
+}
+
+function compare([one, oneWave]: readonly [number, number], [other, otherWave]: readonly [number, number]): number {
+  return one - other || oneWave - otherWave
+}

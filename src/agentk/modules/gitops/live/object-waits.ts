@@ -1,0 +1,163 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import { ObjectWatch } from '../../../cluster/object-watch.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import type { WatchSink } from '../../../cluster/watch-sink.ts'
+import { type KubernetesObject, textAt } from '../../../health/object.ts'
+import { type ClusterKind, collectionPath, objectPath } from '../cluster-kinds.ts'
+import type { ObjectKey } from '../manifests/object-key.ts'
+
+/** Objects that may not be watched are read as often as this. ms */
+const pollMs = 5000
+/** objects */
+const pageSize = 100
+
+export interface ObjectWaitsComponents {
+  /** acts as the source's account */
+  readonly client: Pick<ApiClient, 'json' | 'send'>
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** What a wait is for: undefined goes on. @param object - undefined: it is not there */
+export type ReadObject<T> = (object: KubernetesObject | undefined) => T | undefined
+
+/** Waits for objects of one source to come, to go or to change: one watch a collection, while somebody waits. */
+export class ObjectWaits {
+  readonly #components: ObjectWaitsComponents
+  readonly #selector: string
+  readonly #collections = new Map<string, Collection>()
+
+  /** @param options.selector - of all objects that may be waited for */
+  constructor(components: ObjectWaitsComponents, options: { selector: string }) {
+    this.#components = components
+    this.#selector = options.selector
+  }
+
+  /** @returns the first that `read` gives. @throws the signal's reason, or what `read` throws */
+  until<T>(kind: ClusterKind, key: ObjectKey, read: ReadObject<T>, signal: AbortSignal): Promise<T> {
+    const path = collectionPath(kind, kind.isNamespaced ? key.namespace : '')
+    const known = this.#collections.get(path)
+    const collection = known ?? new Collection(this.#components, { path, kind, selector: this.#selector })
+    this.#collections.set(path, collection)
+    return new Promise<T>((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason)
+      const settle = (settled: () => void) => {
+        signal.removeEventListener('abort', onAbort)
+        if (collection.remove(waiter)) this.#collections.delete(path)
+        settled()
+      }
+      const waiter: Waiter = {
+        path: objectPath(kind, key),
+        name: key.name,
+        take: (object) => {
+          try {
+            const found = read(object)
+            if (found !== undefined) settle(() => resolve(found))
+          } catch (error) {
+            settle(() => reject(error))
+          }
+        },
+      }
+      const onAbort = () => settle(() => reject(signal.reason))
+      signal.addEventListener('abort', onAbort, { once: true })
+      collection.add(waiter)
+    })
+  }
+}
+
+interface Waiter {
+  /** of the object */
+  readonly path: string
+  readonly name: string
+  take(object: KubernetesObject | undefined): void
+}
+
+class Collection implements WatchSink {
+  readonly #components: ObjectWaitsComponents
+  /** of its objects: lists leave it out */
+  readonly #type: { readonly apiVersion: string; readonly kind: string }
+  readonly #waiters = new Set<Waiter>()
+  readonly #ended = new AbortController()
+  readonly #watch: ObjectWatch
+  #isRunning = false
+  /** names in the list that is being read */
+  #listed: Set<string> | undefined
+  #stopPolling: (() => void) | undefined
+
+  constructor(
+    components: ObjectWaitsComponents,
+    { path, kind, selector }: { path: string; kind: ClusterKind; selector: string },
+  ) {
+    this.#components = components
+    const { group, version } = kind
+    this.#type = { apiVersion: group === '' ? version : `${group}/${version}`, kind: kind.kind }
+    const watched = `${path}?labelSelector=${encodeURIComponent(selector)}`
+    this.#watch = new ObjectWatch({ ...components, sink: this }, { path: watched, pageSize, resumes: true })
+  }
+
+  add(waiter: Waiter): void {
+    this.#waiters.add(waiter)
+    if (!this.#isRunning) void this.#watch.run(this.#ended.signal)
+    this.#isRunning = true
+    void this.#ask(waiter)
+  }
+
+  /** @returns whether nobody waits any more: it is over */
+  remove(waiter: Waiter): boolean {
+    this.#waiters.delete(waiter)
+    if (this.#waiters.size > 0) return false
+    this.#ended.abort(new KasError({ code: 'CANCELLED', detail: 'nobody waits for it' }))
+    this.#stopPolling?.()
+    return true
+  }
+
+  listing(): void {
+    this.#listed = new Set()
+  }
+
+  put(object: unknown): void {
+    const name = textAt(object, 'metadata.name')
+    this.#listed?.add(name)
+    for (const waiter of [...this.#waiters])
+      if (waiter.name === name) waiter.take({ ...(object as object), ...this.#type })
+  }
+
+  /** Perhaps it has lost its label alone. */
+  gone(object: unknown): void {
+    const name = textAt(object, 'metadata.name')
+    for (const waiter of this.#waiters) if (waiter.name === name) void this.#ask(waiter)
+  }
+
+  leftOut(): void {}
+
+  listed(): void {
+    const names = this.#listed
+    this.#listed = undefined
+    for (const waiter of this.#waiters) if (!names?.has(waiter.name)) void this.#ask(waiter)
+  }
+
+  following(): void {}
+
+  ended({ status }: { status: number }): void {
+    if (status === 200 || status === 410 || this.#stopPolling || this.#ended.signal.aborted) return
+    this.#stopPolling = this.#components.clock.after(pollMs, () => {
+      this.#stopPolling = undefined
+      for (const waiter of this.#waiters) void this.#ask(waiter)
+      this.ended({ status })
+    })
+  }
+
+  /** An answer that says nothing of the object is none: a later one will. */
+  async #ask(waiter: Waiter): Promise<void> {
+    const options = { maxBytes: maxEventBytes }
+    const answer = await this.#components.client
+      .json('GET', waiter.path, undefined, this.#ended.signal, options)
+      .catch((): { status: number; body: unknown } => ({ status: 0, body: undefined }))
+    if (!this.#waiters.has(waiter)) return
+    if (answer.status === 200) waiter.take(answer.body as KubernetesObject)
+    else if (answer.status === 404) waiter.take(undefined)
+    else this.ended(answer)
+  }
+}

@@ -1,0 +1,154 @@
+import t from 'tap'
+import { HealthGate } from '../../../../src/agentk/modules/gitops/apply/health-gate.ts'
+import { Pruner, type PrunerOptions } from '../../../../src/agentk/modules/gitops/apply/pruner.ts'
+import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import { ObjectWaits } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import { configMap, Ground, keyOf, skip } from './ground.ts'
+
+/** Deletions and waits, against a real API server. */
+
+const { signal } = new AbortController()
+const id = '42-7'
+const manager = `agentk-${id}`
+const marks = { labels: { [inventoryLabel]: id }, annotations: { [ownerAnnotation]: id } }
+const finalizers = ['example.com/held']
+
+t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  await ground.create(keyOf('Namespace', 'shop', ''), { metadata: { name: 'shop' } })
+  const waits = new ObjectWaits(
+    { client: ground.client, clock: systemClock, random: Math.random },
+    { selector: `${inventoryLabel}=${id}` },
+  )
+  const lane = ground.lanes.lane('apply')
+
+  const entryOf = (key: ObjectKey, wave = 0): InventoryEntry => {
+    const [version, rest] = ['v1', { digest: '', fields: '', state: 'applied' as const, reason: '' }]
+    return { key, version, uid: '', wave, ...rest }
+  }
+  const prunable = async (key: ObjectKey, wave = 0) => {
+    const live = await ground.live(key, manager)
+    if (!live) throw new Error(`${key.name} is not there`)
+    return { entry: entryOf(key, wave), live }
+  }
+  type Prunable = Awaited<ReturnType<typeof prunable>>
+  const prune = async (prunables: readonly Prunable[], options: Partial<PrunerOptions> = {}) => {
+    const pruner = new Pruner(
+      { lane, waits, kinds: ground.kinds, clock: systemClock },
+      { id, manager, prunePropagationPolicy: 'background', pruneTimeoutMs: 60_000, ...options },
+    )
+    const ends: Record<string, string | undefined> = {}
+    ground.asked.length = 0
+    await pruner.prune(prunables, ({ key }, survives) => (ends[key.name] = survives), signal)
+    return ends
+  }
+  const make = async (name: string, metadata: object = {}) => {
+    await ground.apply(keyOf('ConfigMap', name), configMap(name, {}, { ...marks, ...metadata }), manager)
+    return keyOf('ConfigMap', name)
+  }
+
+  await t.test('what was applied last goes first', async (t) => {
+    const keys = [await make('w0'), await make('w1'), await make('w2')]
+    const prunables = await Promise.all(keys.map((key, wave) => prunable(key, wave)))
+    t.strictSame(await prune(prunables), { w2: undefined, w1: undefined, w0: undefined })
+    t.strictSame(
+      ground.writes().map((write) => write.slice(-2)),
+      ['w2', 'w1', 'w0'],
+    )
+    for (const key of keys) t.equal(await ground.get(key), undefined)
+  })
+
+  await t.test('what hangs stays, says so, and holds what goes after it', async (t) => {
+    const [base, held] = [await make('base'), await make('held', { finalizers })]
+    const ends = await prune([await prunable(base, 0), await prunable(held, 1)], { pruneTimeoutMs: 100 })
+    t.match(ends, { held: /is being deleted, and not gone after/, base: /is to go before it/ })
+    t.ok(await ground.get(base))
+    const going = prune([await prunable(held, 1)])
+    await ground.merge(held, { metadata: { finalizers: null } })
+    t.strictSame(await going, { held: undefined })
+  })
+
+  await t.test('what has changed is looked at again', async (t) => {
+    const key = await make('touched')
+    const before = await prunable(key)
+    await ground.merge(key, { data: { a: '1' } })
+    t.strictSame(await prune([before]), { touched: undefined })
+    t.equal(await ground.get(key), undefined)
+  })
+
+  await t.test('of another by now, or another object by now: it is not deleted', async (t) => {
+    const key = await make('adopted')
+    const before = await prunable(key)
+    await ground.merge(key, { metadata: { annotations: { [ownerAnnotation]: '41-7' } } })
+    t.match(await prune([before]), { adopted: /owner annotation has changed/ })
+    t.ok(await ground.get(key))
+    const again = await make('again')
+    const old = await prunable(again)
+    await prune([old])
+    await make('again')
+    t.strictSame(await prune([old]), { again: undefined })
+    t.ok(await ground.get(again))
+  })
+
+  await t.test('a gate: a kind is served before its objects come', async (t) => {
+    const gate = new HealthGate({ waits, lane, clock: systemClock }, { timeoutMs: 60_000 })
+    const key = keyOf('CustomResourceDefinition', 'widgets.example.com', '', 'apiextensions.k8s.io')
+    const kind = ground.kinds.find(key)
+    if (!kind) throw new Error('no definitions')
+    await ground.apply(key, { ...widget, metadata: { name: key.name, ...marks } }, manager)
+    t.equal(await gate.pass(kind, key, widget, signal), undefined)
+    await ground.readKinds()
+    t.match(ground.kinds.find({ group: 'example.com', kind: 'Widget' }), { plural: 'widgets', isNamespaced: true })
+  })
+
+  await t.test('a gate: a claim that waits for its consumer holds nobody, another one does', async (t) => {
+    const gate = new HealthGate({ waits, lane, clock: systemClock }, { timeoutMs: 300 })
+    const claims = ground.kinds.find({ group: '', kind: 'PersistentVolumeClaim' })
+    if (!claims) throw new Error('no claims')
+    for (const [name, mode] of [
+      ['late', 'WaitForFirstConsumer'],
+      ['early', 'Immediate'],
+    ] as const) {
+      const of = keyOf('StorageClass', name, '', 'storage.k8s.io')
+      await ground.create(of, { metadata: { name }, provisioner: 'example.com/none', volumeBindingMode: mode })
+      const key = keyOf('PersistentVolumeClaim', name)
+      const spec = {
+        accessModes: ['ReadWriteOnce'],
+        storageClassName: name,
+        resources: { requests: { storage: '1Gi' } },
+      }
+      const object = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name, ...marks }, spec }
+      await ground.apply(key, object, manager)
+    }
+    const pass = async (name: string) =>
+      gate.pass(
+        claims,
+        keyOf('PersistentVolumeClaim', name),
+        await ground.get(keyOf('PersistentVolumeClaim', name)),
+        signal,
+      )
+    t.equal(await pass('late'), undefined)
+    t.match(await pass('early'), /not healthy after 0 s: PVC is not Bound/)
+  })
+})
+
+const widget = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  spec: {
+    group: 'example.com',
+    scope: 'Namespaced',
+    names: { plural: 'widgets', kind: 'Widget', singular: 'widget' },
+    versions: [
+      {
+        name: 'v1',
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+      },
+    ],
+  },
+}

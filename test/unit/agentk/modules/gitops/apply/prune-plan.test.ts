@@ -1,0 +1,150 @@
+import t from 'tap'
+import {
+  type PruneInput,
+  type PruneOptions,
+  prunePlan,
+} from '../../../../../../src/agentk/modules/gitops/apply/prune-plan.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import type { LiveObject } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
+import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+
+const options: PruneOptions = {
+  id: '42-7',
+  prune: true,
+  pruneConfirm: ['CustomResourceDefinition', 'Namespace'],
+  pruneLimit: { percent: 50 },
+  resourceExclusions: [],
+}
+
+const entry = (name: string, more: Partial<InventoryEntry> = {}, kind = 'ConfigMap', group = ''): InventoryEntry => ({
+  key: { group, kind, namespace: kind === 'Namespace' || group === 'apiextensions.k8s.io' ? '' : 'shop', name },
+  version: 'v1',
+  uid: `uid-${name}`,
+  wave: 0,
+  digest: 'd',
+  fields: 'f',
+  state: 'applied',
+  reason: '',
+  ...more,
+})
+
+const liveOf = (name: string, more: Partial<LiveObject> = {}): LiveObject => ({
+  uid: `uid-${name}`,
+  resourceVersion: '1',
+  owner: '42-7',
+  digest: 'd',
+  fields: 'f',
+  managers: ['agentk-42-7'],
+  isControlled: false,
+  isBeingDeleted: false,
+  prune: '',
+  ...more,
+})
+
+interface Case {
+  readonly entry?: Partial<InventoryEntry>
+  readonly live?: Partial<LiveObject> | null
+  readonly input?: Partial<PruneInput>
+  readonly options?: Partial<PruneOptions>
+}
+
+function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest }: Case = {}) {
+  const all = new Map(entries.map(({ key }) => [keyText(key), live === null ? null : liveOf(key.name, live)] as const))
+  const given: PruneInput = {
+    commit: 'c1',
+    entries,
+    inventorySize: 100,
+    wantedSize: 90,
+    live: all,
+    appliedUids: new Set(),
+    heir: () => undefined,
+    ...input,
+  }
+  return prunePlan(given, { ...options, ...rest.options })
+}
+
+const decided = (given: Case, kind?: string) => {
+  const one = entry('a', given.entry, kind)
+  return planOf([one], given).decisions.get(keyText(one.key))
+}
+
+t.test('what has left the commit goes, if all that speaks against it is silent', async (t) => {
+  t.match(decided({}), { is: 'delete' })
+  t.match(decided({ entry: { uid: '' } }), { is: 'delete' })
+})
+
+const kept: [what: string, given: Case, reason: RegExp][] = [
+  ['its owner annotation is gone', { live: { owner: '' } }, /owner annotation/],
+  ['it was made anew by somebody', { live: { uid: 'other' } }, /another object/],
+  ['a controller keeps it', { live: { isControlled: true } }, /controller/],
+  ['it cannot be read', { live: null }, /cannot be read/],
+  ['it is being deleted', { live: { isBeingDeleted: true } }, /being deleted/],
+  ['prune is off', { options: { prune: false } }, /prune: false/],
+  ['its annotation says never', { live: { prune: 'never' } }, /never/],
+  ['it was detached', { entry: { state: 'detached', reason: 'why' } }, /why/],
+  ['its namespace left the configuration', { options: { namespaces: ['other'] } }, /outside the namespaces/],
+  ['another source wants it', { input: { heir: () => '42-8' } }, /42-8/],
+]
+for (const [what, given, reason] of kept) {
+  t.test(`it stays in the inventory: ${what}`, async (t) => t.match(decided(given), { is: 'keep', reason }))
+}
+
+t.test('it leaves the inventory: it is gone, of another, or the same object by another name', async (t) => {
+  t.match(decided({ input: { live: new Map() } }), { is: 'forget' })
+  t.match(decided({ live: { owner: '41-7' } }), { is: 'forget' })
+  t.match(decided({ input: { appliedUids: new Set(['uid-a']) } }), { is: 'forget' })
+})
+
+const confirmed: [what: string, given: Case, reason: RegExp][] = [
+  ['its annotation', { live: { prune: 'confirm' } }, /annotation/],
+  ['it is in the way', { input: { wantedFree: new Set(['/ConfigMap/shop/a']) } }, /needs/],
+  ['the commit is empty', { input: { wantedSize: 0 } }, /nothing at all/],
+  ['the limit is a number', { options: { pruneLimit: { objects: 0 } } }, /prune_limit: 1 of 100/],
+]
+for (const [what, given, reason] of confirmed) {
+  t.test(`it waits for approval: ${what}`, async (t) => t.match(decided(given), { is: 'confirm', reason }))
+}
+
+t.test('kinds of prune_confirm wait, unless the object allows it', async (t) => {
+  t.match(decided({}, 'Namespace'), { is: 'confirm', reason: /prune_confirm: Namespace/ })
+  t.match(decided({ live: { prune: 'allow' } }, 'Namespace'), { is: 'delete' })
+})
+
+t.test('more than a share of an inventory waits, small ones do not', async (t) => {
+  const entries = ['a', 'b', 'c', 'd'].map((name) => entry(name))
+  const is = (inventorySize: number) =>
+    new Set([...planOf(entries, { input: { inventorySize } }).decisions.values()].map((decision) => decision.is))
+  t.strictSame(is(8), new Set(['delete']))
+  t.strictSame(is(7), new Set(['confirm']))
+  t.strictSame(is(5), new Set(['delete']))
+})
+
+t.test('what is in a namespace, or of a kind, waits with it', async (t) => {
+  const crd = entry('widgets.example.com', {}, 'CustomResourceDefinition', 'apiextensions.k8s.io')
+  const entries = [crd, entry('w', {}, 'Widget', 'example.com'), entry('other')]
+  const { decisions } = planOf(entries)
+  t.match(decisions.get('example.com/Widget/shop/w'), { is: 'confirm', reason: /goes with a definition/ })
+  t.match(decisions.get('/ConfigMap/shop/other'), { is: 'delete' })
+  t.match(planOf([entry('shop', {}, 'Namespace'), entry('a')]).decisions.get('/ConfigMap/shop/a'), {
+    is: 'confirm',
+    reason: 'it goes with Namespace shop',
+  })
+})
+
+t.test('a plan is named after its source, commit, keys and uids; none waits: none', async (t) => {
+  const entries = [entry('a', {}, 'Namespace'), entry('b', {}, 'Namespace')]
+  const { digest } = planOf(entries)
+  t.match(digest, /^[0-9a-f]{16}$/)
+  t.equal(planOf(entries.toReversed()).digest, digest)
+  t.not(planOf(entries, { input: { commit: 'c2' } }).digest, digest)
+  t.not(planOf(entries.slice(1)).digest, digest)
+  t.not(
+    planOf(
+      entries.map((one) => ({ ...one, uid: '' })),
+      { live: { uid: 'new' } },
+    ).digest,
+    digest,
+  )
+  t.not(planOf(entries, { options: { id: '42-8' }, live: { owner: '42-8' } }).digest, digest)
+  t.equal(planOf([entry('c')]).digest, '')
+})
