@@ -55,7 +55,7 @@ async function start(t: Test, controlPlane: ControlPlane) {
   t.teardown(() => host.close())
   const open = (caller: Caller, query: Query) => {
     const client = new ViewClient()
-    const view = host.open(caller, Buffer.from(JSON.stringify(query)), client)
+    const view = host.open({ caller, query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)
     const shows = (...ids: string[]) =>
       eventually(() => client.state !== undefined && [...client.rows.keys()].sort().join() === ids.sort().join())

@@ -86,9 +86,9 @@ export class ViewStage {
     return this.#host
   }
 
-  open(caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
+  open(caller: Caller, query: Query, resumes = false): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
-    const view = this.host.open(caller, Buffer.from(JSON.stringify(query)), client)
+    const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)), resumes }, client)
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }

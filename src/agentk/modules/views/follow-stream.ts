@@ -66,7 +66,7 @@ export class FollowStream {
     }
   }
 
-  #open(view: number, { caller, query }: Open): void {
+  #open(view: number, { caller, query, resumes }: Open): void {
     if (this.#views.has(view)) throw new KasError({ code: 'INVALID_MESSAGE', detail: `view ${view} is open` })
     try {
       const out = {
@@ -76,7 +76,7 @@ export class FollowStream {
           this.#fault(view, error)
         },
       }
-      this.#views.set(view, this.#components.host.open(callerOf(caller), query, out))
+      this.#views.set(view, this.#components.host.open({ caller: callerOf(caller), query, resumes }, out))
     } catch (error) {
       this.#fault(view, KasError.from(error))
     }

@@ -7,6 +7,8 @@ export interface KindWatchOptions extends FollowedKind {
   /** where it is followed if it may not be in the whole cluster */
   readonly namespaces: readonly string[]
   readonly times: WatchTimes
+  /** resolves when its objects may come; absent: at once */
+  readonly isReady?: Promise<void>
 }
 
 /**
@@ -35,6 +37,7 @@ export class KindWatch {
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal
     this.#changed()
+    await this.#options.isReady
     await this.#whole.run(signal)
     await Promise.all(this.#running)
   }

@@ -191,9 +191,8 @@ export class Kinds {
       stopping.dispose()
     }
     this.#followed.set(kind.key, { served: kind, stop })
-    const watch = this.#watchOf({ kind, isMetadata, query: '' }, this.#sink)
-    const isReady = rules?.ready(kind.key) ?? Promise.resolve()
-    this.#hold(isReady.then(() => watch.run(stopping.signal)))
+    const watch = this.#watchOf({ kind, isMetadata, query: '' }, this.#sink, rules?.ready(kind.key))
+    this.#hold(watch.run(stopping.signal))
   }
 
   /** Another group may serve the same objects: it lists them again. */
@@ -224,9 +223,10 @@ export class Kinds {
     this.#left = left
   }
 
-  #watchOf(followed: FollowedKind, sink: ObjectSink): KindWatch {
+  #watchOf(followed: FollowedKind, sink: ObjectSink, isReady?: Promise<void>): KindWatch {
     const { namespaces } = this.#follow
-    return new KindWatch({ ...this.#shared, sink }, { ...followed, namespaces, times: this.#times })
+    const options = { ...followed, namespaces, times: this.#times, ...(isReady ? { isReady } : {}) }
+    return new KindWatch({ ...this.#shared, sink }, options)
   }
 
   #hold(work: Promise<void>): void {

@@ -19,6 +19,8 @@ import { viewState } from './view-state.ts'
 const statesPauseMs = 50
 /** After it, views are not held to be incomplete for the sake of a kind that is never listed. ms */
 const firstListMs = 60_000
+/** Rows that a viewer has from another pod stay so long at most: in the minute that a right counts. ms */
+const maxHeldMs = 30_000
 
 /** Of a node; names and kinds of Kubernetes are far shorter. */
 const maxIdLength = 2048
@@ -30,6 +32,14 @@ export interface ViewOut {
   update(seq: number, json: Uint8Array): void
   /** The last call. */
   ended(error: KasError): void
+}
+
+export interface WantedView {
+  readonly caller: Caller
+  /** JSON */
+  readonly query: Uint8Array
+  /** the viewer has rows from before, which stay until kinds are listed */
+  readonly resumes?: boolean
 }
 
 export interface OpenView {
@@ -62,6 +72,8 @@ interface Opened {
   readonly out: ViewOut
   access: Access | undefined
   visibility: Visibility | undefined
+  /** while it is so, nothing is sent */
+  isHeld: boolean
 }
 
 /** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
@@ -73,8 +85,10 @@ export class ViewHost {
   readonly #opened = new Set<Opened>()
   readonly #unsubscribe: (() => void)[]
   #isFirstList = true
+  /** views that resume wait for the first list */
+  #holds = true
   #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
-  readonly #cancelFirstList: () => void
+  readonly #cancels: readonly (() => void)[]
 
   constructor(components: ViewHostComponents, { verdict = 'argo' }: ViewHostOptions = {}) {
     const { records, states, events, clock } = components
@@ -100,7 +114,10 @@ export class ViewHost {
       }),
       ...[states, events.states].map((each) => each.onChange(() => this.#statesMayDiffer())),
     ]
-    this.#cancelFirstList = clock.after(firstListMs, () => this.#firstListEnded())
+    this.#cancels = [
+      clock.after(firstListMs, () => this.#firstListEnded()),
+      clock.after(maxHeldMs, () => this.#letGo()),
+    ]
     this.#readStates()
   }
 
@@ -108,7 +125,7 @@ export class ViewHost {
    * @throws KasError BAD_REQUEST: the query; TOO_MANY_STREAMS: too many views, or too many callers; FORBIDDEN: the
    * caller is nobody
    */
-  open(caller: Caller, query: Uint8Array, out: ViewOut): OpenView {
+  open({ caller, query, resumes = false }: WantedView, out: ViewOut): OpenView {
     const user = caller.as === 'user' ? caller.user.username : undefined
     this.#checkRoom(user)
     const read = readQuery(query)
@@ -121,6 +138,7 @@ export class ViewHost {
       out,
       access: undefined,
       visibility: undefined,
+      isHeld: resumes && this.#holds,
     }
     const wanted: Wanted = { what: read.view === 'events' ? 'events' : 'objects', namespaces: read.namespaces }
     const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
@@ -138,7 +156,7 @@ export class ViewHost {
     for (const opened of [...this.#opened]) this.#close(opened)
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#statesDue?.cancel()
-    this.#cancelFirstList()
+    for (const cancel of this.#cancels) cancel()
   }
 
   #page(opened: Opened, node: string, limit: number): void {
@@ -174,11 +192,15 @@ export class ViewHost {
   }
 
   #show(opened: Opened, visibility: Visibility): void {
-    const { view, query } = opened
     const isSame = opened.visibility?.key === visibility.key
     opened.visibility = visibility
     this.#setState(opened)
-    if (isSame) return
+    if (isSame || opened.isHeld) return
+    this.#begin(opened, visibility)
+  }
+
+  #begin(opened: Opened, visibility: Visibility): void {
+    const { view, query } = opened
     if (view instanceof EventsView) view.show(visibility)
     else this.#showForest(opened, view, () => this.#forests.take(visibility, query))
   }
@@ -232,7 +254,18 @@ export class ViewHost {
   #firstListEnded(): void {
     if (!this.#isFirstList) return
     this.#isFirstList = false
+    this.#letGo()
     for (const opened of this.#opened) this.#setState(opened)
+  }
+
+  /** Whatever is known by now takes the place of what viewers have from before. */
+  #letGo(): void {
+    this.#holds = false
+    for (const opened of [...this.#opened]) {
+      if (!opened.isHeld) continue
+      opened.isHeld = false
+      if (opened.visibility) this.#begin(opened, opened.visibility)
+    }
   }
 
   #setState(opened: Opened): void {

@@ -124,7 +124,7 @@ export class AgentFeed implements ViewOwner {
   }
 
   restarted(view: FeedView): void {
-    view.steps = this.#steps?.open(view.wanted, view.pages)
+    view.steps = this.#steps?.open(view.wanted, view)
     if (view.steps) this.#byNumber.set(view.steps.number, view)
   }
 

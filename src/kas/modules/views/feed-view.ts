@@ -33,6 +33,8 @@ export class FeedView implements OpenView {
   readonly #owner: ViewOwner
   readonly #viewer: Viewer
   #wanted: WantedView
+  /** what the viewer has got was for somebody else */
+  #isForAnother = false
   /** nodes that are open, beside the root */
   readonly #pages = new Map<string, number>()
   /** the viewer has it, and has not taken it */
@@ -64,6 +66,11 @@ export class FeedView implements OpenView {
     return this.#pages
   }
 
+  /** The viewer has rows from before, by the same rights. */
+  get resumes(): boolean {
+    return (this.#state === 'lost' || this.#state === 'stale') && !this.#isForAnother
+  }
+
   get isWaiting(): boolean {
     return this.#state === 'waiting'
   }
@@ -89,6 +96,7 @@ export class FeedView implements OpenView {
   reopen(as: WantedView['as']): void {
     if (this.#state === 'ended') return
     this.#wanted = { ...this.#wanted, as }
+    this.#isForAnother = true
     this.#leave()
     this.lost()
     this.#owner.restarted(this)
@@ -109,6 +117,7 @@ export class FeedView implements OpenView {
     }
     this.cancelWait()
     this.#state = 'current'
+    this.#isForAnother = false
     this.#offer({ seq: Number(seq), json, onTaken: () => steps.taken(seq) })
   }
 

@@ -16,13 +16,13 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
   #hasEnded = false
   #wake: (() => void) | undefined
 
-  /** @param pages - nodes that are open, beside the root */
-  open(wanted: WantedView, pages: ReadonlyMap<string, number>): ViewSteps {
+  /** @param resumes - the viewer has rows from before, by the same rights */
+  open(wanted: WantedView, { pages, resumes }: { pages: ReadonlyMap<string, number>; resumes: boolean }): ViewSteps {
     const changed = (own: ViewSteps) => {
       if (own.isDue) this.#due(own)
       else this.#turns.delete(own) // else an agent that reads nothing would have all that ever was kept
     }
-    const steps = new ViewSteps(++this.#lastNumber, wanted, pages, changed)
+    const steps = new ViewSteps(++this.#lastNumber, { ...wanted, resumes }, pages, changed)
     this.#due(steps)
     return steps
   }
@@ -78,11 +78,13 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
   }
 }
 
+type Opened = WantedView & { readonly resumes: boolean }
+
 /** What is to be said of one view. */
 export class ViewSteps {
   /** on this Follow */
   readonly number: number
-  #open: WantedView | undefined
+  #open: Opened | undefined
   readonly #pages: Map<string, number>
   /** nodes that the agent has as open */
   readonly #known = new Set<string>()
@@ -91,12 +93,7 @@ export class ViewSteps {
   #close: 'no' | 'due' | 'done' = 'no'
   readonly #onChange: (steps: ViewSteps) => void
 
-  constructor(
-    number: number,
-    open: WantedView,
-    pages: ReadonlyMap<string, number>,
-    onChange: (steps: ViewSteps) => void,
-  ) {
+  constructor(number: number, open: Opened, pages: ReadonlyMap<string, number>, onChange: (steps: ViewSteps) => void) {
     this.number = number
     this.#open = open
     this.#pages = new Map(pages)
@@ -157,7 +154,7 @@ export class ViewSteps {
     return { case: 'taken', value: { seq } }
   }
 
-  #takeOpen({ as, query }: WantedView): Step {
+  #takeOpen({ as, query, resumes }: Opened): Step {
     this.#open = undefined
     const user = as && {
       ...as,
@@ -165,7 +162,7 @@ export class ViewSteps {
       extra: as.extra.map(({ key, val }) => ({ key, val: [...val] })),
     }
     const caller = user ? { case: 'user' as const, value: user } : { case: 'agent' as const, value: {} }
-    return { case: 'open', value: { caller: { as: caller }, query } }
+    return { case: 'open', value: { caller: { as: caller }, query, resumes } }
   }
 }
 

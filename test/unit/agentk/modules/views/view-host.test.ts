@@ -305,6 +305,36 @@ t.test('an update of the moment at which states are read has them, whichever com
   t.equal(client.updates.length, 2)
 })
 
+t.test('what a viewer has from another pod stays until kinds are listed', async (t) => {
+  const stage = start(t)
+  stage.states.set(kinds.pod, { is: 'syncing' })
+  const resumed = stage.open(agent, { view: 'tree' }, true).client
+  const events = stage.open(agent, { view: 'events' }, true).client
+  const fresh = stage.open(agent, { view: 'tree' }).client
+  await stage.pass()
+  stage.records.put(pod)
+  await stage.pass(1000)
+  t.strictSame([resumed.updates, events.updates], [[], []])
+  t.match(fresh.state, { is: 'syncing' })
+  stage.states.set(kinds.pod, { is: 'live' })
+  await stage.pass(50)
+  t.match(resumed.updates, [{ seq: 1, state: { is: 'live' }, rows: [{}] }])
+  t.equal(events.updates.length, 1)
+  const later = stage.open(agent, { view: 'tree' }, true).client
+  await stage.pass()
+  t.equal(later.updates.length, 1, 'all is known by then')
+})
+
+t.test('not for longer than a right counts', async (t) => {
+  const stage = start(t)
+  stage.states.set(kinds.pod, { is: 'syncing' })
+  const { client } = stage.open(agent, { view: 'tree' }, true)
+  await stage.pass(29_999)
+  t.equal(client.updates.length, 0)
+  await stage.pass(1)
+  t.match(client.updates, [{ seq: 1, state: { is: 'syncing' } }])
+})
+
 t.test('by the verdict of kstatus', async (t) => {
   const stage = start(t)
   const health = (argo: 'Healthy', kstatus: 'Failed' | 'Current') => ({ argo, kstatus, argoText: 'a', kstatusText: '' })

@@ -41,9 +41,9 @@ export class FakeFollow {
     const { view, step } = request
     switch (step.case) {
       case 'open': {
-        const { caller, query } = step.value
+        const { caller, query, resumes } = step.value
         const as = caller?.as.case === 'user' ? caller.as.value.username : (caller?.as.case ?? 'nobody')
-        return `${view} open ${as} ${Buffer.from(query)}`
+        return `${view} ${resumes ? 'resume' : 'open'} ${as} ${Buffer.from(query)}`
       }
       case 'page':
         return `${view} page ${step.value.node} ${step.value.limit}`

@@ -143,7 +143,7 @@ t.test('a Follow that is lost is opened again with each view and its open nodes,
   await clock.advance(50)
   const { last: second } = follows
   t.not(second, first)
-  t.strictSame([await second.step(), await second.step()], ['1 open ada a', '1 page x 30'])
+  t.strictSame([await second.step(), await second.step()], ['1 resume ada a', '1 page x 30'])
   second.say({ view: 1, seq: 1, update: '{"seq":1,"rows":[]}' })
   await settle()
   t.equal(await second.step(), '1 taken 1')
@@ -293,6 +293,7 @@ t.test('a caller that becomes another one: the view begins anew, with its nodes'
   follow.say({ view: 1, seq: 4, update: '{"seq":4}' })
   await settle()
   view.reopen(undefined)
+  // not `resume`: what the viewer has was for another one
   t.strictSame(
     [await follow.step(), await follow.step(), await follow.step()],
     ['1 close', '2 open agent a', '2 page n 5'],

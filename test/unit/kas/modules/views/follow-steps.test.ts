@@ -5,9 +5,9 @@ const wanted = { as: undefined, query: Buffer.from('{"view":"tree"}') }
 
 t.test('of views that were closed before the agent has read of them nothing is kept', async (t) => {
   const steps = new FollowSteps()
-  const open = steps.open(wanted, new Map())
+  const open = steps.open(wanted, { pages: new Map(), resumes: false })
   for (let i = 0; i < 1000; i++) {
-    const view = steps.open(wanted, new Map())
+    const view = steps.open(wanted, { pages: new Map(), resumes: false })
     view.page('node', 10)
     view.close()
   }
