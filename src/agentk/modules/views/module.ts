@@ -1,6 +1,5 @@
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
-import { vendorRules } from '../../health/custom/vendors.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import { Views, type ViewsOptions } from './views.ts'
 
@@ -10,6 +9,9 @@ export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
   /** of an account for views alone */
   readonly tokenFile?: string | undefined
 }
+
+/** What reads rules is loaded where views are on. */
+const vendorRules = async () => (await import('../../health/custom/vendors.ts')).vendorRules()
 
 /** Shows what runs in the cluster, and how it fares, to those who may list it. */
 export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOptions): AgentkModule {

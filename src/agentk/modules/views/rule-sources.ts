@@ -18,3 +18,5 @@ export function usersRules(health: readonly unknown[], log: Logger): CustomRuleS
     return []
   })
 }
+
+export type UsersRules = typeof usersRules

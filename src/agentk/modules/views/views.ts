@@ -14,7 +14,7 @@ import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './refused-views.ts'
 import { Report, type ToldOfViews } from './report.ts'
-import { usersRules } from './rule-sources.ts'
+import type { UsersRules } from './rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
 
@@ -56,7 +56,7 @@ export class Views {
   readonly #report: Report
   #facts = noFacts
   /** undefined: not read yet, for views were never on */
-  #vendors: readonly CustomRuleSource[] | undefined
+  #reading: { readonly usersRules: UsersRules; readonly vendors: readonly CustomRuleSource[] } | undefined
   /** undefined: nothing yet, in this term */
   #told: ToldOfViews | undefined
   #isAnnounced = false
@@ -116,19 +116,22 @@ export class Views {
     this.#wake()
   }
 
+  /** Once, and with what reads them, which is loaded where views are on. */
   async #readVendors(): Promise<void> {
-    if (this.#vendors || typeof this.#told !== 'object') return
+    if (this.#reading || typeof this.#told !== 'object') return
+    const { usersRules } = await import('./rule-sources.ts')
     try {
-      this.#vendors = await this.#components.vendorRules()
+      this.#reading = { usersRules, vendors: await this.#components.vendorRules() }
     } catch (error) {
       this.#components.log.error({ error }, "Rules of vendors' kinds cannot be read")
-      this.#vendors = []
+      this.#reading = { usersRules, vendors: [] }
     }
   }
 
   /** Begins or ends the thread, as it should be now. */
   async #update(holds: boolean): Promise<void> {
-    const wanted = holds && this.#vendors && typeof this.#told === 'object' ? this.#told : undefined
+    const reading = this.#reading
+    const wanted = holds && reading && typeof this.#told === 'object' ? this.#told : undefined
     const isKnown = holds && this.#told !== undefined
     if (this.#running && (!wanted || this.#running.controller.signal.aborted)) {
       this.#running.controller.abort()
@@ -137,10 +140,10 @@ export class Views {
       this.#facts = noFacts
       if (!wanted) this.#components.log.info('Views are kept here no more')
     }
-    if (wanted && !this.#running) {
+    if (wanted && reading && !this.#running) {
       const controller = new AbortController()
       const { health = [], ...configuration } = wanted
-      const rules = { users: usersRules(health, this.#components.log), vendors: this.#vendors ?? [] }
+      const rules = { users: reading.usersRules(health, this.#components.log), vendors: reading.vendors }
       const ended = this.#thread.run({ ...this.#options.settings, configuration, rules }, controller.signal)
       this.#running = { controller, ended }
       this.#components.log.info('Views are kept here')
