@@ -5,6 +5,7 @@ import type { ApiClient } from './api-client.ts'
 import type { LargeEvent } from './large-event.ts'
 import { metadataOnly, ObjectList, type Page, type Refusal } from './object-list.ts'
 import type { Pace } from './pace.ts'
+import type { Pulse } from './pulse.ts'
 import type { WatchLists } from './watch-lists.ts'
 import { errorCode, followWatch, isEndOfList, type WatchEvent } from './watch-request.ts'
 import type { WatchSink } from './watch-sink.ts'
@@ -20,6 +21,8 @@ export interface ObjectWatchComponents {
   readonly turn?: ((signal: AbortSignal) => Promise<() => void>) | undefined
   /** absent: it never rests */
   readonly pace?: Pace | undefined
+  /** cuts watches of a server that is silent; absent: they are cut when they are overdue */
+  readonly pulse?: Pick<Pulse, 'onSilent'> | undefined
   /** resolves when what was refused may be tried again, after so many ms at the latest; absent: then */
   readonly untilAllowed?: ((mostMs: number, signal: AbortSignal) => Promise<void>) | undefined
 }
@@ -89,6 +92,8 @@ export class ObjectWatch {
   #listedAt = 0
   /** of the last watch */
   #openedAt = 0
+  /** the last watch was cut for the server's silence */
+  #isSilent = false
   /** one after another */
   #failures = 0
   /** the next list: the last one, by a watch, has failed */
@@ -109,7 +114,8 @@ export class ObjectWatch {
       if (signal.aborted) return
       const lastedMs = clock.now() - this.#openedAt
       // something on the way cuts what is long: no failure of the server
-      const hasHeld = lastedMs >= this.#times.maxRetryMs && (found.status === 0 || found.status === 410)
+      const hasHeld =
+        !this.#isSilent && lastedMs >= this.#times.maxRetryMs && (found.status === 0 || found.status === 410)
       const outcome = hasHeld ? { status: 410 } : found
       if (!this.#goesOn(found)) this.#version = ''
       sink.ended(outcome)
@@ -248,7 +254,7 @@ export class ObjectWatch {
 
   /** @returns 200 when it has ended by itself, 410 when it cannot go on from there */
   async #follow({ query, onOpen, onEvent, signal }: Following): Promise<Refusal> {
-    const { client, sink, clock, random, pace } = this.#components
+    const { client, sink, clock, random, pace, pulse } = this.#components
     const { path, isMetadata, leavesOut } = this.#options
     const lastMs = jittered(this.#times.watchMs, random)
     const seconds = Math.max(1, Math.round(lastMs / 1000))
@@ -256,6 +262,11 @@ export class ObjectWatch {
     const overdue = new AbortController()
     const onOverdue = () => overdue.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
     const cancel = clock.after(lastMs + this.#times.graceMs, onOverdue)
+    this.#isSilent = false
+    const forget = pulse?.onSilent(() => {
+      this.#isSilent = true
+      onOverdue()
+    })
     let status = 200
     this.#openedAt = clock.now()
     try {
@@ -277,6 +288,7 @@ export class ObjectWatch {
       return status === 200 ? { status: head } : { status, isTold: true }
     } finally {
       cancel()
+      forget?.()
       sink.following(false)
     }
   }

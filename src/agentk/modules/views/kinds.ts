@@ -7,6 +7,7 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 import { type WatchTimes, watchTimes } from '../../cluster/object-watch.ts'
 import { Pace } from '../../cluster/pace.ts'
+import { Pulse } from '../../cluster/pulse.ts'
 import { WatchLists } from '../../cluster/watch-lists.ts'
 import { discover, type Served, type ServedKind } from './discovery.ts'
 import { warnings } from './events.ts'
@@ -100,6 +101,7 @@ export class Kinds {
       clock,
       random,
       pace: new Pace(clock),
+      pulse: new Pulse({ client: api, clock }),
       watchLists: new WatchLists(clock),
       turn: new ListTurns(listsAtOnce).take,
       budget: new WatchBudget((options.maxWatches ?? defaultMaxWatches) - Registrations.watches),

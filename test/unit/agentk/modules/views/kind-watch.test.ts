@@ -49,7 +49,14 @@ function start(t: Test, options: Options = {}) {
       return pause(mostMs, clock, signal)
     },
   }
-  const components = { api, sink, clock, random: () => 0.5, budget, refusals, onTrouble }
+  const silenced = new Set<() => void>()
+  const pulse = {
+    onSilent: (listener: () => void) => {
+      silenced.add(listener)
+      return () => void silenced.delete(listener)
+    },
+  }
+  const components = { api, sink, clock, random: () => 0.5, budget, refusals, pulse, onTrouble }
   const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
@@ -60,7 +67,7 @@ function start(t: Test, options: Options = {}) {
   t.teardown(stop)
   const began = clock.now()
   const state = () => sink.states.get(kind.key)
-  return { api, clock, sink, budget, stop, state, began, troubles, refused }
+  return { api, clock, sink, budget, stop, state, began, troubles, refused, silenced }
 }
 
 /** Listed, and watched. */
@@ -114,6 +121,28 @@ t.test('the API server is away: stale since its watch ended', async (t) => {
   await next.open()
   t.match(state(), { is: 'live', since: clock.now(), why: '' })
   t.strictSame(sink.names('Pod'), ['shop/a', 'test/b'], 'its rows have stayed')
+})
+
+t.test('the API server is frozen: its watch is cut, and goes on from there once it answers', async (t) => {
+  const { clock, watch, state, api, silenced } = await startLive(t)
+  await clock.advance(60_000)
+  const cutAt = clock.now()
+  for (const silent of silenced) silent()
+  await clock.advance(1000)
+  t.ok(watch.isAborted)
+  t.match(state(), { is: 'stale', since: cutAt, why: 'the API server does not answer' })
+  const frozen = await api.watch(all)
+  for (const silent of silenced) silent()
+  await clock.advance(2000)
+  t.ok(frozen.isAborted)
+  t.match(state(), { is: 'stale', since: cutAt })
+  const next = await api.watch(all)
+  t.equal(next.query.get('resourceVersion'), '10')
+  await next.open()
+  t.match(state(), { is: 'live' })
+  await next.end()
+  await clock.advance(1000)
+  t.equal(silenced.size, 1, 'those that were cut want to know nothing any more')
 })
 
 t.test('away from the beginning: it is syncing, and says why', async (t) => {

@@ -1,0 +1,75 @@
+import type { Clock } from '../../lib/clock.ts'
+import { pause } from '../../lib/pause.ts'
+import type { ApiClient } from './api-client.ts'
+
+/** From an answer to the next question, while somebody wants to know. ms */
+const restMs = 15_000
+/** Without an answer for so long it is silent. ms */
+const silentMs = 15_000
+/** After a question that failed. ms */
+const retryMs = 1000
+/** Everybody may ask for it, and it costs next to nothing. */
+const path = '/version'
+
+export interface PulseComponents {
+  readonly client: Pick<ApiClient, 'json'>
+  readonly clock: Clock
+}
+
+/** Whether the API server answers anything at all: one that is frozen ends no watch, and says nothing on any. */
+export class Pulse {
+  readonly #components: PulseComponents
+  readonly #listeners = new Set<() => void>()
+  #stop: (() => void) | undefined
+
+  constructor(components: PulseComponents) {
+    this.#components = components
+  }
+
+  /** Called as often as it was silent, until the returned function is called. */
+  onSilent(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    this.#stop ??= this.#start()
+    return () => {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size > 0) return
+      this.#stop?.()
+      this.#stop = undefined
+    }
+  }
+
+  #start(): () => void {
+    const stopping = new AbortController()
+    void this.#run(stopping.signal)
+    return () => stopping.abort()
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#components
+    while (!signal.aborted) {
+      await pause(restMs, clock, signal)
+      if (signal.aborted || (await this.#isAnswered(signal)) || signal.aborted) continue
+      for (const listener of [...this.#listeners]) listener()
+    }
+  }
+
+  /** Whatever the answer is. */
+  async #isAnswered(signal: AbortSignal): Promise<boolean> {
+    const { client, clock } = this.#components
+    const late = new AbortController()
+    const end = () => late.abort()
+    signal.addEventListener('abort', end, { once: true })
+    const cancel = clock.after(silentMs, end)
+    try {
+      while (!late.signal.aborted) {
+        const answer = await client.json('GET', path, undefined, late.signal).catch(() => undefined)
+        if (answer) return true
+        await pause(retryMs, clock, late.signal)
+      }
+      return false
+    } finally {
+      cancel()
+      signal.removeEventListener('abort', end)
+    }
+  }
+}
