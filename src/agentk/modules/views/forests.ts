@@ -3,50 +3,76 @@ import { Forest, type ForestComponents } from './forest.ts'
 import type { ReadQuery } from './query.ts'
 import type { RecordChange, Visibility } from './record.ts'
 
-/** Of all views together: some 150 bytes each. */
-export const maxNodes = 600_000
+/** Objects in views: some 150 bytes each. */
+export interface ForestsOptions {
+  /** of all views together */
+  readonly maxNodes: number
+  /** of one user: others find room. Those that are let in as the agent are many, and no one of them */
+  readonly maxNodesPerUser: number
+}
+
+export const forestsDefaults: ForestsOptions = { maxNodes: 600_000, maxNodesPerUser: 300_000 }
 
 interface Shared {
   readonly forest: Forest
-  users: number
+  /** a name for each view; undefined: the agent */
+  readonly users: (string | undefined)[]
 }
 
 /** One forest for all views that ask for the same and may see the same. */
 export class Forests {
   readonly #components: Omit<ForestComponents, 'visibility'>
+  readonly #options: ForestsOptions
   readonly #shared = new Map<string, Shared>()
 
-  constructor(components: Omit<ForestComponents, 'visibility'>) {
+  constructor(components: Omit<ForestComponents, 'visibility'>, options: ForestsOptions = forestsDefaults) {
     this.#components = components
+    this.#options = options
   }
 
   /**
    * The caller gives it back by `release`.
    *
+   * @param user - undefined: the agent
    * @throws KasError TOO_MANY_STREAMS: too much is seen already
    */
-  take(visibility: Visibility, query: ReadQuery): Forest {
+  take(visibility: Visibility, query: ReadQuery, user: string | undefined): Forest {
     const key = `${visibility.key}\n${query.key}`
     const known = this.#shared.get(key)
     if (known) {
-      known.users++
+      known.users.push(user)
       return known.forest
     }
-    let nodes = 0
-    for (const { forest } of this.#shared.values()) nodes += forest.size
-    if (nodes > maxNodes) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodes, what: 'objects in views' })
+    this.#checkRoom(user)
     const forest = new Forest({ ...this.#components, visibility }, query)
-    this.#shared.set(key, { forest, users: 1 })
+    this.#shared.set(key, { forest, users: [user] })
     forest.start()
     return forest
   }
 
-  release(forest: Forest): void {
-    for (const [key, shared] of this.#shared) {
-      if (shared.forest !== forest || --shared.users > 0) continue
+  /** @param user - as whom it was taken */
+  release(forest: Forest, user: string | undefined): void {
+    for (const [key, { forest: one, users }] of this.#shared) {
+      if (one !== forest) continue
+      users.splice(users.indexOf(user), 1)
+      if (users.length > 0) continue
       forest.stop()
       this.#shared.delete(key)
     }
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS */
+  #checkRoom(user: string | undefined): void {
+    const { maxNodes, maxNodesPerUser } = this.#options
+    let [all, own] = [0, 0]
+    for (const { forest, users } of this.#shared.values()) {
+      all += forest.size
+      if (user !== undefined && users.includes(user)) own += forest.size
+    }
+    if (own > maxNodesPerUser) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodesPerUser, what: 'objects in views of one user' })
+    }
+    if (all > maxNodes) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodes, what: 'objects in views' })
   }
 
   change(change: RecordChange): void {

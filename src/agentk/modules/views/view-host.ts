@@ -74,6 +74,8 @@ interface Opened {
   visibility: Visibility | undefined
   /** while it is so, nothing is sent */
   isHeld: boolean
+  /** what its view shows; undefined: of one of events, and before it shows anything */
+  forest: Forest | undefined
 }
 
 /** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
@@ -139,6 +141,7 @@ export class ViewHost {
       access: undefined,
       visibility: undefined,
       isHeld: resumes && this.#holds,
+      forest: undefined,
     }
     const wanted: Wanted = { what: read.view === 'events' ? 'events' : 'objects', namespaces: read.namespaces }
     const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
@@ -202,14 +205,14 @@ export class ViewHost {
   #begin(opened: Opened, visibility: Visibility): void {
     const { view, query } = opened
     if (view instanceof EventsView) view.show(visibility)
-    else this.#showForest(opened, view, () => this.#forests.take(visibility, query))
+    else this.#showForest(opened, view, () => this.#forests.take(visibility, query, opened.user))
   }
 
   #showForest(opened: Opened, view: View, take: () => Forest): void {
-    const before = view.forest
+    this.#release(opened) // first: it takes the other's room
     try {
-      view.show(take())
-      if (before) this.#forests.release(before)
+      opened.forest = take()
+      view.show(opened.forest)
     } catch (error) {
       this.#end(opened, KasError.from(error))
     }
@@ -224,9 +227,14 @@ export class ViewHost {
     if (!this.#opened.delete(opened)) return
     const { view, access } = opened
     access?.close()
-    const forest: Forest | undefined = view instanceof View ? view.forest : undefined
     view.close()
-    if (forest) this.#forests.release(forest)
+    this.#release(opened)
+  }
+
+  #release(opened: Opened): void {
+    const { forest, user } = opened
+    opened.forest = undefined
+    if (forest) this.#forests.release(forest, user)
   }
 
   #statesMayDiffer(): void {

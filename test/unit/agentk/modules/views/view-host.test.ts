@@ -354,3 +354,23 @@ t.test('one user does not take all the room that there is', async (t) => {
   t.throws(() => stage.open(user('ann'), { view: 'list' }), { code: 'TOO_MANY_STREAMS' })
   stage.open(user('bob'), { view: 'list' })
 })
+
+t.test('counts of nodes are for those who may list nodes', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/pods', '*']])
+  stage.api.rights.set('bob', [
+    ['/pods', '*'],
+    ['/nodes', '*'],
+  ])
+  stage.records.put(pod)
+  for (const uid of ['n1', 'n2']) {
+    stage.records.put(recordOf({ uid, kind: kinds.node, namespace: '', verdict: 'Healthy' }))
+  }
+  const counts = async (name: string) => {
+    const { client } = stage.open(user(name), { view: 'list', filter: { kinds: ['Node'] } })
+    for (let i = 0; i < 4; i++) await stage.pass(100)
+    return client.pages.get('')
+  }
+  t.strictSame(await counts('bob'), { order: ['n1', 'n2'], counts: { Healthy: 2 }, more: 0 })
+  t.strictSame(await counts('ann'), { order: [], counts: {}, more: 0 })
+})
