@@ -215,12 +215,14 @@ export class Page {
     this.#placeTouched()
   }
 
+  /** A list of its own, in the least room: there may be 100,000. */
   #entries(): readonly Entry[] {
     const { node, kind } = this.#source
-    return node.families.flatMap((family): readonly Entry[] => {
+    const lists = node.families.map((family): readonly Entry[] => {
       if (kind !== undefined) return family.kind === kind ? family.members : []
       return family.isBundle ? [family] : family.members
     })
+    return ([] as Entry[]).concat(...lists)
   }
 }
 

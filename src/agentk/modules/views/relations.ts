@@ -9,7 +9,7 @@ export type Link = readonly [relation: string, id: string]
 export function linksOf(record: ObjectRecord, records: ReadonlyRecords, isSeen: (uid: string) => boolean): Link[] {
   const links: Link[] = []
   const add = (relation: string, other: ObjectRecord | undefined) => {
-    if (other && isSeen(other.uid)) links.push([relation, other.uid])
+    if (other && isSeen(other.uid)) keepFirst(links, [relation, other.uid])
   }
   const { selector, namespace } = record
   if (selector) {
@@ -22,7 +22,16 @@ export function linksOf(record: ObjectRecord, records: ReadonlyRecords, isSeen: 
     const isNear = owner?.namespace === '' || owner?.namespace === namespace
     if (isNear && owner?.kind.key === kind && owner?.name === name) add('owned by', owner)
   }
-  return links.sort(compareLinks).slice(0, maxLinks)
+  return links
+}
+
+/** In order, without room for more than there are at most: a selector may hold for 50,000 Pods. */
+function keepFirst(links: Link[], link: Link): void {
+  const last = links.at(-1)
+  if (links.length >= maxLinks && last && compareLinks(link, last) >= 0) return
+  const at = links.findIndex((one) => compareLinks(link, one) < 0)
+  links.splice(at < 0 ? links.length : at, 0, link)
+  links.length = Math.min(links.length, maxLinks)
 }
 
 function compareLinks([relation, id]: Link, [otherRelation, otherId]: Link): number {
