@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { viewsBounds } from '../../../proto/views-json.ts'
-import { maxNamespacesAsked, type Wanted } from './access/identity.ts'
+import { maxNamespacesAsked, type Wanted } from './access/review-plan.ts'
 import type { Access, Caller, Reviews } from './access/reviews.ts'
 import { eventKind, namingKinds } from './access/visibility.ts'
 import { EventsView } from './events-view.ts'

@@ -1,11 +1,11 @@
 import type { Clock } from '../../../../lib/clock.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Present } from '../present.ts'
 import type { Visibility } from '../record.ts'
-import { type Answer, Answers, everything, general, isAllowed } from './answers.ts'
-import { type Answered, listQuestion, type Question, rulesQuestion } from './review.ts'
+import { type Answer, Answers, everything, isAllowed } from './answers.ts'
+import type { Answered, Question } from './review.ts'
+import { planReviews, type Wanted } from './review-plan.ts'
 import type { Job, ReviewQueue } from './review-queue.ts'
-import { eventKind, type ListRights } from './visibility.ts'
+import type { ListRights } from './visibility.ts'
 
 /** Of an answer, since it was asked for. ms */
 const renewedAfterMs = 45_000
@@ -17,16 +17,6 @@ const failedAgainAfterMs = 5000
 const gatherMs = 100
 /** A view begins with what is known by then. ms */
 const patienceMs = 1000
-export const maxNamespacesAsked = 2000
-/** Namespaces of a scope, in which each kind is asked for. */
-const maxScopeAskedWhole = 20
-
-/** What a view shows. */
-export interface Wanted {
-  readonly what: 'objects' | 'events'
-  /** undefined: all */
-  readonly namespaces: ReadonlySet<string> | undefined
-}
 
 export interface AccessListener {
   /** He may list other things than before, or it is known for the first time. */
@@ -43,17 +33,6 @@ export interface IdentityComponents {
 }
 
 type Timer = 'plan' | 'publish' | 'withdraw' | 'wake' | 'patience'
-
-interface KindWanted {
-  readonly kind: ResourceKind
-  readonly namespaces: readonly string[]
-}
-
-interface Plan {
-  readonly questions: readonly Question[]
-  /** all of them were answered, and no others follow */
-  readonly isWhole: boolean
-}
 
 /**
  * What one caller may list, asked step by step: everything; each kind in the whole cluster; the rest by namespace.
@@ -134,7 +113,8 @@ export class Identity {
   }
 
   #plan(): void {
-    const plan = this.#makePlan()
+    const plan = planReviews(this.#answers, this.#components.present, [...this.#views.values()])
+    this.#hasTooManyNamespaces = plan.hasTooManyNamespaces
     const now = this.#components.clock.now()
     let wakeAt = Number.POSITIVE_INFINITY
     for (const question of plan.questions) {
@@ -232,66 +212,6 @@ export class Identity {
     for (const [listener, { isShown }] of [...this.#views]) {
       if (isShown && this.#visibility) listener.onVisibility(this.#visibility)
     }
-  }
-
-  #makePlan(): Plan {
-    const isAnswered = (question: Question) => this.#answers.get(question) !== undefined
-    if (!isAnswered(everything) || this.#answers.mayList(everything)) {
-      return { questions: [everything], isWhole: isAnswered(everything) }
-    }
-    if (!isAnswered(general)) return { questions: [everything, general], isWhole: false }
-    const kinds = this.#kindsWanted()
-    const inCluster = kinds.map(({ kind }) => kind).filter((kind) => !this.#answers.isHidden(general, kind))
-    const ofKinds = inCluster.map(({ group, plural }) => listQuestion(group, plural, ''))
-    const inNamespaces = this.#namespaceQuestions(kinds)
-    const questions = [everything, general, ...ofKinds, ...inNamespaces]
-    return { questions, isWhole: questions.every(isAnswered) }
-  }
-
-  /** Of kinds that are known not to be allowed in the whole cluster. */
-  #namespaceQuestions(kinds: readonly KindWanted[]): Question[] {
-    const questions: Question[] = []
-    const byNamespace = new Map<string, ResourceKind[]>()
-    for (const { kind, namespaces } of kinds) {
-      const inCluster = listQuestion(kind.group, kind.plural, '')
-      const isKnown = this.#answers.get(inCluster) !== undefined || this.#answers.isHidden(general, kind)
-      if (!kind.isNamespaced || !isKnown || this.#answers.mayList(inCluster)) continue
-      for (const namespace of namespaces) {
-        const known = byNamespace.get(namespace)
-        if (known) known.push(kind)
-        else byNamespace.set(namespace, [kind])
-      }
-    }
-    this.#hasTooManyNamespaces = byNamespace.size > maxNamespacesAsked
-    if (this.#hasTooManyNamespaces) return []
-    for (const [namespace, some] of byNamespace) {
-      const rules = some.length > 1 ? rulesQuestion(namespace) : undefined
-      if (rules) questions.push(rules)
-      if (rules && !this.#answers.get(rules)) continue
-      const asked = some.filter((kind) => !rules || !this.#answers.isHidden(rules, kind))
-      for (const { group, plural } of asked) questions.push(listQuestion(group, plural, namespace))
-    }
-    return questions
-  }
-
-  /** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
-  #kindsWanted(): KindWanted[] {
-    const views = [...this.#views.values()]
-    const found: KindWanted[] = []
-    for (const { kind, namespaces } of this.#components.present.kinds()) {
-      const what = kind.key === eventKind.key ? 'events' : 'objects'
-      const showing = views.filter((view) => view.what === what && (kind.isNamespaced || !view.namespaces))
-      const all = [...namespaces.keys()]
-      const wanted = new Set(all.filter((one) => showing.some((view) => !view.namespaces || view.namespaces.has(one))))
-      for (const view of showing) {
-        if (view.namespaces && view.namespaces.size <= maxScopeAskedWhole)
-          for (const one of view.namespaces) wanted.add(one)
-      }
-      const isWanted = wanted.size > 0 || (all.length === 0 && showing.length > 0)
-      wanted.delete('')
-      if (isWanted) found.push({ kind, namespaces: [...wanted] })
-    }
-    return found
   }
 }
 

@@ -7,8 +7,9 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { impersonationHeaders } from '../../../cluster/impersonation-headers.ts'
 import type { Present } from '../present.ts'
 import { deniedAfterMs } from './answers.ts'
-import { type AccessListener, Identity, type Wanted } from './identity.ts'
+import { type AccessListener, Identity } from './identity.ts'
 import { ask, type Question } from './review.ts'
+import type { Wanted } from './review-plan.ts'
 import { ReviewQueue } from './review-queue.ts'
 
 export const maxIdentities = 1000

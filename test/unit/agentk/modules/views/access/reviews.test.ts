@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { maxNamespacesAsked } from '../../../../../../src/agentk/modules/views/access/identity.ts'
+import { maxNamespacesAsked } from '../../../../../../src/agentk/modules/views/access/review-plan.ts'
 import { maxIdentities, Reviews } from '../../../../../../src/agentk/modules/views/access/reviews.ts'
 import { Present } from '../../../../../../src/agentk/modules/views/present.ts'
 import type { Visibility } from '../../../../../../src/agentk/modules/views/record.ts'

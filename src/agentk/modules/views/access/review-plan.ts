@@ -1,0 +1,100 @@
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { Present } from '../present.ts'
+import { type Answers, everything, general } from './answers.ts'
+import { listQuestion, type Question, rulesQuestion } from './review.ts'
+import { eventKind } from './visibility.ts'
+
+export const maxNamespacesAsked = 2000
+/** Namespaces of a scope, in which each kind is asked for. */
+const maxScopeAskedWhole = 20
+
+/** What a view shows. */
+export interface Wanted {
+  readonly what: 'objects' | 'events'
+  /** undefined: all */
+  readonly namespaces: ReadonlySet<string> | undefined
+}
+
+export interface ReviewPlan {
+  readonly questions: readonly Question[]
+  /** all of them were answered, and no others follow */
+  readonly isWhole: boolean
+  /** so many that none is asked about */
+  readonly hasTooManyNamespaces: boolean
+}
+
+interface KindWanted {
+  readonly kind: ResourceKind
+  readonly namespaces: readonly string[]
+}
+
+/** What is to be asked for the sake of these views, after what was answered. */
+export function planReviews(answers: Answers, present: Pick<Present, 'kinds'>, views: readonly Wanted[]): ReviewPlan {
+  const isAnswered = (question: Question) => answers.get(question) !== undefined
+  const few = { hasTooManyNamespaces: false }
+  if (!isAnswered(everything) || answers.mayList(everything)) {
+    return { questions: [everything], isWhole: isAnswered(everything), ...few }
+  }
+  if (!isAnswered(general)) return { questions: [everything, general], isWhole: false, ...few }
+  const kinds = kindsWanted(present, views)
+  const inCluster = kinds.map(({ kind }) => kind).filter((kind) => !answers.isHidden(general, kind))
+  const ofKinds = inCluster.map(({ group, plural }) => listQuestion(group, plural, ''))
+  const byNamespace = kindsByNamespace(answers, kinds)
+  const hasTooManyNamespaces = byNamespace.size > maxNamespacesAsked
+  const inNamespaces = hasTooManyNamespaces ? [] : namespaceQuestions(answers, byNamespace)
+  const questions = [everything, general, ...ofKinds, ...inNamespaces]
+  return { questions, isWhole: questions.every(isAnswered), hasTooManyNamespaces }
+}
+
+/** Kinds that are known not to be allowed in the whole cluster. */
+function kindsByNamespace(
+  answers: Answers,
+  kinds: readonly KindWanted[],
+): ReadonlyMap<string, readonly ResourceKind[]> {
+  const byNamespace = new Map<string, ResourceKind[]>()
+  for (const { kind, namespaces } of kinds) {
+    const inCluster = listQuestion(kind.group, kind.plural, '')
+    const isKnown = answers.get(inCluster) !== undefined || answers.isHidden(general, kind)
+    if (!kind.isNamespaced || !isKnown || answers.mayList(inCluster)) continue
+    for (const namespace of namespaces) {
+      const known = byNamespace.get(namespace)
+      if (known) known.push(kind)
+      else byNamespace.set(namespace, [kind])
+    }
+  }
+  return byNamespace
+}
+
+function namespaceQuestions(
+  answers: Answers,
+  byNamespace: ReadonlyMap<string, readonly ResourceKind[]>,
+): readonly Question[] {
+  const questions: Question[] = []
+  for (const [namespace, some] of byNamespace) {
+    const rules = some.length > 1 ? rulesQuestion(namespace) : undefined
+    if (rules) questions.push(rules)
+    if (rules && !answers.get(rules)) continue
+    const asked = some.filter((kind) => !rules || !answers.isHidden(rules, kind))
+    for (const { group, plural } of asked) questions.push(listQuestion(group, plural, namespace))
+  }
+  return questions
+}
+
+/** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
+function kindsWanted(present: Pick<Present, 'kinds'>, views: readonly Wanted[]): KindWanted[] {
+  const found: KindWanted[] = []
+  for (const { kind, namespaces } of present.kinds()) {
+    const what = kind.key === eventKind.key ? 'events' : 'objects'
+    const showing = views.filter((view) => view.what === what && (kind.isNamespaced || !view.namespaces))
+    const all = [...namespaces.keys()]
+    const wanted = new Set(all.filter((one) => showing.some((view) => !view.namespaces || view.namespaces.has(one))))
+    for (const view of showing) {
+      if (view.namespaces && view.namespaces.size <= maxScopeAskedWhole)
+        for (const one of view.namespaces) wanted.add(one)
+    }
+    const isWanted = wanted.size > 0 || (all.length === 0 && showing.length > 0)
+    wanted.delete('')
+    if (isWanted) found.push({ kind, namespaces: [...wanted] })
+  }
+  return found
+}
