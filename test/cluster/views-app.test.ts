@@ -38,7 +38,8 @@ async function start(t: Test, count: number) {
   )
   const apps = await startKasApps(t, count, {
     project: `, git: { url: ${repository.path} }`,
-    directory: `users: [{ id: 5, username: ada, tokens: [{ sha256: "${sha256('ada-token')}" }], roles: { projects: { 1: [developer] } } }]`,
+    directory: `environments: [{ project: 1, slug: production, on: [{ agent: 42, namespace: shop }] }]
+users: [{ id: 5, username: ada, tokens: [{ sha256: "${sha256('ada-token')}" }], roles: { projects: { 1: [developer] } } }]`,
     agent: '  kubernetes_api: { url_path_prefix: /k8s/, listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }',
   })
   return { repository, apps }
@@ -124,6 +125,7 @@ t.test('views.yaml reaches the pod that leads; its views reach who may see them,
   const responses = report.messages[Symbol.asyncIterator]()
   const first = fromBinary(ReportResponseSchema, (await responses.next()).value as Uint8Array)
   t.equal(String(Buffer.from(first.what.value?.block ?? [])), '{"verdict":"kstatus"}')
+  t.match(first.what.value?.environments, [{ key: '1/production', namespace: 'shop' }])
   await eventually(async () => {
     const { modules } = (await askSocket(holder.socket, '/status')) as StatusReport
     if (!JSON.stringify(modules).includes('["objects",9]')) throw new Error('its facts have not come')

@@ -54,7 +54,7 @@ export class DirectoryDocument {
   }
 
   /** A number that no entry of the list bears. */
-  nextId(name: Exclude<ListName, 'ci_tokens'>): number {
+  nextId(name: Exclude<ListName, 'ci_tokens' | 'environments'>): number {
     return Math.max(0, ...this.list(name).map((entry) => Number(entry.id))) + 1
   }
 

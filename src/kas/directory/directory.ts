@@ -41,6 +41,16 @@ export interface GrantQuestion {
   readonly maxAgeMs?: number | undefined
 }
 
+/** Objects of an agent's cluster that are deployed to an environment. */
+export interface AgentEnvironment {
+  /** `<project id>/<slug>` */
+  readonly key: string
+  /** empty: any */
+  readonly namespace: string
+  /** labels that they have; empty: all objects */
+  readonly selector: Readonly<Record<string, string>>
+}
+
 /** A request to one of GitLab's modules, on behalf of the agent whose token it is. */
 export interface GitlabRequest {
   readonly method: string
@@ -89,6 +99,8 @@ export interface Directory {
   grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, how?: GrantQuestion): Promise<JobGrant>
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED */
   grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, how?: GrantQuestion): Promise<UserGrant>
+  /** What is deployed to which environment in the cluster of an agent; absent: labels alone say it. */
+  environmentsOf?(agentId: AgentId): readonly AgentEnvironment[]
   /**
    * Whether the agent of this token may read a project: its notices of pushes depend on it
    * (doc/reference/tunnel-protocol.md 5.3). Absent: there are no such notices.

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file views.proto.
  */
 export const file_views: GenFile = /*@__PURE__*/
-  fileDesc("Cgt2aWV3cy5wcm90bxIPYWdlbnRrLnZpZXdzLnYxIg0KC0xlYWRSZXF1ZXN0IjEKDExlYWRSZXNwb25zZRIQCghwb2RfbmFtZRgBIAEoCRIPCgdpc19zZWxmGAIgASgIIsUBCg1Gb2xsb3dSZXF1ZXN0EgwKBHZpZXcYASABKA0SJQoEb3BlbhgCIAEoCzIVLmFnZW50ay52aWV3cy52MS5PcGVuSAASJQoEcGFnZRgDIAEoCzIVLmFnZW50ay52aWV3cy52MS5QYWdlSAASJwoFdGFrZW4YBCABKAsyFi5hZ2VudGsudmlld3MudjEuVGFrZW5IABInCgVjbG9zZRgFIAEoCzIWLmFnZW50ay52aWV3cy52MS5DbG9zZUgAQgYKBHN0ZXAiTwoET3BlbhInCgZjYWxsZXIYASABKAsyFy5hZ2VudGsudmlld3MudjEuQ2FsbGVyEg0KBXF1ZXJ5GAIgASgMEg8KB3Jlc3VtZXMYAyABKAgifQoGQ2FsbGVyEicKBWFnZW50GAEgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkFnZW50SAASRAoEdXNlchgCIAEoCzI0LmdpdGxhYi5hZ2VudC5rdWJlcm5ldGVzX2FwaS5ycGMuSW1wZXJzb25hdGlvbkNvbmZpZ0gAQgQKAmFzIgcKBUFnZW50IiMKBFBhZ2USDAoEbm9kZRgBIAEoCRINCgVsaW1pdBgCIAEoDSIUCgVUYWtlbhILCgNzZXEYASABKAQiBwoFQ2xvc2UiYgoORm9sbG93UmVzcG9uc2USDAoEdmlldxgBIAEoDRILCgNzZXEYAiABKAQSDgoGdXBkYXRlGAMgASgMEiUKBWZhdWx0GAQgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhdWx0IiMKBUZhdWx0EgwKBGNvZGUYASABKAkSDAoEdGV4dBgCIAEoCSI2Cg1SZXBvcnRSZXF1ZXN0EiUKBWZhY3RzGAEgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhY3RzImQKBUZhY3RzEhAKCHBvZF9uYW1lGAEgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgCIAEoCRINCgVraW5kcxgDIAEoDRIPCgdvYmplY3RzGAQgASgNEg0KBXN0YXRlGAUgASgJIlYKDlJlcG9ydFJlc3BvbnNlEjwKDWNvbmZpZ3VyYXRpb24YASABKAsyIy5hZ2VudGsudmlld3MudjEuVmlld3NDb25maWd1cmF0aW9uSABCBgoEd2hhdCJDChJWaWV3c0NvbmZpZ3VyYXRpb24SEgoFYmxvY2sYASABKAxIAIgBARIPCgdwcm9ibGVtGAIgASgJQggKBl9ibG9jazKbAQoFVmlld3MSTQoGRm9sbG93Eh4uYWdlbnRrLnZpZXdzLnYxLkZvbGxvd1JlcXVlc3QaHy5hZ2VudGsudmlld3MudjEuRm9sbG93UmVzcG9uc2UoATABEkMKBExlYWQSHC5hZ2VudGsudmlld3MudjEuTGVhZFJlcXVlc3QaHS5hZ2VudGsudmlld3MudjEuTGVhZFJlc3BvbnNlMlgKB1JlcG9ydHMSTQoGUmVwb3J0Eh4uYWdlbnRrLnZpZXdzLnYxLlJlcG9ydFJlcXVlc3QaHy5hZ2VudGsudmlld3MudjEuUmVwb3J0UmVzcG9uc2UoATABYgZwcm90bzM", [file_kubernetes_api]);
+  fileDesc("Cgt2aWV3cy5wcm90bxIPYWdlbnRrLnZpZXdzLnYxIg0KC0xlYWRSZXF1ZXN0IjEKDExlYWRSZXNwb25zZRIQCghwb2RfbmFtZRgBIAEoCRIPCgdpc19zZWxmGAIgASgIIsUBCg1Gb2xsb3dSZXF1ZXN0EgwKBHZpZXcYASABKA0SJQoEb3BlbhgCIAEoCzIVLmFnZW50ay52aWV3cy52MS5PcGVuSAASJQoEcGFnZRgDIAEoCzIVLmFnZW50ay52aWV3cy52MS5QYWdlSAASJwoFdGFrZW4YBCABKAsyFi5hZ2VudGsudmlld3MudjEuVGFrZW5IABInCgVjbG9zZRgFIAEoCzIWLmFnZW50ay52aWV3cy52MS5DbG9zZUgAQgYKBHN0ZXAiTwoET3BlbhInCgZjYWxsZXIYASABKAsyFy5hZ2VudGsudmlld3MudjEuQ2FsbGVyEg0KBXF1ZXJ5GAIgASgMEg8KB3Jlc3VtZXMYAyABKAgifQoGQ2FsbGVyEicKBWFnZW50GAEgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkFnZW50SAASRAoEdXNlchgCIAEoCzI0LmdpdGxhYi5hZ2VudC5rdWJlcm5ldGVzX2FwaS5ycGMuSW1wZXJzb25hdGlvbkNvbmZpZ0gAQgQKAmFzIgcKBUFnZW50IiMKBFBhZ2USDAoEbm9kZRgBIAEoCRINCgVsaW1pdBgCIAEoDSIUCgVUYWtlbhILCgNzZXEYASABKAQiBwoFQ2xvc2UiYgoORm9sbG93UmVzcG9uc2USDAoEdmlldxgBIAEoDRILCgNzZXEYAiABKAQSDgoGdXBkYXRlGAMgASgMEiUKBWZhdWx0GAQgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhdWx0IiMKBUZhdWx0EgwKBGNvZGUYASABKAkSDAoEdGV4dBgCIAEoCSI2Cg1SZXBvcnRSZXF1ZXN0EiUKBWZhY3RzGAEgASgLMhYuYWdlbnRrLnZpZXdzLnYxLkZhY3RzImQKBUZhY3RzEhAKCHBvZF9uYW1lGAEgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgCIAEoCRINCgVraW5kcxgDIAEoDRIPCgdvYmplY3RzGAQgASgNEg0KBXN0YXRlGAUgASgJIlYKDlJlcG9ydFJlc3BvbnNlEjwKDWNvbmZpZ3VyYXRpb24YASABKAsyIy5hZ2VudGsudmlld3MudjEuVmlld3NDb25maWd1cmF0aW9uSABCBgoEd2hhdCJ3ChJWaWV3c0NvbmZpZ3VyYXRpb24SEgoFYmxvY2sYASABKAxIAIgBARIPCgdwcm9ibGVtGAIgASgJEjIKDGVudmlyb25tZW50cxgDIAMoCzIcLmFnZW50ay52aWV3cy52MS5FbnZpcm9ubWVudEIICgZfYmxvY2sinAEKC0Vudmlyb25tZW50EgsKA2tleRgBIAEoCRIRCgluYW1lc3BhY2UYAiABKAkSPAoIc2VsZWN0b3IYAyADKAsyKi5hZ2VudGsudmlld3MudjEuRW52aXJvbm1lbnQuU2VsZWN0b3JFbnRyeRovCg1TZWxlY3RvckVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEymwEKBVZpZXdzEk0KBkZvbGxvdxIeLmFnZW50ay52aWV3cy52MS5Gb2xsb3dSZXF1ZXN0Gh8uYWdlbnRrLnZpZXdzLnYxLkZvbGxvd1Jlc3BvbnNlKAEwARJDCgRMZWFkEhwuYWdlbnRrLnZpZXdzLnYxLkxlYWRSZXF1ZXN0Gh0uYWdlbnRrLnZpZXdzLnYxLkxlYWRSZXNwb25zZTJYCgdSZXBvcnRzEk0KBlJlcG9ydBIeLmFnZW50ay52aWV3cy52MS5SZXBvcnRSZXF1ZXN0Gh8uYWdlbnRrLnZpZXdzLnYxLlJlcG9ydFJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_kubernetes_api]);
 
 /**
  * @generated from message agentk.views.v1.LeadRequest
@@ -390,6 +390,13 @@ export type ViewsConfiguration = Message<"agentk.views.v1.ViewsConfiguration"> &
    * @generated from field: string problem = 2;
    */
   problem: string;
+
+  /**
+   * beside those of labels
+   *
+   * @generated from field: repeated agentk.views.v1.Environment environments = 3;
+   */
+  environments: Environment[];
 };
 
 /**
@@ -398,6 +405,41 @@ export type ViewsConfiguration = Message<"agentk.views.v1.ViewsConfiguration"> &
  */
 export const ViewsConfigurationSchema: GenMessage<ViewsConfiguration> = /*@__PURE__*/
   messageDesc(file_views, 14);
+
+/**
+ * What kas knows to be deployed to an environment.
+ *
+ * @generated from message agentk.views.v1.Environment
+ */
+export type Environment = Message<"agentk.views.v1.Environment"> & {
+  /**
+   * `<project id>/<slug>`
+   *
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * empty: any
+   *
+   * @generated from field: string namespace = 2;
+   */
+  namespace: string;
+
+  /**
+   * labels that its objects have
+   *
+   * @generated from field: map<string, string> selector = 3;
+   */
+  selector: { [key: string]: string };
+};
+
+/**
+ * Describes the message agentk.views.v1.Environment.
+ * Use `create(EnvironmentSchema)` to create a new message.
+ */
+export const EnvironmentSchema: GenMessage<Environment> = /*@__PURE__*/
+  messageDesc(file_views, 15);
 
 /**
  * Of the pod that leads its agent's others.

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
 import { applicationOf } from './applications.ts'
-import { environmentOf } from './groups.ts'
+import type { Environments } from './groups.ts'
 import type { Interned } from './interned.ts'
 import type { Metadata } from './projection/metadata.ts'
 import { projectionOf } from './projection/projection.ts'
@@ -15,11 +15,13 @@ export function recordOf(
     object,
     metadata,
     health,
+    environments,
   }: {
     readonly kind: ResourceKind
     readonly object: KubernetesObject
     readonly metadata: Metadata
     readonly health: Health | undefined
+    readonly environments: Environments
   },
   interned: Interned,
 ): ObjectRecord {
@@ -42,7 +44,7 @@ export function recordOf(
     facts: interned.value(facts),
     selector: selector && interned.value(selector),
     references: interned.value(references),
-    environment: interned.text(environmentOf(object)),
+    environment: interned.text(environments.of(object)),
     application: interned.text(applicationOf(kind.key, object)),
   }
 }

@@ -5,6 +5,7 @@ import type { ApiClient } from '../../cluster/api-client.ts'
 import { Reviews } from './access/reviews.ts'
 import { Warnings } from './events.ts'
 import { FollowStream } from './follow-stream.ts'
+import { Environments } from './groups.ts'
 import { Interned } from './interned.ts'
 import { Kinds } from './kinds.ts'
 import { Records } from './records.ts'
@@ -41,11 +42,16 @@ export class Picture {
 
   constructor(components: PictureComponents, { configuration, rules: { users, vendors } }: PictureSettings) {
     const { own, watching, log, clock, random } = components
-    const { follow = {}, verdict = 'argo' } = configuration
+    const { follow = {}, verdict = 'argo', environments = [] } = configuration
     this.#components = components
     const rules = new Rules(users, vendors)
     this.#rules = rules
-    this.#records = new Records({ clock, rules, interned: new Interned() })
+    this.#records = new Records({
+      clock,
+      rules,
+      interned: new Interned(),
+      environments: new Environments(environments),
+    })
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
     const records = this.#records

@@ -2,6 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
 import { DueVerdicts } from './due-verdicts.ts'
+import { Environments } from './groups.ts'
 import type { Interned } from './interned.ts'
 import { addShared, areEqual, recordOf } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
@@ -18,6 +19,8 @@ export interface RecordsComponents {
   readonly rules: Pick<Rules, 'judge' | 'wantsStatus'>
   /** swept of what no record has */
   readonly interned: Interned
+  /** default: labels alone say them */
+  readonly environments?: Environments
 }
 
 export interface RecordsOptions {
@@ -52,6 +55,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #customChildren = new UidIndex()
   readonly #lists = new OpenLists()
   readonly #interned: Interned
+  readonly #environments: Environments
   /** records that went since the last sweep: what they alone had is still interned */
   #shed = 0
   readonly #due: DueVerdicts
@@ -65,6 +69,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#components = components
     this.#options = options
     this.#interned = components.interned
+    this.#environments = components.environments ?? new Environments([])
     this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
   }
 
@@ -144,7 +149,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (known && sameName !== known) this.#remove(known)
     const before = this.#records.get(uid)
     if (!before && !this.#makeRoom(kind)) return
-    const after = recordOf({ kind, object, metadata, health: this.#judge(kind, object, uid) }, this.#interned)
+    const environments = this.#environments
+    const health = this.#judge(kind, object, uid)
+    const after = recordOf({ kind, object, metadata, health, environments }, this.#interned)
     if (before) this.#replace(before, after)
     else this.#add(after)
     if (!this.#interned.isFull) return

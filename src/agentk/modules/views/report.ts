@@ -6,6 +6,7 @@ import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
 import {
+  type Environment,
   ReportRequestSchema,
   ReportResponseSchema,
   Reports,
@@ -14,6 +15,7 @@ import {
 import type { ClientSession, ClientStream } from '../../../proto/grpc/client-session.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
+import type { ListedEnvironment } from './groups.ts'
 import type { ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
 
 export const reportMethod = methodPath(Reports.method.report)
@@ -109,12 +111,13 @@ export class Report {
     void this.#stream.send(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts: told })))
   }
 
-  #configure({ block, problem }: ToldConfiguration): void {
+  #configure({ block, problem, environments }: ToldConfiguration): void {
     const { log, onConfiguration } = this.#components
+    const listed = environments.length > 0 ? { environments: environments.map(plain) } : {}
     if (problem !== '') log.warn({ problem }, 'views.yaml cannot be used, the last good one stays')
     try {
       if (!block) onConfiguration(problem === '' ? 'absent' : 'unusable')
-      else onConfiguration(JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration)
+      else onConfiguration({ ...(JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration), ...listed })
     } catch (error) {
       log.error({ reason: errorText(error) }, 'What kas says of views cannot be used')
     }
@@ -135,4 +138,9 @@ export class Report {
       }
     }
   }
+}
+
+/** A message has more than its fields, and goes to no thread. */
+function plain({ key, namespace, selector }: Environment): ListedEnvironment {
+  return { key, namespace, selector: { ...selector } }
 }

@@ -1,6 +1,7 @@
 import type { ErrorSpec } from '../../../lib/errors.ts'
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
+import type { ListedEnvironment } from './groups.ts'
 import type { RuleSources } from './rule-sources.ts'
 
 /** What the thread of views is built with; it never changes. */
@@ -14,7 +15,7 @@ export interface ThreadSettings {
   readonly rules: RuleSources
 }
 
-/** `.gitlab/agents/<name>/views.yaml`, as kas has checked it. */
+/** `.gitlab/agents/<name>/views.yaml`, as kas has checked it, and what kas knows beside it. */
 export interface ViewsConfiguration {
   readonly follow?: {
     /** where each kind is followed, should it not be allowed in the whole cluster */
@@ -27,6 +28,8 @@ export interface ViewsConfiguration {
   readonly health?: readonly unknown[]
   /** whose verdicts counts and order go by */
   readonly verdict?: 'argo' | 'kstatus'
+  /** of the directory file */
+  readonly environments?: readonly ListedEnvironment[]
 }
 
 /** To the thread. A stream is one call of `Views/Follow`. */

@@ -3,6 +3,7 @@ import { type ConfigWarning, parseConfig } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Agent } from '../../agent.ts'
 import type { RepositoryAddress } from '../../repositories/repository-url.ts'
+import type { AgentEnvironment } from '../directory.ts'
 import { type DirectoryTree, directorySchema } from './directory-schema.ts'
 import { higherRole, type RoleName } from './roles.ts'
 
@@ -54,6 +55,7 @@ export interface DirectoryContents {
   readonly agentTokens: ReadonlyMap<string, TokenEntry<Agent>>
   readonly userTokens: ReadonlyMap<string, TokenEntry<User>>
   readonly jobTokens: ReadonlyMap<string, TokenEntry<Job>>
+  readonly environments: ReadonlyMap<AgentId, readonly AgentEnvironment[]>
 }
 
 /**
@@ -103,7 +105,8 @@ class Indexing {
     const { agents, agentTokens } = this.#agents(tree, projects)
     const { users, userTokens } = this.#users(tree)
     const jobTokens = this.#jobs(tree, users, projects)
-    return { projects, projectsByPath, groupsByPath, agents, agentTokens, userTokens, jobTokens }
+    const environments = this.#environments(tree, agents, projects)
+    return { projects, projectsByPath, groupsByPath, agents, agentTokens, userTokens, jobTokens, environments }
   }
 
   #projects(tree: DirectoryTree) {
@@ -193,6 +196,24 @@ class Indexing {
       this.#tokens(jobTokens, [entry], job, 'ci_tokens', i)
     }
     return jobTokens
+  }
+
+  #environments(tree: DirectoryTree, agents: ReadonlyMap<bigint, Agent>, projects: ReadonlyMap<bigint, Project>) {
+    const environments = new Map<AgentId, AgentEnvironment[]>()
+    const keys = new Map<string, string>()
+    for (const [i, { project, slug, on }] of tree.environments.entries()) {
+      const key = `${project}/${slug}`
+      this.#known(projects, project, `environments[${i}].project`, 'projects')
+      this.#add(keys, key, key, `environments[${i}].slug: found ${slug} of project ${project}`)
+      for (const [j, { agent: agentId, namespace = '', selector }] of on.entries()) {
+        const agent = this.#known(agents, agentId, `environments[${i}].on[${j}].agent`, 'agents')
+        if (!agent) continue
+        const its = environments.get(agent.id) ?? []
+        environments.set(agent.id, its)
+        its.push({ key, namespace, selector })
+      }
+    }
+    return environments
   }
 
   #tokens<Owner>(

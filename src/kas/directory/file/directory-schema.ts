@@ -81,11 +81,25 @@ const ciToken = z
   })
   .superRefine(checkHash)
 
+const labels = z.record(plainText('a label'), plainText('the value of a label'), {
+  error: 'labels with values',
+})
+const slug = z
+  .string({ error: 'the slug of an environment' })
+  .regex(/^[\w.-]{1,253}$/, { error: 'the slug of an environment' })
+const deployed = z.object(
+  { agent: id, namespace: plainText('a namespace').optional(), selector: labels.prefault({}) },
+  { error: 'a block of keys' },
+)
+/** what runs in clusters, by objects there */
+const environmentOfClusters = z.object({ project: id, slug, on: list(deployed) })
+
 export const directorySchema = z.object({
   projects: list(project),
   agents: list(agent),
   users: list(user),
   ci_tokens: list(ciToken),
+  environments: list(environmentOfClusters),
 })
 
 export type DirectoryTree = z.output<typeof directorySchema>

@@ -6,7 +6,14 @@ import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
 import { type AgentConfiguration, configurationPath } from '../../agent-config/agent-config-reader.ts'
 import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
-import type { Directory, DirectoryListener, JobGrant, UserCredential, UserGrant } from '../directory.ts'
+import type {
+  AgentEnvironment,
+  Directory,
+  DirectoryListener,
+  JobGrant,
+  UserCredential,
+  UserGrant,
+} from '../directory.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
@@ -80,6 +87,10 @@ export class FileDirectory implements Directory {
     }
     if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })
     return userGrant(agent, user, decision)
+  }
+
+  environmentsOf(agentId: AgentId): readonly AgentEnvironment[] {
+    return this.#components.directoryFile.contents?.environments.get(agentId) ?? []
   }
 
   /** An agent's own project alone: the file knows no public ones. */

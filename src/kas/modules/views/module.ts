@@ -11,12 +11,12 @@ const maxPerAgent = 20
 
 /** What agents show of their clusters, to those who may see it (doc/views.md). */
 export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs'>): KasModule {
-  const { agentConfig, forward, serves, clock, register } = host
+  const { agentConfig, directory, forward, serves, clock, register } = host
   const log = host.log.child({ mod_name: 'views' })
   const metrics = createViewsMetrics(register, () => feeds.views)
   const feeds: Feeds = new Feeds({ forward, serves, metrics, clock, random: Math.random, log })
   const facts = new ReportedFacts()
-  const serve = serveReports({ agentConfig, facts, clock, log }, options)
+  const serve = serveReports({ agentConfig, directory, facts, clock, log }, options)
   return {
     name: 'views',
     agentMethods: {

@@ -1,16 +1,10 @@
-import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import {
-  type ReportRequest,
-  ReportRequestSchema,
-  ReportResponseSchema,
-  Reports,
-  type ViewsConfigurationSchema,
-} from '../../../proto/gen/views_pb.ts'
+import { type ReportRequest, ReportRequestSchema, ReportResponseSchema, Reports } from '../../../proto/gen/views_pb.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import type { AgentCall, KasHost } from '../../module.ts'
 import type { ReportedFacts } from './reported-facts.ts'
@@ -20,6 +14,7 @@ export const reportMethod = methodPath(Reports.method.report)
 
 export interface ReportsComponents {
   readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'>
+  readonly directory: Pick<KasHost['directory'], 'environmentsOf'>
   readonly facts: ReportedFacts
   readonly clock: Clock
   readonly log: Logger
@@ -35,8 +30,6 @@ export interface ReportsOptions {
 }
 
 const defaults = { retryMs: 10_000, factsMs: 100 }
-
-type ViewsConfiguration = MessageInitShape<typeof ViewsConfigurationSchema>
 
 /**
  * The pod that leads says what its views are of, and is told what they are to show: at once, and after each commit that
@@ -60,6 +53,8 @@ class ReportStream {
   #commit: string | undefined
   /** the last that could be used, as JSON; undefined: there is none, or views are off */
   #good: string | undefined
+  /** of what was read last */
+  #problem: string | undefined
   /** what the agent has, as text */
   #sent: string | undefined
 
@@ -138,10 +133,12 @@ class ReportStream {
     const { agent } = this.#call
     try {
       const commit = (await agentConfig.newest(agent, signal))?.commit
-      if (commit === this.#commit && this.#sent !== undefined) return true
-      const configuration = commit === undefined ? {} : await this.#read(commit, signal)
-      this.#commit = commit
-      await this.#send(configuration)
+      if (commit !== this.#commit || this.#sent === undefined) {
+        if (commit === undefined) this.#good = undefined
+        this.#problem = commit === undefined ? undefined : await this.#read(commit, signal)
+        this.#commit = commit
+      }
+      await this.#send()
       return true
     } catch (error) {
       const { code } = KasError.from(error)
@@ -152,32 +149,33 @@ class ReportStream {
     }
   }
 
-  /** @throws KasError REPOSITORY_FAILED, or the signal's reason */
+  /** @returns what is wrong with the file. @throws KasError REPOSITORY_FAILED, or the signal's reason */
   async #read(
     commit: Parameters<KasHost['agentConfig']['views']>[1],
     signal: AbortSignal,
-  ): Promise<ViewsConfiguration> {
+  ): Promise<string | undefined> {
     const { agentConfig, log } = this.#components
     const { agent } = this.#call
     try {
       this.#good = await agentConfig.views(agent, commit, signal)
-      return this.#inForce()
+      return undefined
     } catch (error) {
       const failure = KasError.from(error)
       if (failure.code !== 'CONFIGURATION_INVALID') throw error
       log.warn({ agent_id: String(agent.id), commit_id: commit, error }, 'What views show cannot be read')
-      return { ...this.#inForce(), problem: failure.message }
+      return failure.message
     }
   }
 
-  #inForce(): ViewsConfiguration {
-    return this.#good === undefined ? {} : { block: Buffer.from(this.#good) }
-  }
-
-  async #send(configuration: ViewsConfiguration): Promise<void> {
-    const text = JSON.stringify([this.#good, configuration.problem])
+  async #send(): Promise<void> {
+    const environments = [...(this.#components.directory.environmentsOf?.(this.#call.agent.id) ?? [])]
+    const text = JSON.stringify([this.#good, this.#problem, environments])
     if (text === this.#sent) return
-    const response = create(ReportResponseSchema, { what: { case: 'configuration', value: configuration } })
+    const value = {
+      ...(this.#good === undefined ? {} : { block: Buffer.from(this.#good), environments }),
+      ...(this.#problem === undefined ? {} : { problem: this.#problem }),
+    }
+    const response = create(ReportResponseSchema, { what: { case: 'configuration', value } })
     await this.#call.send(toBinary(ReportResponseSchema, response))
     this.#sent = text
   }

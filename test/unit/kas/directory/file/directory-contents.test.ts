@@ -36,6 +36,29 @@ t.test('a directory file is indexed by id, path and hash', async (t) => {
   t.equal(job?.expiresAt, Date.UTC(2026, 11, 1, 10))
 })
 
+t.test('environments are known by agent', async (t) => {
+  const more = (on: string, again = '') =>
+    parseDirectory('d.yaml', `${good}environments: [{ project: 2, slug: production, on: [${on}] }${again}]`).contents
+  const { environments } = more(
+    '{ agent: 42, namespace: shop, selector: { app: web } }, { agent: 42, namespace: bank }',
+  )
+  t.strictSame(
+    [...environments],
+    [
+      [
+        42n,
+        [
+          { key: '2/production', namespace: 'shop', selector: { app: 'web' } },
+          { key: '2/production', namespace: 'bank', selector: {} },
+        ],
+      ],
+    ],
+  )
+  t.throws(() => more('{ agent: 43 }'), { message: /environments\[0\]\.on\[0\]\.agent: found 43/ })
+  t.throws(() => more('{ agent: 42, selector: { app: 1 } }'), { message: /the value of a label/ })
+  t.throws(() => more('', ', { project: 2, slug: production }'), { message: /found production of project 2 a second/ })
+})
+
 t.test('{} is a directory of nobody, an empty file is a mistake', async (t) => {
   t.equal(parseDirectory('d.yaml', '{}').contents.agents.size, 0)
   t.throws(() => parseDirectory('d.yaml', ' \n'), { message: /d\.yaml: found nothing, allowed: \{\} if nobody/ })

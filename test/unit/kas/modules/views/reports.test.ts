@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
+import type { AgentEnvironment } from '../../../../../src/kas/directory/directory.ts'
 import type { KasHost } from '../../../../../src/kas/module.ts'
 import { ReportedFacts } from '../../../../../src/kas/modules/views/reported-facts.ts'
 import { serveReports } from '../../../../../src/kas/modules/views/reports.ts'
@@ -54,6 +55,7 @@ function start(t: Test) {
     views: '{"verdict":"argo"}' as string | undefined | KasError,
     newest: undefined as KasError | undefined,
     reads: 0,
+    environments: [] as AgentEnvironment[],
   }
   const agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'> = {
     newest: async () => {
@@ -71,7 +73,8 @@ function start(t: Test) {
       return world.views
     },
   }
-  const serve = serveReports({ agentConfig, facts, clock, log }, { pollMs: 300_000 })
+  const directory = { environmentsOf: () => world.environments }
+  const serve = serveReports({ agentConfig, directory, facts, clock, log }, { pollMs: 300_000 })
   const messages = new Sent()
   const call = new FakeAgentCall({ messages })
   const ended = call.servedBy(serve)
@@ -108,6 +111,18 @@ t.test('the block is told at once, and again when it has changed', async (t) => 
     ['{}', ''],
     [undefined, ''],
   ])
+})
+
+t.test('environments of the directory come with the block, and when they change', async (t) => {
+  const { push, call, world } = start(t)
+  await settle()
+  const told = () =>
+    call.sent.map((bytes) => fromBinary(ReportResponseSchema, bytes).what.value?.environments.map(({ key }) => key))
+  await push({ environments: [{ key: '1/production', namespace: 'shop', selector: { app: 'web' } }] })
+  t.strictSame(told(), [[], ['1/production']])
+  t.equal(world.reads, 1, 'the file is not read again')
+  await push({ commit: 'two', views: undefined })
+  t.strictSame(told().at(-1), [], 'while views are off there are none')
 })
 
 t.test('without a file, or a commit, views are off', async (t) => {
