@@ -59,7 +59,7 @@ export interface Update {
   readonly rows?: readonly Row[]
   /** ids of rows */
   readonly gone?: readonly string[]
-  /** of the view `events` */
+  /** of the view `events`: of its root Warnings, of the page `o:<namespace>:<uid>` those of an object, of any type */
   readonly events?: readonly EventRow[]
   /** by the node's id */
   readonly pages?: Readonly<Record<string, PageState | null>>

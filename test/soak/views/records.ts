@@ -22,7 +22,7 @@ const firstShare = 0.2
 const runningMs = 600_000
 /** until what is shown equals the list; a kind that is forbidden is tried again after five minutes, a fifth more or less. ms */
 const equalMs = 420_000
-const againMs = 500
+const againMs = 1000
 /** for the store to forget what was. ms */
 const compactionMs = 60_000
 const allPods = '/api/v1/pods'
@@ -213,11 +213,12 @@ function change(admin: ApiClient, namespaces: readonly string[], number: number)
   })
 }
 
-/** All Pods of the namespace run. */
+/** All Pods of the namespace run. A server that is young ends watches, and refuses some. */
 async function untilReady(admin: ApiClient, namespace: string, signal: AbortSignal): Promise<void> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(runningMs)])
   const isReady = ({ spec, status }: KubernetesObject) => status.readyReplicas === spec.replicas
-  await admin.until(`/apis/apps/v1/namespaces/${namespace}/deployments`, isReady, limit)
+  const path = `/apis/apps/v1/namespaces/${namespace}/deployments`
+  while (!(await admin.until(path, isReady, limit).catch(() => undefined))) await delay(againMs, limit)
 }
 
 /** As the API server has it; one line an object. */

@@ -15,13 +15,21 @@ export class ReviewDouble implements Pick<ApiClient, 'json'> {
   readonly asked: { readonly user: string; readonly review: Review; readonly headers: readonly string[] }[] = []
   /** rules are told as complete */
   knowsRules = true
+  /** Events, as the user of this name is told them there; undefined: it may not list them */
+  events: (user: string, path: string) => readonly object[] | undefined = () => undefined
   /** in place of an answer */
   answer: ((review: Review) => Promise<{ status: number; body: unknown }>) | undefined
 
-  async json(...[, , body, , options]: Parameters<ApiClient['json']>): Promise<{ status: number; body: unknown }> {
+  async json(
+    ...[method, path, body, , options]: Parameters<ApiClient['json']>
+  ): Promise<{ status: number; body: unknown }> {
     const review = body as Review
     const headers = options?.headers ?? []
     const user = headers[headers.indexOf('Impersonate-User') + 1] ?? ''
+    if (method === 'GET') {
+      const items = this.events(headers.length > 0 ? user : '', path)
+      return items ? { status: 200, body: { items } } : { status: 403, body: {} }
+    }
     this.asked.push({ user: headers.length > 0 ? user : '', review, headers })
     if (this.answer) return await this.answer(review)
     const rights = this.rights.get(headers.length > 0 ? user : '') ?? []

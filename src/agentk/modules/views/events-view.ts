@@ -1,5 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { type EventRow, type PageState, type ViewState, viewsBounds } from '../../../proto/views-json.ts'
+import { type AskEvents, AskedEvents } from './asked-events.ts'
 import { Flush, type Made } from './flush.ts'
 import type { ReadQuery } from './query.ts'
 import type { EventChange, ReadonlyEvents, Visibility } from './record.ts'
@@ -12,17 +13,23 @@ export interface EventsViewComponents {
   readonly send: (seq: number, json: Uint8Array) => void
 }
 
-/** One subscription to events: the latest first. Its one page is the root's. */
+/**
+ * One subscription to events: the latest Warnings first, as the root's page. The page of an object, by the id that its
+ * placeholder has, is of events of any type.
+ */
 export class EventsView {
   readonly #components: EventsViewComponents
   readonly #query: ReadQuery
   readonly #flush: Flush
+  readonly #asked: AskedEvents
+  /** pages that there are not, or no more: to be told */
   readonly #refused = new Set<string>()
   /** JSON, by uid */
   readonly #sent = new Map<string, string>()
   #visibility: Visibility | undefined
   #limit: number
-  #sentPage = ''
+  /** JSON, by node */
+  readonly #sentPages = new Map<string, string>()
   #state = ''
   #sentState = ''
 
@@ -31,6 +38,7 @@ export class EventsView {
     this.#components = components
     this.#query = query
     this.#limit = query.limit
+    this.#asked = new AskedEvents({ clock, onChange: () => this.#flush.request() })
     this.#flush = new Flush({ clock, onDue, make: (seq) => this.#make(seq), send })
   }
 
@@ -51,9 +59,10 @@ export class EventsView {
   }
 
   /** @param limit - 0: closed */
-  page(node: string, limit: number): void {
-    if (node === '') this.#limit = Math.min(limit, viewsBounds.maxLimit)
-    else if (this.#refused.size < viewsBounds.maxPages) this.#refused.add(node)
+  page(node: string, limit: number, ask: AskEvents): void {
+    const atMost = Math.min(limit, viewsBounds.maxLimit)
+    if (node === '') this.#limit = atMost
+    else if (atMost === 0 ? this.#asked.close(node) : !this.#asked.open(node, atMost, ask)) this.#refuse(node)
     this.#flush.request()
   }
 
@@ -62,7 +71,12 @@ export class EventsView {
   }
 
   close(): void {
+    this.#asked.stop()
     this.#flush.close()
+  }
+
+  #refuse(node: string): void {
+    if (this.#refused.size < viewsBounds.maxPages) this.#refused.add(node)
   }
 
   #shows({ ns, about: [kind, name] }: EventRow): boolean {
@@ -85,29 +99,50 @@ export class EventsView {
       this.#sentState = this.#state
     }
     const all = [...this.#components.events.all()].filter((event) => this.#shows(event)).sort(compareEvents)
-    const order = all.slice(0, this.#limit)
-    const ids = order.map(({ u }) => u)
-    const shown = new Set(ids)
+    const shown = all.slice(0, this.#limit)
+    const pages = new Map<string, PageState | null>([['', pageOf(shown, all.length - shown.length)]])
+    const events = new Map(shown.map((event) => [event.u, event]))
+    for (const [node, rows, more] of this.#asked.answered()) {
+      pages.set(node, rows ? pageOf(rows, more) : null)
+      for (const event of rows ?? []) if (!events.has(event.u)) events.set(event.u, event)
+    }
+    return this.#writeEvents(writer, events) && this.#writePages(writer, pages)
+  }
+
+  #writeEvents(writer: UpdateWriter, events: ReadonlyMap<string, EventRow>): boolean {
     for (const id of this.#sent.keys()) {
-      if (shown.has(id)) continue
+      if (events.has(id)) continue
       if (!writer.add(['gone', JSON.stringify(id)])) return false
       this.#sent.delete(id)
     }
-    for (const event of order) {
+    for (const event of events.values()) {
       const json = JSON.stringify(event)
       if (json === this.#sent.get(event.u)) continue
       if (!writer.add(['events', json])) return false
       this.#sent.set(event.u, json)
     }
-    const page = keyedPart('', { order: ids, counts: {}, more: all.length - order.length } satisfies PageState)
-    if (page !== this.#sentPage && !writer.add(['pages', page])) return false
-    this.#sentPage = page
+    return true
+  }
+
+  #writePages(writer: UpdateWriter, pages: ReadonlyMap<string, PageState | null>): boolean {
+    for (const [node, page] of pages) {
+      const part = keyedPart(node, page)
+      if (part === this.#sentPages.get(node)) continue
+      if (!writer.add(['pages', part])) return false
+      this.#sentPages.set(node, part)
+      this.#refused.delete(node)
+    }
     for (const id of this.#refused) {
       if (!writer.add(['pages', keyedPart(id, null)])) return false
       this.#refused.delete(id)
+      this.#sentPages.delete(id)
     }
     return true
   }
+}
+
+function pageOf(events: readonly EventRow[], more: number): PageState {
+  return { order: events.map(({ u }) => u), counts: {}, more }
 }
 
 function compareEvents(one: EventRow, other: EventRow): number {

@@ -164,8 +164,11 @@ export class ViewHost {
 
   #page(opened: Opened, node: string, limit: number): void {
     if (!this.#opened.has(opened)) return
-    if (node.length <= maxIdLength) opened.view.page(node, limit)
-    else
+    const { view, access } = opened
+    if (node.length <= maxIdLength) {
+      if (view instanceof EventsView) view.page(node, limit, async (...asked) => await access?.events(...asked))
+      else view.page(node, limit)
+    } else
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 

@@ -3,8 +3,11 @@ import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { impersonationHeaders } from '../../../cluster/impersonation-headers.ts'
+import type { AskEvents } from '../asked-events.ts'
+import { askEvents, type EventsQuestion } from '../events.ts'
 import type { Present } from '../present.ts'
 import { deniedAfterMs } from './answers.ts'
 import { type AccessListener, Identity } from './identity.ts'
@@ -33,6 +36,8 @@ export interface Access {
   readonly problem: string
   /** so many that a scope must name those that are to be shown */
   readonly hasTooManyNamespaces: boolean
+  /** Events of any type, asked as the caller. Never rejects. */
+  readonly events: AskEvents
   close(): void
 }
 
@@ -55,7 +60,8 @@ export class Reviews {
    * as somebody else already
    */
   open(caller: Caller, wanted: Wanted, present: Present, listener: AccessListener): Access {
-    const identity = this.#identityOf(caller, present)
+    const headers = this.#headersOf(caller)
+    const identity = this.#identityOf(JSON.stringify([caller.as, headers]), headers, present)
     identity.add(listener, wanted)
     return {
       get problem() {
@@ -64,6 +70,7 @@ export class Reviews {
       get hasTooManyNamespaces() {
         return identity.hasTooManyNamespaces
       },
+      events: (question, signal) => this.#events(identity, { ...question, headers }, signal),
       close: () => identity.delete(listener),
     }
   }
@@ -73,12 +80,14 @@ export class Reviews {
     this.#queue.close()
   }
 
-  #identityOf(caller: Caller, present: Present): Identity {
+  #headersOf(caller: Caller): readonly string[] {
     const user = caller.as === 'user' ? caller.user : undefined
     // without a name the headers would be none, and agentk would ask for itself
     if (user && !user.username) throw new KasError({ code: 'FORBIDDEN', reason: 'the caller has no name' })
-    const headers = impersonationHeaders(this.#components.own, user, [])
-    const key = JSON.stringify([caller.as, headers])
+    return impersonationHeaders(this.#components.own, user, [])
+  }
+
+  #identityOf(key: string, headers: readonly string[], present: Present): Identity {
     const known = this.#identities.get(key)
     if (known) return known
     this.#makeRoom()
@@ -105,12 +114,42 @@ export class Reviews {
     throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxIdentities, what: 'callers with views' })
   }
 
-  async #ask(question: Question, headers: readonly string[]) {
-    const { api, clock } = this.#components
+  /** They are as much work for the API server as a review, and have their turn among those. */
+  async #events(identity: Identity, question: EventsQuestion, signal: AbortSignal) {
+    const { promise, resolve } = Promise.withResolvers<readonly EventRow[] | undefined>()
+    const { api } = this.#components
+    const job = {
+      source: identity,
+      run: () =>
+        this.#inTime((late) => askEvents(api, question, AbortSignal.any([late, signal])))
+          .catch((error: unknown) => {
+            if (!signal.aborted) this.#failures.warn(errorText(error))
+            return undefined
+          })
+          .then(resolve),
+      lost: () => resolve(undefined),
+    }
+    const leave = () => {
+      this.#queue.delete(job)
+      resolve(undefined)
+    }
+    signal.addEventListener('abort', leave, { once: true })
+    if (signal.aborted) leave()
+    else this.#queue.add(job)
+    return promise.finally(() => signal.removeEventListener('abort', leave))
+  }
+
+  #ask(question: Question, headers: readonly string[]) {
+    const { api } = this.#components
+    return this.#inTime((signal) => ask(api, question, headers, signal))
+  }
+
+  async #inTime<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock } = this.#components
     const late = new AbortController()
     const cancel = clock.after(timeoutMs, () => late.abort(new Error(`no answer in ${timeoutMs} ms`)))
     try {
-      return await ask(api, question, headers, AbortSignal.any([late.signal, this.#closing.signal]))
+      return await action(AbortSignal.any([late.signal, this.#closing.signal]))
     } finally {
       cancel()
     }

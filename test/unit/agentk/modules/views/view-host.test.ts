@@ -240,6 +240,58 @@ t.test('events, with the right to list them in their namespace', async (t) => {
   t.strictSame(client.order(), ['two', 'one'])
 })
 
+t.test('events of an object are asked for as the caller, of any type, while they are looked at', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/events', 'shop']])
+  const told = (name: string, second: number) => ({
+    metadata: { namespace: 'shop', name, uid: name },
+    involvedObject: { kind: 'Pod', namespace: 'shop', name: 'web', uid: 'web' },
+    type: 'Normal',
+    lastTimestamp: new Date(second * 1000).toISOString(),
+  })
+  const asked: string[] = []
+  let items: object[] | undefined = [told('pulled', 1), told('started', 2), told('scheduled', 0)]
+  stage.api.events = (user, path) => {
+    asked.push(`${user} ${decodeURIComponent(path)}`)
+    return items
+  }
+  const { client, view } = stage.open(user('ann'), { view: 'events' })
+  await stage.pass()
+  view.page('o:shop:web', 2)
+  await stage.pass(50)
+  t.strictSame(asked, ['ann /api/v1/namespaces/shop/events?limit=500&fieldSelector=involvedObject.uid=web'])
+  t.strictSame(client.pages.get('o:shop:web'), { order: ['started', 'pulled'], counts: {}, more: 1 })
+  t.match(client.events.get('started'), { type: 'Normal', about: ['Pod', 'web', 'web'] })
+  t.strictSame(client.order(), [], 'they are not among the Warnings')
+  items = undefined
+  await stage.pass(14_999)
+  t.equal(asked.length, 1)
+  await stage.pass(1)
+  await stage.pass(50)
+  t.equal(asked.length, 2)
+  t.equal(client.pages.has('o:shop:web'), false, 'who may no longer list them has them no more')
+  t.equal(client.events.size, 0)
+  items = [told('pulled', 1)]
+  await stage.pass(15_000)
+  await stage.pass(50)
+  t.strictSame(client.order('o:shop:web'), ['pulled'])
+  view.page('o:shop:web', 0)
+  await stage.pass(50)
+  t.equal(client.pages.has('o:shop:web'), false)
+  t.equal(client.events.size, 0)
+  await stage.pass(60_000)
+  t.equal(asked.length, 3, 'nobody looks')
+  for (const node of ['b::Pod', 'o:shop:', ...Array.from({ length: 7 }, (_, i) => `o:shop:${i}`)]) view.page(node, 5)
+  await stage.pass(50)
+  await stage.pass(50)
+  t.equal(asked.length, 8, 'five at a time')
+  t.match(client.texts.join(), /"b::Pod":null/)
+  t.match(client.texts.join(), /"o:shop:5":null/)
+  view.close()
+  await stage.pass(60_000)
+  t.equal(asked.length, 8)
+})
+
 t.test('how far events are followed, whatever becomes of objects', async (t) => {
   const stage = start(t)
   stage.api.rights.set('ann', [['/events', '*']])

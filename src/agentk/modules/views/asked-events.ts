@@ -1,0 +1,89 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { type EventRow, viewsBounds } from '../../../proto/views-json.ts'
+import type { EventsQuestion } from './events.ts'
+
+/** As the caller, in its turn. @returns the latest first; undefined: it may not list them there, or nobody knows */
+export type AskEvents = (
+  question: Omit<EventsQuestion, 'headers'>,
+  signal: AbortSignal,
+) => Promise<readonly EventRow[] | undefined>
+
+/** Objects of a view whose events are asked for at a time. */
+const maxAsked = 5
+/** From one answer to the next question: who may no longer list them sees them no longer than this. ms */
+const againMs = 15_000
+
+interface Asked {
+  limit: number
+  /** undefined: refused, or not answered yet */
+  rows: readonly EventRow[] | undefined
+  isAnswered: boolean
+  readonly stop: () => void
+}
+
+export interface AskedEventsComponents {
+  readonly clock: Clock
+  readonly onChange: () => void
+}
+
+/** Events of single objects, of whatever type: asked of the API server again and again while they are looked at. */
+export class AskedEvents {
+  readonly #components: AskedEventsComponents
+  readonly #asked = new Map<string, Asked>()
+
+  constructor(components: AskedEventsComponents) {
+    this.#components = components
+  }
+
+  /** Nodes that were answered, each with its latest events; undefined: it is refused. */
+  *answered(): Iterable<readonly [node: string, rows: readonly EventRow[] | undefined, more: number]> {
+    for (const [node, { rows, limit, isAnswered }] of this.#asked) {
+      if (isAnswered) yield [node, rows?.slice(0, limit), Math.max(0, (rows?.length ?? 0) - limit)]
+    }
+  }
+
+  /**
+   * @param node - `o:<namespace>:<uid>`
+   * @returns whether it is an object's, and there is room for it
+   */
+  open(node: string, limit: number, ask: AskEvents): boolean {
+    const known = this.#asked.get(node)
+    if (known) {
+      known.limit = limit
+      this.#components.onChange()
+      return true
+    }
+    const [, namespace, about] = /^o:([^:]*):(.+)$/.exec(node) ?? []
+    if (namespace === undefined || about === undefined || this.#asked.size >= maxAsked) return false
+    const stopping = new AbortController()
+    const asked: Asked = { limit, rows: undefined, isAnswered: false, stop: () => stopping.abort() }
+    this.#asked.set(node, asked)
+    const question = { namespace, about, limit: viewsBounds.maxLimit }
+    void this.#repeat(asked, () => ask(question, stopping.signal), stopping.signal)
+    return true
+  }
+
+  /** @returns whether it was open */
+  close(node: string): boolean {
+    this.#asked.get(node)?.stop()
+    return this.#asked.delete(node)
+  }
+
+  stop(): void {
+    for (const node of [...this.#asked.keys()]) this.close(node)
+  }
+
+  async #repeat(asked: Asked, ask: () => ReturnType<AskEvents>, signal: AbortSignal): Promise<void> {
+    const { clock, onChange } = this.#components
+    const rows = await ask()
+    if (signal.aborted) return
+    asked.rows = rows
+    asked.isAnswered = true
+    onChange()
+    const cancel = clock.after(againMs, () => {
+      signal.removeEventListener('abort', cancel)
+      void this.#repeat(asked, ask, signal)
+    })
+    signal.addEventListener('abort', cancel, { once: true })
+  }
+}
