@@ -237,7 +237,13 @@ t.test('TLS', async (t) => {
   const certificate = new CertificateFiles({ log }, { certificateFile, keyFile, settleMs: 10 })
   await certificate.start()
   t.teardown(() => certificate.stop())
+  const longBody = Buffer.alloc(100_000, 'x')
   const shout: Cluster = async function* ({ header, messages }) {
+    if (header.header.some(([name]) => name === 'X-Long')) {
+      yield head(200)
+      yield data(longBody)
+      return yield trailer
+    }
     if (!header.header.some(([name]) => name === 'Upgrade')) {
       yield head(200, [['Content-Length', ['2']]])
       yield data('ok')
@@ -279,6 +285,29 @@ t.test('TLS', async (t) => {
     await client.until(/hello$/)
     client.socket.end('last')
     t.match(await client.toEnd(), /hellolastbye$/)
+  })
+
+  await t.test('beside many others of one agent, a caller gets long answers in pieces of 15 KiB', async (t) => {
+    const chunksOf = async (client: RawClient) => {
+      client.text = ''
+      const answer = await client.request('GET /k8s-proxy/', good, 'X-Long: 1').until(/\r\n0\r\n\r\n$/)
+      const [, body = ''] = answer.split(/\r\n\r\n(.*)/s)
+      const lines = body.split('\r\n')
+      t.equal(lines.filter((line) => line.startsWith('x')).join(''), longBody.toString())
+      return lines.filter((line) => /^[0-9a-f]+$/.test(line)).map((line) => Number.parseInt(line, 16))
+    }
+    const alone = new RawClient(await handshake())
+    t.same(await chunksOf(alone), [100_000, 0])
+    const others = []
+    for (let i = 0; i < 32; i++) {
+      const other = new RawClient(await handshake())
+      await other.request('GET /k8s-proxy/', good).until(/ok$/)
+      others.push(other)
+    }
+    const pieces = await chunksOf(alone)
+    t.same(pieces, [...Array(6).fill(15 * 1024), 100_000 - 6 * 15 * 1024, 0])
+    for (const { socket } of others) socket.destroy()
+    await eventually(async () => (await chunksOf(alone)).length === 2)
   })
 
   await t.test('a new certificate is shown to new connections', async (t) => {

@@ -142,7 +142,7 @@ export class KubernetesProxy {
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
-    exchange.connection.owner ??= credentials.agentId
+    exchange.connection.letIn(credentials.agentId)
     exchange.signal.throwIfAborted()
     const leave = (reason: KasError) => {
       progress.withdraw(reason)

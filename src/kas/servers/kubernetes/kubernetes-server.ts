@@ -17,6 +17,7 @@ import type { Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import { Newcomers } from '../newcomers.ts'
 import type { FrontRedirect } from './front-redirect.ts'
+import { Callers } from './http/callers.ts'
 import { Connection, maxPipelinedRequests } from './http/connection.ts'
 import { Exchange } from './http/exchange.ts'
 import { IdleConnections } from './http/idle-connections.ts'
@@ -89,6 +90,7 @@ export class KubernetesServer implements Service {
   readonly #connections = new Map<Socket, Connection>()
   readonly #newcomers: Newcomers
   readonly #idle: IdleConnections
+  readonly #callers = new Callers()
   #server: Server | undefined
   #drain: Drain | undefined
 
@@ -254,7 +256,7 @@ export class KubernetesServer implements Service {
   #connection(socket: Socket): Connection {
     const known = this.#connections.get(socket)
     if (known) return known
-    const connection = new Connection(socket, this.#idle)
+    const connection = new Connection(socket, { idle: this.#idle, callers: this.#callers })
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
     connection.closeWhenIdle = this.#drain?.phase === 'draining'

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/remote-of.ts'
+import type { Callers } from './callers.ts'
 import type { IdleConnections } from './idle-connections.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
@@ -33,19 +34,38 @@ export class Connection {
   closeWhenIdle = false
   /** a first request is waited for */
   isNew = true
-  /** whose callers were let in on it first */
-  owner: AgentId | undefined
   readonly #idle: IdleConnections
+  readonly #callers: Callers
+  #owner: AgentId | undefined
 
-  constructor(socket: Socket, idle: IdleConnections) {
+  constructor(socket: Socket, { idle, callers }: { idle: IdleConnections; callers: Callers }) {
     this.socket = socket
     this.remote = remoteOf(socket)
     this.#idle = idle
+    this.#callers = callers
     socket.once('close', () => {
       idle.delete(this)
+      if (this.#owner !== undefined) callers.delete(this.#owner)
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()
     })
+  }
+
+  /** whose callers were let in on it first */
+  get owner(): AgentId | undefined {
+    return this.#owner
+  }
+
+  /** It is over TLS, and one of many of the same agent's callers: what is written to it at once stays with it. */
+  get isOfCrowd(): boolean {
+    return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.isCrowd(this.#owner)
+  }
+
+  /** A caller of this agent was let in. */
+  letIn(agentId: AgentId): void {
+    if (this.#owner !== undefined || this.socket.destroyed) return
+    this.#owner = agentId
+    this.#callers.add(agentId)
   }
 
   add(exchange: Running): void {

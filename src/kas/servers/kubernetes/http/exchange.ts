@@ -5,6 +5,7 @@ import { http } from '../../../../lib/http.ts'
 import { hasNoBody, isWatch } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
+import { pieceBytes } from './callers.ts'
 import type { Connection } from './connection.ts'
 import type { UpgradedSocket } from './upgraded-socket.ts'
 
@@ -113,12 +114,24 @@ export class Exchange {
     if (this.#expectedBytes !== undefined && this.#sentBytes > this.#expectedBytes) {
       throw invalid('the answer is longer than its Content-Length')
     }
-    if (chunk.length === 0 || this.#response.write(chunk) || this.signal.aborted) return undefined
+    if (chunk.length === 0) return undefined
+    if (chunk.length > pieceBytes && this.connection.isOfCrowd) return this.#writePieces(chunk)
+    if (this.#response.write(chunk) || this.signal.aborted) return undefined
     if (!this.#listensForDrain) this.#response.on('drain', () => this.#resume?.())
     this.#listensForDrain = true
     return new Promise((resolve) => {
       this.#resume = resolve
     })
+  }
+
+  /** Each once the one before has been sent. */
+  async #writePieces(chunk: Uint8Array): Promise<void> {
+    for (let at = 0; at < chunk.length && !this.signal.aborted; at += pieceBytes) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#resume = resolve
+      this.#response.write(chunk.subarray(at, at + pieceBytes), () => resolve())
+      await promise
+    }
   }
 
   /** @throws KasError INVALID_MESSAGE if less was written than announced */
