@@ -14,6 +14,7 @@ import { createConfiguration } from './modules/configuration/module.ts'
 import { createConfigurationProject } from './modules/configuration-project/module.ts'
 import { createFlux } from './modules/flux/module.ts'
 import { createGitlabAccess } from './modules/gitlab-access/module.ts'
+import { createGitops } from './modules/gitops/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
 import { createViews } from './modules/views/module.ts'
@@ -124,11 +125,19 @@ export class App implements Service {
     const { gitlab, agent, cluster } = this.#options.config
     const tracker = createAgentTracker(host)
     const configuration = { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period }
+    const gitops = {
+      pollMs: agent.gitops.poll_period,
+      maxPaths: agent.gitops.max_number_of_paths,
+      maxFiles: agent.gitops.max_number_of_files,
+      maxFileBytes: agent.gitops.max_manifest_file_size,
+      maxTotalBytes: agent.gitops.max_total_manifest_file_size,
+    }
     const modules = [
       tracker,
       createConfiguration(host, tracker, configuration),
       createNotifications(host),
       createFlux(host),
+      createGitops(host, gitops),
       createGitlabAccess(host),
       createConfigurationProject(host),
       createViews(host, { pollMs: agent.configuration.poll_period }),

@@ -54,7 +54,7 @@ async function ofFile(parts: HostParts, { config, env }: HostOptions, file: stri
   const repositories = gitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
   const { agentConfig, pushes } = aroundRepositories(parts, config, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: agentConfig, log })
-  const found = { poke: repositories.poke.bind(repositories), onFound: () => () => undefined } // each polls its own
+  const found = { poke: repositories.poke.bind(repositories), onFound: () => () => undefined, trees: repositories } // each polls its own
   return {
     host: { ...parts, directory, agentConfig, pushes, repositories: found, usage: noUsage },
     services: [folder, directoryFile, repositories, agentConfig],
@@ -83,6 +83,8 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
     {
       infoTtlMs: agent.info_cache_ttl,
       infoErrorTtlMs: agent.info_cache_error_ttl,
+      projectTtlMs: agent.gitops.project_info_cache_ttl,
+      projectErrorTtlMs: agent.gitops.project_info_cache_error_ttl,
       accessTtlMs: agent.kubernetes_api?.allowed_agent_cache_ttl ?? 0,
       accessErrorTtlMs: agent.kubernetes_api?.allowed_agent_cache_error_ttl ?? 0,
     },
@@ -111,6 +113,7 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
   const read = {
     poke: repositories.poke.bind(repositories),
     onFound: repositories.onFound.bind(repositories),
+    trees: repositories,
     filesAt: gitalyFiles({ servers, clock }),
   }
   return {

@@ -17,6 +17,7 @@ import type { Peers } from './replicas/peers.ts'
 import type { GitalyCoordinates } from './repositories/gitaly/gitaly-coordinates.ts'
 import type { Pushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
+import type { Trees } from './repositories/tree.ts'
 
 /** A feature of kas: what it serves on each port. Each stands in its own folder of `modules`. */
 export interface KasModule {
@@ -158,6 +159,8 @@ export interface KasHost {
 }
 
 export interface HostRepositories extends Pick<Repositories, 'poke'> {
+  /** of projects that agents may read, at any ref */
+  readonly trees: Pick<Repositories, 'head' | 'onMove'> & Trees
   /** Calls `listener` with projects whose branch was found moved by a poll alone, until the returned function is called. */
   onFound(listener: (projectId: bigint) => void): () => void
   /**

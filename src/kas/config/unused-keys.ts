@@ -12,7 +12,6 @@ export const unusedKeys: Readonly<Record<string, string>> = {
   'agent.redis_conn_info_ttl': noRedis,
   'agent.redis_conn_info_refresh': noRedis,
   'agent.redis_conn_info_gc': noRedis,
-  'agent.gitops': 'GitOps through kas was removed from GitLab 18, use Flux',
   'agent.remote_development': noWorkspaces,
   'agent.receptive_agent': 'receptive agents are not dialled',
   workspaces: noWorkspaces,

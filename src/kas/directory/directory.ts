@@ -110,6 +110,13 @@ export interface Directory {
    */
   readsProject?(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean>
   /**
+   * A project that the agent of this token may read, by its full path or its number: from then on `Repositories` know
+   * where it lies. `undefined`: there is none. Absent: agents read nothing.
+   *
+   * @throws KasError as `agentByToken`; DIRECTORY_UNAVAILABLE (try again)
+   */
+  readableProject?(agentToken: string, project: string, signal: AbortSignal): Promise<Agent['project'] | undefined>
+  /**
    * Takes the configuration of an agent, the whole file as JSON with its keys as they stand there; never after a read
    * that failed (doc/reference/gitlab-contract.md 9.1 no. 9 and 10). Absent: nobody wants it.
    *
@@ -135,4 +142,9 @@ export interface Directory {
    * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
    */
   onChange?(listener: DirectoryListener): () => void
+}
+
+/** Whether `project` is the full path of this one, or its number. */
+export function isProject({ id, path }: Agent['project'], project: string): boolean {
+  return path.toLowerCase() === project.toLowerCase() || String(id) === project
 }

@@ -95,6 +95,21 @@ t.test('file: a token is void from the moment it expires', async (t) => {
   await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'JOB_TOKEN_UNAUTHORIZED')
 })
 
+t.test('file: an agent reads its own project and those of its `reads`, by path or number', async (t) => {
+  const { directory, directoryFile, path } = await start(t, '')
+  const read = async (project: string) => (await directory.readableProject(tokens.agent, project, signal))?.id
+  t.strictSame([await read('Platform/Clusters'), await read('1'), await read('apps/web')], [1n, 1n, undefined])
+  t.notOk(await directory.readsProject(tokens.agent, 'apps/web', signal))
+  await writeFile(path, JSON.stringify({ ...tree, agents: [{ ...tree.agents[0], reads: [2] }] }))
+  await directoryFile.read()
+  t.strictSame(
+    [await read('apps/web'), await read('2'), await read('other/thing'), await read('none')],
+    [2n, 2n, undefined, undefined],
+  )
+  t.ok(await directory.readsProject(tokens.agent, 'apps/web', signal), 'of its pushes it hears too')
+  await rejects(t, directory.readableProject('none', 'apps/web', signal), 'UNAUTHENTICATED')
+})
+
 t.test('file: a change applies to the next question, and listeners are told', async (t) => {
   const { directory, directoryFile, path } = await start(t, '')
   let told = 0

@@ -8,7 +8,6 @@ import { startWholeKas } from './whole-kas.ts'
  */
 
 const ofAgents = [
-  'gitlab.agent.gitops.rpc.Gitops/GetObjectsToSynchronize',
   'gitlab.agent.job_router.rpc.JobRouter/GetJob',
   'grpc.health.v1.Health/Check',
   'grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
@@ -28,7 +27,7 @@ const ofGitlab = [
   'grpc.health.v1.Health/Check',
 ]
 
-// wire: 8150.GetObjectsToSynchronize, 8150.GetJob, 8150.health, 8153.GetEnvironmentTemplate
+// wire: 8150.GetJob, 8150.health, 8153.GetEnvironmentTemplate
 // wire: 8153.GetDefaultEnvironmentTemplate, 8153.RenderEnvironmentTemplate, 8153.EnsureEnvironment
 // wire: 8153.DeleteEnvironment, 8153.CloudEvent, 8153.StartWorkflow, 8153.Publish, 8153.Subscribe
 // wire: log.endpoint.private, log.endpoint.rails, log.endpoint

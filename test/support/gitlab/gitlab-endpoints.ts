@@ -1,6 +1,6 @@
 import { allowedAgents, projectOf, proxyUser } from './gitlab-decisions.ts'
 import type { GitlabVersionTraits } from './gitlab-versions.ts'
-import type { GitlabAgent, GitlabUser, GitlabWorld } from './gitlab-world.ts'
+import type { GitlabAgent, GitlabProject, GitlabUser, GitlabWorld } from './gitlab-world.ts'
 
 /**
  * Rails' endpoints as doc/reference/tunnel-protocol.md 5.3 has them, with their exact codes
@@ -74,32 +74,54 @@ const absentGitaly = { address: 'unix:/var/opt/gitlab/gitaly/gitaly.socket', tok
 const agentInfo: Endpoint = (request, context) => {
   const agent = agentOf(request, context)
   if (!agent) return unauthorized
-  const { path } = projectOf(context.world, agent.project)
+  const repository = repositoryOf(projectOf(context.world, agent.project), context)
+  return { status: 200, body: { ...repository, agent_id: agent.id, agent_name: agent.name } }
+}
+
+function repositoryOf({ id, path }: GitlabProject, { world }: EndpointContext): object {
   return {
-    status: 200,
-    body: {
-      project_id: agent.project,
-      agent_id: agent.id,
-      agent_name: agent.name,
-      gitaly_info: context.world.gitaly ?? absentGitaly,
-      gitaly_repository: {
-        storage_name: 'default',
-        relative_path: `@hashed/${agent.project}.git`,
-        gl_repository: `project-${agent.project}`,
-        gl_project_path: path,
-      },
-      default_branch: 'main',
-      something_new: [1, 2],
+    project_id: id,
+    gitaly_info: world.gitaly ?? absentGitaly,
+    gitaly_repository: {
+      storage_name: 'default',
+      relative_path: `@hashed/${id}.git`,
+      gl_repository: `project-${id}`,
+      gl_project_path: path,
     },
+    default_branch: 'main',
+    something_new: [1, 2],
   }
+}
+
+/** As for an agent, of a project that it may read. */
+const projectInfo: Endpoint = (request, context) => {
+  if (!context.traits.projectInfo) return noRoute
+  const agent = agentOf(request, context)
+  if (!agent) return unauthorized
+  const project = readable(request, context, agent.project)
+  return project ? { status: 200, body: repositoryOf(project, context) } : notFound
+}
+
+const repositoryInfo: Endpoint = (request, context) => {
+  if (!context.traits.repositoryInfo) return noRoute
+  const project = asked(request, context)
+  return project ? { status: 200, body: repositoryOf(project, context) } : notFound
 }
 
 const verifyProjectAccess: Endpoint = (request, context) => {
   const agent = agentOf(request, context)
   if (!agent) return unauthorized
-  const id = request.query.get('id') ?? ''
-  const project = context.world.projects.find((one) => one.path === id || String(one.id) === id)
-  return project && (project.isPublic || project.id === agent.project) ? noContent : notFound
+  return readable(request, context, agent.project) ? noContent : notFound
+}
+
+function asked({ query }: GitlabRequest, { world }: EndpointContext): GitlabProject | undefined {
+  const id = query.get('id') ?? ''
+  return world.projects.find((one) => one.path === id || String(one.id) === id)
+}
+
+function readable(request: GitlabRequest, context: EndpointContext, own: number): GitlabProject | undefined {
+  const project = asked(request, context)
+  return project?.isPublic || project?.id === own ? project : undefined
 }
 
 const jobAllowedAgents: Endpoint = ({ headers }, { world, traits }) => {
@@ -154,6 +176,8 @@ const agentEvents: Endpoint = ({ path, body }, { taken, traits }) => {
 
 const methods: Readonly<Record<string, string>> = {
   '/internal/kubernetes/verify_project_access': 'GET',
+  '/internal/kubernetes/project_info': 'GET',
+  '/internal/autoflow/repository_info': 'GET',
   '/job/allowed_agents': 'GET',
   '/internal/kubernetes/authorize_proxy_user': 'POST',
   '/internal/kubernetes/agent_configuration': 'POST',
@@ -163,6 +187,8 @@ const methods: Readonly<Record<string, string>> = {
 
 const endpoints: Readonly<Record<string, Endpoint>> = {
   '/internal/kubernetes/verify_project_access': verifyProjectAccess,
+  '/internal/kubernetes/project_info': projectInfo,
+  '/internal/autoflow/repository_info': repositoryInfo,
   '/job/allowed_agents': jobAllowedAgents,
   '/internal/kubernetes/authorize_proxy_user': authorizeProxyUser,
   '/internal/kubernetes/agent_configuration': agentConfiguration,

@@ -26,6 +26,8 @@ export interface GitlabSideOptions {
 export const upstreamTtls = {
   infoTtlMs: 300_000,
   infoErrorTtlMs: 60_000,
+  projectTtlMs: 300_000,
+  projectErrorTtlMs: 60_000,
   accessTtlMs: 60_000,
   accessErrorTtlMs: 10_000,
 }

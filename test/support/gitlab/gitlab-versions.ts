@@ -9,6 +9,10 @@ export interface GitlabVersionTraits {
   readonly agentEvents: boolean
   /** allowed_agents tells the user's roles */
   readonly rolesInProject: boolean
+  /** project_info is there: before 2026 */
+  readonly projectInfo: boolean
+  /** repository_info of AutoFlow is there */
+  readonly repositoryInfo: boolean
 }
 
 const newPath = '/internal/agents/agentk/agent_info'
@@ -23,16 +27,41 @@ export const gitlabVersions = {
     tokenHeaders: ['authorization'],
     agentEvents: false,
     rolesInProject: false,
+    projectInfo: true,
+    repositoryInfo: false,
   },
   '17.1': {
     agentInfoPaths: [oldPath],
     tokenHeaders: ['authorization', agentk],
     agentEvents: true,
     rolesInProject: false,
+    projectInfo: true,
+    repositoryInfo: false,
   },
-  '17.9': { agentInfoPaths: [oldPath], tokenHeaders: [agentk], agentEvents: true, rolesInProject: true },
-  '18.2': { agentInfoPaths: [newPath, oldPath], tokenHeaders: [agent], agentEvents: true, rolesInProject: true },
-  '18.9': { agentInfoPaths: [newPath], tokenHeaders: [agent], agentEvents: true, rolesInProject: true },
+  '17.9': {
+    agentInfoPaths: [oldPath],
+    tokenHeaders: [agentk],
+    agentEvents: true,
+    rolesInProject: true,
+    projectInfo: true,
+    repositoryInfo: false,
+  },
+  '18.2': {
+    agentInfoPaths: [newPath, oldPath],
+    tokenHeaders: [agent],
+    agentEvents: true,
+    rolesInProject: true,
+    projectInfo: true,
+    repositoryInfo: true,
+  },
+  '18.9': {
+    agentInfoPaths: [newPath],
+    tokenHeaders: [agent],
+    agentEvents: true,
+    rolesInProject: true,
+    projectInfo: false,
+    repositoryInfo: true,
+  },
 } as const satisfies Record<string, GitlabVersionTraits>
 
 export type GitlabVersion = keyof typeof gitlabVersions

@@ -51,6 +51,8 @@ export interface DirectoryContents {
   readonly projectsByPath: ReadonlyMap<string, Project>
   readonly groupsByPath: ReadonlyMap<string, Group>
   readonly agents: ReadonlyMap<bigint, Agent>
+  /** by agent: projects beside its own that it may read */
+  readonly reads: ReadonlyMap<bigint, readonly Project[]>
   /** by hash */
   readonly agentTokens: ReadonlyMap<string, TokenEntry<Agent>>
   readonly userTokens: ReadonlyMap<string, TokenEntry<User>>
@@ -102,11 +104,11 @@ class Indexing {
 
   contents(tree: DirectoryTree): DirectoryContents {
     const { projects, projectsByPath, groupsByPath } = this.#projects(tree)
-    const { agents, agentTokens } = this.#agents(tree, projects)
+    const { agents, reads, agentTokens } = this.#agents(tree, projects)
     const { users, userTokens } = this.#users(tree)
     const jobTokens = this.#jobs(tree, users, projects)
     const environments = this.#environments(tree, agents, projects)
-    return { projects, projectsByPath, groupsByPath, agents, agentTokens, userTokens, jobTokens, environments }
+    return { projects, projectsByPath, groupsByPath, agents, reads, agentTokens, userTokens, jobTokens, environments }
   }
 
   #projects(tree: DirectoryTree) {
@@ -149,16 +151,22 @@ class Indexing {
   #agents(tree: DirectoryTree, projects: ReadonlyMap<bigint, Project>) {
     const agents = new Map<bigint, Agent>()
     const names = new Map<string, Agent>()
+    const readsOf = new Map<bigint, readonly Project[]>()
     const agentTokens = new Map<string, TokenEntry<Agent>>()
-    for (const [i, { id, name, project: projectId, tokens }] of tree.agents.entries()) {
+    for (const [i, { id, name, project: projectId, reads, tokens }] of tree.agents.entries()) {
       const project = this.#known(projects, projectId, `agents[${i}].project`, 'projects')
       if (!project) continue
       const agent = { id: BigInt(id) as AgentId, name, project: { id: project.id, path: project.path } }
       this.#add(agents, agent.id, agent, `agents[${i}].id: found ${id}`)
       this.#add(names, `${projectId} ${name}`, agent, `agents[${i}].name: found ${name} in project ${projectId}`)
       this.#tokens(agentTokens, tokens, agent, `agents[${i}].tokens`)
+      const known = reads.map((read, j) => this.#known(projects, read, `agents[${i}].reads[${j}]`, 'projects'))
+      readsOf.set(
+        agent.id,
+        known.filter((each) => each !== undefined),
+      )
     }
-    return { agents, agentTokens }
+    return { agents, reads: readsOf, agentTokens }
   }
 
   #users(tree: DirectoryTree) {

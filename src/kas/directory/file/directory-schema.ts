@@ -54,7 +54,7 @@ const git = z
   })
 
 const project = z.object({ id, path: fullPath, groups: list(z.object({ id, path: fullPath })), git: git.optional() })
-const agent = z.object({ id, name: agentName, project: id, tokens: list(token) })
+const agent = z.object({ id, name: agentName, project: id, reads: list(id), tokens: list(token) })
 const roles = z.record(idKey, z.array(z.enum(roleNames), { error: 'a list of roles' }), {
   error: 'ids with lists of roles',
 })

@@ -6,13 +6,14 @@ import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
 import { type AgentConfiguration, configurationPath } from '../../agent-config/agent-config-reader.ts'
 import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
-import type {
-  AgentEnvironment,
-  Directory,
-  DirectoryListener,
-  JobGrant,
-  UserCredential,
-  UserGrant,
+import {
+  type AgentEnvironment,
+  type Directory,
+  type DirectoryListener,
+  isProject,
+  type JobGrant,
+  type UserCredential,
+  type UserGrant,
 } from '../directory.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
@@ -93,10 +94,19 @@ export class FileDirectory implements Directory {
     return this.#components.directoryFile.contents?.environments.get(agentId) ?? []
   }
 
-  /** An agent's own project alone: the file knows no public ones. */
   async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {
-    const { project } = await this.agentByToken(agentToken, signal)
-    return project.path.toLowerCase() === projectPath.toLowerCase()
+    return (await this.readableProject(agentToken, projectPath, signal)) !== undefined
+  }
+
+  /** An agent's own project, and those of its `reads`: the file knows no public ones. */
+  async readableProject(
+    agentToken: string,
+    project: string,
+    signal: AbortSignal,
+  ): Promise<Agent['project'] | undefined> {
+    const agent = await this.agentByToken(agentToken, signal)
+    const reads = this.#components.directoryFile.contents?.reads.get(agent.id) ?? []
+    return [agent.project, ...reads].find((each) => isProject(each, project))
   }
 
   /** Calls `listener` after other contents came into force or a token expired: who was known may be unknown now. */

@@ -9,6 +9,7 @@ import { id } from './answer-schema.ts'
 import type { Turn } from './call-gate.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { refusesKas } from './gitlab-reach.ts'
+import { projectInfo, repositorySchema } from './project-info.ts'
 
 /** What GitLab says of an agent's token. */
 export interface AgentInfo {
@@ -29,25 +30,7 @@ const oldPath = '/internal/kubernetes/agent_info'
 /** After so long a GitLab that knew the oldest header only is tried without it: it may have been updated. ms */
 const bearerMemoryMs = 3_600_000
 
-const schema = z.object({
-  project_id: id,
-  agent_id: id,
-  agent_name: z.string().min(1),
-  gitaly_info: z.object({
-    address: z.string(),
-    token: z.string().nullish(),
-    features: z.record(z.string(), z.string()).nullish(),
-  }),
-  gitaly_repository: z.object({
-    storage_name: z.string(),
-    relative_path: z.string(),
-    gl_repository: z.string().nullish(),
-    gl_project_path: z.string().min(1),
-    git_object_directory: z.string().nullish(),
-    git_alternate_object_directories: z.array(z.string()).nullish(),
-  }),
-  default_branch: z.string().nullish(),
-})
+const schema = z.object({ ...repositorySchema, agent_id: id, agent_name: z.string().min(1) })
 
 /**
  * Asks GitLab whose an agent token is: by the new path, by the old one if that is not there. Which one answered is
@@ -145,28 +128,8 @@ function withBearer(token: string): Record<string, string> {
 }
 
 function agentInfo(answer: z.output<typeof schema>): AgentInfo {
-  const { gitaly_info, gitaly_repository } = answer
-  return {
-    agent: {
-      id: answer.agent_id as AgentId,
-      name: answer.agent_name,
-      project: { id: answer.project_id, path: gitaly_repository.gl_project_path },
-    },
-    coordinates: {
-      address: gitaly_info.address,
-      token: gitaly_info.token ?? '',
-      features: gitaly_info.features ?? {},
-      repository: {
-        storageName: gitaly_repository.storage_name,
-        relativePath: gitaly_repository.relative_path,
-        glRepository: gitaly_repository.gl_repository ?? '',
-        glProjectPath: gitaly_repository.gl_project_path,
-        gitObjectDirectory: gitaly_repository.git_object_directory ?? '',
-        gitAlternateObjectDirectories: gitaly_repository.git_alternate_object_directories ?? [],
-      },
-      defaultBranch: answer.default_branch ?? '',
-    },
-  }
+  const { project, coordinates } = projectInfo(answer)
+  return { agent: { id: answer.agent_id as AgentId, name: answer.agent_name, project }, coordinates }
 }
 
 function isStatus(error: unknown, status: number): error is KasError {

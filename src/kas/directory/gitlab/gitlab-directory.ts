@@ -5,7 +5,15 @@ import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
-import type { Directory, DirectoryListener, GrantQuestion, JobGrant, UserCredential, UserGrant } from '../directory.ts'
+import {
+  type Directory,
+  type DirectoryListener,
+  type GrantQuestion,
+  isProject,
+  type JobGrant,
+  type UserCredential,
+  type UserGrant,
+} from '../directory.ts'
 import { AgentInfos } from './agent-info.ts'
 import { AnswerCache } from './answer-cache.ts'
 import type { Turn } from './call-gate.ts'
@@ -14,6 +22,7 @@ import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { gitlabRequests } from './gitlab-requests.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
+import { askAccess, askProject, type ProjectInfo } from './project-info.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
 import { askUserAccess, type UserAccess, userGrantOf } from './user-access.ts'
@@ -34,6 +43,9 @@ export interface GitlabDirectoryOptions {
   /** upstream's agent.info_cache_ttl and info_cache_error_ttl, in ms */
   readonly infoTtlMs: number
   readonly infoErrorTtlMs: number
+  /** upstream's agent.gitops.project_info_cache_ttl and _error_ttl, in ms */
+  readonly projectTtlMs: number
+  readonly projectErrorTtlMs: number
   /** upstream's agent.kubernetes_api.allowed_agent_cache_ttl and _error_ttl, in ms */
   readonly accessTtlMs: number
   readonly accessErrorTtlMs: number
@@ -65,7 +77,8 @@ export class GitlabDirectory implements Directory, Service {
   readonly #client: Pick<GitlabClient, 'ask' | 'send'>
   readonly #infos: AgentInfos
   readonly #agents: AnswerCache<Agent>
-  readonly #projects: AnswerCache<boolean>
+  readonly #accesses: AnswerCache<boolean>
+  readonly #projects: AnswerCache<ProjectInfo>
   readonly #jobs: AnswerCache<JobAgents>
   readonly #users: AnswerCache<UserAccess>
   readonly #clock: Clock
@@ -95,7 +108,9 @@ export class GitlabDirectory implements Directory, Service {
     const info = { ttlMs: ttls.infoTtlMs, errorTtlMs: ttls.infoErrorTtlMs, isRefusal, pauseMs: pause }
     const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
     this.#agents = new AnswerCache({ clock }, { ...info, onLost: ({ id }) => this.#agentLost(id) })
-    this.#projects = new AnswerCache({ clock }, info)
+    this.#accesses = new AnswerCache({ clock }, info)
+    const project = { ttlMs: ttls.projectTtlMs, errorTtlMs: ttls.projectErrorTtlMs }
+    this.#projects = new AnswerCache({ clock }, { ...info, ...project })
     this.#jobs = new AnswerCache({ clock }, access)
     this.#users = new AnswerCache({ clock }, access)
     this.#watches = new TokenWatches({
@@ -194,20 +209,27 @@ export class GitlabDirectory implements Directory, Service {
   }
 
   async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {
-    const path = '/internal/kubernetes/verify_project_access'
     const ask = async (asking: AbortSignal) => {
-      const headers = this.#infos.headers(agentToken)
-      const query = { id: projectPath }
-      await this.#client.send({ method: 'GET', path, query, headers, queue: 'agents', repeatable: false }, asking)
+      await askAccess(this.#client, { project: projectPath, headers: this.#infos.headers(agentToken) }, asking)
       return true
     }
-    try {
-      return await this.#projects.get(hashOf(agentToken, projectPath), ask, signal)
-    } catch (error) {
-      signal.throwIfAborted()
-      if (isRefusal(KasError.from(error))) return false
-      throw unavailable(KasError.from(error))
+    const answer = this.#accesses.get(hashOf(agentToken, projectPath), ask, signal)
+    return (await unlessRefused(answer, signal)) ?? false
+  }
+
+  async readableProject(
+    agentToken: string,
+    project: string,
+    signal: AbortSignal,
+  ): Promise<Agent['project'] | undefined> {
+    const agent = await this.agentByToken(agentToken, signal)
+    if (isProject(agent.project, project)) return agent.project // its coordinates came with it
+    const ask = async (asking: AbortSignal) => {
+      const info = await askProject(this.#client, { project, headers: this.#infos.headers(agentToken) }, asking)
+      this.coordinates.learn(info.project.id, info.coordinates)
+      return info
     }
+    return (await unlessRefused(this.#projects.get(hashOf(agentToken, project), ask, signal), signal))?.project
   }
 
   async takeConfiguration(
@@ -242,6 +264,17 @@ export class GitlabDirectory implements Directory, Service {
       if (KasError.from(error).code === 'CREDENTIAL_NOT_CHECKED') this.#onUnchecked(kind)
       throw error
     }
+  }
+}
+
+/** `undefined`: GitLab refuses it. @throws KasError DIRECTORY_UNAVAILABLE; the signal's reason */
+async function unlessRefused<T>(answer: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    signal.throwIfAborted()
+    if (isRefusal(KasError.from(error))) return undefined
+    throw unavailable(KasError.from(error))
   }
 }
 

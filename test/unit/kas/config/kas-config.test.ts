@@ -48,6 +48,15 @@ t.test('defaults are those of upstream', async (t) => {
         listen_grace_period: 5000,
       },
       configuration: { poll_period: 300_000, max_configuration_file_size: 131_072 },
+      gitops: {
+        poll_period: 300_000,
+        project_info_cache_ttl: 300_000,
+        project_info_cache_error_ttl: 60_000,
+        max_manifest_file_size: 5_242_880,
+        max_total_manifest_file_size: 20_971_520,
+        max_number_of_paths: 100,
+        max_number_of_files: 1000,
+      },
       info_cache_ttl: 300_000,
       info_cache_error_ttl: 60_000,
       kubernetes_api: {
@@ -105,7 +114,6 @@ config:
     [
       'unused redis',
       'unused agent.redis_conn_info_ttl',
-      'unused agent.gitops',
       'unused private_api.listen.certificate_file',
       'unused private_api.listen.key_file',
       'unused private_api.listen.ca_certificate_file',

@@ -16,7 +16,13 @@ export const bareDirectory: KasHost['directory'] = { agentByToken: notAsked, gra
 export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   const { log } = capturedLog()
   const clock = new ManualClock()
-  const repositories = { poke: async () => undefined, onFound: () => () => undefined }
+  const trees = {
+    head: async () => undefined,
+    onMove: () => () => undefined,
+    files: async () => [],
+    blobs: async () => [],
+  }
+  const repositories = { poke: async () => undefined, onFound: () => () => undefined, trees }
   return {
     directory: bareDirectory,
     agentConfig: {

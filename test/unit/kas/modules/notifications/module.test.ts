@@ -31,8 +31,9 @@ function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   }
   const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
   pushes.onPush((event) => received.push(event))
+  const { repositories: bare } = fakeHost()
   const { railsMethods, replicaMethods } = createNotifications(
-    fakeHost({ pushes, repositories, peers: new FakePeers(byName) }),
+    fakeHost({ pushes, repositories: { ...bare, ...repositories }, peers: new FakePeers(byName) }),
   )
   const fromGitlab = railsMethods?.get(`/${RailsNotifications.typeName}/GitPushEvent`)
   if (!fromGitlab || !replicaMethods) throw new Error('a method is not served')

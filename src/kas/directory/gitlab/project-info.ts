@@ -1,0 +1,96 @@
+import { z } from 'zod'
+import { KasError } from '../../../lib/errors.ts'
+import type { Agent } from '../../agent.ts'
+import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
+import { id } from './answer-schema.ts'
+import type { GitlabClient } from './gitlab-client.ts'
+import { isRefusal } from './gitlab-reach.ts'
+
+/** Where GitLab says that a repository lies, and whose it is. */
+export const repositorySchema = {
+  project_id: id,
+  gitaly_info: z.object({
+    address: z.string(),
+    token: z.string().nullish(),
+    features: z.record(z.string(), z.string()).nullish(),
+  }),
+  gitaly_repository: z.object({
+    storage_name: z.string(),
+    relative_path: z.string(),
+    gl_repository: z.string().nullish(),
+    gl_project_path: z.string().min(1),
+    git_object_directory: z.string().nullish(),
+    git_alternate_object_directories: z.array(z.string()).nullish(),
+  }),
+  default_branch: z.string().nullish(),
+}
+
+const schema = z.object(repositorySchema)
+
+export interface ProjectInfo {
+  readonly project: Agent['project']
+  readonly coordinates: GitalyCoordinates
+}
+
+export function projectInfo(answer: z.output<typeof schema>): ProjectInfo {
+  const { gitaly_info, gitaly_repository } = answer
+  return {
+    project: { id: answer.project_id, path: gitaly_repository.gl_project_path },
+    coordinates: {
+      address: gitaly_info.address,
+      token: gitaly_info.token ?? '',
+      features: gitaly_info.features ?? {},
+      repository: {
+        storageName: gitaly_repository.storage_name,
+        relativePath: gitaly_repository.relative_path,
+        glRepository: gitaly_repository.gl_repository ?? '',
+        glProjectPath: gitaly_repository.gl_project_path,
+        gitObjectDirectory: gitaly_repository.git_object_directory ?? '',
+        gitAlternateObjectDirectories: gitaly_repository.git_alternate_object_directories ?? [],
+      },
+      defaultBranch: answer.default_branch ?? '',
+    },
+  }
+}
+
+const accessPath = '/internal/kubernetes/verify_project_access'
+const grantedPath = '/internal/kubernetes/project_info'
+/** of a GitLab of 2026, which lacks the other: it asks nobody who wants to know */
+const anyPath = '/internal/autoflow/repository_info'
+
+export interface ProjectQuestion {
+  /** full path, or number */
+  readonly project: string
+  /** by which GitLab knows the agent */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+type Client = Pick<GitlabClient, 'ask' | 'send'>
+
+/** @throws KasError GITLAB_STATUS with 401, 403 or 404: the agent may not; else as `GitlabClient.send` */
+export async function askAccess(client: Client, { project, headers }: ProjectQuestion, signal: AbortSignal) {
+  const query = { id: project }
+  await client.send({ method: 'GET', path: accessPath, query, headers, queue: 'agents', repeatable: false }, signal)
+}
+
+/**
+ * A project that the agent may read: where GitLab grants it, and where GitLab cannot be asked for that any more, a
+ * public one (doc/reference/tunnel-protocol.md 5.3).
+ *
+ * @throws KasError GITLAB_STATUS with 401, 403 or 404: there is none; else as `GitlabClient.ask`
+ */
+export async function askProject(
+  client: Client,
+  { project, headers }: ProjectQuestion,
+  signal: AbortSignal,
+): Promise<ProjectInfo> {
+  const call = { method: 'GET', query: { id: project }, queue: 'agents', repeatable: false } as const
+  try {
+    return projectInfo(await client.ask({ ...call, path: grantedPath, headers }, schema, signal))
+  } catch (error) {
+    const { spec } = KasError.from(error)
+    if (!isRefusal(KasError.from(error)) || spec.code !== 'GITLAB_STATUS' || spec.status !== 404) throw error
+  }
+  await askAccess(client, { project, headers }, signal)
+  return projectInfo(await client.ask({ ...call, path: anyPath }, schema, signal))
+}

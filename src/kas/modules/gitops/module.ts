@@ -1,0 +1,39 @@
+import type { KasHost, KasModule } from '../../module.ts'
+import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
+import { RoundTurns } from './round-turns.ts'
+
+/** paths of usual length, and 1,000 known blobs */
+const maxMessageBytes = 256 * 1024
+/** 100 sources, of two pods while they change */
+const maxPerAgent = 250
+
+/** files that rounds hold at once */
+const maxBufferedBytes = 256 * 1024 * 1024
+const maxRoundsOfAgent = 2
+const maxWaitingRounds = 10_000
+
+export type GitopsOptions = Pick<
+  ObjectsToSynchronizeOptions,
+  'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'
+>
+
+/** Brings agents the files of projects. @returns undefined: nobody knows which projects an agent may read */
+export function createGitops(host: KasHost, options: GitopsOptions): KasModule | undefined {
+  const { directory, repositories, pushes, usage, tracer, clock } = host
+  const readableProject = directory.readableProject?.bind(directory)
+  if (!readableProject) return undefined
+  const log = host.log.child({ mod_name: 'gitops' })
+  const maxRounds = Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes))
+  const turns = new RoundTurns({ maxRounds, maxRoundsOfAgent, maxWaiting: maxWaitingRounds })
+  const sent = usage.counter('gitops_sync')
+  const serve = objectsToSynchronize(
+    { readableProject, repositories: repositories.trees, pushes, turns, sent, tracer, clock, log },
+    options,
+  )
+  return {
+    name: 'gitops',
+    agentMethods: {
+      [getObjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+    },
+  }
+}

@@ -1,0 +1,65 @@
+import t from 'tap'
+import { readGlob } from '../../../../../src/kas/modules/gitops/glob-match.ts'
+import type { KasError } from '../../../../../src/lib/errors.ts'
+
+const rows: readonly (readonly [glob: string, matches: readonly string[], not: readonly string[]])[] = [
+  ['**/*.{yaml,yml,json}', ['a.yaml', 'x/a.yml', '.x/y/a.json', '.yaml'], ['a.yam', 'a.yaml/b', 'yaml']],
+  ['/**/*.yaml', ['a.yaml', 'x/y/a.yaml'], ['a.yml']],
+  ['*.yaml', ['a.yaml', '.hidden.yaml'], ['x/a.yaml', 'a.yaml.bak']],
+  ['prod/**', ['prod/a', 'prod/x/y/z'], ['prod', 'product/a', 'x/prod/a']],
+  ['a/**/b', ['a/b', 'a/x/b', 'a/x/y/b'], ['a/bb', 'ab', 'a/b/c']],
+  ['a**b', ['ab', 'axxb'], ['a/b']],
+  ['**/**/x', ['x', 'a/x', 'a/b/c/x'], ['xx']],
+  ['**', ['a', 'a/b'], []],
+  ['**/', [], ['a', 'a/b']],
+  ['a?c', ['abc', 'aüc', 'a😀c'], ['ac', 'a/c', 'abbc']],
+  ['[a-c]x', ['ax', 'cx'], ['dx', 'x']],
+  ['[^a-c]x', ['dx'], ['ax', 'x']],
+  ['[!a]x', ['bx'], ['ax']],
+  ['[\\]\\-x]', [']', '-', 'x'], ['a']],
+  ['{a,b/{c,d}}/*.y', ['a/1.y', 'b/c/1.y', 'b/d/1.y'], ['b/1.y', 'c/1.y']],
+  ['{a,}x', ['ax', 'x'], ['a,x']],
+  ['a\\*b', ['a*b'], ['axb']],
+  ['a\\{b,c\\}', ['a{b,c}'], ['ab']],
+  ['(a|b)+@!(c)$^.', ['(a|b)+@!(c)$^.'], ['a', 'b']],
+  ['{1..3}', ['1..3'], ['1', '2']],
+  ['', [], ['a']],
+]
+
+for (const [glob, matching, others] of rows) {
+  t.test(`glob ${glob}`, async (t) => {
+    const { matches } = readGlob(glob)
+    for (const path of matching) t.ok(matches(path), path)
+    for (const path of others) t.notOk(matches(path), path)
+  })
+}
+
+t.test('the folder below which all matches lie', async (t) => {
+  const folders = { 'a/b/*.yaml': 'a/b', '/a/b/c.yaml': 'a/b', '**/x': '', 'x.yaml': '', 'a/{b,c}/d': 'a', 'a*/b': '' }
+  for (const [glob, folder] of Object.entries(folders)) t.equal(readGlob(glob).folder, folder, glob)
+})
+
+t.test('what is malformed, or stands for too much, is refused by name', async (t) => {
+  const refused = (glob: string) => {
+    try {
+      readGlob(glob)
+      return 'taken'
+    } catch (error) {
+      return (error as KasError).message
+    }
+  }
+  for (const glob of ['[a', 'a\\', '{a,b', '{[}', '[]', '[^]', 'a/[b-', '{a,{b}']) {
+    t.match(refused(glob), `manifest file: glob ${glob} match failed: syntax error in pattern`, glob)
+  }
+  t.match(refused('{a,b}'.repeat(7)), 'more than 100 alternatives')
+  t.match(refused(`{${'{a,b},'.repeat(60)}x}`), 'more than 100 alternatives')
+  t.match(refused('x'.repeat(1025)), 'more than 1024 characters')
+  t.equal(refused('{a,b}'.repeat(6)), 'taken')
+})
+
+t.test('no glob makes a path cost more than their lengths', async (t) => {
+  const { matches } = readGlob(`${'*a'.repeat(200)}b`)
+  t.notOk(matches('a'.repeat(4000)))
+  const deep = readGlob(`${'**/'.repeat(200)}b`)
+  t.notOk(deep.matches('a/'.repeat(1000)))
+})

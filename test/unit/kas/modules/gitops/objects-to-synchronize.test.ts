@@ -1,0 +1,255 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import t from 'tap'
+import {
+  type ObjectsToSynchronizeOptions,
+  objectsToSynchronize,
+} from '../../../../../src/kas/modules/gitops/objects-to-synchronize.ts'
+import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
+import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
+import {
+  ObjectsToSynchronizeRequestSchema,
+  ObjectsToSynchronizeResponseSchema,
+} from '../../../../../src/proto/gen/gitops_pb.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const [one, two] = ['1'.repeat(40), '2'.repeat(40)] as CommitId[] as [CommitId, CommitId]
+const blob = 'ab'.repeat(20)
+const project = { id: 9n, path: 'apps/web' }
+const paths = [{ path: { case: 'glob' as const, value: '**' } }]
+
+type RequestInit = MessageInitShape<typeof ObjectsToSynchronizeRequestSchema>
+
+/** One stream over a repository whose branch the test moves. */
+function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeOptions> = {}) {
+  const clock = new ManualClock()
+  const moved = new Set<() => void>()
+  const pushed = new Set<(event: PushEvent) => void>()
+  const state = {
+    head: undefined as CommitId | undefined | KasError,
+    readable: project as typeof project | undefined | KasError,
+    content: 'a: 1',
+    reads: [] as Reading[],
+    sent: 0,
+    looks: 0,
+    turns: 0,
+  }
+  const orThrow = <T>(value: T | KasError) => {
+    if (value instanceof KasError) throw value
+    return value
+  }
+  const keep = <T>(set: Set<T>, each: T) => {
+    set.add(each)
+    return () => void set.delete(each)
+  }
+  const serve = objectsToSynchronize(
+    {
+      readableProject: async () => {
+        state.looks += 1
+        return orThrow(state.readable)
+      },
+      repositories: {
+        head: async (of) => {
+          state.reads.push(of)
+          return orThrow(state.head)
+        },
+        onMove: (_, listener) => keep(moved, listener),
+        files: async () => [{ path: 'a.yaml', blob }],
+        blobs: async (_, __, files) => files.map(() => Buffer.from(state.content)),
+      },
+      pushes: { onPush: (listener) => keep(pushed, listener) },
+      turns: {
+        take: async () => {
+          state.turns += 1
+          return () => void state.turns--
+        },
+      },
+      sent: () => state.sent++,
+      tracer: noTracer,
+      clock,
+      log: capturedLog().log,
+    },
+    { pollMs: 1000, maxPaths: 2, maxFiles: 3, maxFileBytes: 1 << 20, maxTotalBytes: 1 << 20, ...options },
+  )
+  const message = create(ObjectsToSynchronizeRequestSchema, { projectId: 'apps/web', paths, ...request })
+  const call = new FakeAgentCall({ messages: [toBinary(ObjectsToSynchronizeRequestSchema, message)] })
+  const ended = call.servedBy(serve)
+  const answers = () => call.sent.map((bytes) => fromBinary(ObjectsToSynchronizeResponseSchema, bytes).message)
+  const settle = async () => {
+    for (let i = 0; i < 50; i++) await Promise.resolve()
+    await new Promise(setImmediate)
+  }
+  const move = async (head: CommitId | KasError | undefined) => {
+    state.head = head
+    for (const wake of moved) wake()
+    await settle()
+  }
+  return { call, ended, answers, settle, move, state, clock, moved, pushed }
+}
+
+t.test('an empty repository waits; the first commit is a round, with which the stream ends', async (t) => {
+  const { ended, answers, settle, move, state, clock, moved, pushed, call } = start()
+  await settle()
+  t.equal(call.sentMetadata.length, 1)
+  t.strictSame(answers(), [])
+  t.strictSame(state.reads[0], { id: call.agent.id, project, ref: undefined })
+  for (const push of pushed) push({ projectId: 9n, projectPath: 'apps/web' })
+  for (const push of pushed) push({ projectId: 1n, projectPath: 'other' })
+  clock.advance(250)
+  await move(one)
+  t.equal(await ended, 'OK')
+  t.match(answers(), [
+    { case: 'header', value: { commitId: one, projectId: 9n, ageMs: 250, traceparent: '' } },
+    { case: 'object', value: { source: 'a.yaml', data: Buffer.from('a: 1'), blob: Buffer.from(blob, 'hex') } },
+    { case: 'trailer' },
+  ])
+  t.strictSame([moved.size, pushed.size, call.directoryListeners, state.turns, state.sent], [0, 0, 0, 0, 1])
+})
+
+t.test('the commit that the agent has is no news, a later one is', async (t) => {
+  const { ended, answers, settle, move, state } = start({ commitId: one })
+  await move(one)
+  await settle()
+  t.strictSame(answers(), [])
+  await move(two)
+  t.equal(await ended, 'OK')
+  t.match(answers()[0], { value: { commitId: two } })
+  t.equal(state.sent, 1)
+})
+
+t.test('refs by their kinds; what can be none is not found', async (t) => {
+  for (const [ref, name] of [
+    [{ case: 'branch', value: 'feature/ü' }, 'refs/heads/feature/ü'],
+    [{ case: 'tag', value: 'v1.0' }, 'refs/tags/v1.0'],
+    [{ case: 'commit', value: one }, one],
+    [{ case: 'branch', value: '' }, undefined],
+  ] as const) {
+    const { ended, settle, move, state } = start({ ref: { ref } })
+    await settle()
+    t.equal(state.reads[0]?.ref, name)
+    await move(one)
+    t.equal(await ended, 'OK')
+  }
+  const malformed = ['a b', '../x', 'a..b', '-x', 'x/', 'a\n', 'x*', 'a//b', '/a', '.a', 'a.', 'a@{1}', 'x'.repeat(251)]
+  for (const value of malformed) {
+    const { ended } = start({ ref: { ref: { case: 'branch', value } } })
+    t.match(await ended, { code: 'REF_NOT_FOUND' }, value)
+  }
+  const { ended } = start({ ref: { ref: { case: 'commit', value: 'abc' } } })
+  t.match(await ended, { code: 'REF_NOT_FOUND' })
+})
+
+t.test('blobs that the agent has come without data; large files in pieces; empty ones too', async (t) => {
+  const known = start({ knownBlob: [Buffer.from(blob, 'hex')] })
+  await known.settle()
+  await known.move(one)
+  t.match(known.answers()[1], { value: { source: 'a.yaml', known: true, data: Buffer.alloc(0) } })
+  const large = start()
+  large.state.content = 'x'.repeat(300_000)
+  await large.settle()
+  await large.move(one)
+  const pieces = large.answers().slice(1, -1)
+  t.strictSame(
+    pieces.map((each) => (each.case === 'object' ? [each.value.data.length, each.value.blob.length] : [])),
+    [
+      [131_072, 20],
+      [131_072, 0],
+      [37_856, 0],
+    ],
+  )
+  const empty = start()
+  empty.state.content = ''
+  await empty.settle()
+  await empty.move(one)
+  t.match(empty.answers()[1], { value: { source: 'a.yaml', data: Buffer.alloc(0), known: false } })
+})
+
+t.test('refusals end the stream; what may pass is tried again, less and less often', async (t) => {
+  const ends = {
+    PROJECT_NOT_READABLE: { readable: undefined },
+    REF_NOT_FOUND: { head: new KasError({ code: 'REF_NOT_FOUND', ref: 'main' }) },
+    UNAUTHENTICATED: { readable: new KasError({ code: 'UNAUTHENTICATED' }) },
+  }
+  for (const [code, change] of Object.entries(ends)) {
+    const { ended, state } = start()
+    Object.assign(state, change)
+    t.match(await ended, { code }, code)
+  }
+  for (const change of [
+    { readable: new KasError({ code: 'DIRECTORY_UNAVAILABLE' }) },
+    { head: new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' }) },
+  ]) {
+    const { ended, state, clock, settle, move } = start()
+    Object.assign(state, change)
+    await settle()
+    for (const ms of [10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000]) {
+      const before = state.looks
+      clock.advance(ms - 1)
+      await settle()
+      t.equal(state.looks, before, `not before ${ms} ms`)
+      clock.advance(1)
+      await settle()
+      t.equal(state.looks, before + 1)
+    }
+    Object.assign(state, { readable: project, head: undefined })
+    clock.advance(300_000)
+    await settle()
+    await move(one)
+    t.equal(await ended, 'OK')
+  }
+})
+
+t.test('the token is asked about before each look, at the latest after the poll period', async (t) => {
+  const { ended, state, call, clock, settle } = start()
+  await settle()
+  const before = state.looks
+  clock.advance(1000)
+  await settle()
+  t.equal(state.looks, before + 1)
+  call.invalid = new KasError({ code: 'UNAUTHENTICATED' })
+  call.directoryChanged()
+  t.match(await ended, { code: 'UNAUTHENTICATED' })
+  t.equal(state.looks, before + 1)
+})
+
+t.test('a connection that retires ends it with OK, but not in the middle of a round', async (t) => {
+  const waiting = start()
+  await waiting.settle()
+  waiting.call.retire()
+  t.equal(await waiting.ended, 'OK')
+  const sending = start()
+  await sending.settle()
+  const go = sending.call.stall()
+  await sending.move(one)
+  sending.call.retire()
+  await sending.settle()
+  t.equal(sending.answers().length, 1)
+  go()
+  t.equal(await sending.ended, 'OK')
+  t.equal(sending.answers().length, 3)
+})
+
+t.test('an agent that does not take its round frees its turn', async (t) => {
+  const { ended, state, call, clock, settle, move } = start({}, { maxSendMs: 5000 })
+  await settle()
+  call.stall()
+  await move(one)
+  t.equal(state.turns, 1)
+  clock.advance(5000)
+  t.match(await ended, { code: 'DEADLINE_EXCEEDED' })
+  t.equal(state.turns, 0)
+})
+
+t.test('requests that are none', async (t) => {
+  for (const [request, says] of [
+    [{ projectId: '' }, 'project_id is required'],
+    [{ paths: [] }, 'paths are required'],
+    [{ paths: [...paths, ...paths, ...paths] }, /maximum number of GitOps paths .* is 2, but 3/],
+    [{ knownBlob: Array.from({ length: 4 }, () => Buffer.alloc(20)) }, 'more than 3 known blobs'],
+  ] as const) {
+    t.match(await start(request as RequestInit).ended, { code: 'INVALID_MESSAGE', message: says })
+  }
+})

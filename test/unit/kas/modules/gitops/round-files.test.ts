@@ -1,0 +1,85 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import t from 'tap'
+import { chosenFiles, readPaths } from '../../../../../src/kas/modules/gitops/round-files.ts'
+import type { KasError } from '../../../../../src/lib/errors.ts'
+import { PathCFSchema } from '../../../../../src/proto/gen/gitops_pb.ts'
+
+type PathInit = NonNullable<MessageInitShape<typeof PathCFSchema>['path']>
+const glob = (value: string): PathInit => ({ case: 'glob', value })
+const file = (value: string): PathInit => ({ case: 'file', value })
+const choice = (paths: readonly PathInit[], maxPaths = 100) =>
+  readPaths(
+    paths.map((path) => create(PathCFSchema, { path })),
+    maxPaths,
+  )
+const treeOf = (...paths: string[]) => paths.map((path) => ({ path, blob: path }))
+const chosen = async (paths: readonly PathInit[], tree: readonly string[], maxFiles = 1000) => {
+  try {
+    const files = await chosenFiles(choice(paths), treeOf(...tree), maxFiles)
+    return files.map(({ path }) => path)
+  } catch (error) {
+    return (error as KasError).message.replace('GitOps: failed to get objects to synchronize: manifest file: ', '')
+  }
+}
+
+const tree = ['.gitlab-ci.yml', '.gitlab/agents/x.yaml', 'a/.h/x.yaml', 'a/.x.yaml', 'a/x.yaml', 'b/x.yaml', 'c.md']
+
+t.test('globs in their order, then files; no folders that begin with a dot', async (t) => {
+  t.strictSame(await chosen([glob('**/*.{yaml,yml}')], tree), ['.gitlab-ci.yml', 'a/.x.yaml', 'a/x.yaml', 'b/x.yaml'])
+  t.strictSame(await chosen([glob('b/*'), file('a/x.yaml'), glob('*.md')], tree), ['b/x.yaml', 'c.md', 'a/x.yaml'])
+  t.strictSame(await chosen([file('a/x.yaml'), file('a/x.yaml'), glob('a/*')], tree), ['a/.x.yaml', 'a/x.yaml'])
+  t.strictSame(await chosen([file('.gitlab/agents/x.yaml')], tree), [], 'hidden, and not missing')
+  t.strictSame(await chosen([glob('none/**')], tree), [])
+})
+
+t.test('a file matched twice, a file that is not there, too many', async (t) => {
+  t.equal(await chosen([glob('a/*'), glob('**/x.yaml')], tree), 'path visited more than once: a/x.yaml')
+  t.equal(await chosen([file('a/none.yaml')], tree), 'file/directory/ref not found: a/none.yaml')
+  t.equal(await chosen([glob('**')], tree, 3), 'maximum number of files limit reached: 3')
+  t.equal(((await chosen([glob('a/*'), file('c.md')], tree, 3)) as string[]).length, 3)
+  t.equal(await chosen([glob('a/*'), file('c.md')], tree, 2), 'maximum number of files limit reached: 2')
+})
+
+t.test('one folder holds all that is asked for', async (t) => {
+  t.equal(choice([glob('a/b/*'), glob('a/b/c/**')]).folder, 'a/b')
+  t.equal(choice([glob('a/b/*'), file('a/c.yaml')]).folder, 'a')
+  t.equal(choice([glob('ab/*'), glob('a/*')]).folder, '')
+  t.equal(choice([glob('a/*'), glob('**')]).folder, '')
+  t.equal(choice([file('c.yaml')]).folder, '')
+})
+
+t.test('paths that are refused', async (t) => {
+  const refusal = (paths: readonly PathInit[], max?: number) => {
+    try {
+      choice(paths, max)
+      return 'taken'
+    } catch (error) {
+      return `${(error as KasError).code}: ${(error as KasError).message}`
+    }
+  }
+  t.equal(refusal([]), 'INVALID_MESSAGE: paths are required')
+  t.equal(refusal([{ case: undefined }]), 'INVALID_MESSAGE: a path is empty')
+  t.equal(refusal([glob('')]), 'INVALID_MESSAGE: a path is empty')
+  t.equal(
+    refusal([glob('a'), glob('b'), glob('c')], 2),
+    'INVALID_MESSAGE: maximum number of GitOps paths per manifest project is 2, but 3 was requested',
+  )
+  t.match(refusal(Array(4).fill(glob('{a,b}'.repeat(6)))), /more than 200 alternatives in all globs/)
+})
+
+t.test('others are served while many files are compared', async (t) => {
+  const many = Array.from({ length: 20_000 }, (_, i) => `${i}.yaml`)
+  let turns = 0
+  const counting = setInterval(() => turns++)
+  const choosing = chosenFiles(choice([glob('*7.yaml')]), treeOf(...many), 10_000)
+  const immediate = new Promise<number>((resolve) => setImmediate(() => resolve(turns)))
+  await immediate
+  let isDone = false
+  void choosing.then(() => {
+    isDone = true
+  })
+  await new Promise(setImmediate)
+  t.notOk(isDone)
+  t.equal((await choosing).length, 2000)
+  clearInterval(counting)
+})
