@@ -1,0 +1,100 @@
+import type { ManifestProblem, ObjectTree, RepositoryFile } from '../manifests/manifest.ts'
+import { readFiles } from '../manifests/read-yaml.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { FileSet } from './file-set.ts'
+
+export interface ClusterVersion {
+  /** as `v1.35.4` */
+  readonly version: string
+  /** `apps/v1`, or `apps/v1/Deployment` */
+  readonly apiVersions: readonly string[]
+}
+
+type Chart = NonNullable<SourceOptions['helm']>
+
+/** What a chart lacks in the files of the commit: helm is not to look for it elsewhere. */
+export function helmProblems(set: FileSet, { chart, values }: Chart): ManifestProblem[] {
+  const folder = chartFolder(chart)
+  const about = inFolder(folder, 'Chart.yaml')
+  if (!set.isFile(about)) return [{ file: folder, line: 0, text: 'the folder has no Chart.yaml' }]
+  const missing = values.filter((path) => !set.isFile(path))
+  const lists = [about, inFolder(folder, 'requirements.yaml')].flatMap((path) => set.files.get(path) ?? [])
+  const { documents, problems } = readFiles(lists)
+  const unvendored = documents.flatMap(({ object, file, line }) =>
+    dependenciesIn(object).flatMap(({ name, version }) => {
+      const isVendored = isIn(set, inFolder(folder, 'charts'), String(name), String(version))
+      return isVendored
+        ? []
+        : [{ file, line, text: `the chart ${name} is not vendored in ${inFolder(folder, 'charts')}` }]
+    }),
+  )
+  const text = 'the file of values is not in the commit'
+  return [...problems, ...missing.map((file) => ({ file, line: 0, text })), ...unvendored]
+}
+
+/** The version of a dependency may be a range: any archive of the chart's name will do, helm checks it. */
+function isIn(set: FileSet, charts: string, name: string, version: string): boolean {
+  if (set.isFile(`${charts}/${name}/Chart.yaml`) || set.isFile(`${charts}/${name}-${version}.tgz`)) return true
+  const prefix = `${charts}/${name}-`
+  return [...set.files.keys()].some(
+    (path) => path.startsWith(prefix) && /^v?\d[^/]*\.tgz$/.test(path.slice(prefix.length)),
+  )
+}
+
+function dependenciesIn({ dependencies }: ObjectTree): ObjectTree[] {
+  if (!Array.isArray(dependencies)) return []
+  return dependencies.filter((item): item is ObjectTree => typeof item === 'object' && item !== null)
+}
+
+export function helmArguments(
+  { chart, values, release }: Chart,
+  namespace: string,
+  { version, apiVersions }: ClusterVersion,
+): string[] {
+  return [
+    'template',
+    release,
+    `./${chartFolder(chart)}`,
+    ...['--namespace', namespace, '--kube-version', version, '--include-crds', '--no-hooks'],
+    ...apiVersions.flatMap((apiVersion) => ['--api-versions', apiVersion]),
+    ...values.flatMap((path) => ['--values', `./${path}`]),
+  ]
+}
+
+/** Hooks are not run: who relies on them is told where they are. */
+export function helmNotes(set: FileSet, { chart }: Chart): string[] {
+  const root = inFolder(chartFolder(chart), '')
+  const isTemplate = (path: string) => path.startsWith(root) && path.slice(root.length).split('/').includes('templates')
+  const files = [...set.files.values()].filter(({ path }) => isTemplate(path))
+  const hooks = files.filter(({ data }) => /helm\.sh\/hook["']?\s*:/.test(Buffer.from(data).toString()))
+  return hooks.map(({ path }) => `${path}: hooks of helm are left out`)
+}
+
+/** What helm prints of one template after another, as files of their own. */
+export function templateFiles(output: Buffer): RepositoryFile[] {
+  const parts = new Map<string, string[]>()
+  for (const part of output.toString().split(/^---\n(?=# Source: )/m)) {
+    const [, path = 'chart'] = /^# Source: (.+)$/m.exec(part) ?? []
+    parts.set(path, [...(parts.get(path) ?? []), part])
+  }
+  return [...parts].map(([path, texts]) => ({ path, data: Buffer.from(texts.join('---\n')) }))
+}
+
+/** Where helm says that a template failed: its paths begin with the chart's name. */
+export function failedTemplate(
+  said: string,
+  set: FileSet,
+  { chart }: Chart,
+): { file: string; line: number } | undefined {
+  const [, path = '', line = ''] = /\(?[^\s/(]+\/((?:charts\/[^/\s]+\/)*templates\/[^:\s]+):(\d+)/.exec(said) ?? []
+  const file = inFolder(chartFolder(chart), path)
+  return path && set.isFile(file) ? { file, line: Number(line) } : undefined
+}
+
+function chartFolder(chart: string): string {
+  return chart.replace(/^(?:\.\/)+/, '').replace(/\/+$/, '') || '.'
+}
+
+function inFolder(folder: string, name: string): string {
+  return folder === '.' ? name : `${folder}/${name}`
+}

@@ -1,0 +1,139 @@
+import type { ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
+import { readFiles } from '../manifests/read-yaml.ts'
+import type { FileSet } from './file-set.ts'
+
+const kustomizationNames = ['kustomization.yaml', 'kustomization.yml', 'Kustomization']
+/** Of a kustomization: its folder is one of these, or a file. */
+const folderFields = ['resources', 'bases', 'components']
+/** Files, or YAML itself. */
+const configurationFields = ['generators', 'transformers', 'validators']
+const fileFields = ['crds', 'configurations', 'patchesStrategicMerge']
+const patchFields = ['patches', 'patchesJson6902', 'replacements']
+const generatorFields = ['configMapGenerator', 'secretGenerator']
+const chartFields = ['helmCharts', 'helmChartInflationGenerator', 'helmGlobals']
+
+/**
+ * What a kustomization, and those that it names, would take from elsewhere than the files of the commit. kustomize
+ * fetches addresses by itself, and takes some folders' names for those of repositories.
+ */
+export function kustomizeProblems(set: FileSet, folder: string): ManifestProblem[] {
+  return new Kustomizations(set).check(folder)
+}
+
+class Kustomizations {
+  readonly #set: FileSet
+  readonly #seen = new Set<string>()
+  readonly #problems: ManifestProblem[] = []
+
+  constructor(set: FileSet) {
+    this.#set = set
+  }
+
+  check(root: string): ManifestProblem[] {
+    const folders = [root]
+    for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+      if (this.#seen.has(folder)) continue
+      this.#seen.add(folder)
+      folders.push(...this.#kustomization(folder))
+    }
+    return this.#problems
+  }
+
+  /** @returns the folders that it names */
+  #kustomization(folder: string): string[] {
+    const names = kustomizationNames.map((name) => (folder === '.' ? name : `${folder}/${name}`))
+    const name = names.find((name) => this.#set.isFile(name))
+    if (name === undefined) {
+      this.#problems.push({ file: folder, line: 0, text: 'the folder has no kustomization.yaml' })
+      return []
+    }
+    const folders: string[] = []
+    for (const { object, line } of this.#read(name)) {
+      const bad = (text: string) => void this.#problems.push({ file: name, line, text })
+      for (const field of chartFields)
+        if (field in object) bad(`${field}: charts are rendered by helm of the configuration`)
+      for (const field of folderFields) {
+        for (const path of texts(object[field])) {
+          const found = this.#found(folder, path)
+          if (found === undefined) bad(`${field}: ${spelt(path)} is no file or folder of the commit`)
+          else if (this.#set.isFolder(found)) folders.push(found)
+        }
+      }
+      for (const path of pathsIn(object)) {
+        const found = this.#found(folder, path)
+        if (found === undefined || !this.#set.isFile(found)) bad(`${spelt(path)} is no file of the commit`)
+      }
+      for (const path of configurationFields.flatMap((field) => texts(object[field]))) {
+        this.#configuration(folder, path, bad, folders)
+      }
+    }
+    return folders
+  }
+
+  /** Of a generator, transformer or validator, which may be a folder with more of them. */
+  #configuration(folder: string, path: string, bad: (text: string) => void, folders: string[]): void {
+    const isInline = path.includes('\n')
+    const found = isInline ? undefined : this.#found(folder, path)
+    if (found !== undefined && this.#set.isFolder(found)) folders.push(found)
+    else if (found === undefined && !isInline) bad(`${spelt(path)} is no file or folder of the commit`)
+    else {
+      const documents =
+        found === undefined ? readFiles([{ path, data: Buffer.from(path) }]).documents : this.#read(found)
+      for (const { object } of documents) {
+        for (const address of addressesIn(object)) bad(`${spelt(address)} is no file of the commit`)
+      }
+    }
+  }
+
+  #found(folder: string, path: string): string | undefined {
+    const resolved = this.#set.resolve(folder, path)
+    return resolved !== undefined && (this.#set.isFile(resolved) || this.#set.isFolder(resolved)) ? resolved : undefined
+  }
+
+  #read(path: string): ReturnType<typeof readFiles>['documents'] {
+    const file = this.#set.files.get(path)
+    if (!file) return []
+    const { documents, problems } = readFiles([file])
+    this.#problems.push(...problems)
+    return documents
+  }
+}
+
+function spelt(path: string): string {
+  return path.slice(0, 200)
+}
+
+function list(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : value === undefined || value === null ? [] : [value]
+}
+
+function texts(value: unknown): string[] {
+  return list(value).filter((item) => typeof item === 'string')
+}
+
+function maps(value: unknown): ObjectTree[] {
+  return list(value).filter(
+    (item): item is ObjectTree => typeof item === 'object' && item !== null && !Array.isArray(item),
+  )
+}
+
+/** Files that a kustomization reads; text of more lines is YAML itself. */
+function pathsIn(object: ObjectTree): string[] {
+  const generated = generatorFields.flatMap((field) => maps(object[field]))
+  return [
+    ...fileFields.flatMap((field) => texts(object[field])).filter((text) => !text.includes('\n')),
+    ...patchFields.flatMap((field) => maps(object[field])).flatMap(({ path }) => texts(path)),
+    ...maps(object.openapi).flatMap(({ path }) => texts(path)),
+    ...generated.flatMap(({ files }) => texts(files)).map((text) => text.slice(text.indexOf('=') + 1)),
+    ...generated.flatMap(({ env, envs }) => [...texts(env), ...texts(envs)]),
+  ]
+}
+
+/** What stands as an address where such an object may name a file. */
+function addressesIn(value: unknown, key = ''): string[] {
+  if (typeof value === 'string')
+    return /path|file|env|resource|repo|chart/i.test(key) && value.includes('://') ? [value] : []
+  if (Array.isArray(value)) return value.flatMap((item) => addressesIn(item, key))
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, item]) => addressesIn(item, key))
+}

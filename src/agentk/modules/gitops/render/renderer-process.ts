@@ -1,0 +1,156 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { accessSync, constants, statSync } from 'node:fs'
+import { delimiter, isAbsolute, join } from 'node:path'
+import { type Clock, systemClock } from '../../../../lib/clock.ts'
+
+export interface RendererOptions {
+  /** where programs are: folders as PATH has them */
+  readonly path: string
+  /** where each rendering has its own folder; default: the system's for what is temporary */
+  readonly folder?: string
+  readonly timeoutMs?: number
+  /** of what a program prints */
+  readonly maxOutputBytes?: number
+  /** of a program, in KiB */
+  readonly maxMemoryKib?: number
+}
+
+export const renderTimeoutMs = 30_000
+export const maxOutputBytes = 64 * 1024 * 1024
+const defaultMaxMemoryKib = 1024 * 1024
+/** Programs that run at the same time. */
+export const maxPrograms = 2
+/** Of what a program says when it fails. */
+const maxErrorBytes = 8 * 1024
+/** Nobody listens there: what a program would fetch is not fetched. */
+const deadProxy = 'http://127.0.0.1:1'
+
+/** Why nothing was rendered, as users are to read it. */
+export class RenderFailure extends Error {}
+
+export interface ProgramRun {
+  /** with its folder */
+  readonly program: string
+  readonly args: readonly string[]
+  /** where it runs */
+  readonly folder: string
+  /** for what it keeps of its own */
+  readonly home: string
+}
+
+/** Programs that render: each alone with its folder, without our environment, within bounds. */
+export class RendererProcesses {
+  readonly #options: Required<Omit<RendererOptions, 'folder'>>
+  readonly #clock: Clock
+  #running = 0
+  readonly #waiting = new Set<() => void>()
+
+  constructor(options: RendererOptions, clock: Clock = systemClock) {
+    const defaults = { timeoutMs: renderTimeoutMs, maxOutputBytes, maxMemoryKib: defaultMaxMemoryKib }
+    this.#options = { ...defaults, ...options }
+    this.#clock = clock
+  }
+
+  /** @returns where the program is; undefined: nowhere in PATH */
+  find(name: string): string | undefined {
+    const folders = this.#options.path.split(delimiter).filter((folder) => isAbsolute(folder))
+    return folders.map((folder) => join(folder, name)).find(isProgram)
+  }
+
+  /** @returns what it prints. @throws RenderFailure; the signal's reason */
+  async run(run: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+    await this.#turn(signal)
+    try {
+      return await this.#runNow(run, signal)
+    } finally {
+      this.#running--
+      const [next] = this.#waiting
+      next?.()
+    }
+  }
+
+  async #turn(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.#running === maxPrograms) {
+      await new Promise<void>((resolve, reject) => {
+        const leave = () => {
+          this.#waiting.delete(go)
+          signal.removeEventListener('abort', onAbort)
+        }
+        const onAbort = () => {
+          leave()
+          reject(signal.reason)
+        }
+        const go = () => {
+          leave()
+          resolve()
+        }
+        this.#waiting.add(go)
+        signal.addEventListener('abort', onAbort, { once: true })
+      })
+    }
+    this.#running++
+  }
+
+  #runNow({ program, args, folder, home }: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+    const { timeoutMs, maxOutputBytes, maxMemoryKib } = this.#options
+    const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, program, ...args]
+    const child = spawn('/bin/sh', limited, {
+      cwd: folder,
+      env: { HOME: home, TMPDIR: home, HTTP_PROXY: deadProxy, HTTPS_PROXY: deadProxy },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true, // a group of its own, which ends whole
+    })
+    return new Promise((resolve, reject) => {
+      const output: Buffer[] = []
+      const errors: Buffer[] = []
+      let [bytes, errorBytes] = [0, 0]
+      let failure: unknown
+      const fail = (why: unknown) => {
+        failure ??= why
+        endGroup(child)
+      }
+      const onAbort = () => fail(signal.reason)
+      const cancelTimeout = this.#clock.after(timeoutMs, () =>
+        fail(new RenderFailure(`it did not end within ${timeoutMs / 1000} s`)),
+      )
+      signal.addEventListener('abort', onAbort, { once: true })
+      child.stdout.on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+        if (bytes > maxOutputBytes) fail(new RenderFailure(`it printed more than ${maxOutputBytes} bytes`))
+        else output.push(chunk)
+      })
+      child.stderr.on('data', (chunk: Buffer) => {
+        errorBytes += chunk.length
+        if (errorBytes <= maxErrorBytes) errors.push(chunk)
+      })
+      child.on('error', (error) => fail(new RenderFailure(error.message)))
+      child.on('close', (code, killedBy) => {
+        cancelTimeout()
+        signal.removeEventListener('abort', onAbort)
+        if (failure) return reject(failure)
+        if (code === 0) return resolve(Buffer.concat(output))
+        const said = Buffer.concat(errors).toString().trim()
+        reject(new RenderFailure(said || `it ended by ${killedBy ?? `code ${code}`}`))
+      })
+    })
+  }
+}
+
+function isProgram(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK)
+    return statSync(file).isFile()
+  } catch {
+    return false
+  }
+}
+
+function endGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}

@@ -1,0 +1,221 @@
+import { existsSync } from 'node:fs'
+import { chmod, readdir, symlink } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { readFiles } from '../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+import { type Rendered, Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
+import type { RendererOptions } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
+import { absent } from '../../../support/absent.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+/** Programs that render, real ones where they are there, and scripts in their place for what goes wrong. */
+
+const kubectl = join(process.env.KUBEBUILDER_ASSETS ?? '', 'kubectl')
+const cluster = { version: 'v1.35.4', apiVersions: ['apps/v1', 'example.com/v1'] }
+const filesOf = (files: Readonly<Record<string, string>>) =>
+  Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) }))
+const shop = { 'prod/kustomization.yaml': 'resources: [a.yaml]\nnamePrefix: x-\n', 'prod/a.yaml': 'a: 1\n' }
+const byKustomize = { kustomize: { path: 'prod' }, defaultNamespace: 'shop' }
+const text = ({ files }: Rendered) => files.map(({ data }) => Buffer.from(data).toString()).join('')
+
+/** A folder for PATH with this script as the program. */
+async function scripted(t: Test, name: string, script: string): Promise<string> {
+  const folder = t.testdir({ [name]: `#!/bin/sh\n${script}\n` })
+  await chmod(join(folder, name), 0o755)
+  return folder
+}
+
+/** By a script in kustomize's place. */
+async function byScript(
+  t: Test,
+  script: string,
+  more: Partial<RendererOptions> = {},
+  signal = new AbortController().signal,
+) {
+  const path = await scripted(t, 'kustomize', script)
+  return new Renderer({ path, folder: path, ...more }).render(filesOf(shop), byKustomize, cluster, signal)
+}
+const leftOver = async (t: Test) => (await readdir(t.testdirName)).filter((name) => name.startsWith('agentk-render-'))
+
+t.test('plain files pass as they are', async (t) => {
+  const files = filesOf(shop)
+  const { signal } = new AbortController()
+  const rendered = await new Renderer({ path: '' }).render(files, { defaultNamespace: 'shop' }, cluster, signal)
+  t.strictSame(rendered, { files, problems: [], notes: [] })
+})
+
+t.test('a program that is absent is named', async (t) => {
+  const { signal } = new AbortController()
+  const renderer = new Renderer({ path: `relative:${t.testdir({ kustomize: 'no program' })}` })
+  t.match(await renderer.render(filesOf(shop), byKustomize, cluster, signal), {
+    files: [],
+    problems: [{ file: 'prod', text: 'it needs the program kustomize or kubectl, which the PATH of agentk lacks' }],
+  })
+  const helm = { helm: { chart: 'c', values: [], release: 'r' }, defaultNamespace: 'shop' }
+  t.match(await renderer.render(filesOf({ 'c/Chart.yaml': 'name: c' }), helm, cluster, signal), {
+    problems: [{ file: 'c', text: 'it needs the program helm, which the PATH of agentk lacks' }],
+  })
+})
+
+t.test('it has its own folder, and nothing of our environment', async (t) => {
+  process.env.KAS_SECRET = 'leaked'
+  t.teardown(() => void delete process.env.KAS_SECRET)
+  const rendered = await byScript(
+    t,
+    '/usr/bin/env | /usr/bin/sort | /bin/grep -v ^PWD; /bin/cat prod/a.yaml; echo "$@"',
+  )
+  t.strictSame(
+    rendered.problems.map(({ text }) => text),
+    ['it renders differently each time, as random values do'],
+    'HOME',
+  )
+  const same = await byScript(
+    t,
+    '/usr/bin/env | /bin/grep -vE "^(PWD|HOME|TMPDIR|OLDPWD|_|SHLVL)="; /bin/cat prod/a.yaml; echo "$@"',
+  )
+  t.equal(
+    text(same),
+    'HTTPS_PROXY=http://127.0.0.1:1\nHTTP_PROXY=http://127.0.0.1:1\na: 1\nbuild ./prod\n'.split('\n').join('\n'),
+  )
+  t.strictSame(await leftOver(t), [])
+})
+
+t.test('what differs is refused', async (t) => {
+  const { files, problems } = await byScript(t, 'echo a: 1; echo b: $$')
+  t.strictSame(files, [])
+  t.strictSame(problems, [
+    { file: 'kustomize prod', line: 2, text: 'it renders differently each time, as random values do' },
+  ])
+})
+
+t.test('a failure is told, without our folders', async (t) => {
+  const { problems } = await byScript(t, 'echo "no $PWD/prod/b.yaml" >&2; echo half: done; exit 3')
+  t.strictSame(problems, [{ file: 'prod', line: 0, text: 'no prod/b.yaml' }])
+  t.match((await byScript(t, 'exit 3')).problems, [{ text: 'it ended by code 3' }])
+  t.match((await byScript(t, 'kill -9 $$')).problems, [{ text: 'it ended by SIGKILL' }])
+  t.strictSame(await leftOver(t), [])
+})
+
+t.test('bounds: output, memory, time', async (t) => {
+  const yes = 'while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done'
+  t.match((await byScript(t, yes, { maxOutputBytes: 10_000 })).problems, [{ text: 'it printed more than 10000 bytes' }])
+  const greedy = 'x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done'
+  const { problems } = await byScript(t, greedy, { maxMemoryKib: 32 * 1024 })
+  t.equal(problems.length, 1)
+  t.match(problems, [{ file: 'prod', line: 0, text: /memory|code|SIG/ }])
+
+  const clock = new ManualClock()
+  const path = await scripted(t, 'kustomize', '/bin/sleep 600 & echo $! > pid; wait')
+  const { signal } = new AbortController()
+  const rendering = new Renderer({ path, folder: path, timeoutMs: 30_000 }, clock).render(
+    filesOf(shop),
+    byKustomize,
+    cluster,
+    signal,
+  )
+  await eventually(async () => {
+    const [folder] = await leftOver(t)
+    if (!folder || !existsSync(join(path, folder, 'files/pid'))) throw new Error('it has not begun')
+  })
+  clock.advance(30_000)
+  t.match((await rendering).problems, [{ text: 'it did not end within 30 s' }])
+  t.strictSame(await leftOver(t), [], 'with all that it had started')
+})
+
+t.test('who asked may leave', async (t) => {
+  const leaving = new AbortController()
+  const rendering = byScript(t, '/bin/sleep 600', {}, leaving.signal)
+  setImmediate(() => leaving.abort(new Error('left')))
+  await t.rejects(rendering, /left/)
+  t.strictSame(await leftOver(t), [])
+})
+
+t.test('two run at a time, the others wait', async (t) => {
+  const path = await scripted(t, 'kustomize', 'echo a: 1')
+  const renderer = new Renderer({ path })
+  const { signal } = new AbortController()
+  const renderings = Array.from({ length: 6 }, () => renderer.render(filesOf(shop), byKustomize, cluster, signal))
+  for (const rendered of await Promise.all(renderings))
+    t.strictSame([text(rendered), rendered.problems], ['a: 1\n', []])
+})
+
+const withKubectl = existsSync(kubectl) ? {} : { skip: 'KUBEBUILDER_ASSETS has no kubectl' }
+t.test('kustomize of kubectl', withKubectl, async (t) => {
+  const path = t.testdir({})
+  await symlink(kubectl, join(path, 'kubectl'))
+  const render = (files: Readonly<Record<string, string>>) =>
+    new Renderer({ path }).render(filesOf(files), byKustomize, cluster, new AbortController().signal)
+  const base = {
+    'base/kustomization.yaml': 'resources: [map.yaml]\n',
+    'base/map.yaml': 'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: a }\ndata: { b: "1" }\n',
+    'prod/kustomization.yaml':
+      'resources: [../base]\nnamePrefix: x-\nconfigMapGenerator: [{ name: gen, files: [a.txt], options: { disableNameSuffixHash: true } }]\n',
+    'prod/a.txt': 'hello\n',
+  }
+  const rendered = await render(base)
+  t.strictSame(rendered.problems, [])
+  t.match(readFiles(rendered.files).documents, [
+    { file: 'kustomize prod', object: { metadata: { name: 'x-a' }, data: { b: '1' } } },
+    { object: { metadata: { name: 'x-gen' }, data: { 'a.txt': 'hello\n' } } },
+  ])
+  t.match(await render({ ...base, 'base/map.yaml': 'kind: ConfigMap' }), { problems: [{ file: 'prod', text: /base/ }] })
+
+  await t.test('nothing is fetched, not even from this machine', async (t) => {
+    let asked = 0
+    const server = createServer((_, response) => {
+      asked++
+      response.end(base['base/map.yaml'])
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    t.teardown(() => server.close())
+    const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/map.yaml`
+    for (const field of [`resources: ["${address}"]`, `patches: [{ path: "${address}" }]`]) {
+      t.match(await render({ ...base, 'base/kustomization.yaml': field }), {
+        files: [],
+        problems: [{ text: /is no file/ }],
+      })
+    }
+    t.equal(asked, 0)
+  })
+})
+
+t.test('helm', absent('helm') ? { skip: 'helm is absent' } : {}, async (t) => {
+  const helm = { helm: { chart: 'charts/shop', values: ['prod.yaml'], release: 'shop' }, defaultNamespace: 'prod' }
+  const render = (files: Readonly<Record<string, string>>) =>
+    new Renderer({ path: process.env.PATH ?? '' }).render(filesOf(files), helm, cluster, new AbortController().signal)
+  const template = (name: string, data: string) =>
+    `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: ${name}, namespace: {{ .Release.Namespace }} }\ndata: { value: "${data}" }\n`
+  const chart = {
+    'charts/shop/Chart.yaml': 'apiVersion: v2\nname: shop\nversion: 1.0.0\n',
+    'charts/shop/values.yaml': 'color: red\n',
+    'charts/shop/templates/a.yaml': template('a', '{{ .Values.color }} {{ .Capabilities.KubeVersion.Version }}'),
+    'charts/shop/templates/b.yaml': template('b', '{{ .Capabilities.APIVersions.Has "example.com/v1" }}'),
+    'charts/shop/templates/job.yaml': 'kind: Job\nmetadata: { name: j, annotations: { helm.sh/hook: pre-install } }\n',
+    'charts/shop/crds/c.yaml': 'kind: CustomResourceDefinition\n',
+    'prod.yaml': 'color: blue\n',
+  }
+  const rendered = await render(chart)
+  t.strictSame(rendered.problems, [])
+  t.strictSame(rendered.notes, ['charts/shop/templates/job.yaml: hooks of helm are left out'])
+  const { documents } = readFiles(rendered.files)
+  const named = documents.map(({ file, object }) => [
+    file,
+    object.kind,
+    (object.data as { value?: string } | undefined)?.value,
+  ])
+  t.strictSame(named.sort(), [
+    ['shop/crds/c.yaml', 'CustomResourceDefinition', undefined],
+    ['shop/templates/a.yaml', 'ConfigMap', 'blue v1.35.4'],
+    ['shop/templates/b.yaml', 'ConfigMap', 'true'],
+  ])
+  t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': template('a', '{{ randAlphaNum 16 }}') }), {
+    files: [],
+    problems: [{ file: 'shop/templates/a.yaml', text: 'it renders differently each time, as random values do' }],
+  })
+  t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': '\n{{ fail "no color" }}' }), {
+    problems: [{ file: 'charts/shop/templates/a.yaml', line: 2, text: /no color/ }],
+  })
+})

@@ -1,0 +1,163 @@
+import t from 'tap'
+import { FileSet, unsafePath } from '../../../../../../src/agentk/modules/gitops/render/file-set.ts'
+import {
+  helmArguments,
+  helmNotes,
+  helmProblems,
+  templateFiles,
+} from '../../../../../../src/agentk/modules/gitops/render/helm.ts'
+import { kustomizeProblems } from '../../../../../../src/agentk/modules/gitops/render/hermetic.ts'
+
+const setOf = (files: Readonly<Record<string, string>>) =>
+  new FileSet(Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })))
+const kustomization = (text: string, more: Readonly<Record<string, string>> = {}) =>
+  kustomizeProblems(setOf({ 'prod/kustomization.yaml': text, 'prod/a.yaml': 'a: 1', ...more }), 'prod')
+
+t.test('a kustomization may name what is in the commit', async (t) => {
+  const text = [
+    'resources: [a.yaml, ../base, ./sub/]',
+    'components: [../part]',
+    'patches: [{ path: a.yaml }, { patch: "a: 1" }]',
+    'patchesStrategicMerge: [a.yaml, "kind: A\\nurl: https://example.com"]',
+    'configMapGenerator: [{ name: a, files: [a.yaml, "key=../base/b.txt"], envs: [a.yaml] }]',
+    'secretGenerator: [{ name: b, env: a.yaml, literals: [url=https://example.com] }]',
+    'transformers: [a.yaml, t, "kind: A\\npatch: https://example.com\\n"]',
+    'openapi: { path: a.yaml }',
+    'images: [{ name: a, newName: example.com/b }]',
+  ]
+  const files = {
+    'base/kustomization.yml': 'resources: [b.txt, ../base]',
+    'base/b.txt': '',
+    'prod/sub/Kustomization': '',
+    'part/kustomization.yaml': 'kind: Component',
+    'prod/t/kustomization.yaml': '',
+  }
+  t.strictSame(kustomization(text.join('\n'), files), [])
+})
+
+t.test('what it would take from elsewhere is refused', async (t) => {
+  const bad: readonly (readonly [string, RegExp])[] = [
+    ['resources: ["https://example.com/a.yaml"]', /^resources: https:\/\/example.com\/a.yaml is no file or folder/],
+    ['resources: ["http://127.0.0.1:8080/a.yaml"]', /^resources: http/],
+    ['bases: [github.com/a/b//c?ref=main]', /^bases: github/],
+    ['components: ["git@example.com:a/b.git"]', /^components: git@/],
+    ['resources: [../../a.yaml]', /^resources: \.\.\/\.\.\/a.yaml is no file/],
+    ['resources: [/etc/passwd]', /^resources: \/etc\/passwd/],
+    ['resources: [missing.yaml]', /^resources: missing.yaml/],
+    ['patches: [{ path: "https://example.com/p.yaml" }]', /p.yaml is no file of the commit$/],
+    ['patchesJson6902: [{ path: ../p.yaml }]', /^\.\.\/p.yaml is no file/],
+    ['patchesStrategicMerge: [p.yaml]', /^p.yaml is no file/],
+    ['replacements: [{ path: p.yaml }]', /^p.yaml is no file/],
+    ['configMapGenerator: [{ files: ["k=https://example.com/x"] }]', /^https:\/\/example.com\/x is no file/],
+    ['secretGenerator: [{ envs: [/proc/self/environ] }]', /environ is no file/],
+    ['openapi: { path: "https://example.com/o" }', /^https/],
+    ['crds: ["https://example.com/c"]', /^https/],
+    ['configurations: [c]', /^c is no file/],
+    ['generators: ["https://example.com/g"]', /^https:.* is no file or folder/],
+    [
+      'transformers: ["kind: PatchTransformer\\npath: https://example.com/p\\n"]',
+      /^https:\/\/example.com\/p is no file/,
+    ],
+    ['helmCharts: [{ name: a, repo: "https://example.com" }]', /^helmCharts: charts are rendered by helm/],
+  ]
+  for (const [text, why] of bad) {
+    const [problem, ...more] = kustomization(text)
+    t.match(problem, { file: 'prod/kustomization.yaml', line: 1, text: why }, text)
+    t.strictSame(more, [])
+  }
+  t.match(kustomization('resources: [../base]', { 'base/kustomization.yaml': '\nresources: ["https://b"]' }), [
+    { file: 'base/kustomization.yaml', line: 2, text: /https:\/\/b/ },
+  ])
+  const ofFile = { 'prod/t.yaml': 'kind: ConfigMapGenerator\nfiles: ["https://example.com/f"]' }
+  t.match(kustomization('generators: [t.yaml]', ofFile), [{ text: 'https://example.com/f is no file of the commit' }])
+  t.match(kustomization('a: "'), [{ file: 'prod/kustomization.yaml', line: 1, text: /double quoted/ }])
+  t.match(kustomizeProblems(setOf({ 'a.yaml': '' }), 'prod'), [
+    { file: 'prod', line: 0, text: /no kustomization.yaml/ },
+  ])
+  t.match(kustomization('resources: [../base]', { 'base/a.yaml': '' }), [
+    { file: 'base', text: /no kustomization.yaml/ },
+  ])
+})
+
+const chart = { chart: 'charts/shop', values: ['prod/values.yaml'], release: 'shop' }
+const chartFiles = {
+  'charts/shop/Chart.yaml':
+    'name: shop\nversion: 1.0.0\ndependencies:\n- {name: redis, version: ~1.2}\n- {name: db, version: 3.0.0}\n',
+  'charts/shop/charts/redis-1.2.9.tgz': '',
+  'charts/shop/charts/db/Chart.yaml': 'name: db',
+  'prod/values.yaml': '',
+}
+
+t.test('a chart has its dependencies and values in the commit', async (t) => {
+  t.strictSame(helmProblems(setOf(chartFiles), chart), [])
+  const { 'charts/shop/charts/redis-1.2.9.tgz': _, ...unvendored } = chartFiles
+  const text = 'the chart redis is not vendored in charts/shop/charts'
+  const beside = { ...unvendored, 'charts/shop/charts/redis-cluster-1.2.9.tgz': '' }
+  t.strictSame(helmProblems(setOf(beside), chart), [{ file: 'charts/shop/Chart.yaml', line: 1, text }])
+  const older = {
+    ...unvendored,
+    'charts/shop/Chart.yaml': 'name: shop',
+    'charts/shop/requirements.yaml': 'dependencies: [{name: redis}]',
+  }
+  t.strictSame(helmProblems(setOf(older), chart), [{ file: 'charts/shop/requirements.yaml', line: 1, text }])
+  t.match(helmProblems(setOf(chartFiles), { ...chart, values: ['https://example.com/v.yaml'] }), [
+    { file: 'https://example.com/v.yaml', text: 'the file of values is not in the commit' },
+  ])
+  t.match(helmProblems(setOf(chartFiles), { ...chart, chart: 'charts/other' }), [
+    { text: 'the folder has no Chart.yaml' },
+  ])
+})
+
+t.test('helm is told of the cluster', async (t) => {
+  const cluster = { version: 'v1.35.4', apiVersions: ['v1', 'apps/v1'] }
+  t.strictSame(helmArguments({ ...chart, chart: './charts/shop/' }, 'prod', cluster), [
+    'template',
+    'shop',
+    './charts/shop',
+    '--namespace',
+    'prod',
+    '--kube-version',
+    'v1.35.4',
+    '--include-crds',
+    '--no-hooks',
+    '--api-versions',
+    'v1',
+    '--api-versions',
+    'apps/v1',
+    '--values',
+    './prod/values.yaml',
+  ])
+})
+
+t.test('hooks of helm are named', async (t) => {
+  const hook = 'metadata: {annotations: {"helm.sh/hook": pre-install}}'
+  const files = {
+    'charts/shop/templates/job.yaml': hook,
+    'charts/shop/README.md': hook,
+    'other/templates/a.yaml': hook,
+  }
+  t.strictSame(helmNotes(setOf(files), chart), ['charts/shop/templates/job.yaml: hooks of helm are left out'])
+})
+
+t.test('what helm prints is of its templates', async (t) => {
+  const output =
+    '---\n# Source: shop/templates/a.yaml\na: 1\n---\n# Source: shop/templates/b.yaml\nb: 1\n---\n# Source: shop/templates/a.yaml\nc: 1\n'
+  const files = templateFiles(Buffer.from(output)).map(({ path, data }) => [path, Buffer.from(data).toString()])
+  t.strictSame(
+    files.filter(([, text]) => text),
+    [
+      ['shop/templates/a.yaml', '# Source: shop/templates/a.yaml\na: 1\n---\n# Source: shop/templates/a.yaml\nc: 1\n'],
+      ['shop/templates/b.yaml', '# Source: shop/templates/b.yaml\nb: 1\n'],
+    ],
+  )
+})
+
+t.test('paths stay below the root', async (t) => {
+  const unsafe = (path: string) =>
+    unsafePath([
+      { path: 'a/b', data: Buffer.of() },
+      { path, data: Buffer.of() },
+    ])
+  for (const path of ['', '/a', '../a', 'a/../../b', 'a//b', './a', 'a/', 'a\0']) t.equal(unsafe(path), path)
+  for (const path of ['a', 'a/b c', '..a', '.a/b']) t.equal(unsafe(path), undefined)
+})
