@@ -89,7 +89,7 @@ function textsProblem(key: string, texts: unknown): string | undefined {
   if (texts === undefined || texts === null) return undefined
   if (!isMap(texts)) return `metadata.${key} is no map`
   const other = Object.entries(texts).find(([, value]) => typeof value !== 'string' && value !== null)
-  return other && `metadata.${key}: ${other[0]} is ${spelt(other[1])}: write it in quotes`
+  return other && `metadata.${key}: ${other[0]} is no text: write it in quotes`
 }
 
 function isLocal(annotations: unknown): boolean {

@@ -129,7 +129,7 @@ class Lines {
 
   /** from 1 */
   at(offset: number): number {
-    this.#starts ??= [0, ...[...this.#text.matchAll(/\r\n|\r|\n/g)].map(({ index, 0: end }) => index + end.length)]
+    this.#starts ??= startsOf(this.#text)
     const starts = this.#starts
     let [low, high] = [0, starts.length]
     while (high - low > 1) {
@@ -139,6 +139,12 @@ class Lines {
     }
     return low + 1
   }
+}
+
+function startsOf(text: string): number[] {
+  const starts = [0]
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) starts.push(end + 1)
+  return starts
 }
 
 interface Anchored {
@@ -297,10 +303,10 @@ class Trees {
     this.#add(text.length + 3, offset)
     const tag = event.tagStart < 0 ? '' : this.#text.slice(event.tagStart, event.tagEnd)
     const value = tag ? tagged(tag, text) : event.style === SCALAR_STYLE.PLAIN ? goScalar(text) : text
-    if (value === undefined) throw this.#fault(`${text} is no ${tag}`, offset)
-    if (typeof value === 'bigint')
-      throw this.#fault(`the number ${text} cannot be kept exactly: write it in quotes`, offset)
-    if (typeof value === 'number' && !Number.isFinite(value)) throw this.#fault(`${text} is no number of JSON`, offset)
+    if (value === undefined) throw this.#fault(`the value is no ${tag}`, offset)
+    if (typeof value === 'bigint') throw this.#fault('the number cannot be kept exactly: write it in quotes', offset)
+    const isJson = typeof value !== 'number' || Number.isFinite(value)
+    if (!isJson) throw this.#fault('the value is no number of JSON', offset)
     return value
   }
 

@@ -73,8 +73,8 @@ t.test('what is bad is named', async (t) => {
     [map({}, { name: '..' }), /^no name/],
     [map({}, { name: 'a/b' }), /^no name/],
     [map({}, { namespace: '../x' }), /^no namespace/],
-    [map({}, { labels: { on: true } }), /^metadata\.labels: on is true: write it in quotes$/],
-    [map({}, { annotations: { a: 1 } }), /^metadata\.annotations: a is 1/],
+    [map({}, { labels: { on: true } }), /^metadata\.labels: on is no text: write it in quotes$/],
+    [map({}, { annotations: { a: 1 } }), /^metadata\.annotations: a is no text/],
     [map({}, { labels: [] }), /^metadata\.labels is no map$/],
     [map({ data: { a: 'x'.repeat(maxObjectBytes) } }), /^the object is too large: \d+ of 1572864 bytes$/],
   ]

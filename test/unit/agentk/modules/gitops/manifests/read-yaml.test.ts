@@ -77,11 +77,11 @@ t.test('problems say the line', async (t) => {
     ['[1]: 1', 1, 'a key of a map is text'],
     ['__proto__: 1', 1, '__proto__'],
     ['a: 1\n<<: 1', 2, '<< wants a map'],
-    ['a: .inf', 1, '.inf is no number of JSON'],
-    ['a: .nan', 1, '.nan is no number of JSON'],
+    ['a: .inf', 1, 'the value is no number of JSON'],
+    ['a: .nan', 1, 'the value is no number of JSON'],
     ['a: 9007199254740993', 1, 'cannot be kept exactly'],
-    ['a:\n  !!int x', 2, 'x is no !!int'],
-    ['a: !!binary "!"', 1, '! is no !!binary'],
+    ['a:\n  !!int x', 2, 'the value is no !!int'],
+    ['a: !!binary "!"', 1, 'the value is no !!binary'],
   ]
   for (const [text, line, why] of cases) {
     const [found, ...more] = problem(text)
