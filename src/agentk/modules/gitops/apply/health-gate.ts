@@ -17,6 +17,23 @@ export interface HealthGateComponents {
   readonly clock: Clock
 }
 
+/** They are healthy as soon as they are there. */
+const stateless: ReadonlySet<string> = new Set([
+  'ConfigMap',
+  'LimitRange',
+  'Namespace',
+  'ResourceQuota',
+  'Secret',
+  'ServiceAccount',
+  'networking.k8s.io/NetworkPolicy',
+  'rbac.authorization.k8s.io/ClusterRole',
+  'rbac.authorization.k8s.io/ClusterRoleBinding',
+  'rbac.authorization.k8s.io/Role',
+  'rbac.authorization.k8s.io/RoleBinding',
+  'scheduling.k8s.io/PriorityClass',
+  'storage.k8s.io/StorageClass',
+])
+
 const open: GateVerdict = { is: 'open' }
 
 /** Holds what depends on an object until it is healthy. */
@@ -71,6 +88,11 @@ export class HealthGate {
     const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
     return status !== 200 || textAt(body, 'volumeBindingMode') === 'WaitForFirstConsumer'
   }
+}
+
+/** There is nothing to wait for, once it is there. */
+export function isStateless({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): boolean {
+  return stateless.has(group === '' ? kind : `${group}/${kind}`)
 }
 
 /** kstatus, but a Job is waited for to its end. @param now - ms since 1970 */

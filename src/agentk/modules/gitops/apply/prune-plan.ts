@@ -65,10 +65,10 @@ function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions)
   const live = input.live.get(text)
   if (live === undefined) return { is: 'forget' }
   if (live === null) return keep('failed', 'it cannot be read now')
+  if (live.owner !== '' && live.owner !== options.id) return { is: 'forget' }
   const outside = outsideReach(entry.key, options)
   if (entry.state === 'detached') return keep('detached', entry.reason)
   if (outside) return keep('detached', outside)
-  if (live.owner !== '' && live.owner !== options.id) return { is: 'forget' }
   const heir = input.heir(entry.key)
   if (heir !== undefined) return keep('detached', `source ${heir} wants it`)
   if (live.prune === 'never') return keep('detached', 'its annotations say never to delete it')

@@ -92,6 +92,7 @@ for (const [what, given, reason] of kept) {
 t.test('it leaves the inventory: it is gone, of another, or the same object by another name', async (t) => {
   t.match(decided({ input: { live: new Map() } }), { is: 'forget' })
   t.match(decided({ live: { owner: '41-7' } }), { is: 'forget' })
+  t.match(decided({ live: { owner: '41-7' }, entry: { state: 'detached' } }), { is: 'forget' })
   t.match(decided({ input: { appliedUids: new Set(['uid-a']) } }), { is: 'forget' })
 })
 

@@ -1,0 +1,194 @@
+import { errorText } from '../../../../lib/errors.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import { type ClusterKind, type ClusterKinds, objectPath } from '../cluster-kinds.ts'
+import type { InventoryEntry } from '../inventory/entry.ts'
+import type { LiveObject } from '../live/live-object.ts'
+import type { Manifest } from '../manifests/manifest.ts'
+import { marked } from '../manifests/marks.ts'
+import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
+import type { Applier } from './applier.ts'
+import { type HealthGate, isStateless } from './health-gate.ts'
+import { type ApplyProblem, refusal } from './refusal.ts'
+import type { WaveGraph } from './wave-graph.ts'
+
+/**
+ * How it ended for one object. `unchanged`: it is as it was applied, nothing was sent; `waits`: what it depends on is not
+ * there, or not healthy; `left`: a newer commit has come before it began.
+ */
+export type ApplyEnd =
+  | { readonly is: 'applied'; readonly live: LiveObject }
+  | { readonly is: 'unchanged'; readonly live: LiveObject | undefined }
+  | { readonly is: 'failed'; readonly problem: ApplyProblem }
+  | { readonly is: 'waits'; readonly text: string }
+  | { readonly is: 'left' }
+
+export interface ApplyRunComponents {
+  readonly applier: Pick<Applier, 'apply'>
+  readonly gate: Pick<HealthGate, 'pass'>
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  /** with the kind, if it is there by now. @param isDefined - this run has brought its definition */
+  readonly kindsWith: (key: ObjectKey, version: string, isDefined: boolean) => Promise<ClusterKinds>
+  readonly onEnd: (key: ObjectKey, end: ApplyEnd) => void
+}
+
+export interface ApplyRunInput {
+  readonly id: string
+  readonly manifests: readonly Manifest[]
+  readonly graph: WaveGraph
+  readonly kinds: ClusterKinds
+  /** by `keyText`: as the inventory has them */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  /** by `keyText`; null: it cannot be read */
+  readonly live: ReadonlyMap<string, LiveObject | null>
+  /** a newer commit has come */
+  readonly superseded: AbortSignal
+}
+
+/** Brings the objects of one commit to the cluster: each as soon as what it depends on is there and healthy. */
+export class ApplyRun {
+  readonly #components: ApplyRunComponents
+  readonly #input: ApplyRunInput
+  readonly #signal: AbortSignal
+  readonly #manifests: ReadonlyMap<string, Manifest>
+  readonly #ends = new Map<string, Promise<ApplyEnd>>()
+  readonly #gates = new Map<string, Promise<string | undefined>>()
+  readonly #applied = new Map<string, KubernetesObject>()
+
+  constructor(components: ApplyRunComponents, input: ApplyRunInput, signal: AbortSignal) {
+    this.#components = components
+    this.#input = input
+    this.#signal = signal
+    this.#manifests = new Map(input.manifests.map((manifest) => [keyText(manifest.key), manifest]))
+  }
+
+  /** @returns by `keyText`. @throws the connection's error, or the signal's reason, once nothing of it runs any more */
+  async run(): Promise<ReadonlyMap<string, ApplyEnd>> {
+    const { graph } = this.#input
+    for (const text of graph.order) {
+      const manifest = this.#manifests.get(text)
+      if (manifest) this.#ends.set(text, this.#bring(manifest, text))
+    }
+    const all = [...this.#ends]
+    const settled = await Promise.allSettled([...all.map(([, end]) => end), ...this.#gates.values()])
+    for (const one of settled) if (one.status === 'rejected') throw one.reason
+    return new Map(await Promise.all(all.map(async ([text, end]) => [text, await end] as const)))
+  }
+
+  async #bring(manifest: Manifest, text: string): Promise<ApplyEnd> {
+    const end = await this.#end(manifest, text)
+    this.#components.onEnd(manifest.key, end)
+    return end
+  }
+
+  async #end(manifest: Manifest, text: string): Promise<ApplyEnd> {
+    const dependencies = this.#input.graph.dependencies(text)
+    if (this.#isUnchanged(manifest, text)) {
+      return { is: 'unchanged', live: this.#input.live.get(text) ?? undefined }
+    }
+    const held = await this.#held(dependencies)
+    if (held !== undefined) return { is: 'waits', text: held }
+    this.#signal.throwIfAborted()
+    if (this.#input.superseded.aborted) return { is: 'left' }
+    return await this.#apply(manifest, text)
+  }
+
+  /** Why what it depends on holds it; in turn, but each of them is under way. */
+  async #held(dependencies: readonly string[]): Promise<string | undefined> {
+    for (const text of dependencies) {
+      const end = await this.#ends.get(text)
+      const name = keyName((this.#manifests.get(text) as Manifest).key)
+      if (end?.is === 'left') return `${name}: a newer commit has come`
+      if (end?.is === 'failed') return `${name} has failed: ${end.problem.text}`
+      if (end?.is === 'waits') return `${name} waits: ${end.text}`
+    }
+    const gates = await Promise.all(dependencies.map((text) => this.#gate(text)))
+    return gates.find((why) => why !== undefined)
+  }
+
+  #gate(text: string): Promise<string | undefined> {
+    const known = this.#gates.get(text)
+    const gate = known ?? this.#pass(this.#manifests.get(text) as Manifest, text)
+    this.#gates.set(text, gate)
+    return gate
+  }
+
+  async #pass({ key, version }: Manifest, text: string): Promise<string | undefined> {
+    if (isStateless(key)) return undefined
+    const kinds = await this.#components.kindsWith(key, version, this.#isDefined(text))
+    const kind = kinds.find(key, version)
+    if (!kind) return `${keyName(key)}: nobody serves its kind`
+    const object = this.#applied.get(text) ?? (await this.#read(kind, key))
+    if (!object) return undefined // a Job that has run, and was cleaned up
+    const both = AbortSignal.any([this.#signal, this.#input.superseded])
+    try {
+      const why = await this.#components.gate.pass(kind, key, object, both)
+      return why === undefined ? undefined : `${keyName(key)}: ${why}`
+    } catch (error) {
+      if (this.#signal.aborted || !this.#input.superseded.aborted) throw error
+      return `${keyName(key)}: a newer commit has come`
+    }
+  }
+
+  async #read(kind: ClusterKind, key: ObjectKey): Promise<KubernetesObject | undefined> {
+    const path = objectPath(kind, key)
+    const answer = await this.#components.lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
+    if (answer.status === 404) return undefined
+    if (answer.status !== 200) throw new Error(`${keyName(key)}: ${refusal(answer).text}`)
+    return answer.body as KubernetesObject
+  }
+
+  /** The digest and our part of it are as they were after our last apply. */
+  #isUnchanged({ key, digest, version, object }: Manifest, text: string): boolean {
+    const entry = this.#input.entries.get(text)
+    const live = this.#input.live.get(text)
+    if (entry?.digest !== digest || entry.version !== version || live === null) return false
+    if (!live) return hasRun(key, object)
+    const isAsApplied = live.digest === digest && live.fields === entry.fields && live.uid === entry.uid
+    return isAsApplied && live.owner === this.#input.id && !live.isBeingDeleted
+  }
+
+  #isDefined(text: string): boolean {
+    const kinds = this.#input.graph.dependencies(text).map((one) => this.#manifests.get(one)?.key.kind)
+    return kinds.includes('CustomResourceDefinition')
+  }
+
+  async #apply(manifest: Manifest, text: string): Promise<ApplyEnd> {
+    const { key, version } = manifest
+    const { id, live, entries } = this.#input
+    const found = live.get(text)
+    if (found === null) return failed({ kind: 'unavailable', text: 'it cannot be read' })
+    const kinds = this.#input.kinds.find(key, version)
+      ? this.#input.kinds
+      : await this.#components.kindsWith(key, version, this.#isDefined(text))
+    const kind = kinds.find(key, version)
+    if (!kind) return failed({ kind: 'absent', text: `nobody serves ${key.kind} in version ${version} of its group` })
+    if (kind.isNamespaced !== (key.namespace !== '')) {
+      return failed({ kind: 'invalid', text: kind.isNamespaced ? 'it has no namespace' : 'its kind has no namespaces' })
+    }
+    const object = marked(manifest, { inventory: id, owner: id })
+    const uid = entries.get(text)?.uid ?? ''
+    try {
+      const outcome = await this.#components.applier.apply({ key, kind, object, live: found, uid }, this.#signal)
+      if ('problem' in outcome) return failed(outcome.problem)
+      if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
+      return { is: 'applied', live: outcome.live }
+    } catch (error) {
+      this.#signal.throwIfAborted()
+      return failed({ kind: 'unavailable', text: errorText(error) })
+    }
+  }
+}
+
+/** A Job that is cleaned up runs once. */
+function hasRun({ group, kind }: ObjectKey, { spec }: Manifest['object']): boolean {
+  return (
+    group === 'batch' && kind === 'Job' && (spec as KubernetesObject | undefined)?.ttlSecondsAfterFinished !== undefined
+  )
+}
+
+function failed(problem: ApplyProblem): ApplyEnd {
+  return { is: 'failed', problem }
+}

@@ -1,0 +1,157 @@
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { type KubernetesObject, textAt } from '../../../health/object.ts'
+import { type ClusterKind, type ClusterKinds, collectionPath, objectPath } from '../cluster-kinds.ts'
+import { inventoryLabel } from '../manifests/marks.ts'
+import { keyText, type ObjectKey } from '../manifests/object-key.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { type LiveObject, readLive } from './live-object.ts'
+
+/** objects in a page: some 4 KiB of metadata each */
+const pageSize = 500
+/** for one page, with the time in which it waits for its turn. ms */
+const pageTimeoutMs = 120_000
+/** So few objects of a kind are read one by one. */
+const maxGets = 10
+/** Of so many namespaces each is listed; of more, all. */
+const maxLists = 5
+/** It may not be listed, it is not there, it cannot be listed: its objects are read one by one. */
+const refusals: ReadonlySet<number> = new Set([403, 404, 405])
+
+export interface ReadLiveComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly kinds: ClusterKinds
+}
+
+export type ReadLiveOptions = Pick<SourceOptions, 'id' | 'manager' | 'namespaces'>
+
+/** What is there of the objects that a source wants, or has made. */
+export interface LiveObjects {
+  /** by `keyText`; not there: it is not in the cluster; null: it cannot be read */
+  readonly objects: ReadonlyMap<string, LiveObject | null>
+  /** they bear the source's marks, and nobody knows them */
+  readonly orphans: readonly ObjectKey[]
+}
+
+interface Wanted {
+  readonly key: ObjectKey
+  readonly version: string
+}
+
+/**
+ * One list a kind by the source's label; then what it did not show, by lists or one by one.
+ *
+ * @throws the connection's error, or the signal's reason
+ */
+export async function readLiveObjects(
+  wanted: Iterable<Wanted>,
+  components: ReadLiveComponents,
+  options: ReadLiveOptions,
+  signal: AbortSignal,
+): Promise<LiveObjects> {
+  const { kinds } = components
+  const objects = new Map<string, LiveObject | null>()
+  const byKind = new Map<ClusterKind, ObjectKey[]>()
+  for (const { key, version } of wanted) {
+    const kind = kinds.find(key, version) ?? kinds.find(key)
+    const known = kind && byKind.get(kind)
+    if (known) known.push(key)
+    else if (kind) byKind.set(kind, [key])
+    else if (kinds.isStale(key.group)) objects.set(keyText(key), null)
+  }
+  const found = await Promise.all(
+    [...byKind].map(([kind, keys]) => new KindReader(kind, components, options, signal).read(keys)),
+  )
+  for (const { objects: some } of found) for (const [text, live] of some) objects.set(text, live)
+  return { objects, orphans: found.flatMap(({ orphans }) => orphans) }
+}
+
+/** Reads objects of one kind. */
+class KindReader {
+  readonly #kind: ClusterKind
+  readonly #components: ReadLiveComponents
+  readonly #options: ReadLiveOptions
+  readonly #signal: AbortSignal
+
+  constructor(kind: ClusterKind, components: ReadLiveComponents, options: ReadLiveOptions, signal: AbortSignal) {
+    this.#kind = kind
+    this.#components = components
+    this.#options = options
+    this.#signal = signal
+  }
+
+  async read(keys: readonly ObjectKey[]): Promise<{ objects: Map<string, LiveObject | null>; orphans: ObjectKey[] }> {
+    const { id, namespaces } = this.#options
+    const wanted = new Set(keys.map(keyText))
+    const objects = new Map<string, LiveObject | null>()
+    const orphans: ObjectKey[] = []
+    const where = this.#kind.isNamespaced ? (namespaces ?? ['']) : ['']
+    const outcome = await this.#list(where, `${inventoryLabel}=${id}`, (key, live) => {
+      if (wanted.has(keyText(key))) objects.set(keyText(key), live)
+      else if (live.owner === id) orphans.push(key)
+    })
+    const missing = keys.filter((key) => !objects.has(keyText(key)))
+    if (outcome === 'unavailable') for (const key of missing) objects.set(keyText(key), null)
+    else await this.#readMissing(missing, outcome === 'listed', objects)
+    return { objects, orphans }
+  }
+
+  /** They are not there, or not marked. */
+  async #readMissing(
+    keys: readonly ObjectKey[],
+    mayList: boolean,
+    objects: Map<string, LiveObject | null>,
+  ): Promise<void> {
+    if (mayList && keys.length > maxGets) {
+      const namespaces = [...new Set(keys.map(({ namespace }) => namespace))]
+      const where = this.#options.namespaces || namespaces.length <= maxLists ? namespaces : ['']
+      const wanted = new Set(keys.map(keyText))
+      const outcome = await this.#list(where, undefined, (key, live) => {
+        if (wanted.has(keyText(key))) objects.set(keyText(key), live)
+      })
+      if (outcome === 'listed') return
+    }
+    await Promise.all(keys.map(async (key) => this.#get(key, objects)))
+  }
+
+  async #get(key: ObjectKey, objects: Map<string, LiveObject | null>): Promise<void> {
+    const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
+    const path = objectPath(this.#kind, key)
+    const { status, body } = await this.#components.lane.json('GET', path, undefined, this.#signal, options)
+    if (status === 200) objects.set(keyText(key), readLive(body as KubernetesObject, this.#options.manager))
+    else if (status !== 404) objects.set(keyText(key), null)
+  }
+
+  /** @param where - namespaces; empty: all, or none */
+  async #list(
+    where: readonly string[],
+    selector: string | undefined,
+    onObject: (key: ObjectKey, live: LiveObject) => void,
+  ): Promise<'listed' | 'refused' | 'unavailable'> {
+    const outcomes = await Promise.all(where.map((namespace) => this.#listOne(namespace, selector, onObject)))
+    return outcomes.find((outcome) => outcome !== 'listed') ?? 'listed'
+  }
+
+  async #listOne(
+    namespace: string,
+    selector: string | undefined,
+    onObject: (key: ObjectKey, live: LiveObject) => void,
+  ): Promise<'listed' | 'refused' | 'unavailable'> {
+    const { group, kind } = this.#kind
+    const collection = collectionPath(this.#kind, namespace)
+    const path = selector === undefined ? collection : `${collection}?labelSelector=${encodeURIComponent(selector)}`
+    const options = { path, accept: metadataOnly.list, pageSize, timeoutMs: pageTimeoutMs }
+    const list = new ObjectList(this.#components.lane, options)
+    for (;;) {
+      const page = await list.page(this.#signal)
+      if (!('items' in page)) return refusals.has(page.status) ? 'refused' : 'unavailable'
+      for (const item of page.items as KubernetesObject[]) {
+        const key = { group, kind, namespace: textAt(item, 'metadata.namespace'), name: textAt(item, 'metadata.name') }
+        onObject(key, readLive(item, this.#options.manager))
+      }
+      if (page.isLast) return 'listed'
+    }
+  }
+}

@@ -1,0 +1,312 @@
+import type { Clock } from '../../../lib/clock.ts'
+import type { ApiLane } from '../../cluster/api-lanes.ts'
+import { Applier } from './apply/applier.ts'
+import { type ApplyEnd, ApplyRun } from './apply/apply-run.ts'
+import { HealthGate } from './apply/health-gate.ts'
+import { type PruneInput, type PrunePlan, prunePlan } from './apply/prune-plan.ts'
+import { Pruner } from './apply/pruner.ts'
+import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
+import type { ClusterKinds } from './cluster-kinds.ts'
+import type { EntryState, InventoryEntry } from './inventory/entry.ts'
+import type { Inventory } from './inventory/inventory.ts'
+import { stockInventory } from './inventory/stock-inventory.ts'
+import type { ObjectWaits } from './live/object-waits.ts'
+import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
+import { desired } from './manifests/desired.ts'
+import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
+import { keyText, type ObjectKey } from './manifests/object-key.ts'
+import { readFiles } from './manifests/read-yaml.ts'
+import type { SharedKinds } from './shared-kinds.ts'
+import type { SourceOptions } from './source-options.ts'
+
+export interface RoundComponents {
+  /** of agentk itself */
+  readonly control: ApiLane
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly waits: ObjectWaits
+  readonly kinds: SharedKinds
+  readonly inventory: Pick<Inventory, 'load' | 'save' | 'saveOptions'>
+  /** manifests of what the repository holds */
+  readonly render: (
+    files: readonly RepositoryFile[],
+    kinds: ClusterKinds,
+    signal: AbortSignal,
+  ) => Promise<{ files: readonly RepositoryFile[]; problems: readonly ManifestProblem[] }>
+  /** another source of this agent: one that has let go of the object, or one that wants it */
+  readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
+  readonly heir: (key: ObjectKey) => string | undefined
+  readonly clock: Clock
+}
+
+export interface RoundInput {
+  readonly commit: string
+  readonly files: readonly RepositoryFile[]
+  /** digest of the plan that somebody has approved; empty: none */
+  readonly approved: string
+  /** aborts once a newer commit has come: what has not begun is left */
+  readonly superseded: AbortSignal
+  /** what the commit wants is known: nothing has been written yet */
+  readonly onWanted: (keys: ReadonlySet<string>) => void
+  readonly onProgress: (phase: 'applying' | 'pruning', key: ObjectKey, end: ApplyEnd | undefined) => void
+}
+
+/** `refused`: nothing was done, the last commit holds. */
+export type RoundResult =
+  | { readonly is: 'refused'; readonly problems: readonly ManifestProblem[] }
+  | {
+      readonly is: 'done'
+      readonly ends: readonly RoundEnd[]
+      readonly entries: ReadonlyMap<string, InventoryEntry>
+      readonly pruned: readonly ObjectKey[]
+      /** what waits for approval; empty: nothing */
+      readonly plan: string
+      readonly planned: readonly InventoryEntry[]
+      readonly orphans: readonly ObjectKey[]
+    }
+
+export interface RoundEnd {
+  readonly manifest: Manifest
+  readonly end: ApplyEnd
+}
+
+/** What a commit wants of the cluster, in order. */
+interface Wanted {
+  readonly manifests: readonly Manifest[]
+  readonly graph: WaveGraph
+  readonly kinds: ClusterKinds
+}
+
+/**
+ * Brings one commit to the cluster. Killed anywhere, the next one finds in the inventory all that this one may have
+ * made.
+ *
+ * @throws the connection's error, or the signal's reason: the commit is to be tried again
+ */
+export async function runRound(
+  components: RoundComponents,
+  input: RoundInput,
+  options: SourceOptions,
+  signal: AbortSignal,
+): Promise<RoundResult> {
+  const wanted = await read(components, input, options, signal)
+  if ('problems' in wanted) return { is: 'refused', problems: wanted.problems }
+  input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key))))
+  return await new Round(components, input, options, wanted, signal).run()
+}
+
+async function read(
+  { kinds: shared, render }: RoundComponents,
+  { files }: RoundInput,
+  options: SourceOptions,
+  signal: AbortSignal,
+): Promise<Wanted | { problems: readonly ManifestProblem[] }> {
+  const kinds = await shared.current(signal)
+  const rendered = await render(files, kinds, signal)
+  if (rendered.problems.length > 0) return { problems: rendered.problems }
+  const { documents, problems } = readFiles(rendered.files)
+  if (problems.length > 0) return { problems }
+  const found = desired(documents, kinds, options)
+  if (found.problems.length > 0) return { problems: found.problems }
+  const manifests = [...found.manifests, ...found.unknown]
+  const { graph, problems: cycles } = waveGraph(manifests)
+  return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds }
+}
+
+class Round {
+  readonly #components: RoundComponents
+  readonly #input: RoundInput
+  readonly #options: SourceOptions
+  readonly #wanted: Wanted
+  readonly #signal: AbortSignal
+  /** the inventory as it is to be, by `keyText` */
+  readonly #entries = new Map<string, InventoryEntry>()
+  readonly #pruned: ObjectKey[] = []
+
+  constructor(
+    components: RoundComponents,
+    input: RoundInput,
+    options: SourceOptions,
+    wanted: Wanted,
+    signal: AbortSignal,
+  ) {
+    this.#components = components
+    this.#input = input
+    this.#options = options
+    this.#wanted = wanted
+    this.#signal = signal
+  }
+
+  async run(): Promise<RoundResult> {
+    const { inventory } = this.#components
+    const known = withPredecessors(await inventory.load(this.#signal), await this.#stockKeys())
+    await inventory.saveOptions(this.#options, this.#signal)
+    for (const [text, entry] of known) this.#entries.set(text, entry)
+    this.#plan()
+    const live = await this.#readLive()
+    await inventory.save(this.#entries.values(), this.#signal) // before anything is made
+    try {
+      const ends = await this.#apply(known, live)
+      const plan = await this.#prune(known, live, ends)
+      return this.#result(ends, plan, live)
+    } finally {
+      if (!this.#signal.aborted) await inventory.save(this.#entries.values(), this.#signal)
+    }
+  }
+
+  /** What may be made from now on. */
+  #plan(): void {
+    const { manifests, graph } = this.#wanted
+    for (const { key, version } of manifests) {
+      const text = keyText(key)
+      if (this.#entries.has(text)) continue
+      const rest = { uid: '', digest: '', fields: '', state: 'planned' as const, reason: '' }
+      this.#entries.set(text, { key, version, wave: graph.wave(text), ...rest })
+    }
+  }
+
+  /** What the stock agent has made for the same project: the same marks, in an inventory of its own. */
+  #stockKeys(): Promise<readonly ObjectKey[]> {
+    const { id, name, defaultNamespace: namespace } = this.#options
+    if (name !== undefined) return Promise.resolve([])
+    return stockInventory(this.#components.control, { namespace, id }, this.#signal)
+  }
+
+  async #readLive(): Promise<LiveObjects> {
+    const { lane, kinds: shared } = this.#components
+    const entries = [...this.#entries.values()]
+    // a kind that is not known is not taken for one that is gone, before somebody was asked
+    const isKnown = entries.every(({ key }) => this.#wanted.kinds.find(key))
+    const kinds = isKnown ? this.#wanted.kinds : await shared.read(this.#signal)
+    return await readLiveObjects(entries, { lane, kinds }, this.#options, this.#signal)
+  }
+
+  async #apply(known: ReadonlyMap<string, InventoryEntry>, live: LiveObjects): Promise<readonly RoundEnd[]> {
+    const { lane, control, waits, clock, kinds: shared, isHandedOver } = this.#components
+    const { manifests, graph, kinds } = this.#wanted
+    const { reconcileTimeoutMs: timeoutMs, id } = this.#options
+    const signal = this.#signal
+    const run = new ApplyRun(
+      {
+        applier: new Applier({ lane, isHandedOver }, this.#options),
+        gate: new HealthGate({ waits, lane: control, clock }, { timeoutMs }),
+        lane,
+        kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
+        onEnd: (key, end) => this.#input.onProgress('applying', key, end),
+      },
+      { id, manifests, graph, kinds, entries: known, live: live.objects, superseded: this.#input.superseded },
+      signal,
+    )
+    const ends = await run.run()
+    return manifests.map((manifest) => {
+      const end = ends.get(keyText(manifest.key)) ?? { is: 'left' as const }
+      this.#keep(manifest, end)
+      return { manifest, end }
+    })
+  }
+
+  #keep({ key, version, digest }: Manifest, end: ApplyEnd): void {
+    const text = keyText(key)
+    const entry = this.#entries.get(text) as InventoryEntry
+    const wave = this.#wanted.graph.wave(text)
+    if (end.is === 'applied') {
+      const { uid, fields } = end.live
+      this.#entries.set(text, { key, version, uid, wave, digest, fields, state: 'applied', reason: '' })
+    } else if (end.is === 'unchanged') this.#entries.set(text, { ...entry, wave, state: 'applied', reason: '' })
+    else if (end.is === 'failed') {
+      const state: EntryState = entry.uid === '' ? 'planned' : 'failed'
+      this.#entries.set(text, { ...entry, wave, state, reason: end.problem.text })
+    }
+  }
+
+  /** @returns undefined: nothing may be pruned now */
+  async #prune(
+    known: ReadonlyMap<string, InventoryEntry>,
+    live: LiveObjects,
+    ends: readonly RoundEnd[],
+  ): Promise<PrunePlan | undefined> {
+    const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
+    const left = [...known.values()].filter(({ key }) => !wanted.has(keyText(key)))
+    const needed = neededKinds(ends)
+    if (needed === undefined) return undefined
+    const entries = needed.size === 0 ? left : left.filter(({ key }) => needed.has(kindText(key)))
+    const input: PruneInput = {
+      commit: this.#input.commit,
+      entries,
+      inventorySize: known.size,
+      wantedSize: wanted.size,
+      live: live.objects,
+      appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
+      wantedFree: needed.size === 0 ? new Set() : new Set(entries.map(({ key }) => keyText(key))),
+      heir: this.#components.heir,
+    }
+    const plan = prunePlan(input, this.#options)
+    await this.#follow(plan, entries)
+    return plan
+  }
+
+  async #follow({ decisions, digest }: PrunePlan, entries: readonly InventoryEntry[]): Promise<void> {
+    const { lane, waits, clock, kinds } = this.#components
+    const isApproved = digest !== '' && digest === this.#input.approved
+    const prunables = entries.flatMap((entry) => {
+      const text = keyText(entry.key)
+      const decision = decisions.get(text)
+      if (decision?.is === 'forget') this.#entries.delete(text)
+      if (decision?.is === 'keep') {
+        const { state, reason } = decision
+        this.#entries.set(text, { ...entry, state, reason })
+      }
+      if (decision?.is === 'confirm' && !isApproved) {
+        this.#entries.set(text, { ...entry, state: 'waits', reason: decision.reason })
+      }
+      const goes = decision?.is === 'delete' || (decision?.is === 'confirm' && isApproved)
+      return goes ? [{ entry, live: decision.live }] : []
+    })
+    if (prunables.length === 0 || this.#input.superseded.aborted) return
+    const pruner = new Pruner({ lane, waits, clock, kinds: await kinds.current(this.#signal) }, this.#options)
+    const onEnd = (entry: InventoryEntry, survives: string | undefined) => {
+      if (survives === undefined) {
+        this.#entries.delete(keyText(entry.key))
+        this.#pruned.push(entry.key)
+      } else this.#entries.set(keyText(entry.key), { ...entry, state: 'failed', reason: survives })
+      this.#input.onProgress('pruning', entry.key, undefined)
+    }
+    await pruner.prune(prunables, onEnd, this.#signal)
+  }
+
+  #result(ends: readonly RoundEnd[], plan: PrunePlan | undefined, { orphans }: LiveObjects): RoundResult {
+    const entries: ReadonlyMap<string, InventoryEntry> = this.#entries
+    const planned = [...entries].flatMap(([text, entry]) =>
+      plan?.decisions.get(text)?.is === 'confirm' && entry.state === 'waits' ? [entry] : [],
+    )
+    const waiting = planned.length > 0 && plan ? plan.digest : ''
+    return { is: 'done', ends, entries, pruned: this.#pruned, plan: waiting, planned, orphans }
+  }
+}
+
+/**
+ * The kinds of which something must go before the commit can be applied. None: all of it is applied, and what has left
+ * it may go. @returns undefined: nothing may go yet
+ */
+function neededKinds(ends: readonly RoundEnd[]): ReadonlySet<string> | undefined {
+  const kinds = new Set<string>()
+  for (const { manifest, end } of ends) {
+    if (end.is === 'applied' || end.is === 'unchanged') continue
+    if (end.is !== 'failed' || end.problem.kind !== 'taken') return undefined
+    kinds.add(kindText(manifest.key))
+  }
+  return kinds
+}
+
+function withPredecessors(
+  known: ReadonlyMap<string, InventoryEntry>,
+  keys: readonly ObjectKey[],
+): ReadonlyMap<string, InventoryEntry> {
+  const rest = { version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned' as const, reason: '' }
+  const before = keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }])
+  return new Map([...before, ...known])
+}
+
+function kindText({ group, kind }: ObjectKey): string {
+  return `${group}/${kind}`
+}

@@ -1,0 +1,262 @@
+import { createHash } from 'node:crypto'
+import t from 'tap'
+import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
+import { ObjectWaits } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import { keyText } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { runRound } from '../../../../src/agentk/modules/gitops/round.ts'
+import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
+import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import { Ground, keyOf, skip } from './ground.ts'
+
+/** One commit after another, against a real API server. */
+
+interface Extra {
+  readonly approved?: string
+  readonly signal?: AbortSignal
+  readonly heir?: string
+}
+
+class Source {
+  readonly #ground: Ground
+  readonly #project: bigint
+  readonly #block: SourceBlock
+
+  constructor(ground: Ground, project: number, block: SourceBlock = {}) {
+    this.#ground = ground
+    this.#project = BigInt(project)
+    this.#block = { default_namespace: 'shop', prune_propagation_policy: 'background', ...block }
+  }
+
+  get options() {
+    return sourceOptions(this.#block, { agentId: 42n, projectId: this.#project, ownProject: 'platform/shop' })
+  }
+
+  get inventory(): Inventory {
+    const control = this.#ground.lanes.lane('control')
+    return new Inventory(control, { namespace: 'gitops', agentId: 42n, id: this.options.id })
+  }
+
+  entries(): Promise<ReadonlyMap<string, InventoryEntry>> {
+    return this.inventory.load(new AbortController().signal)
+  }
+
+  async sync(files: Readonly<Record<string, string>>, extra: Extra = {}) {
+    const { lanes, client } = this.#ground
+    const [control, lane] = [lanes.lane('control'), lanes.lane('apply')]
+    const { id } = this.options
+    const waits = new ObjectWaits(
+      { client, clock: systemClock, random: Math.random },
+      { selector: `${inventoryLabel}=${id}` },
+    )
+    const progress: string[] = []
+    const result = await runRound(
+      {
+        control,
+        lane,
+        waits,
+        kinds: new SharedKinds({ lane: control, clock: systemClock }),
+        inventory: this.inventory,
+        render: async (all) => ({ files: all, problems: [] }),
+        isHandedOver: () => false,
+        heir: () => extra.heir,
+        clock: systemClock,
+      },
+      {
+        commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
+        files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
+        approved: extra.approved ?? '',
+        superseded: new AbortController().signal,
+        onWanted: () => undefined,
+        onProgress: (_, key) => progress.push(key.name),
+      },
+      this.options,
+      extra.signal ?? new AbortController().signal,
+    )
+    return { result, progress }
+  }
+
+  async done(files: Readonly<Record<string, string>>, extra: Extra = {}) {
+    const { result, progress } = await this.sync(files, extra)
+    if (result.is !== 'done') throw new Error(JSON.stringify(result))
+    const ends = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end]))
+    const is = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.is]))
+    return { ...result, ends, is, progress }
+  }
+}
+
+const map = (name: string, value: string, annotations = '') => `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: ${name}${annotations && `, annotations: { ${annotations} }`} }
+data: { value: "${value}" }
+`
+const crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: gadgets.round.example.com }
+spec:
+  group: round.example.com
+  scope: Namespaced
+  names: { plural: gadgets, kind: Gadget, singular: gadget }
+  versions: [{ name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } } }]
+`
+const gadget = `
+apiVersion: round.example.com/v1
+kind: Gadget
+metadata: { name: one }
+spec: { size: 1 }
+`
+
+t.test('a round', { skip, timeout: 300_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+  const asked = async <T>(work: () => Promise<T>) => {
+    ground.asked.length = 0
+    const result = await work()
+    return { result, writes: ground.writes(), calls: ground.asked.length }
+  }
+  const value = async (name: string) => (await ground.get(keyOf('ConfigMap', name)))?.data.value
+
+  await t.test('a commit, the same again, one that changes it', async (t) => {
+    const source = new Source(ground, 1)
+    const files = { 'a.yaml': map('a', '1'), 'b.yaml': map('b', '1') }
+    t.match(await source.done(files), { is: { a: 'applied', b: 'applied' }, pruned: [], plan: '' })
+    const again = await asked(() => source.done(files))
+    t.match(again.result.is, { a: 'unchanged', b: 'unchanged' })
+    t.strictSame(again.writes, [])
+    t.ok(again.calls <= 8, `${again.calls} calls`)
+    const changed = await asked(() => source.done({ ...files, 'b.yaml': map('b', '2') }))
+    t.match(changed.result.is, { a: 'unchanged', b: 'applied' })
+    t.strictSame([await value('a'), await value('b')], ['1', '2'])
+    const { pruned } = await source.done({ 'b.yaml': map('b', '2') })
+    t.match(pruned, [{ name: 'a' }])
+    t.equal(await value('a'), undefined)
+    t.strictSame([...(await source.entries()).keys()], ['/ConfigMap/shop/b'])
+  })
+
+  await t.test('what was changed by hand is applied again, also where its fields are as they were', async (t) => {
+    const source = new Source(ground, 2)
+    const files = { 'a.yaml': map('hand', '1') }
+    await source.done(files)
+    await ground.merge(keyOf('ConfigMap', 'hand'), { data: { value: '2' } }, 'kubectl-edit')
+    t.match((await source.done(files)).is, { hand: 'applied' })
+    t.equal(await value('hand'), '1')
+  })
+
+  await t.test('a kind, its objects, and both away again', async (t) => {
+    const source = new Source(ground, 3)
+    const files = { 'crd.yaml': crd, 'one.yaml': gadget, 'a.yaml': map('beside', '1') }
+    t.match((await source.done(files)).is, { 'gadgets.round.example.com': 'applied', one: 'applied' })
+    await ground.readKinds()
+    const left = { 'a.yaml': map('beside', '1') }
+    const waiting = await source.done(left)
+    t.match(waiting.pruned, [])
+    t.match(waiting.plan, /^[0-9a-f]{16}$/)
+    t.strictSame(waiting.planned.map(({ key }) => key.kind).sort(), ['CustomResourceDefinition', 'Gadget'])
+    t.ok(await ground.get(keyOf('Gadget', 'one', 'shop', 'round.example.com')))
+    t.match((await source.done(left, { approved: 'another' })).pruned, [])
+    const { pruned, plan } = await source.done(left, { approved: waiting.plan })
+    t.strictSame(
+      pruned.map(({ kind }) => kind),
+      ['Gadget', 'CustomResourceDefinition'],
+    )
+    t.equal(plan, '')
+    t.strictSame([...(await source.entries()).keys()], ['/ConfigMap/shop/beside'])
+  })
+
+  await t.test('a commit that is wrong is refused as a whole, and nothing goes', async (t) => {
+    const source = new Source(ground, 4)
+    await source.done({ 'a.yaml': map('held', '1'), 'b.yaml': map('held-too', '1') })
+    const { result, writes } = await asked(() => source.sync({ 'a.yaml': map('held', '2'), 'b.yaml': 'kind: [' }))
+    t.match(result, { result: { is: 'refused', problems: [{ file: 'b.yaml' }] } })
+    t.strictSame(writes, [])
+    t.equal(await value('held'), '1')
+    // nor where one object fails
+    const partly = await source.done({ 'a.yaml': map('held', '3'), 'x.yaml': map('Bad_Name', '1') })
+    t.match(partly.is, { held: 'applied', Bad_Name: 'failed' })
+    t.match(partly.pruned, [])
+    t.equal(await value('held-too'), '1')
+    // an empty commit waits
+    t.match(await source.done({}), { pruned: [], plan: /./ })
+    t.equal(await value('held-too'), '1')
+  })
+
+  await t.test('what depends on an object that fails is not begun', async (t) => {
+    const source = new Source(ground, 5)
+    const after = map('after', '1', 'config.kubernetes.io/depends-on: /namespaces/shop/ConfigMap/Bad_Name')
+    const { is, ends } = await source.done({
+      'a.yaml': map('Bad_Name', '1'),
+      'b.yaml': after,
+      'c.yaml': map('free', '1'),
+    })
+    t.match(is, { Bad_Name: 'failed', after: 'waits', free: 'applied' })
+    t.match(ends.after, { text: /ConfigMap shop\/Bad_Name has failed/ })
+    t.equal(await value('after'), undefined)
+  })
+
+  await t.test('what goes to another source is not deleted', async (t) => {
+    const [one, other] = [new Source(ground, 6), new Source(ground, 7, { adopt: ['42-6'] })]
+    await one.done({ 'a.yaml': map('moved', '1'), 'b.yaml': map('kept', '1') })
+    t.match((await one.done({ 'b.yaml': map('kept', '1') }, { heir: '42-7' })).pruned, [])
+    t.equal(await value('moved'), '1')
+    t.match((await other.done({ 'a.yaml': map('moved', '2') })).is, { moved: 'applied' })
+    t.match((await one.done({ 'b.yaml': map('kept', '1') })).pruned, [])
+    t.equal(await value('moved'), '2')
+    t.strictSame([...(await one.entries()).keys()], ['/ConfigMap/shop/kept'])
+  })
+
+  await t.test('what the stock agent has made is known, and goes when it leaves the repository', async (t) => {
+    const source = new Source(ground, 8)
+    const owned = { annotations: { 'config.k8s.io/owning-inventory': '42-8' } }
+    for (const name of ['stock-a', 'stock-b']) {
+      const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop', ...owned }, data: {} }
+      await ground.apply(keyOf('ConfigMap', name), object, 'agentk')
+    }
+    await ground.create(keyOf('ConfigMap', 'inventory-42-8'), {
+      metadata: { name: 'inventory-42-8', labels: { 'cli-utils.sigs.k8s.io/inventory-id': '42-8' } },
+      data: { 'shop_stock-a__ConfigMap': '', 'shop_stock-b__ConfigMap': '' },
+    })
+    const { is, pruned } = await source.done({ 'a.yaml': map('stock-a', '1') })
+    t.match(is, { 'stock-a': 'applied' })
+    t.match(pruned, [{ name: 'stock-b' }])
+  })
+
+  await t.test('killed at any call, the next round ends where it would have ended', async (t) => {
+    const names = ['k0', 'k1', 'k2', 'k3', 'k4', 'k5']
+    const wave = (index: number) => `argocd.argoproj.io/sync-wave: "${index % 3}"`
+    const filesOf = (all: readonly string[], content: string) =>
+      Object.fromEntries(all.map((name, index) => [`${name}.yaml`, map(name, content, wave(index))]))
+    for (let at = 1; ; at++) {
+      const source = new Source(ground, 100 + at)
+      const before = filesOf(names.slice(0, 4), 'before')
+      const after = filesOf(names.slice(2), 'after')
+      await source.done(before)
+      const killed = new AbortController()
+      let calls = 0
+      ground.onAsk = () => {
+        calls += 1
+        if (calls === at) killed.abort(new Error('killed'))
+      }
+      const wasKilled = await source.done(after, { signal: killed.signal }).then(
+        () => false,
+        () => true,
+      )
+      ground.onAsk = () => undefined
+      const { orphans } = await source.done(after)
+      t.strictSame(orphans, [], `at ${at}`)
+      const found = await Promise.all(names.map(value))
+      t.strictSame(found, [undefined, undefined, 'after', 'after', 'after', 'after'], `at ${at}`)
+      const wanted = names.slice(2).map((name) => keyText(keyOf('ConfigMap', name)))
+      t.strictSame([...(await source.entries()).keys()].sort(), wanted, `at ${at}`)
+      // the next source begins with nothing
+      const { plan } = await source.done({})
+      await source.done({}, { approved: plan })
+      if (!wasKilled) break
+      t.ok(at < 100)
+    }
+  })
+})
