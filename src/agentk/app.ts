@@ -20,6 +20,7 @@ import { LeaseClient } from './election/lease-client.ts'
 import { Terms } from './election/terms.ts'
 import type { AgentkHost, AgentkModule } from './module.ts'
 import { createFlux } from './modules/flux/module.ts'
+import { createGitops } from './modules/gitops/module.ts'
 import { createKubernetesApi } from './modules/kubernetes-api/module.ts'
 import { createLeader } from './modules/leader/module.ts'
 import { createRegistrar } from './modules/registrar/module.ts'
@@ -46,11 +47,12 @@ export interface AppOptions {
 
 export type CreateModule = (host: AgentkHost) => AgentkModule
 
-const modulesOf = ({ viewsTokenFile }: Config): readonly CreateModule[] => [
+const modulesOf = ({ viewsTokenFile, env }: Config): readonly CreateModule[] => [
   createKubernetesApi,
   createRegistrar,
   createLeader,
   (host) => createFlux(host),
+  (host) => createGitops(host, { path: env.PATH ?? '' }),
   (host) => createViews(host, { tokenFile: viewsTokenFile }),
 ]
 

@@ -1,0 +1,189 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { errorText, KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { GitopsBlock, SourceBlock } from '../../../proto/gitops-json.ts'
+import { type ApiLane, ApiLanes, type LaneName } from '../../cluster/api-lanes.ts'
+import { accountHeaders } from '../../cluster/impersonation-headers.ts'
+import type { Term } from '../../election/terms.ts'
+import { textAt } from '../../health/object.ts'
+import type { AgentkHost } from '../../module.ts'
+import { Inventory } from './inventory/inventory.ts'
+import { ObjectWaits } from './live/object-waits.ts'
+import { inventoryLabel } from './manifests/marks.ts'
+import { keyText, type ObjectKey } from './manifests/object-key.ts'
+import type { Renderer } from './render/renderer.ts'
+import { type RoundComponents, runRound } from './round.ts'
+import { SharedKinds } from './shared-kinds.ts'
+import type { SourceOptions } from './source-options.ts'
+import { SourceWork } from './source-work.ts'
+import { GitSyncs } from './state/git-syncs.ts'
+import type { SourceStatus } from './state/source-status.ts'
+
+export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
+  /** undefined: there is none now, sources rest */
+  readonly block: () => GitopsBlock | undefined
+  readonly onCall: (lane: LaneName) => void
+  readonly renderer: Pick<Renderer, 'render'>
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface GitopsOptions {
+  /** of agentk */
+  readonly namespace: string
+}
+
+/** Holds the cluster to Git: a SourceWork for each source of the configuration, while this pod leads. */
+export class Gitops {
+  readonly #components: GitopsComponents
+  readonly #options: GitopsOptions
+  /** of the term that runs */
+  #onBlock: (() => void) | undefined
+
+  constructor(components: GitopsComponents, options: GitopsOptions) {
+    this.#components = components
+    this.#options = options
+    components.configuration.onChange(() => this.#onBlock?.())
+  }
+
+  readonly lead = async (term: Term): Promise<void> => {
+    const sources = new Sources(this.#components, this.#options, term)
+    this.#onBlock = () => sources.update()
+    try {
+      sources.update()
+      await sources.run()
+    } finally {
+      this.#onBlock = undefined
+    }
+  }
+}
+
+interface Running {
+  readonly stop: AbortController
+  readonly done: Promise<void>
+}
+
+/** The sources of one term. */
+class Sources {
+  readonly #components: GitopsComponents
+  readonly #options: GitopsOptions
+  readonly #term: Term
+  readonly #lanes: ApiLanes
+  readonly #control: ApiLane
+  readonly #kinds: SharedKinds
+  readonly #syncs: GitSyncs
+  readonly #agentId: bigint
+  /** by what the configuration says of each */
+  readonly #running = new Map<string, Running>()
+  /** what each source wants, by its id */
+  readonly #wanted = new Map<string, ReadonlySet<string>>()
+  readonly #began = Promise.withResolvers<void>()
+
+  constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
+    const { api, clock, onCall, configuration } = components
+    this.#components = components
+    this.#options = options
+    this.#term = term
+    this.#agentId = configuration.current.agentId
+    this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall })
+    this.#control = this.#lanes.lane('control')
+    this.#kinds = new SharedKinds({ lane: this.#control, clock })
+    const own = { lane: this.#control, client: api, kinds: this.#kinds }
+    const { namespace } = options
+    this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
+  }
+
+  /** Starts what the configuration has, ends what it has no longer. Nothing is removed. */
+  update(): void {
+    const block = this.#components.block()
+    if (this.#term.signal.aborted) return
+    const blocks = new Map((block?.manifest_projects ?? []).map((source) => [JSON.stringify(source), source]))
+    for (const [text, { stop }] of this.#running) {
+      if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
+    }
+    for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source)
+    if (blocks.size > 0) this.#began.resolve()
+  }
+
+  /** Until the term ends, and all of them have. */
+  async run(): Promise<void> {
+    const { signal } = this.#term
+    const ended = new Promise<void>((resolve) => {
+      if (signal.aborted) resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    const syncing = Promise.race([this.#began.promise, ended]).then(() =>
+      signal.aborted ? undefined : this.#syncs.run(signal),
+    )
+    await Promise.all([ended, syncing.catch((error: unknown) => this.#failed(error))])
+    for (const { stop } of this.#running.values()) stop.abort(signal.reason)
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
+  }
+
+  /** The same source in other words begins when the last one has ended: never two at a time. */
+  #start(text: string, block: SourceBlock): void {
+    const { configuration, kas, log, clock, random } = this.#components
+    const stop = new AbortController()
+    const signal = AbortSignal.any([stop.signal, this.#term.signal])
+    const before = [...this.#running.values()].filter(({ stop: other }) => other.signal.aborted)
+    const work = new SourceWork(
+      {
+        kas,
+        round: (input, options, inRound) => runRound(this.#roundOf(options), input, options, inRound),
+        wishes: ({ id }, asking) => this.#syncs.wishes(id, asking),
+        onWish: (id, listener) => this.#syncs.onWish(id, listener),
+        onStatus: (status: SourceStatus) => this.#syncs.write(status),
+        onWanted: (id, keys) => this.#wanted.set(id, keys),
+        log,
+        clock,
+        random,
+      },
+      { block, agentId: this.#agentId, ownProject: configuration.current.projectPath },
+    )
+    const done = Promise.all(before.map((one) => one.done))
+      .then(() => (signal.aborted ? undefined : work.run(signal)))
+      .catch((error: unknown) => this.#failed(error))
+      .finally(() => this.#running.delete(text))
+    this.#running.set(text, { stop, done })
+  }
+
+  #failed(error: unknown): void {
+    if (this.#term.signal.aborted) return
+    this.#components.log.error({ reason: errorText(error) }, 'A source of GitOps is not followed')
+  }
+
+  #roundOf(options: SourceOptions): RoundComponents {
+    const { api, clock, random, renderer } = this.#components
+    const { id, accessAs } = options
+    const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
+    const lane = this.#lanes.lane('apply', headers)
+    const send: typeof api.send = (request, handler) =>
+      api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
+    const client = { json: lane.json, send }
+    const { namespace } = this.#options
+    return {
+      control: this.#control,
+      lane,
+      waits: new ObjectWaits({ client, clock, random }, { selector: `${inventoryLabel}=${id}` }),
+      kinds: this.#kinds,
+      inventory: new Inventory(this.#control, { namespace, agentId: this.#agentId, id }),
+      render: async (files, { apiVersions }, signal) =>
+        renderer.render(files, options, { version: await this.#version(signal), apiVersions }, signal),
+      isHandedOver: (owner, key) => this.#wanted.get(owner)?.has(keyText(key)) === false,
+      heir: (key) => this.#heir(id, key),
+      clock,
+    }
+  }
+
+  /** Of the API server: `v1.35.4`. */
+  async #version(signal: AbortSignal): Promise<string> {
+    const { body } = await this.#control.json('GET', '/version', undefined, signal)
+    return textAt(body, 'gitVersion')
+  }
+
+  #heir(id: string, key: ObjectKey): string | undefined {
+    const text = keyText(key)
+    return [...this.#wanted].find(([other, keys]) => other !== id && keys.has(text))?.[0]
+  }
+}

@@ -1,0 +1,220 @@
+import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { Code, KasError } from '../../../lib/errors.ts'
+import { pause } from '../../../lib/pause.ts'
+import {
+  Gitops,
+  ObjectsToSynchronizeRequestSchema,
+  ObjectsToSynchronizeResponseSchema,
+  PathCFSchema,
+} from '../../../proto/gen/gitops_pb.ts'
+import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops-json.ts'
+import type { ClientSession } from '../../../proto/grpc/client-session.ts'
+import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import type { KasConnections } from '../../tunnels/kas-connections.ts'
+import type { RepositoryFile } from './manifests/manifest.ts'
+import type { SourceOptions } from './source-options.ts'
+
+export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
+
+/** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
+const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
+/** A kas that ends a stream at once, without an error, is asked again after so long. ms */
+const minStreamMs = 1000
+
+/** A file with what names its content; empty: kas has not said it. */
+export interface HeldFile extends RepositoryFile {
+  readonly blob: string
+}
+
+/** All files of a source at a commit. */
+export interface ObjectSet {
+  readonly commit: string
+  /** of the project */
+  readonly projectId: bigint
+  readonly files: readonly HeldFile[]
+  /** since the push that it answers; 0: not known. ms */
+  readonly ageMs: number
+}
+
+export interface ObjectsStreamComponents {
+  readonly kas: Pick<KasConnections, 'session' | 'metadata'>
+  readonly onSet: (set: ObjectSet) => void
+  /** kas has refused, or what came was no set: it is asked again */
+  readonly onProblem: (error: KasError) => void
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export type ObjectsRequest = Pick<SourceOptions, 'project' | 'paths' | 'ref'>
+
+/**
+ * Follows a source's files until the signal aborts: each commit as a whole set, and no set but a whole one. The stream
+ * is opened again whenever it ends, with the commit that is held.
+ */
+export async function followObjects(
+  components: ObjectsStreamComponents,
+  request: ObjectsRequest,
+  signal: AbortSignal,
+): Promise<void> {
+  const { kas, clock, onSet, onProblem } = components
+  const backoff = new Backoff(components, backoffOptions)
+  let held: ObjectSet | undefined
+  while (!signal.aborted) {
+    const beganAt = clock.now()
+    try {
+      const session = await kas.session(signal)
+      const set = await followOnce(components, session, { request, held, signal })
+      if (set) {
+        held = set
+        backoff.reset()
+        onSet(set)
+        continue
+      }
+      if (session.draining) continue
+      const leftMs = minStreamMs - (clock.now() - beganAt)
+      if (leftMs > 0) await pause(leftMs, clock, signal)
+    } catch (thrown) {
+      if (signal.aborted) return
+      const error = KasError.from(thrown)
+      if (error.code === 'TUNNEL_LOST') {
+        await pause(minStreamMs, clock, signal) // the connection left at this moment: the next one is near
+        continue
+      }
+      if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) onProblem(error)
+      await backoff.wait(signal)
+    }
+  }
+}
+
+interface Following {
+  readonly request: ObjectsRequest
+  readonly held: ObjectSet | undefined
+  readonly signal: AbortSignal
+}
+
+/** @returns undefined: the stream has ended without a set. @throws its error */
+async function followOnce(
+  { kas }: ObjectsStreamComponents,
+  session: ClientSession,
+  { request, held, signal }: Following,
+): Promise<ObjectSet | undefined> {
+  const stream = session.open({ method: objectsMethod, metadata: kas.metadata(), signal })
+  void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, held)))
+  stream.end()
+  const reader = new SetReader(held)
+  try {
+    for await (const message of stream.messages) {
+      reader.add(decodeMessage(ObjectsToSynchronizeResponseSchema, message))
+    }
+  } catch (error) {
+    stream.cancel()
+    throw error
+  }
+  const { error } = await stream.done
+  if (error) throw error
+  return reader.set
+}
+
+function encoded(
+  { project, paths, ref }: ObjectsRequest,
+  held: ObjectSet | undefined,
+): MessageShape<typeof ObjectsToSynchronizeRequestSchema> {
+  const blobs = new Set((held?.files ?? []).map(({ blob }) => blob).filter((blob) => blob !== ''))
+  return create(ObjectsToSynchronizeRequestSchema, {
+    projectId: project,
+    commitId: held?.commit ?? '',
+    paths: paths.map(({ file, glob }) =>
+      create(PathCFSchema, {
+        path: file === undefined ? { case: 'glob', value: glob ?? '' } : { case: 'file', value: file },
+      }),
+    ),
+    ...(ref && { ref: { ref: refOf(ref) } }),
+    knownBlob: [...blobs].map((blob) => Buffer.from(blob, 'hex')),
+  })
+}
+
+function refOf({ tag, branch, commit }: NonNullable<ObjectsRequest['ref']>) {
+  if (tag !== undefined) return { case: 'tag', value: tag } as const
+  if (branch !== undefined) return { case: 'branch', value: branch } as const
+  return { case: 'commit', value: commit ?? '' } as const
+}
+
+interface Piece {
+  readonly source: string
+  readonly data: Uint8Array
+  readonly blob: Uint8Array
+  readonly known: boolean
+}
+
+interface FileBeingRead {
+  readonly path: string
+  readonly blob: string
+  readonly pieces: Uint8Array[]
+  bytes: number
+}
+
+/** One set, in the order in which it must come: header, pieces of files, trailer. */
+class SetReader {
+  readonly #known: ReadonlyMap<string, Uint8Array>
+  readonly #files: FileBeingRead[] = []
+  #header: Pick<ObjectSet, 'commit' | 'projectId' | 'ageMs'> | undefined
+  #bytes = 0
+  #isWhole = false
+
+  constructor(held: ObjectSet | undefined) {
+    this.#known = new Map((held?.files ?? []).map(({ blob, data }) => [blob, data]))
+  }
+
+  /** undefined: it has not come to its end. */
+  get set(): ObjectSet | undefined {
+    if (!this.#isWhole || !this.#header) return undefined
+    const files = this.#files.map(({ path, blob, pieces }) => ({ path, blob, data: joined(pieces) }))
+    return { ...this.#header, files }
+  }
+
+  /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE */
+  add({ message }: MessageShape<typeof ObjectsToSynchronizeResponseSchema>): void {
+    const isInOrder = message.case === 'header' ? !this.#header : this.#header && !this.#isWhole
+    if (!isInOrder || !message.case) throw invalid(`${message.case ?? 'nothing'} out of order`)
+    if (message.case === 'header') {
+      const { commitId: commit, projectId, ageMs } = message.value
+      if (commit === '') throw invalid('a header without a commit')
+      this.#header = { commit, projectId, ageMs }
+    } else if (message.case === 'trailer') this.#isWhole = true
+    else this.#piece(message.value)
+  }
+
+  #piece({ source, data, blob, known }: Piece): void {
+    const last = this.#files.at(-1)
+    const file = last?.path === source ? last : this.#next(source, Buffer.from(blob).toString('hex'))
+    const content = known ? this.#known.get(file.blob) : data
+    if (!content) throw invalid(`${source} is taken for known, and is not`)
+    file.bytes += content.length
+    this.#bytes += content.length
+    if (file.bytes > maxFileBytes) throw tooLarge(file.bytes, maxFileBytes)
+    if (this.#bytes > maxRoundBytes) throw tooLarge(this.#bytes, maxRoundBytes)
+    if (content.length > 0) file.pieces.push(content)
+  }
+
+  #next(path: string, blob: string): FileBeingRead {
+    if (this.#files.length === maxFiles) throw invalid(`more than ${maxFiles} files`)
+    const file = { path, blob, pieces: [], bytes: 0 }
+    this.#files.push(file)
+    return file
+  }
+}
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const [first] = pieces
+  return pieces.length === 1 && first ? first : Buffer.concat(pieces)
+}
+
+function invalid(what: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail: `invalid server response: ${what}` })
+}
+
+function tooLarge(bytes: number, maxBytes: number): KasError {
+  return new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes })
+}

@@ -1,0 +1,182 @@
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { errorText, KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { abortable } from '../../../lib/signals.ts'
+import type { SourceBlock } from '../../../proto/gitops-json.ts'
+import type { ApplyEnd } from './apply/apply-run.ts'
+import { keyName, type ObjectKey } from './manifests/object-key.ts'
+import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
+import type { RoundInput, RoundResult } from './round.ts'
+import { type SourceOptions, sourceOptions } from './source-options.ts'
+import { Phase, SourceStatus } from './state/source-status.ts'
+
+/** What is not in the cluster as it should be is tried again. ms */
+const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
+
+/** What people say to a source, by annotations of its GitSync. */
+export interface Wishes {
+  /** digest of the plan that may go; empty: none */
+  readonly approved: string
+  /** nothing is to be written */
+  readonly isPaused: boolean
+}
+
+export interface SourceWorkComponents {
+  readonly kas: ObjectsStreamComponents['kas']
+  /** one round of the source. @throws: it is tried again */
+  readonly round: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundResult>
+  /** as they are now. @throws: it is tried again */
+  readonly wishes: (options: SourceOptions, signal: AbortSignal) => Promise<Wishes>
+  /** the wishes of a source may have changed. @returns ends the listening */
+  readonly onWish: (id: string, listener: () => void) => () => void
+  /** it fares otherwise */
+  readonly onStatus: (status: SourceStatus) => void
+  /** what the source wants by its newest commit, by `keyText` */
+  readonly onWanted: (id: string, keys: ReadonlySet<string>) => void
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface SourceWorkOptions {
+  readonly block: SourceBlock
+  readonly agentId: bigint
+  /** full path */
+  readonly ownProject: string
+}
+
+/** One source while this pod leads: follows its files, brings each commit to the cluster, tries again what has failed. */
+export class SourceWork {
+  readonly #components: SourceWorkComponents
+  readonly #work: SourceWorkOptions
+  /** the newest */
+  #set: ObjectSet | undefined
+  /** of the round that runs */
+  #superseded = new AbortController()
+  #wake = Promise.withResolvers<void>()
+  #status: SourceStatus | undefined
+
+  constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
+    this.#components = components
+    this.#work = options
+  }
+
+  /** Until the signal aborts. Never rejects, unless the block cannot be used. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { kas, clock, random } = this.#components
+    const request = this.#optionsOf(0n)
+    const onSet = (set: ObjectSet) => this.#take(set)
+    const onProblem = (error: KasError) => this.#told(error)
+    const following = followObjects({ kas, onSet, onProblem, clock, random }, request, signal)
+    await Promise.all([following, this.#rounds(signal)])
+  }
+
+  #optionsOf(projectId: bigint): SourceOptions {
+    const { block, agentId, ownProject } = this.#work
+    return sourceOptions(block, { agentId, projectId, ownProject })
+  }
+
+  #take(set: ObjectSet): void {
+    this.#set = set
+    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail: 'a newer commit has come' }))
+    this.#wake.resolve()
+  }
+
+  /** Once its project is known: the last commit holds meanwhile. */
+  #told(error: KasError): void {
+    const { log, clock, onStatus } = this.#components
+    log.warn({ project: this.#optionsOf(0n).project, error }, 'The files of a project cannot be read')
+    if (!this.#status) return
+    this.#status.set({ problem: errorText(error) }, clock.now())
+    onStatus(this.#status)
+  }
+
+  async #rounds(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(this.#components, backoffOptions)
+    let unsubscribe: () => void = () => undefined
+    try {
+      for (let isDone = true; !signal.aborted; ) {
+        if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
+        await abortable(this.#wake.promise, signal)
+        this.#wake = Promise.withResolvers()
+        const set = this.#set
+        if (!set) continue
+        const options = this.#optionsOf(set.projectId)
+        if (!this.#status) unsubscribe = this.#components.onWish(options.id, () => this.#wake.resolve())
+        isDone = await this.#round(set, options, signal)
+        if (isDone) backoff.reset()
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      unsubscribe()
+    }
+  }
+
+  /** @returns false: it is to be tried again */
+  async #round(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
+    const { clock, log, round, wishes, onStatus, onWanted } = this.#components
+    this.#status ??= new SourceStatus(options, clock.now())
+    const status = this.#status
+    this.#superseded = new AbortController()
+    const fields = { source: options.id, commit_id: set.commit }
+    try {
+      const { approved, isPaused } = await wishes(options, signal)
+      if (isPaused) {
+        status.set({ phase: Phase.PAUSED, wanted: set.commit }, clock.now())
+        return true
+      }
+      const { commit, files } = set
+      const input: RoundInput = {
+        commit,
+        files,
+        approved,
+        superseded: this.#superseded.signal,
+        onWanted: (keys) => {
+          status.began(commit, keys.size, clock.now())
+          onStatus(status)
+          onWanted(options.id, keys)
+        },
+        onProgress: (phase, key, end) => {
+          if (phase === 'pruning') status.set({ phase: Phase.PRUNING }, clock.now())
+          if (end) this.#progress(status, key, end)
+          onStatus(status)
+        },
+      }
+      const result = await round(input, options, signal)
+      if (result.is === 'refused') {
+        const [problem] = result.problems
+        status.refused(commit, result.problems, clock.now())
+        log.error(
+          { ...fields, reason: problem && `${problem.file}:${problem.line}: ${problem.text}` },
+          'A commit cannot be applied',
+        )
+        return true
+      }
+      status.done(commit, result, clock.now())
+      log.info({ ...fields, objects: result.ends.length, pruned: result.pruned.length }, 'A commit was applied')
+      return isComplete(result)
+    } catch (error) {
+      signal.throwIfAborted()
+      status.set({ phase: Phase.FAILING, problem: errorText(error) }, clock.now())
+      log.error({ ...fields, error }, 'A commit could not be applied')
+      return false
+    } finally {
+      if (!signal.aborted) onStatus(status)
+    }
+  }
+
+  #progress(status: SourceStatus, key: ObjectKey, end: ApplyEnd): void {
+    status.ended(end)
+    if (end.is !== 'failed') return
+    const { id: source } = status.options
+    this.#components.log.warn({ source, object: keyName(key), reason: end.problem.text }, 'An object was not applied')
+  }
+}
+
+/** Nothing of it is to be tried again: what waits for approval is told when it comes. */
+function isComplete({ ends, entries }: Extract<RoundResult, { is: 'done' }>): boolean {
+  const isApplied = ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
+  return isApplied && [...entries.values()].every(({ state }) => state !== 'failed')
+}

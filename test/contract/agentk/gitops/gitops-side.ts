@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto'
+import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { Registry } from 'prom-client'
+import type { Test } from 'tap'
+import { Terms } from '../../../../src/agentk/election/terms.ts'
+import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
+import { objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import type { KasError } from '../../../../src/lib/errors.ts'
+import { type AgentConfiguration, AgentConfigurationSchema } from '../../../../src/proto/gen/agentcfg_pb.ts'
+import {
+  ObjectsToSynchronizeRequestSchema,
+  ObjectsToSynchronizeResponseSchema,
+} from '../../../../src/proto/gen/gitops_pb.ts'
+import type { GitopsBlock } from '../../../../src/proto/gitops-json.ts'
+import { readOne } from '../../../../src/proto/unary.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { kasOf, startSessions } from '../agent-side.ts'
+import { FakeKas, listenAs } from '../fake-kas.ts'
+import type { Ground } from './ground.ts'
+
+type Request = MessageShape<typeof ObjectsToSynchronizeRequestSchema>
+
+/** A kas with one project, whose files the test pushes. */
+export class ProjectKas {
+  readonly kas = new FakeKas()
+  readonly requests: Request[] = []
+  readonly #projectId: bigint
+  #files: Readonly<Record<string, string>> | undefined
+  #pushed = Promise.withResolvers<void>()
+  /** set: it refuses */
+  refusal: KasError | undefined
+
+  constructor(projectId: bigint) {
+    this.#projectId = projectId
+    this.kas.handlers.set(objectsMethod, async (stream) => {
+      const request = await readOne(ObjectsToSynchronizeRequestSchema, stream.messages)
+      this.requests.push(request)
+      stream.sendMetadata({})
+      if (this.refusal) throw this.refusal
+      const left = Promise.withResolvers<never>()
+      stream.signal.addEventListener('abort', () => left.reject(stream.signal.reason))
+      while (!this.#files || this.commit === request.commitId) await Promise.race([this.#pushed.promise, left.promise])
+      const send = (message: object) =>
+        stream.send(toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, message)))
+      const known = new Set(request.knownBlob.map((blob) => Buffer.from(blob).toString('hex')))
+      await send({ message: { case: 'header', value: { commitId: this.commit, projectId: this.#projectId } } })
+      for (const [source, text] of Object.entries(this.#files)) {
+        const blob = createHash('sha1').update(text).digest()
+        const half = Math.floor(text.length / 2)
+        const isKnown = known.has(blob.toString('hex'))
+        const pieces = isKnown ? [''] : [text.slice(0, half), text.slice(half)]
+        for (const [index, data] of pieces.entries()) {
+          const first = index === 0 ? { blob, known: isKnown } : {}
+          await send({ message: { case: 'object', value: { source, data: Buffer.from(data), ...first } } })
+        }
+      }
+      await send({ message: { case: 'trailer', value: {} } })
+    })
+  }
+
+  get commit(): string {
+    return createHash('sha1').update(JSON.stringify(this.#files)).digest('hex')
+  }
+
+  push(files: Readonly<Record<string, string>>): void {
+    this.#files = files
+    this.#pushed.resolve()
+    this.#pushed = Promise.withResolvers()
+  }
+}
+
+/** The module between such a kas and an API server. It leads. */
+export async function startGitops(t: Test, ground: Ground, project: ProjectKas, block: GitopsBlock) {
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
+  const { log, lines } = capturedLog()
+  const configured: ((received: AgentConfiguration) => void)[] = []
+  const current = create(AgentConfigurationSchema, { agentId: 42n, projectId: 1n, projectPath: 'platform/clusters' })
+  let read: (() => void) | undefined
+  let blockNow: GitopsBlock | undefined = block
+  const configuration = {
+    current,
+    onChange: (listener: (received: AgentConfiguration) => void) => void configured.push(listener),
+    block: <T>(_: string, of: (json: unknown) => T) => {
+      let value: T | undefined
+      read = () => {
+        value = blockNow && of(blockNow)
+      }
+      return () => value
+    },
+  }
+  const module = createGitops(
+    {
+      api: ground.client,
+      kas: kasOf(sessions),
+      configuration,
+      self: { meta: { podNamespace: 'gitops' } as never, product: '' },
+      clock: systemClock,
+      random: Math.random,
+      register: new Registry(),
+      log: () => log,
+    },
+    { path: '' },
+  )
+  const election = { identity: 'own', leader: 'own', holds: () => true, onChange: () => undefined }
+  const configure = (next: GitopsBlock | undefined) => {
+    blockNow = next
+    read?.()
+    for (const listener of configured) listener(current)
+  }
+  configure(block)
+  if (!module.lead) throw new Error('the module does not lead')
+  const terms = new Terms({ election, log }, module.lead)
+  t.teardown(() => terms.stop())
+  await terms.start()
+  return { lines, configure, stop: () => terms.stop() }
+}

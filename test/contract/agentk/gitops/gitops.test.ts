@@ -1,0 +1,103 @@
+import t from 'tap'
+import { Code, KasError } from '../../../../src/lib/errors.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { ProjectKas, startGitops } from './gitops-side.ts'
+import { Ground, keyOf, skip } from './ground.ts'
+
+/** The module, between a kas and a real API server. */
+
+const map = (name: string, value: string) => `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: ${name} }
+data: { value: "${value}" }
+`
+
+t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+  const value = async (name: string) => (await ground.get(keyOf('ConfigMap', name)))?.data.value
+  const source = { id: 'platform/shop', default_namespace: 'shop', prune_propagation_policy: 'background' } as const
+  const statusOf = async (id: string) => {
+    const object = await ground.get(keyOf('ConfigMap', `gitops-${id}-sync`, 'gitops'))
+    return object ? JSON.parse(object.data.status) : undefined
+  }
+
+  await t.test('a push becomes an object; the next one asks for what has changed alone', async (t) => {
+    const project = new ProjectKas(7n)
+    const { stop } = await startGitops(t, ground, project, { manifest_projects: [source] })
+    project.push({ 'a.yaml': map('a', '1'), 'b.yaml': map('b', '1') })
+    await eventually(async () => (await value('b')) === '1' && (await value('a')) === '1')
+    await eventually(async () => (await statusOf('42-7'))?.phase === 'Synced')
+    t.match(await statusOf('42-7'), { commit: project.commit, counts: { objects: 2, applied: 2 } })
+    project.push({ 'a.yaml': map('a', '2'), 'b.yaml': map('b', '1') })
+    await eventually(async () => (await value('a')) === '2')
+    await eventually(() => project.requests.length === 3)
+    t.strictSame(
+      project.requests.map(({ knownBlob, projectId }) => [projectId, knownBlob.length]),
+      [
+        ['platform/shop', 0],
+        ['platform/shop', 2],
+        ['platform/shop', 2],
+      ],
+    )
+    project.push({ 'a.yaml': map('a', '2') })
+    await eventually(async () => (await value('b')) === undefined)
+    await stop()
+  })
+
+  await t.test('a plan waits for its approval', async (t) => {
+    const project = new ProjectKas(8n)
+    await startGitops(t, ground, project, { manifest_projects: [{ ...source, prune_confirm: ['ConfigMap'] }] })
+    project.push({ 'a.yaml': map('stays', '1'), 'b.yaml': map('goes', '1') })
+    await eventually(async () => (await value('goes')) === '1')
+    project.push({ 'a.yaml': map('stays', '1') })
+    await eventually(async () => (await statusOf('42-8'))?.phase === 'Approval')
+    const { plan } = await statusOf('42-8')
+    t.strictSame(plan.deletes, ['ConfigMap shop/goes'])
+    t.equal(await value('goes'), '1')
+    const annotations = { 'agent.gitlab.com/approve': plan.digest }
+    await ground.merge(keyOf('ConfigMap', 'gitops-42-8-sync', 'gitops'), { metadata: { annotations } })
+    await eventually(async () => (await value('goes')) === undefined)
+    await eventually(async () => (await statusOf('42-8'))?.phase === 'Synced')
+  })
+
+  await t.test('paused, and going on; a commit that is wrong; one that is right', async (t) => {
+    const project = new ProjectKas(9n)
+    await startGitops(t, ground, project, { manifest_projects: [source] })
+    project.push({ 'a.yaml': map('paused', '1') })
+    await eventually(async () => (await statusOf('42-9'))?.phase === 'Synced')
+    const wish = (pause: string | null) =>
+      ground.merge(keyOf('ConfigMap', 'gitops-42-9-sync', 'gitops'), {
+        metadata: { annotations: { 'agent.gitlab.com/pause': pause } },
+      })
+    await wish('true')
+    await eventually(async () => (await statusOf('42-9'))?.phase === 'Paused')
+    project.push({ 'a.yaml': map('paused', '2') })
+    await eventually(async () => (await statusOf('42-9'))?.wanted === project.commit)
+    t.equal(await value('paused'), '1')
+    await wish(null)
+    await eventually(async () => (await value('paused')) === '2')
+    project.push({ 'a.yaml': 'kind: [' })
+    await eventually(async () => (await statusOf('42-9'))?.phase === 'Refused')
+    t.match((await statusOf('42-9')).problem, /^a\.yaml:/)
+    t.equal(await value('paused'), '2')
+    project.push({ 'a.yaml': map('paused', '3') })
+    await eventually(async () => (await value('paused')) === '3')
+  })
+
+  await t.test('a source that leaves the configuration, and a kas that refuses: nothing is deleted', async (t) => {
+    const project = new ProjectKas(10n)
+    const { configure, lines } = await startGitops(t, ground, project, { manifest_projects: [source] })
+    project.push({ 'a.yaml': map('left', '1') })
+    await eventually(async () => (await statusOf('42-10'))?.phase === 'Synced')
+    const writes = async () => (await ground.get(keyOf('ConfigMap', 'left'))).metadata.resourceVersion
+    const before = await writes()
+    configure(undefined)
+    configure({ manifest_projects: [] })
+    project.refusal = new KasError({ code: 'STATUS', grpc: Code.NOT_FOUND, message: 'no such ref' })
+    configure({ manifest_projects: [{ ...source, prune: true }] })
+    await eventually(() => lines.some(({ msg }) => msg === 'The files of a project cannot be read'))
+    t.equal(await writes(), before)
+  })
+})
