@@ -87,13 +87,16 @@ t.test('what differs is refused', async (t) => {
   const { files, problems } = await byScript(t, 'echo a: 1; echo b: $$')
   t.strictSame(files, [])
   t.strictSame(problems, [
-    { file: 'kustomize prod', line: 2, text: 'it renders differently each time, as random values do' },
+    { file: 'prod (rendered)', line: 2, text: 'it renders differently each time, as random values do' },
   ])
 })
 
 t.test('a failure is told, without our folders', async (t) => {
   const { problems } = await byScript(t, 'echo "no $PWD/prod/b.yaml" >&2; echo half: done; exit 3')
   t.strictSame(problems, [{ file: 'prod', line: 0, text: 'no prod/b.yaml' }])
+  const long = await byScript(t, 'i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 1')
+  t.match(long.problems, [{ text: /^line 0\nline 1\n/ }])
+  t.match((await byScript(t, 'echo first >&2; echo >&2; echo inside >&2; exit 2')).problems, [{ text: /^first$/ }])
   t.match((await byScript(t, 'exit 3')).problems, [{ text: 'it ended by code 3' }])
   t.match((await byScript(t, 'kill -9 $$')).problems, [{ text: 'it ended by SIGKILL' }])
   t.strictSame(await leftOver(t), [])
@@ -158,7 +161,7 @@ t.test('kustomize of kubectl', withKubectl, async (t) => {
   const rendered = await render(base)
   t.strictSame(rendered.problems, [])
   t.match(readFiles(rendered.files).documents, [
-    { file: 'kustomize prod', object: { metadata: { name: 'x-a' }, data: { b: '1' } } },
+    { file: 'prod (rendered)', object: { metadata: { name: 'x-a' }, data: { b: '1' } } },
     { object: { metadata: { name: 'x-gen' }, data: { 'a.txt': 'hello\n' } } },
   ])
   t.match(await render({ ...base, 'base/map.yaml': 'kind: ConfigMap' }), { problems: [{ file: 'prod', text: /base/ }] })
@@ -207,15 +210,28 @@ t.test('helm', absent('helm') ? { skip: 'helm is absent' } : {}, async (t) => {
     (object.data as { value?: string } | undefined)?.value,
   ])
   t.strictSame(named.sort(), [
-    ['shop/crds/c.yaml', 'CustomResourceDefinition', undefined],
-    ['shop/templates/a.yaml', 'ConfigMap', 'blue v1.35.4'],
-    ['shop/templates/b.yaml', 'ConfigMap', 'true'],
+    ['charts/shop/crds/c.yaml (rendered)', 'CustomResourceDefinition', undefined],
+    ['charts/shop/templates/a.yaml (rendered)', 'ConfigMap', 'blue v1.35.4'],
+    ['charts/shop/templates/b.yaml (rendered)', 'ConfigMap', 'true'],
   ])
   t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': template('a', '{{ randAlphaNum 16 }}') }), {
     files: [],
-    problems: [{ file: 'shop/templates/a.yaml', text: 'it renders differently each time, as random values do' }],
+    problems: [
+      {
+        file: 'charts/shop/templates/a.yaml (rendered)',
+        text: 'it renders differently each time, as random values do',
+      },
+    ],
   })
   t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': '\n{{ fail "no color" }}' }), {
     problems: [{ file: 'charts/shop/templates/a.yaml', line: 2, text: /no color/ }],
+  })
+  t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': 'a: 1\n b: 2' }), {
+    problems: [{ file: 'charts/shop/templates/a.yaml', line: 2, text: /YAML parse error/ }],
+  })
+  const endless = '{{ define "x" }}{{ include "x" . }}{{ end }}{{ include "x" . }}'
+  t.match(await render({ ...chart, 'charts/shop/templates/a.yaml': endless }), {
+    files: [],
+    problems: [{ text: /^Error/ }],
   })
 })

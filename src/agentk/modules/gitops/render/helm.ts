@@ -29,7 +29,44 @@ export function helmProblems(set: FileSet, { chart, values }: Chart): ManifestPr
     }),
   )
   const text = 'the file of values is not in the commit'
-  return [...problems, ...missing.map((file) => ({ file, line: 0, text })), ...unvendored]
+  const foreign = schemas(set, folder).filter(({ data }) => hasForeignReference(Buffer.from(data).toString()))
+  return [
+    ...problems,
+    ...missing.map((file) => ({ file, line: 0, text })),
+    ...unvendored,
+    ...foreign.map(({ path }) => ({
+      file: path,
+      line: 0,
+      text: 'a $ref leads outside the schema: helm would fetch it',
+    })),
+  ]
+}
+
+function schemas(set: FileSet, folder: string): RepositoryFile[] {
+  const files = [...set.files.values()]
+  return files.filter(({ path }) => path.startsWith(inFolder(folder, '')) && path.endsWith('values.schema.json'))
+}
+
+/** What is no JSON helm refuses. */
+function hasForeignReference(text: string): boolean {
+  let isForeign = false
+  const look = (key: string, value: unknown) => {
+    if (typeof value !== 'string') return value
+    if (/^\$(?:ref|dynamicRef|recursiveRef)$/.test(key)) isForeign ||= !value.startsWith('#')
+    if (key === '$schema') isForeign ||= !/^https?:\/\/json-schema\.org\//.test(value)
+    return value
+  }
+  try {
+    JSON.parse(text, look)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+  }
+  return isForeign
+}
+
+/** What is packed cannot be looked into: helm is not to follow its schemas. */
+function hasArchives(set: FileSet, folder: string): boolean {
+  return [...set.files.keys()].some((path) => path.startsWith(inFolder(folder, 'charts/')) && /\.t?gz$/.test(path))
 }
 
 /** The version of a dependency may be a range: any archive of the chart's name will do, helm checks it. */
@@ -47,6 +84,7 @@ function dependenciesIn({ dependencies }: ObjectTree): ObjectTree[] {
 }
 
 export function helmArguments(
+  set: FileSet,
   { chart, values, release }: Chart,
   namespace: string,
   { version, apiVersions }: ClusterVersion,
@@ -56,6 +94,7 @@ export function helmArguments(
     release,
     `./${chartFolder(chart)}`,
     ...['--namespace', namespace, '--kube-version', version, '--include-crds', '--no-hooks'],
+    ...(hasArchives(set, chartFolder(chart)) ? ['--skip-schema-validation'] : []),
     ...apiVersions.flatMap((apiVersion) => ['--api-versions', apiVersion]),
     ...values.flatMap((path) => ['--values', `./${path}`]),
   ]
@@ -70,23 +109,31 @@ export function helmNotes(set: FileSet, { chart }: Chart): string[] {
   return hooks.map(({ path }) => `${path}: hooks of helm are left out`)
 }
 
-/** What helm prints of one template after another, as files of their own. */
-export function templateFiles(output: Buffer): RepositoryFile[] {
+/** What helm prints of one template after another, as files of their own; its paths begin with the chart's name. */
+export function templateFiles(output: Buffer, { chart }: Chart): RepositoryFile[] {
   const parts = new Map<string, string[]>()
   for (const part of output.toString().split(/^---\n(?=# Source: )/m)) {
-    const [, path = 'chart'] = /^# Source: (.+)$/m.exec(part) ?? []
-    parts.set(path, [...(parts.get(path) ?? []), part])
+    const [, path] = /^# Source: [^/\n]+\/(.+)$/m.exec(part) ?? []
+    if (path === undefined) continue
+    const texts = parts.get(path) ?? []
+    texts.push(part)
+    parts.set(path, texts)
   }
-  return [...parts].map(([path, texts]) => ({ path, data: Buffer.from(texts.join('---\n')) }))
+  return [...parts].map(([path, texts]) => ({
+    path: `${inFolder(chartFolder(chart), path)} (rendered)`,
+    data: Buffer.from(texts.join('---\n')),
+  }))
 }
 
-/** Where helm says that a template failed: its paths begin with the chart's name. */
+/** Where helm says that a template failed. */
 export function failedTemplate(
   said: string,
   set: FileSet,
   { chart }: Chart,
 ): { file: string; line: number } | undefined {
-  const [, path = '', line = ''] = /\(?[^\s/(]+\/((?:charts\/[^/\s]+\/)*templates\/[^:\s]+):(\d+)/.exec(said) ?? []
+  const [, path = ''] = /[^\s/(]+\/((?:charts\/[^/\s]+\/)*templates\/[^:\s]+):/.exec(said) ?? []
+  const behind = said.slice(said.indexOf(path) + path.length)
+  const [, line = '0'] = /^:(\d+)/.exec(behind) ?? /\bline (\d+)/.exec(behind) ?? []
   const file = inFolder(chartFolder(chart), path)
   return path && set.isFile(file) ? { file, line: Number(line) } : undefined
 }

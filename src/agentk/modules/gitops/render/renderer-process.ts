@@ -121,8 +121,8 @@ export class RendererProcesses {
         else output.push(chunk)
       })
       child.stderr.on('data', (chunk: Buffer) => {
-        errorBytes += chunk.length
-        if (errorBytes <= maxErrorBytes) errors.push(chunk)
+        errors.push(chunk.subarray(0, maxErrorBytes - errorBytes))
+        errorBytes = Math.min(maxErrorBytes, errorBytes + chunk.length)
       })
       child.on('error', (error) => fail(new RenderFailure(error.message)))
       child.on('close', (code, killedBy) => {

@@ -10,7 +10,7 @@ import { kustomizeProblems } from './hermetic.ts'
 import { type RendererOptions, RendererProcesses, RenderFailure } from './renderer-process.ts'
 
 export interface Rendered {
-  /** of manifests; those of a program name what they were made from, their lines are of what it printed */
+  /** of manifests; `… (rendered)`: their lines are of what a program made of that */
   readonly files: readonly RepositoryFile[]
   readonly problems: ManifestProblem[]
   /** what users are to know of it */
@@ -90,7 +90,7 @@ export class Renderer {
       return { files: rendered, problems: [], notes: plan.notes }
     } catch (error) {
       if (!(error instanceof RenderFailure)) throw error
-      const text = error.message.replaceAll(`${join(base, 'files')}/`, '').slice(0, maxFailureLength)
+      const text = firstParagraph(error.message.replaceAll(`${join(base, 'files')}/`, ''))
       return refused({ file: plan.file, line: 0, ...plan.place(text), text })
     } finally {
       await rm(base, { recursive: true, force: true })
@@ -98,7 +98,12 @@ export class Renderer {
   }
 }
 
-const maxFailureLength = 2000
+const maxFailureLength = 1000
+
+/** What programs say below it is of their own inside. */
+function firstParagraph(text: string): string {
+  return text.split('\n\n', 1).join().slice(0, maxFailureLength)
+}
 
 function refused(problem: ManifestProblem): Rendered {
   return { files: [], problems: [problem], notes: [] }
@@ -114,8 +119,8 @@ function planOf(
       file: helm.chart,
       problems: helmProblems(set, helm),
       notes: helmNotes(set, helm),
-      programs: [{ name: 'helm', args: helmArguments(helm, defaultNamespace, cluster) }],
-      files: templateFiles,
+      programs: [{ name: 'helm', args: helmArguments(set, helm, defaultNamespace, cluster) }],
+      files: (output) => templateFiles(output, helm),
       place: (said) => failedTemplate(said, set, helm),
     }
   }
@@ -129,7 +134,7 @@ function planOf(
       { name: 'kustomize', args: ['build', `./${folder}`] },
       { name: 'kubectl', args: ['kustomize', `./${folder}`] },
     ],
-    files: (output) => [{ path: `kustomize ${folder}`, data: output }],
+    files: (output) => [{ path: `${folder} (rendered)`, data: output }],
     place: () => undefined,
   }
 }

@@ -110,7 +110,7 @@ t.test('a chart has its dependencies and values in the commit', async (t) => {
 
 t.test('helm is told of the cluster', async (t) => {
   const cluster = { version: 'v1.35.4', apiVersions: ['v1', 'apps/v1'] }
-  t.strictSame(helmArguments({ ...chart, chart: './charts/shop/' }, 'prod', cluster), [
+  t.strictSame(helmArguments(setOf({}), { ...chart, chart: './charts/shop/' }, 'prod', cluster), [
     'template',
     'shop',
     './charts/shop',
@@ -142,14 +142,31 @@ t.test('hooks of helm are named', async (t) => {
 t.test('what helm prints is of its templates', async (t) => {
   const output =
     '---\n# Source: shop/templates/a.yaml\na: 1\n---\n# Source: shop/templates/b.yaml\nb: 1\n---\n# Source: shop/templates/a.yaml\nc: 1\n'
-  const files = templateFiles(Buffer.from(output)).map(({ path, data }) => [path, Buffer.from(data).toString()])
-  t.strictSame(
-    files.filter(([, text]) => text),
+  const files = templateFiles(Buffer.from(output), chart).map(({ path, data }) => [path, Buffer.from(data).toString()])
+  t.strictSame(files, [
     [
-      ['shop/templates/a.yaml', '# Source: shop/templates/a.yaml\na: 1\n---\n# Source: shop/templates/a.yaml\nc: 1\n'],
-      ['shop/templates/b.yaml', '# Source: shop/templates/b.yaml\nb: 1\n'],
+      'charts/shop/templates/a.yaml (rendered)',
+      '# Source: shop/templates/a.yaml\na: 1\n---\n# Source: shop/templates/a.yaml\nc: 1\n',
     ],
-  )
+    ['charts/shop/templates/b.yaml (rendered)', '# Source: shop/templates/b.yaml\nb: 1\n'],
+  ])
+})
+
+t.test('schemas of values lead nowhere else', async (t) => {
+  const problemsOf = (schema: object, file = 'charts/shop/charts/db/values.schema.json') =>
+    helmProblems(setOf({ ...chartFiles, [file]: JSON.stringify(schema) }), chart)
+  const own = { $schema: 'http://json-schema.org/draft-07/schema#', $ref: '#/definitions/a', title: 'https://a' }
+  t.strictSame(problemsOf(own), [])
+  for (const foreign of [
+    { a: [{ $ref: 'http://127.0.0.1/a' }] },
+    { $ref: 'a.json' },
+    { $schema: 'http://127.0.0.1/a' },
+  ]) {
+    t.match(problemsOf(foreign), [{ file: 'charts/shop/charts/db/values.schema.json', text: /helm would fetch it/ }])
+    t.strictSame(problemsOf(foreign, 'other/values.schema.json'), [])
+  }
+  const cluster = { version: 'v1.35.4', apiVersions: [] }
+  t.ok(helmArguments(setOf(chartFiles), chart, 'prod', cluster).includes('--skip-schema-validation'), 'of an archive')
 })
 
 t.test('paths stay below the root', async (t) => {
