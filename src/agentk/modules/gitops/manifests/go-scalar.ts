@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer'
+
 /**
  * A plain scalar as Go's YAML 1.1 reads it, and so kubectl: `y` and `on` are true, `0644` is 420, dates and `12:30:45`
  * are text.
@@ -15,6 +17,30 @@ export function goScalar(text: string): string | number | bigint | boolean | nul
   if (!/^[-+]?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?$/.test(plain)) return text
   const float = Number(plain)
   return Number.isFinite(float) ? float + 0 : text
+}
+
+/**
+ * A scalar with a tag: one that Go does not know leaves the text as it is.
+ *
+ * @param tag - as it is written: `!!int`
+ * @returns undefined: it is none of the tag
+ */
+export function goTaggedScalar(tag: string, text: string): ReturnType<typeof goScalar> | undefined {
+  const name = tag.replace(/^!!|^!<tag:yaml\.org,2002:(.*)>$/, '$1')
+  if (name === 'binary') return ofBase64(text)
+  const value = goScalar(text)
+  const isNumber = typeof value === 'number' || typeof value === 'bigint'
+  if (name === 'int') return isNumber && Number.isInteger(Number(value)) ? value : undefined
+  if (name === 'float') return isNumber ? Number(value) : undefined
+  if (name === 'bool') return typeof value === 'boolean' ? value : undefined
+  if (name === 'null') return value === null ? value : undefined
+  return text
+}
+
+function ofBase64(text: string): string | undefined {
+  const bytes = Buffer.from(text, 'base64')
+  const isBase64 = bytes.toString('base64') === text.replaceAll(/\s/g, '')
+  return isBase64 && isUtf8(bytes) ? bytes.toString() : undefined
 }
 
 const names = new Map<string, boolean | null | number>([

@@ -51,9 +51,9 @@ class Kustomizations {
     for (const { object, line } of this.#read(name)) {
       const bad = (text: string) => void this.#problems.push({ file: name, line, text })
       for (const field of chartFields)
-        if (field in object) bad(`${field}: charts are rendered by helm of the configuration`)
+        if (valuesOf(object, field).length > 0) bad(`${field}: charts are rendered by helm of the configuration`)
       for (const field of folderFields) {
-        for (const path of texts(object[field])) {
+        for (const path of texts(valuesOf(object, field))) {
           const found = this.#found(folder, path)
           if (found === undefined) bad(`${field}: ${spelt(path)} is no file or folder of the commit`)
           else if (this.#set.isFolder(found)) folders.push(found)
@@ -63,7 +63,7 @@ class Kustomizations {
         const found = this.#found(folder, path)
         if (found === undefined || !this.#set.isFile(found)) bad(`${spelt(path)} is no file of the commit`)
       }
-      for (const path of configurationFields.flatMap((field) => texts(object[field]))) {
+      for (const path of configurationFields.flatMap((field) => texts(valuesOf(object, field)))) {
         this.#configuration(folder, path, bad, folders)
       }
     }
@@ -103,36 +103,44 @@ function spelt(path: string): string {
   return path.slice(0, 200)
 }
 
+/** Of a field, or of its list: kustomize reads the names of fields whatever their case, by the letters of Unicode. */
+function valuesOf(object: ObjectTree, field: string): unknown[] {
+  const values = Object.entries(object).filter(([key]) => folded(key) === folded(field))
+  return values.flatMap(([, value]) => list(value))
+}
+
+function folded(key: string): string {
+  return key.toUpperCase().toLowerCase()
+}
+
 function list(value: unknown): unknown[] {
   return Array.isArray(value) ? value : value === undefined || value === null ? [] : [value]
 }
 
-function texts(value: unknown): string[] {
-  return list(value).filter((item) => typeof item === 'string')
+function texts(values: readonly unknown[]): string[] {
+  return values.filter((item) => typeof item === 'string')
 }
 
-function maps(value: unknown): ObjectTree[] {
-  return list(value).filter(
-    (item): item is ObjectTree => typeof item === 'object' && item !== null && !Array.isArray(item),
-  )
+function maps(values: readonly unknown[]): ObjectTree[] {
+  return values.filter((item): item is ObjectTree => typeof item === 'object' && item !== null && !Array.isArray(item))
 }
 
 /** Files that a kustomization reads; text of more lines is YAML itself. */
 function pathsIn(object: ObjectTree): string[] {
-  const generated = generatorFields.flatMap((field) => maps(object[field]))
+  const generated = generatorFields.flatMap((field) => maps(valuesOf(object, field)))
   return [
-    ...fileFields.flatMap((field) => texts(object[field])).filter((text) => !text.includes('\n')),
-    ...patchFields.flatMap((field) => maps(object[field])).flatMap(({ path }) => texts(path)),
-    ...maps(object.openapi).flatMap(({ path }) => texts(path)),
-    ...generated.flatMap(({ files }) => texts(files)).map((text) => text.slice(text.indexOf('=') + 1)),
-    ...generated.flatMap(({ env, envs }) => [...texts(env), ...texts(envs)]),
+    ...fileFields.flatMap((field) => texts(valuesOf(object, field))).filter((text) => !text.includes('\n')),
+    ...patchFields.flatMap((field) => maps(valuesOf(object, field))).flatMap((item) => texts(valuesOf(item, 'path'))),
+    ...maps(valuesOf(object, 'openapi')).flatMap((item) => texts(valuesOf(item, 'path'))),
+    ...generated.flatMap((item) => texts(valuesOf(item, 'files'))).map((text) => text.slice(text.indexOf('=') + 1)),
+    ...['env', 'envs'].flatMap((field) => generated.flatMap((item) => texts(valuesOf(item, field)))),
   ]
 }
 
 /** What stands as an address where such an object may name a file. */
 function addressesIn(value: unknown, key = ''): string[] {
   if (typeof value === 'string')
-    return /path|file|env|resource|repo|chart/i.test(key) && value.includes('://') ? [value] : []
+    return /path|file|env|resource|repo|chart/.test(folded(key)) && value.includes('://') ? [value] : []
   if (Array.isArray(value)) return value.flatMap((item) => addressesIn(item, key))
   if (typeof value !== 'object' || value === null) return []
   return Object.entries(value).flatMap(([key, item]) => addressesIn(item, key))

@@ -1,11 +1,7 @@
 import t from 'tap'
-import {
-  maxAliases,
-  maxDepth,
-  maxMarks,
-  maxTreeCharacters,
-  readFiles,
-} from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+import { maxTreeCharacters, readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+import { maxAliases, maxDepth, maxMarks } from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
+import { maxObjects } from '../../../../../../src/proto/gitops-json.ts'
 
 const file = (text: string | Uint8Array, path = 'a.yaml') => ({ path, data: Buffer.from(text) })
 const read = (text: string) => readFiles([file(text)])
@@ -130,7 +126,23 @@ t.test('what is too much is refused before it is built', async (t) => {
         .join(',')}]`,
     )
   }
-  t.match(problem(lol.join('\n')), [{ line: 8, text: /too large/ }])
+  t.match(problem(lol.join('\n')), [{ line: 8, text: /characters of values/ }])
+  const listed = (count: number) => `kind: List\nitems: [${Array(count).fill('{}').join(',')}]`
+  t.equal(read(listed(maxObjects)).documents.length, maxObjects)
+  t.match(read(listed(maxObjects + 1)), { documents: [], problems: [{ line: 2, text: 'more than 10000 objects' }] })
+  const level = (of: string) => `{kind: List, items: [${Array(30).fill(of).join(',')}]}`
+  const lists = [
+    'kind: List',
+    `x: &a ${level('{}')}`,
+    `y: &b ${level('*a')}`,
+    `z: &c ${level('*b')}`,
+    'items: [*c, *c]',
+  ]
+  t.match(read(lists.join('\n')), { documents: [], problems: [{ text: 'more than 10000 objects' }] })
   const part = file(`a: ${'x'.repeat(maxTreeCharacters / 4)}`)
-  t.match(readFiles([part, part, part, part]).problems, [{ line: 1, text: /too large/ }], 'all files together')
+  t.match(
+    readFiles([part, part, part, part]).problems,
+    [{ line: 1, text: /characters of values/ }],
+    'all files together',
+  )
 })

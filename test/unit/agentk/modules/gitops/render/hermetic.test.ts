@@ -55,9 +55,12 @@ t.test('what it would take from elsewhere is refused', async (t) => {
     ['configurations: [c]', /^c is no file/],
     ['generators: ["https://example.com/g"]', /^https:.* is no file or folder/],
     [
-      'transformers: ["kind: PatchTransformer\\npath: https://example.com/p\\n"]',
+      'transformers: ["kind: PatchTransformer\\nPath: https://example.com/p\\n"]',
       /^https:\/\/example.com\/p is no file/,
     ],
+    ['Resources: ["http://127.0.0.1/a"]', /^resources: http/],
+    ['reſources: ["http://127.0.0.1/a"]', /^resources: http/],
+    ['PATCHES: [{ Path: "http://127.0.0.1/a" }]', /^http.* is no file/],
     ['helmCharts: [{ name: a, repo: "https://example.com" }]', /^helmCharts: charts are rendered by helm/],
   ]
   for (const [text, why] of bad) {

@@ -1,0 +1,296 @@
+import {
+  type AliasEvent,
+  EVENT_ID,
+  type Event,
+  getScalarValue,
+  type MappingEvent,
+  parseEvents,
+  SCALAR_STYLE,
+  type ScalarEvent,
+  type SequenceEvent,
+  YAMLException,
+} from 'js-yaml'
+import { goScalar, goTaggedScalar } from './go-scalar.ts'
+
+/** In one document. */
+export const maxAliases = 100
+/** Of maps and lists inside one another, those that aliases stand for included. */
+export const maxDepth = 100
+/** Of a file: the characters of which each value needs one. An event of the parser takes some 150 bytes. */
+export const maxMarks = 1_000_000
+
+/** What is wrong with a file. */
+export class YamlFault extends Error {
+  /** from 1; 0: the file as a whole */
+  readonly line: number
+
+  constructor(text: string, line = 0) {
+    super(text)
+    this.line = line
+  }
+}
+
+interface Anchored {
+  readonly value: unknown
+  /** of it as JSON */
+  readonly characters: number
+  /** of maps and lists */
+  readonly height: number
+}
+
+/** What the documents of a file stand for, by the rules of Go's YAML 1.1. An alias shares the tree of its anchor. */
+export class YamlTrees {
+  readonly #text: string
+  readonly #events: readonly Event[]
+  readonly #lines: Lines
+  readonly #maxCharacters: number
+  #at = 0
+  #depth = 0
+  /** the deepest that was reached below the node that is being read */
+  #deepest = 0
+  #aliases = 0
+  #anchors = new Map<string, Anchored>()
+  /** items of lists near the root, which may be objects of their own */
+  readonly #starts = new WeakMap<object, number>()
+  /** of all documents as JSON, about */
+  characters = 0
+
+  /** @throws YamlFault if the text is no YAML, or too much of it */
+  constructor(text: string, { maxCharacters }: { readonly maxCharacters: number }) {
+    if (marksOf(text) > maxMarks) {
+      throw new YamlFault(`too many values: more than ${maxMarks} of , : - [ { and line ends`)
+    }
+    this.#text = text
+    this.#events = eventsOf(text)
+    this.#lines = new Lines(text)
+    this.#maxCharacters = maxCharacters
+  }
+
+  /** The documents, each with the line where it begins, once. @throws YamlFault */
+  read(): { value: unknown; line: number }[] {
+    const documents: { value: unknown; line: number }[] = []
+    while (this.#at < this.#events.length) {
+      this.#at++ // the document
+      this.#anchors = new Map()
+      this.#aliases = 0
+      const start = startOf(this.#events[this.#at] as Event)
+      const value = this.#node()
+      documents.push({ value, line: this.#lines.at(Math.max(0, start)) })
+      this.#at++ // its end
+    }
+    return documents
+  }
+
+  /** Of a map in a list near the root. */
+  lineOf(item: object): number | undefined {
+    const start = this.#starts.get(item)
+    return start === undefined ? undefined : this.#lines.at(start)
+  }
+
+  #fault(text: string, offset: number): YamlFault {
+    return new YamlFault(text, this.#lines.at(Math.max(0, offset)))
+  }
+
+  #node(): unknown {
+    const event = this.#events[this.#at++] as Event
+    const hasAnchor = 'anchorStart' in event && event.anchorStart >= 0 && event.type !== EVENT_ID.ALIAS
+    return hasAnchor ? this.#anchored(event) : this.#tree(event)
+  }
+
+  #tree(event: Event): unknown {
+    switch (event.type) {
+      case EVENT_ID.SCALAR:
+        return this.#scalar(event)
+      case EVENT_ID.SEQUENCE:
+        return this.#sequence(event.start)
+      case EVENT_ID.MAPPING:
+        return this.#mapping(event.start)
+      case EVENT_ID.ALIAS:
+        return this.#alias(event)
+      default:
+        throw new Error('the parser ended a node that it had not begun')
+    }
+  }
+
+  #anchored(event: ScalarEvent | SequenceEvent | MappingEvent): unknown {
+    const [before, deepest] = [this.characters, this.#deepest]
+    this.#deepest = this.#depth
+    const value = this.#tree(event)
+    const [characters, height] = [this.characters - before, this.#deepest - this.#depth]
+    this.#deepest = Math.max(deepest, this.#deepest)
+    this.#anchors.set(this.#text.slice(event.anchorStart, event.anchorEnd), { value, characters, height })
+    return value
+  }
+
+  #alias({ anchorStart: offset, anchorEnd }: AliasEvent): unknown {
+    const name = this.#text.slice(offset, anchorEnd)
+    if (++this.#aliases > maxAliases) throw this.#fault(`more than ${maxAliases} aliases`, offset)
+    const anchored = this.#anchors.get(name)
+    if (!anchored) throw this.#fault(`no anchor &${name} stands before`, offset)
+    this.#reach(this.#depth + anchored.height, offset)
+    this.#add(anchored.characters, offset)
+    return anchored.value
+  }
+
+  #sequence(start: number): unknown[] {
+    const items: unknown[] = []
+    this.#enter(start)
+    for (let event = this.#peek(); event.type !== EVENT_ID.POP; event = this.#peek()) {
+      const offset = startOf(event)
+      const item = this.#node()
+      if (this.#depth <= 4 && isObject(item)) this.#starts.set(item, offset)
+      items.push(item)
+    }
+    this.#leave()
+    return items
+  }
+
+  /** Later pairs win over merged ones and merged ones over earlier pairs, as in Go. */
+  #mapping(start: number): Record<string, unknown> {
+    const map: Record<string, unknown> = {}
+    const own = new Set<string>()
+    this.#enter(start)
+    for (let event = this.#peek(); event.type !== EVENT_ID.POP; event = this.#peek()) {
+      const offset = startOf(event)
+      if (this.#isMerge(event)) {
+        this.#at++
+        this.#merge(map, this.#node(), offset)
+        continue
+      }
+      const key = this.#key(this.#node(), offset)
+      if (own.has(key)) throw this.#fault(`the map has the key ${key} twice`, offset)
+      own.add(key)
+      map[key] = this.#node()
+    }
+    this.#leave()
+    return map
+  }
+
+  #isMerge(event: Event): boolean {
+    const isPlain = event.type === EVENT_ID.SCALAR && event.style === SCALAR_STYLE.PLAIN && event.tagStart < 0
+    return isPlain && getScalarValue(this.#text, event) === '<<'
+  }
+
+  #merge(map: Record<string, unknown>, from: unknown, offset: number): void {
+    const sources = Array.isArray(from) ? from.toReversed() : [from]
+    for (const source of sources) {
+      if (!isObject(source)) throw this.#fault('<< wants a map, or a list of maps', offset)
+      Object.assign(map, source)
+    }
+  }
+
+  #key(key: unknown, offset: number): string {
+    const isKey = typeof key === 'string' || typeof key === 'boolean' || Number.isInteger(key)
+    if (!isKey) throw this.#fault('a key of a map is text: write it in quotes', offset)
+    if (key === '__proto__') throw this.#fault('the key __proto__ is not supported', offset)
+    return String(key)
+  }
+
+  #scalar(event: ScalarEvent): string | number | boolean | null {
+    const text = getScalarValue(this.#text, event)
+    const offset = Math.max(event.valueStart, event.tagStart)
+    this.#add(text.length + 3, offset)
+    const tag = event.tagStart < 0 ? '' : this.#text.slice(event.tagStart, event.tagEnd)
+    const value = tag ? goTaggedScalar(tag, text) : event.style === SCALAR_STYLE.PLAIN ? goScalar(text) : text
+    if (value === undefined) throw this.#fault(`the value is no ${tag}`, offset)
+    if (typeof value === 'bigint') throw this.#fault('the number cannot be kept exactly: write it in quotes', offset)
+    const isJson = typeof value !== 'number' || Number.isFinite(value)
+    if (!isJson) throw this.#fault('the value is no number of JSON', offset)
+    return value
+  }
+
+  #peek(): Event {
+    return this.#events[this.#at] as Event
+  }
+
+  #enter(offset: number): void {
+    this.#depth++
+    this.#reach(this.#depth, offset)
+    this.#add(2, offset)
+  }
+
+  #leave(): void {
+    this.#at++
+    this.#depth--
+  }
+
+  #reach(depth: number, offset: number): void {
+    if (depth > maxDepth) throw this.#fault(`more than ${maxDepth} maps and lists inside one another`, offset)
+    this.#deepest = Math.max(this.#deepest, depth)
+  }
+
+  #add(characters: number, offset: number): void {
+    this.characters += characters
+    if (this.characters <= this.#maxCharacters) return
+    throw this.#fault(
+      `more than ${this.#maxCharacters} characters of values, with those that aliases stand for`,
+      offset,
+    )
+  }
+}
+
+function startOf(event: Event): number {
+  switch (event.type) {
+    case EVENT_ID.SCALAR:
+      return event.valueStart
+    case EVENT_ID.SEQUENCE:
+    case EVENT_ID.MAPPING:
+      return event.start
+    case EVENT_ID.ALIAS:
+      return event.anchorStart
+    default:
+      return 0
+  }
+}
+
+/** At least one for each value but the first of its document. */
+function marksOf(text: string): number {
+  let marks = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 10 || code === 13 || code === 44 || code === 45 || code === 58 || code === 91 || code === 123) marks++
+  }
+  return marks
+}
+
+function eventsOf(text: string): readonly Event[] {
+  try {
+    return parseEvents(text, { maxDepth })
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error
+    throw new YamlFault(error.reason, (error.mark?.line ?? -1) + 1)
+  }
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Where lines begin, found when it is first asked for. */
+class Lines {
+  readonly #text: string
+  #starts: number[] | undefined
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** from 1 */
+  at(offset: number): number {
+    this.#starts ??= startsOf(this.#text)
+    const starts = this.#starts
+    let [low, high] = [0, starts.length]
+    while (high - low > 1) {
+      const middle = (low + high) >> 1
+      if ((starts[middle] as number) <= offset) low = middle
+      else high = middle
+    }
+    return low + 1
+  }
+}
+
+function startsOf(text: string): number[] {
+  const starts = [0]
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) starts.push(end + 1)
+  return starts
+}
