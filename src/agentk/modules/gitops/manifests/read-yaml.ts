@@ -25,9 +25,11 @@ export function readFiles(files: readonly RepositoryFile[]): { documents: Docume
   for (const { path: file, data } of files) {
     const before = documents.length
     try {
-      const trees = new YamlTrees(decoded(data), { maxCharacters })
-      for (const { value, line } of trees.read()) addDocument({ value, file, line }, trees, documents)
-      maxCharacters -= trees.characters
+      for (const { text, line } of parts(decoded(data))) {
+        const trees = new YamlTrees(text, { line, maxCharacters })
+        for (const document of trees.read()) addDocument({ ...document, file }, trees, documents)
+        maxCharacters -= trees.characters
+      }
     } catch (error) {
       if (!(error instanceof YamlFault)) throw error
       documents.length = before
@@ -41,6 +43,19 @@ export function readFiles(files: readonly RepositoryFile[]): { documents: Docume
 function decoded(data: Uint8Array): string {
   if (!isUtf8(data)) throw new YamlFault('the file is no UTF-8 text')
   return new TextDecoder().decode(data)
+}
+
+/** One after another from `---` to `---`, as each costs its parser; directives stand before the first of theirs. */
+function* parts(text: string): Generator<{ readonly text: string; readonly line: number }> {
+  let [start, line] = [0, 1]
+  for (const { index } of text.matchAll(/^---(?=\s|$)/gm)) {
+    const part = text.slice(start, index)
+    if (part === '' || /^%/m.test(part)) continue
+    yield { text: part, line }
+    line += part.split('\n').length - 1
+    start = index
+  }
+  yield { text: text.slice(start), line }
 }
 
 /** A kind that ends in `List` and has `items` stands for these, which need not repeat its version and kind. */

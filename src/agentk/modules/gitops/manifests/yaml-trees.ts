@@ -16,7 +16,7 @@ import { goScalar, goTaggedScalar } from './go-scalar.ts'
 export const maxAliases = 100
 /** Of maps and lists inside one another, those that aliases stand for included. */
 export const maxDepth = 100
-/** Of a file: the characters of which each value needs one. An event of the parser takes some 150 bytes. */
+/** Of a text: the characters of which each value needs one. An event of the parser takes some 150 bytes. */
 export const maxMarks = 1_000_000
 
 /** What is wrong with a file. */
@@ -38,7 +38,9 @@ interface Anchored {
   readonly height: number
 }
 
-/** What the documents of a file stand for, by the rules of Go's YAML 1.1. An alias shares the tree of its anchor. */
+/**
+ * What the documents of a text stand for, by the rules of Go's YAML 1.1. An alias shares the tree of its anchor.
+ */
 export class YamlTrees {
   readonly #text: string
   readonly #events: readonly Event[]
@@ -55,14 +57,17 @@ export class YamlTrees {
   /** of all documents as JSON, about */
   characters = 0
 
-  /** @throws YamlFault if the text is no YAML, or too much of it */
-  constructor(text: string, { maxCharacters }: { readonly maxCharacters: number }) {
+  /**
+   * @param of.line - where the text begins in its file
+   * @throws YamlFault if the text is no YAML, or too much of it
+   */
+  constructor(text: string, { line, maxCharacters }: { readonly line: number; readonly maxCharacters: number }) {
     if (marksOf(text) > maxMarks) {
-      throw new YamlFault(`too many values: more than ${maxMarks} of , : - [ { and line ends`)
+      throw new YamlFault(`too many values: more than ${maxMarks} of , : - [ { and line ends`, line)
     }
     this.#text = text
-    this.#events = eventsOf(text)
-    this.#lines = new Lines(text)
+    this.#events = eventsOf(text, line)
+    this.#lines = new Lines(text, line)
     this.#maxCharacters = maxCharacters
   }
 
@@ -253,12 +258,12 @@ function marksOf(text: string): number {
   return marks
 }
 
-function eventsOf(text: string): readonly Event[] {
+function eventsOf(text: string, line: number): readonly Event[] {
   try {
     return parseEvents(text, { maxDepth })
   } catch (error) {
     if (!(error instanceof YAMLException)) throw error
-    throw new YamlFault(error.reason, (error.mark?.line ?? -1) + 1)
+    throw new YamlFault(error.reason, line + (error.mark?.line ?? 0))
   }
 }
 
@@ -269,13 +274,14 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 /** Where lines begin, found when it is first asked for. */
 class Lines {
   readonly #text: string
+  readonly #first: number
   #starts: number[] | undefined
 
-  constructor(text: string) {
+  constructor(text: string, first: number) {
     this.#text = text
+    this.#first = first
   }
 
-  /** from 1 */
   at(offset: number): number {
     this.#starts ??= startsOf(this.#text)
     const starts = this.#starts
@@ -285,7 +291,7 @@ class Lines {
       if ((starts[middle] as number) <= offset) low = middle
       else high = middle
     }
-    return low + 1
+    return this.#first + low
   }
 }
 

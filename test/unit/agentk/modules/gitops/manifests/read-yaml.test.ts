@@ -90,6 +90,24 @@ t.test('problems say the line', async (t) => {
   ])
 })
 
+t.test('documents begin where YAML says', async (t) => {
+  const lines = (text: string) => {
+    const { documents, problems } = read(text)
+    return problems.length > 0 ? problems : documents.map(({ line, object }) => [line, object])
+  }
+  t.strictSame(lines('%YAML 1.1\n---\na: 1\n...\n---\nb: 2\n'), [
+    [3, { a: 1 }],
+    [6, { b: 2 }],
+  ])
+  t.strictSame(lines('--- {a: 1}\n--- # c\r\nb: 2\r\n---\r\n'), [
+    [1, { a: 1 }],
+    [3, { b: 2 }],
+  ])
+  t.strictSame(lines('a: |\n  x\n  ---\n  y\nb: ---x\n---x: 1\n'), [[1, { a: 'x\n---\ny\n', b: '---x', '---x': 1 }]])
+  t.strictSame(lines('\ufeffa: 1'), [[1, { a: 1 }]])
+  t.match(lines('a: 1\n---\nb: [\n---\nc: 1\n'), [{ line: 4, text: 'deficient indentation' }])
+})
+
 t.test('merged pairs win over those before and give way to those behind, as in Go', async (t) => {
   t.strictSame(objectOf('{a: 1, <<: {a: 2, b: 3}}'), { a: 2, b: 3 })
   t.strictSame(objectOf('{<<: {a: 2, b: 3}, a: 1}'), { a: 1, b: 3 })
@@ -117,7 +135,8 @@ t.test('what is too much is refused before it is built', async (t) => {
   t.strictSame(problem(deepAlias(half - 1)), [])
   t.match(problem(deepAlias(half)), [{ line: 2, text: /inside one another/ }])
 
-  t.match(problem(`a: [${'a,'.repeat(maxMarks)}]`), [{ line: 0, text: /too many values/ }])
+  t.match(problem(`a: 1\n---\na: [${'a,'.repeat(maxMarks)}]`), [{ line: 2, text: /too many values/ }])
+  t.strictSame(problem(`a: [${'1,'.repeat(maxMarks / 10)}]\n---\n`.repeat(11)), [], 'of one document')
   const lol = ['a0: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]']
   for (let level = 1; level < 10; level++) {
     lol.push(
