@@ -7,7 +7,7 @@ import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:
 import WebSocket, * as ws from 'ws'
 import { KasError } from '../../lib/errors.ts'
 import { http } from '../../lib/http.ts'
-import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
+import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
 import { allTrusted, trusted } from './authorities.ts'
 import type { KasAddress } from './kas-address.ts'
 import { proxyFromEnvironment } from './proxy.ts'
@@ -154,15 +154,10 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     createConnection: () => socket,
     headers: { 'User-Agent': options.userAgent, Authorization: options.authorization(), ...extra },
     perMessageDeflate: false,
-    maxPayload: maxWebSocketMessageBytes,
     followRedirects: false,
     ...(unmasked ? { generateMask: zeroMask } : {}),
   } as object)
-  const duplex = new MessageDuplex(webSocket, {
-    connection: socket,
-    masking: unmasked ? 'zero' : maskInPlace,
-    trusted: true,
-  })
+  const duplex = new MessageDuplex(webSocket, { connection: socket, masking: unmasked ? 'zero' : maskInPlace })
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       signal.removeEventListener('abort', onAbort)

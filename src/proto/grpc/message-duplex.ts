@@ -1,18 +1,13 @@
 import { Duplex } from 'node:stream'
-import { KasError } from '../../lib/errors.ts'
+import { FrameFault, FrameReader } from './frame-reader.ts'
 import { freeBuffer } from './free-buffer.ts'
 import { maxUnsentBytes } from './limits.ts'
 import { lengthOf, type Masking, writeFrames } from './message-frames.ts'
-import { PartialMessage } from './partial-message.ts'
-import type { UnreadBytes } from './unread-bytes.ts'
 
-/** What is needed of a WebSocket; that of package ws fits. */
+/** What is needed of a WebSocket; that of package ws fits, which reads its connection by one listener of 'data'. */
 export interface MessageSocket {
   readonly readyState: number
-  binaryType: string
-  on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown
-  on(event: 'ping' | 'pong', listener: (data: Buffer) => void): unknown
-  on(event: 'close', listener: () => void): unknown
+  on(event: 'open' | 'close', listener: () => void): unknown
   on(event: 'error', listener: (error: Error) => void): unknown
   pause(): void
   resume(): void
@@ -20,17 +15,14 @@ export interface MessageSocket {
   terminate(): void
 }
 
-/** the sub-protocol of agents, and either side's limit for one message (doc/reference/tunnel-protocol.md 2.2) */
+/** the sub-protocol of agents (doc/reference/tunnel-protocol.md 2.2) */
 export const webSocketProtocol = 'ws-tunnel'
-export const maxWebSocketMessageBytes = 10 * 1024 * 1024
 
 /** of WebSocket's readyState */
 const open = 1
 const closed = 3
 /** of RFC 6455 */
 const normalClosure = 1000
-const unsupportedData = 1003
-const messageTooBig = 1009
 
 /** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
@@ -40,8 +32,6 @@ export interface MessageDuplexOptions {
   /** below the WebSocket */
   readonly connection: Duplex
   readonly masking: Masking
-  /** what the other side sends of a message is not bounded before it is whole */
-  readonly trusted?: boolean
   /** after the end of the WebSocket a reader may take what came before for this long */
   readonly unreadPatienceMs?: number
 }
@@ -50,6 +40,9 @@ export interface MessageDuplexOptions {
  * A byte stream inside a WebSocket: the payloads of its binary messages, whose borders mean nothing
  * (doc/reference/tunnel-protocol.md 2.2). Our own, because ws' createWebSocketStream costs several times more. Must be
  * made before the socket is open or in the same turn, or the first bytes are lost.
+ *
+ * It reads and writes the frames of binary messages itself, and what they carry as it comes: ws would keep, and copy
+ * together, each message until it is whole. The package has the upgrade and control frames.
  *
  * For node:http2, which copies what it reads and what it writes: a large buffer of its own, of either way, is freed
  * as soon as it has passed.
@@ -66,7 +59,9 @@ export class MessageDuplex extends Duplex {
   readonly #connection: Duplex
   readonly #masking: Masking
   readonly #unreadPatienceMs: number
-  readonly #partial = new PartialMessage()
+  readonly #frames: FrameReader
+  /** takes control frames */
+  #ofSocket: ((bytes: Buffer) => void) | undefined
   #paused = false
   #closing: NodeJS.Timeout | undefined
 
@@ -76,23 +71,18 @@ export class MessageDuplex extends Duplex {
     this.#connection = options.connection
     this.#masking = options.masking
     this.#unreadPatienceMs = options.unreadPatienceMs ?? defaultUnreadPatienceMs
-    socket.binaryType = 'nodebuffer'
-    socket.on('message', (data, isBinary) => this.#onMessage(data, isBinary))
-    // ahead of ws, which may find a whole message in it
-    if (!options.trusted) options.connection.prependListener('data', ({ length }: Buffer) => this.#arrived(length))
-    socket.on('ping', ({ length }) => this.#partial.passed(length))
-    socket.on('pong', ({ length }) => this.#partial.passed(length))
+    this.#frames = new FrameReader(
+      {
+        payload: (bytes) => this.#onPayload(bytes),
+        control: (bytes) => this.#ofSocket?.call(options.connection, bytes),
+      },
+      { masked: options.masking === 'none' },
+    )
+    if (socket.readyState === open) this.#readFrames()
+    else socket.on('open', () => this.#readFrames())
     socket.on('close', () => this.#onClose())
-    socket.on('error', (error) => this.destroy(error))
-  }
-
-  /** What ws keeps of a message that is not whole is counted there from now on; without room the connection ends. */
-  chargeTo(held: UnreadBytes): void {
-    if (!this.destroyed && !this.#partial.chargeTo(held)) this.#refusePartial()
-  }
-
-  #arrived(bytes: number): void {
-    if (!this.destroyed && !this.#partial.arrived(bytes)) this.#refusePartial()
+    // of a connection that has closed ws reads what waited once more, and not from where a frame begins
+    socket.on('error', (error) => options.connection.destroyed || this.destroy(error))
   }
 
   /** The way of what had to wait: the listeners of 'data' have it when this returns. */
@@ -100,12 +90,6 @@ export class MessageDuplex extends Duplex {
     const bytes = super.read(size) as Buffer | null
     if (bytes && this.readableFlowing) freeBuffer(bytes)
     return bytes
-  }
-
-  #refusePartial(): void {
-    const error = new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#partial.limit })
-    if (this.#socket.readyState === open) this.#socket.close(messageTooBig, error.message)
-    this.destroy(error)
   }
 
   override _read(): void {
@@ -132,7 +116,6 @@ export class MessageDuplex extends Duplex {
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
     clearTimeout(this.#closing)
-    this.#partial.drop()
     if (this.#socket.readyState !== closed) this.#socket.terminate()
     done(error)
   }
@@ -152,19 +135,37 @@ export class MessageDuplex extends Duplex {
     if (!wait) done()
   }
 
-  #onMessage(data: Buffer, isBinary: boolean): void {
-    if (!isBinary) {
-      this.#socket.close(unsupportedData, 'text message')
-      this.destroy(new Error('a text message came where only binary ones are allowed'))
+  /** Reads the connection in the place of the socket. */
+  #readFrames(): void {
+    const connection = this.#connection
+    const listener = connection.listeners('data').at(-1) as (bytes: Buffer) => void
+    this.#ofSocket = listener
+    connection.off('data', listener)
+    connection.on('data', (chunk: Buffer) => this.#onData(chunk))
+  }
+
+  #onData(chunk: Buffer): void {
+    if (this.destroyed) return
+    try {
+      this.#frames.read(chunk)
+    } catch (error) {
+      if (!(error instanceof FrameFault)) throw error
+      this.#refuse(error)
       return
     }
-    this.bytesRead += data.length
-    this.#partial.taken(data.length)
+    if (this.readableLength === 0) freeBuffer(chunk) // its reader has it
+  }
+
+  #refuse(fault: FrameFault): void {
+    if (this.#socket.readyState === open) this.#socket.close(fault.closeCode, fault.message)
+    this.destroy(fault)
+  }
+
+  #onPayload(bytes: Buffer): void {
+    this.bytesRead += bytes.length
     // a small one that waits would keep all that was read with it
-    const alone = this.readableLength > 0 && data.length < data.buffer.byteLength / 4
-    const room = this.push(alone ? Buffer.from(data) : data)
-    if (this.readableLength === 0) freeBuffer(data) // its reader has it
-    if (room) return
+    const alone = this.readableLength > 0 && bytes.length < bytes.buffer.byteLength / 4
+    if (this.push(alone ? Buffer.from(bytes) : bytes) || this.#paused) return
     this.#paused = true
     this.#socket.pause()
   }

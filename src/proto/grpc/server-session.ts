@@ -72,7 +72,7 @@ export class ServerSession {
   /** the connection has ended, for whatever reason */
   readonly closed: Promise<void>
   readonly #session: ServerHttp2Session
-  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number; chargeTo?(held: UnreadBytes): void }
+  readonly #duplex: Duplex & { bytesRead?: number; bytesWritten?: number }
   readonly #handlerFor: (method: string) => Handler | undefined
   readonly #events: ServerSessionEvents
   readonly #streams = new Set<ServerStream>()
@@ -121,12 +121,11 @@ export class ServerSession {
   }
 
   /**
-   * Whose connection it is: what it holds itself, of a WebSocket message that is not whole, is counted there, it unpacks
-   * in the turn of all that are counted there, and its windows are narrow while many readers have stopped that are.
+   * Whose connection it is: it unpacks in the turn of all that are counted there, and its windows are narrow while many
+   * readers have stopped that are.
    */
   chargeTo(held: UnreadBytes): void {
     this.window.narrowWith(held.stoppedReaders)
-    this.#duplex.chargeTo?.(held)
     this.unpacker.chargeTo(held)
   }
 

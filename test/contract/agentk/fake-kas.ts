@@ -188,7 +188,7 @@ function webSocketServer(
   const webSockets = new WebSocketServer({ server: http, perMessageDeflate: false })
   webSockets.on('connection', (ws, request) => {
     onUpgrade?.(request)
-    kas.serve(new MessageDuplex(ws, { connection: request.socket, masking: 'none', trusted: true }))
+    kas.serve(new MessageDuplex(ws, { connection: request.socket, masking: 'none' }))
   })
   if (!secure) return { server: http, close: () => void http.close() }
   const server = createTlsServer({ ...tls, ALPNProtocols: ['h2', 'http/1.1'] }, (socket) => {

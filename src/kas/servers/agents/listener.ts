@@ -4,12 +4,11 @@ import type { Duplex } from 'node:stream'
 import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
 import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
-import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { http } from '../../../lib/http.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
-import { MessageDuplex, maxWebSocketMessageBytes, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
+import { MessageDuplex, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { RefusalReason } from './refusals.ts'
 
 export interface ListenerOptions {
@@ -30,13 +29,6 @@ const protocolError = 1002
 const begunPerTurn = 2
 /** Newcomers have a lower bound. */
 const maxWaiting = 20_000
-
-/**
- * Of a WebSocket message: ws keeps some 400 B for each fragment and each piece that was read, beside its bytes. Agents
- * send one frame a message; a proxy may cut 64 KiB to 1 KiB each, and the 10 MiB of the largest come in 640 B a piece.
- */
-const maxFragments = 64
-const maxBufferedChunks = 16 * 1024
 
 interface Undecided {
   /** closes it if it takes too long */
@@ -69,11 +61,6 @@ export class Listener {
   readonly #options: ListenerOptions
   readonly #events: ListenerEvents
 
-  // one for all: made beside the request, each would keep that
-  readonly #onDuplexError = (error: Error) => {
-    if (isTooMuchUnread(error)) this.#events.refused('too_much_unread')
-  }
-
   constructor(options: ListenerOptions, events: ListenerEvents) {
     this.#options = options
     this.#events = events
@@ -81,9 +68,6 @@ export class Listener {
     this.#webSockets = new WebSocketServer({
       noServer: true,
       perMessageDeflate: false,
-      maxPayload: maxWebSocketMessageBytes,
-      maxFragments,
-      maxBufferedChunks,
       handleProtocols: (offered) => (offered.has(webSocketProtocol) ? webSocketProtocol : false),
     })
     this.#webSockets.on('headers', (headers) => headers.push(`Server: ${options.product}`))
@@ -230,7 +214,7 @@ export class Listener {
       }
       this.#decided(request.socket)
       const duplex = new MessageDuplex(webSocket, { connection: socket, masking: 'none' })
-      duplex.on('error', this.#onDuplexError)
+      duplex.on('error', ignore) // its session has it too
       this.#events.connection(duplex, remoteOf(request.socket) ?? '')
     })
   }
@@ -268,8 +252,5 @@ function originHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host.toLowerCase() : undefined
 }
 
-/** Of messages that are not whole. */
-function isTooMuchUnread(error: Error): boolean {
-  const tooManyParts = (error as NodeJS.ErrnoException).code === 'WS_ERR_TOO_MANY_BUFFERED_PARTS'
-  return tooManyParts || KasError.from(error).code === 'TOO_MUCH_UNREAD'
-}
+/** One for all: made beside the request, each would keep that. */
+function ignore(): void {}

@@ -3,8 +3,6 @@ import { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
 import { maxUnsentBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
 import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
-import { maxStrangerBytes, pieceBytes, uncountedBytes } from '../../../../src/proto/grpc/partial-message.ts'
-import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 import { webSocketFrames } from '../../../support/websocket-frames.ts'
 
 const open = 1
@@ -12,9 +10,14 @@ const closed = 3
 
 class FakeSocket extends EventEmitter {
   readyState = open
-  binaryType = ''
   paused = false
+  readonly control: Buffer[] = []
   ended: number | 'terminated' | undefined
+
+  constructor(connection: Duplex) {
+    super()
+    connection.on('data', (bytes: Buffer) => this.control.push(bytes))
+  }
 
   pause(): void {
     this.paused = true
@@ -63,15 +66,24 @@ class FakeConnection extends Duplex {
   }
 }
 
+/** of a message that is masked by zero */
+const head = (bytes: number) => Buffer.of(0x82, 0xfe, bytes >> 8, bytes & 255, 0, 0, 0, 0)
+
 function start(t: Test, options: Partial<MessageDuplexOptions> = {}) {
-  const socket = new FakeSocket()
   const connection = new FakeConnection()
+  const socket = new FakeSocket(connection)
   const duplex = new MessageDuplex(socket, { connection, masking: 'none', ...options })
   t.teardown(() => {
     duplex.destroy()
     connection.destroy()
   })
-  return { socket, connection, duplex }
+  const arrive = (bytes: Buffer) => connection.emit('data', bytes)
+  /** a message whose payload is read by itself */
+  const receive = (payload: Buffer) => {
+    arrive(head(payload.length))
+    arrive(payload)
+  }
+  return { socket, connection, duplex, arrive, receive }
 }
 
 t.test('a large write leaves in messages that the other side takes, in order', async (t) => {
@@ -109,7 +121,7 @@ t.test('a write waits only while more than the bound is unsent', async (t) => {
 })
 
 t.test('memory of its own is given back once its bytes have passed, either way', async (t) => {
-  const { socket, connection, duplex } = start(t)
+  const { connection, duplex, arrive, receive } = start(t)
   const [kept, sent] = [Buffer.alloc(2 * 5000), Buffer.alloc(5000)]
   duplex.cork()
   duplex.write(kept.subarray(5000))
@@ -119,31 +131,41 @@ t.test('memory of its own is given back once its bytes have passed, either way',
   t.equal(connection.frames[0]?.payload.length, 10_000)
   t.strictSame([kept.length, sent.length], [2 * 5000, 0])
   const [unread, read] = [Buffer.alloc(5000), Buffer.alloc(5000)]
-  socket.emit('message', unread, true)
+  receive(unread)
   t.equal(unread.length, 5000, 'it waits for its reader')
   const seen: number[] = []
   duplex.on('data', ({ length }: Buffer) => seen.push(length))
   await new Promise(setImmediate)
-  socket.emit('message', read, true)
+  receive(read)
   t.strictSame([...seen, unread.length, read.length], [5000, 5000, 0, 0])
+  const both = Buffer.concat([head(4500), Buffer.alloc(4500), head(4500), Buffer.alloc(2000)])
+  const alone = Buffer.from(both.buffer.slice(both.byteOffset, both.byteOffset + both.length))
+  arrive(alone)
+  t.strictSame([seen.slice(2), alone.length], [[4500, 2000], 0], 'with a message that has only begun')
 })
 
-t.test("what was read from the connection is nobody else's to free: ws may still send from it", async (t) => {
-  const { socket, connection, duplex } = start(t)
-  duplex.on('data', () => undefined)
+t.test('a PING is for the socket, which may send from it while what was read is freed', async (t) => {
+  const { socket, duplex, arrive } = start(t)
+  let read = ''
+  duplex.on('data', (chunk: Buffer) => {
+    read += chunk
+  })
   await new Promise(setImmediate)
-  const read = Buffer.alloc(5000)
-  connection.emit('data', read)
-  socket.emit('ping', read.subarray(10, 20))
-  socket.emit('message', read.subarray(100, 4000), true)
-  socket.emit('pong', read.subarray(4100, 4200))
-  t.equal(read.length, 5000)
+  const bytes = Buffer.from(new ArrayBuffer(5000)).fill('x')
+  Buffer.concat([head(2), Buffer.from('ab'), Buffer.of(0x89, 2), Buffer.from('pi'), head(4978)]).copy(bytes)
+  arrive(bytes)
+  t.equal(Buffer.concat(socket.control).toString('latin1'), '\x89\x02pi')
+  t.equal(read, `ab${'x'.repeat(4978)}`)
+  t.equal(bytes.length, 0)
 })
 
 t.test('small messages that wait keep nothing else that was read with them', async (t) => {
-  const { socket, duplex } = start(t)
+  const { duplex, arrive } = start(t)
   const reads = Array.from({ length: 3 }, () => Buffer.alloc(64 * 1024))
-  for (const read of reads) socket.emit('message', read.subarray(0, 1), true)
+  for (const read of reads) {
+    arrive(head(1))
+    arrive(read.subarray(0, 1))
+  }
   duplex.pause()
   const kept: Buffer[] = []
   duplex.on('data', (chunk: Buffer) => kept.push(chunk)).resume()
@@ -155,11 +177,12 @@ t.test('small messages that wait keep nothing else that was read with them', asy
 })
 
 t.test('a reader that does not read stops the WebSocket', async (t) => {
-  const { socket, duplex } = start(t)
-  const message = Buffer.alloc(duplex.readableHighWaterMark / 2)
-  socket.emit('message', message, true)
+  const { socket, duplex, receive } = start(t)
+  const half = duplex.readableHighWaterMark / 2
+  const message = Buffer.alloc(half / 4)
+  for (let i = 0; i < 4; i++) receive(message)
   t.equal(socket.paused, false)
-  socket.emit('message', message, true)
+  for (let i = 0; i < 4; i++) receive(message)
   t.equal(socket.paused, true)
   t.equal(duplex.bytesRead, duplex.readableHighWaterMark)
   duplex.resume()
@@ -177,10 +200,10 @@ t.test('it closes with the WebSocket, also when its reader has paused it', async
 })
 
 t.test('what came before the end is still read', async (t) => {
-  const { socket, connection, duplex } = start(t)
+  const { socket, connection, duplex, receive } = start(t)
   const chunks: Buffer[] = []
   duplex.on('data', (chunk: Buffer) => chunks.push(chunk)).pause()
-  socket.emit('message', Buffer.from('the last words'), true)
+  receive(Buffer.from('the last words'))
   socket.vanish()
   await write(duplex, 'an answer that comes too late does no harm')
   t.equal(connection.frames.length, 0)
@@ -193,9 +216,9 @@ t.test('what came before the end is still read', async (t) => {
 })
 
 t.test('but not waited for without end', async (t) => {
-  const { socket, duplex } = start(t, { unreadPatienceMs: 10 })
+  const { socket, duplex, receive } = start(t, { unreadPatienceMs: 10 })
   duplex.pause()
-  socket.emit('message', Buffer.from('nobody reads this'), true)
+  receive(Buffer.from('nobody reads this'))
   const closing = once(duplex, 'close')
   socket.vanish()
   await closing
@@ -212,120 +235,42 @@ t.test('its end is the end of the WebSocket', async (t) => {
   t.equal(cut.socket.ended, 'terminated')
 })
 
+t.test('what a closed connection had waiting may be no frame to the socket: it is read all the same', async (t) => {
+  const { socket, connection, duplex, receive } = start(t)
+  const chunks: Buffer[] = []
+  duplex.on('data', (chunk: Buffer) => chunks.push(chunk)).pause()
+  receive(Buffer.from('the last words'))
+  connection.destroy()
+  socket.emit('error', new Error('invalid opcode'))
+  socket.vanish()
+  duplex.resume()
+  await once(duplex, 'close')
+  t.equal(Buffer.concat(chunks).toString(), 'the last words')
+})
+
 t.test('a text message is refused', async (t) => {
-  const { socket, duplex } = start(t)
+  const { socket, duplex, arrive } = start(t)
   const failed = once(duplex, 'error')
-  socket.emit('message', Buffer.from('text'), false)
+  arrive(Buffer.of(0x81, 0x84, 0, 0, 0, 0))
+  arrive(Buffer.from('text'))
   t.match(await failed, [{ message: /text message/ }])
   t.equal(socket.ended, 1003)
 })
 
-/** As a socket gives it. */
-const chunkBytes = 64 * 1024
-
-/** A connection whose agent has so much waiting elsewhere. */
-function startCharged(t: Test, heldBytes: number, maxBytes = 1024 * 1024) {
-  const { socket, connection, duplex } = start(t)
-  const held = new UnreadBytes(maxBytes)
-  held.add(heldBytes)
-  duplex.on('error', () => undefined).resume()
-  duplex.chargeTo(held)
-  const arrive = (bytes: number) => connection.emit('data', Buffer.alloc(bytes))
-  const message = (bytes: number) => socket.emit('message', Buffer.alloc(bytes), true)
-  return { socket, duplex, held, arrive, message }
-}
-
-t.test('messages as agents send them need no room: where all is taken, their connection lives on', (t) => {
-  const { duplex, held, arrive, message } = startCharged(t, 1024 * 1024)
-  const headBytes = 14
-  let arrived = 0
-  let taken = 0
-  for (let i = 0; i < 1000; i++) {
-    arrive(chunkBytes)
-    arrived += chunkBytes
-    for (; arrived - taken >= webSocketMessageBytes + headBytes; taken += webSocketMessageBytes + headBytes) {
-      message(webSocketMessageBytes)
-    }
-  }
-  t.equal(duplex.destroyed, false)
-  t.equal(held.bytes, 1024 * 1024)
-  t.end()
-})
-
-t.test('small messages too, whose heads are most of them', (t) => {
-  const { duplex, held, arrive, message } = startCharged(t, 1024 * 1024)
-  for (let i = 0; i < 10; i++) {
-    arrive(7 * 9000)
-    for (let j = 0; j < 9000; j++) message(1)
-  }
-  t.equal(duplex.destroyed, false)
-  t.equal(held.bytes, 1024 * 1024)
-  t.end()
-})
-
-t.test('and those that come in the smallest pieces that networks make', (t) => {
-  const { duplex, held, arrive, message } = startCharged(t, 1024 * 1024)
-  for (let i = 0; i < 10; i++) {
-    for (let left = webSocketMessageBytes + 14; left > 0; left -= 536) arrive(Math.min(536, left))
-    message(webSocketMessageBytes)
-  }
-  t.equal(duplex.destroyed, false)
-  t.equal(held.bytes, 1024 * 1024)
-  t.end()
-})
-
-t.test('each piece counts more than its bytes: one by one, they are bounded too', (t) => {
-  const charged = startCharged(t, 1024 * 1024)
-  let pieces = 0
-  for (; !charged.duplex.destroyed && pieces < 10_000; pieces++) charged.arrive(1)
-  t.equal(charged.duplex.destroyed, true)
-  t.ok(pieces <= uncountedBytes / pieceBytes + 1, `after ${pieces}`)
-  const pinging = startCharged(t, 1024 * 1024)
-  for (let i = 0; i < 10_000; i++) {
-    pinging.arrive(6)
-    pinging.socket.emit('ping', Buffer.alloc(0))
-  }
-  t.equal(pinging.duplex.destroyed, false, 'what is taken leaves no piece')
-  t.end()
-})
-
-t.test('what is beyond of a message that is not whole is counted, and given back with it', async (t) => {
-  const { duplex, held, arrive, message } = startCharged(t, 0)
-  for (let i = 0; i < 8; i++) arrive(chunkBytes)
-  t.equal(held.bytes, 8 * (chunkBytes + pieceBytes) - uncountedBytes)
-  message(8 * chunkBytes - 14)
-  t.equal(held.bytes, 0)
-  for (let i = 0; i < 8; i++) arrive(chunkBytes)
-  duplex.destroy()
-  await once(duplex, 'close')
-  t.equal(held.bytes, 0)
-})
-
-t.test('without room for it the connection ends, and says why', async (t) => {
-  const { socket, duplex, held, arrive } = startCharged(t, 1024 * 1024)
-  const failed = once(duplex, 'error')
-  while (!duplex.destroyed) arrive(1024)
-  t.match(await failed, [{ code: 'TOO_MUCH_UNREAD', message: /1048576/ }])
-  t.equal(socket.ended, 1009)
-  t.equal(held.bytes, 1024 * 1024)
-})
-
-t.test('a stranger has no more than its connection may keep', async (t) => {
-  const { connection, duplex } = start(t)
-  const failed = once(duplex, 'error')
-  connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
-  t.equal(duplex.destroyed, false)
-  connection.emit('data', Buffer.alloc(1))
-  t.match(await failed, [{ code: 'TOO_MUCH_UNREAD' }])
-})
-
-t.test('who becomes known has what came before counted, beyond what is free', async (t) => {
-  const { connection, duplex } = start(t)
-  connection.emit('data', Buffer.alloc(maxStrangerBytes - pieceBytes))
-  const held = new UnreadBytes(1024 * 1024)
-  duplex.chargeTo(held)
-  t.equal(held.bytes, maxStrangerBytes - uncountedBytes)
-  t.equal(duplex.destroyed, false)
+t.test('a socket that is not open yet is read from then on', async (t) => {
+  const connection = new FakeConnection()
+  const socket = new FakeSocket(connection)
+  socket.readyState = 0
+  const duplex = new MessageDuplex(socket, { connection, masking: 'none' })
+  t.teardown(() => duplex.destroy())
+  const upgrade = Buffer.from('HTTP/1.1 101')
+  connection.emit('data', upgrade)
+  t.same(socket.control, [upgrade])
+  socket.readyState = open
+  socket.emit('open')
+  connection.emit('data', Buffer.concat([head(2), Buffer.from('ab')]))
+  t.equal(String(duplex.read()), 'ab')
+  t.same(socket.control, [upgrade])
 })
 
 function write(duplex: MessageDuplex, text: string): Promise<void> {
