@@ -1,3 +1,13 @@
+import { createRequire } from 'node:module'
+
+const require = createRequire(import.meta.url)
+const keyBytes = 4
+/** Below this a call into machine code costs more than it saves. */
+const machineBytes = 64
+
+type Apply = (bytes: Uint8Array, key: Uint8Array) => void
+const inMachineCode = machineApply()
+
 /**
  * Masks or unmasks `bytes` where they lie (RFC 6455 5.3).
  *
@@ -5,18 +15,38 @@
  * @param at - where in their frame the bytes begin
  */
 export function applyMask(bytes: Uint8Array, key: Uint8Array, at = 0): void {
-  const { buffer, byteOffset, length } = bytes
-  const toWord = length < 8 ? length : -byteOffset & 3
-  maskBytes(bytes.subarray(0, toWord), key, at)
-  if (toWord === length) return
-  const words = new Int32Array(buffer, byteOffset + toWord, (length - toWord) >> 2)
-  const turned = Uint8Array.from(key, (_, i) => key[(at + toWord + i) & 3] as number)
-  const [word] = new Int32Array(turned.buffer) as unknown as [number]
-  for (let i = 0; i < words.length; i++) words[i] = (words[i] as number) ^ word
-  const rest = toWord + words.byteLength
-  maskBytes(bytes.subarray(rest), key, at + rest)
+  if (bytes.length < machineBytes) byByte(bytes, key, at)
+  else if (inMachineCode) inMachineCode(bytes, turned(key, at))
+  else byWord(bytes, key, at)
 }
 
-function maskBytes(bytes: Uint8Array, key: Uint8Array, at: number): void {
-  for (let i = 0; i < bytes.length; i++) bytes[i] = (bytes[i] as number) ^ (key[(at + i) & 3] as number)
+/** Of a package that may be absent, or have no binary for this machine: what it has then goes byte by byte. */
+function machineApply(): Apply | undefined {
+  try {
+    const { unmask } = require('bufferutil') as { unmask: Apply }
+    return Function.prototype.toString.call(unmask).includes('[native code]') ? unmask : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The key for what begins there. */
+function turned(key: Uint8Array, at: number): Uint8Array {
+  return Buffer.from(key.map((_, i) => key[(at + i) % keyBytes] as number))
+}
+
+function byByte(bytes: Uint8Array, key: Uint8Array, at: number): void {
+  for (let i = 0; i < bytes.length; i++) bytes[i] = (bytes[i] as number) ^ (key[(at + i) % keyBytes] as number)
+}
+
+/** @param bytes - more than a few */
+export function byWord(bytes: Uint8Array, key: Uint8Array, at: number): void {
+  const { buffer, byteOffset, length } = bytes
+  const start = -byteOffset & (keyBytes - 1)
+  const words = new Int32Array(buffer, byteOffset + start, Math.floor((length - start) / keyBytes))
+  const [word] = new Int32Array(Uint8Array.from(turned(key, at + start)).buffer) as unknown as [number]
+  for (let i = 0; i < words.length; i++) words[i] = (words[i] as number) ^ word
+  const rest = start + words.byteLength
+  byByte(bytes.subarray(0, start), key, at)
+  byByte(bytes.subarray(rest), key, at + rest)
 }
