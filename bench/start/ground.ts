@@ -52,13 +52,14 @@ export class Ground {
     this.#agentkPort = ports.agentkOps
   }
 
-  static async create(programs: Programs): Promise<Ground> {
+  /** @param views - whether agentk keeps what runs in the cluster, in a thread of its own */
+  static async create(programs: Programs, { views = false } = {}): Promise<Ground> {
     const folder = await mkdtemp(join(tmpdir(), 'kas-start-'))
     const warden = new Warden({ folders: [folder] })
     await warden.start()
     const ports = await anyPorts(replicaCount)
     const authority = await Authority.create('kas bench start')
-    await writeSettings({ folder, ports, authority })
+    await writeSettings({ folder, ports, authority, views })
     const cluster = await startCluster({ kubeconfig: undefined, assets: undefined, folder, authority })
     return new Ground({ folder, warden, cluster }, { ports, programs })
   }

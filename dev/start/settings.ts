@@ -54,13 +54,16 @@ interface Inputs {
   readonly ports: Ports
   readonly authority: Authority
   readonly graces?: Graces
+  /** whether the agent shows what runs in its cluster; default: yes */
+  readonly views?: boolean
 }
 
 /**
  * Writes all that kas and agentk need into the state folder: certificate, secrets, a configuration for each replica, a
  * directory file with one agent, one user and one CI job, and the Git repository with the agent's configuration.
  */
-export async function writeSettings({ folder, ports, authority, graces = shortGraces }: Inputs): Promise<Settings> {
+export async function writeSettings(inputs: Inputs): Promise<Settings> {
+  const { folder, ports, authority, graces = shortGraces, views = true } = inputs
   const write = (name: string, content: string) => writeFile(join(folder, name), content, { mode: 0o600 })
   const [agentToken, userToken, jobToken] = [newToken('glagent-'), newToken('glpat-'), newToken('glcbt-')]
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
@@ -77,8 +80,7 @@ export async function writeSettings({ folder, ports, authority, graces = shortGr
   await write(files.directory, stringify(directory(resolve(folder), { agentToken, userToken, jobToken })))
   await createProjectRepository(resolve(folder, files.repository), {
     [`.gitlab/agents/${agent.name}/config.yaml`]: stringify(agentConfiguration),
-    [`.gitlab/agents/${agent.name}/views.yaml`]:
-      '# Views are on while this file is there: doc/views.md says what may stand here.\n{}\n',
+    ...(views ? { [`.gitlab/agents/${agent.name}/views.yaml`]: viewsFile } : {}),
   })
   const userCredential = `pat:${agent.id}:${userToken}`
   await write(files.userHeader, `Authorization: Bearer ${userCredential}\n`)
@@ -100,6 +102,8 @@ const agentConfiguration = {
   ci_access: { projects: [{ id: agent.project.path }] },
   user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
 }
+
+const viewsFile = '# Views are on while this file is there: doc/views.md says what may stand here.\n{}\n'
 
 /** A deeper folder has no room for a Unix socket: then `kas status` has nothing to ask. */
 const maxSocketPathBytes = 107
