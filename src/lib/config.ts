@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { type Document, isMap, isNode, isScalar, LineCounter } from 'yaml'
-import { z } from 'zod'
+import * as z from 'zod'
 import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
 import { nearestName } from './nearest-name.ts'

@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { type ConfigWarning, checkTree } from '../../lib/config.ts'
 import { configurationInvalid } from './agent-config-file.ts'
 import { agentConfigurationSchema } from './agent-config-schema.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { parseConfig } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { configurationInvalid, maxNodes, textOf } from './agent-config-file.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { blockSchema } from '../../lib/config.ts'
 import { hostPortForms, isHostName, parseHostPort } from '../../lib/host-port.ts'
 

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { blockSchema } from '../../lib/config.ts'
 import { isLoopbackHost, parseHostPort } from '../../lib/host-port.ts'
 import { addressForms, type Network, parseListenAddress } from './listen-address.ts'

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { argoStatuses } from '../argo/health.ts'
 import { maxExpressionLength, reservedNames } from './expression-bounds.ts'
 

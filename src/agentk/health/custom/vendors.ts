@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { z } from 'zod'
+import * as z from 'zod'
 import { type CustomRuleSource, customRuleSchema } from './custom-rule-schema.ts'
 
 const folder = join(import.meta.dirname, '..', 'vendors')

@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { problemOfRepositoryUrl } from '../../repositories/repository-url.ts'
 import { roleNames } from './roles.ts'
 

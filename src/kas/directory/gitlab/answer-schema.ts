@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { KasError } from '../../../lib/errors.ts'
 import type { HttpAnswer } from './exchange.ts'
 

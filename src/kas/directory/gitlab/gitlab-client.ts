@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici'
-import type { z } from 'zod'
+import type * as z from 'zod'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'

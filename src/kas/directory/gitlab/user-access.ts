@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { UserCredential, UserGrant } from '../directory.ts'
