@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
+import { findPackageJSON, stripTypeScriptTypes } from 'node:module'
 import { join } from 'node:path'
 import t from 'tap'
 import { packageImports } from '../support/package-imports.ts'
@@ -68,6 +69,20 @@ t.test('the dependencies are exactly the packages that src imports', async (t) =
   )
 })
 
+t.test('of a package of CommonJS, code that runs imports the default alone', async (t) => {
+  const found: string[] = []
+  for (const file of globSync('src/**/*.ts', { cwd: root })) {
+    for (const [line, name = ''] of stripTypeScriptTypes(read(file)).matchAll(/^.*\bimport\('([^'.][^']*)'\).*$/gm)) {
+      const url = import.meta.resolve(name)
+      const { type } = JSON.parse(readFileSync(findPackageJSON(url) ?? '', 'utf8')) as { type?: string }
+      if (type === 'module' || url.endsWith('.mjs')) continue
+      found.push(name)
+      t.match(line, /\bdefault\b/, `${file}: a bundle has no names of ${name}`)
+    }
+  }
+  t.strictSame(found.sort(), ['@peculiar/x509', 'undici', 'yaml'])
+})
+
 /** Names and patterns such as `@libp2p/*` in the first column of README's tables of dependencies, table by table. */
 function readmeTables(): string[][] {
   const [, part = ''] = /<!-- dependencies: begin -->(.*)<!-- dependencies: end -->/s.exec(read('README.md')) ?? []
@@ -123,11 +138,12 @@ t.test('the package carries each dependency, and each fits every platform', asyn
   }
 })
 
-/** Scripts that set-up never runs, and what they would do: look whether a binary is there; print advice. */
+/** Scripts that set-up never runs, and what they would do: see that a binary is there; print advice. */
 const unused = [
   'node_modules/@bufbuild/buf',
   'node_modules/bufferutil',
   'node_modules/core-js',
+  'node_modules/esbuild',
   'node_modules/protobufjs',
 ]
 

@@ -33,8 +33,8 @@ export const kubeconfig: Command = {
     const target = { cluster: 'gitlab', user: `agent:${agent.id}`, ...(namespace === undefined ? {} : { namespace }) }
     const name = `${agent.project.path}:${agent.name}` // as CI jobs are given it (doc/reference/gitlab-contract.md 4.1)
     const token = `${values.ci ? 'ci' : 'pat'}:${agent.id}:${await tokenFor(context)}`
-    const { stringify } = await import('yaml') // for a help nothing is loaded
-    const text = stringify({
+    const { default: yaml } = await import('yaml') // for a help nothing is loaded
+    const text = yaml.stringify({
       apiVersion: 'v1',
       kind: 'Config',
       clusters: [{ name: 'gitlab', cluster: { server, ...caData } }],

@@ -55,5 +55,5 @@ function sha256(bytes: Uint8Array): string {
 export async function loadX509() {
   const none = () => undefined
   if (!('getMetadata' in Reflect)) Object.assign(Reflect, { getMetadata: none, getOwnMetadata: none })
-  return import('@peculiar/x509')
+  return (await import('@peculiar/x509')).default
 }

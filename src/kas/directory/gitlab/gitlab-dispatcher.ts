@@ -47,10 +47,10 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
     keepAliveMaxTimeout: keepAliveMs,
     connect: { timeout: timeouts.connectMs, ...secure },
   }
-  const { Agent, EnvHttpProxyAgent } = await import('undici') // loaded here: who has a directory file needs none
-  if (!httpProxy && !httpsProxy) return new Agent(agentOptions)
+  const { default: undici } = await import('undici') // loaded here: who has a directory file needs none
+  if (!httpProxy && !httpsProxy) return new undici.Agent(agentOptions)
   const noProxy = [env.NO_PROXY || env.no_proxy, ownAddresses].filter(Boolean).join(',')
-  return new EnvHttpProxyAgent({
+  return new undici.EnvHttpProxyAgent({
     ...agentOptions,
     requestTls: secure,
     proxyTls: secure,
