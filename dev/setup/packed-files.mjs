@@ -18,7 +18,7 @@ const bundling = [
   '--splitting', // what is loaded later stays a file of its own
   '--format=esm',
   '--platform=node',
-  '--target=node24',
+  '--target=node20',
   '--chunk-names=lib/[name]-[hash]',
   '--external:bufferutil', // has a binary
   "--banner:js=import { createRequire as requireFrom } from 'node:module';const require = requireFrom(import.meta.url);",

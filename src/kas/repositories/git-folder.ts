@@ -10,6 +10,7 @@ import { endLeftovers } from './leftover-processes.ts'
 import type { ProcessLimit } from './process-limit.ts'
 import { type CommitId, isCommitId } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
+import { TreeListings } from './tree-listings.ts'
 
 export interface GitFolderComponents {
   readonly address: RepositoryAddress
@@ -24,6 +25,9 @@ export class GitFolder {
   readonly path: string
   readonly #components: GitFolderComponents
   readonly #options: GitProcessOptions
+  readonly #listings = new TreeListings(({ commit, take, signal }) =>
+    this.run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', ...take()]), signal),
+  )
 
   constructor(path: string, components: GitFolderComponents, options: GitProcessOptions) {
     this.path = path
@@ -103,13 +107,12 @@ export class GitFolder {
 
   /** A file at a commit; see Repositories.file. */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
-    const listed = await this.run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', path]), signal)
-    if (listed === '') return undefined
-    const match = /^(\d+) \w+ ([0-9a-f]+) +(-|\d+)\t/.exec(listed)
-    const [, mode = '', blob = '', size] = match ?? []
+    const entry = await this.#listings.entry(commit, path, signal)
+    if (!entry) return undefined
+    const { mode, blob, size } = entry
     const invalid = (detail: string) => new KasError({ code: 'CONFIGURATION_INVALID', detail: `${path}: ${detail}` })
     if (mode !== '100644' && mode !== '100755') throw invalid('is not a file')
-    if (Number(size) > maxBytes) throw invalid(`has ${size} bytes, more than ${maxBytes}`)
+    if (size > maxBytes) throw invalid(`has ${size} bytes, more than ${maxBytes}`)
     return await this.run((git) => git.binaryCatFile(['blob', blob]) as Promise<Buffer>, signal)
   }
 
