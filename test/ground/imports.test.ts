@@ -77,7 +77,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/views':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':
-    'lib call proto proto/gen proto/grpc agentk/cluster agentk/health agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
+    'lib call proto proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
     'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',

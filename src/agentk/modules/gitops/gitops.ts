@@ -11,19 +11,20 @@ import { Inventory } from './inventory/inventory.ts'
 import { ObjectWaits } from './live/object-waits.ts'
 import { inventoryLabel } from './manifests/marks.ts'
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
-import type { Renderer } from './render/renderer.ts'
+import { Renderer } from './render/renderer.ts'
 import { type RoundComponents, runRound } from './round.ts'
 import { SharedKinds } from './shared-kinds.ts'
-import type { SourceOptions } from './source-options.ts'
+import { readBlock, type SourceOptions } from './source-options.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
 import type { SourceStatus } from './state/source-status.ts'
 
 export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
-  /** undefined: there is none now, sources rest */
-  readonly block: () => GitopsBlock | undefined
+  /** as kas sends it; undefined: there is none now, sources rest */
+  readonly block: () => unknown
+  /** @returns ends the listening */
+  readonly onBlock: (listener: () => void) => () => void
   readonly onCall: (lane: LaneName) => void
-  readonly renderer: Pick<Renderer, 'render'>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -32,30 +33,19 @@ export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'conf
 export interface GitopsOptions {
   /** of agentk */
   readonly namespace: string
+  /** folders of programs that render, as PATH has them */
+  readonly path: string
 }
 
-/** Holds the cluster to Git: a SourceWork for each source of the configuration, while this pod leads. */
-export class Gitops {
-  readonly #components: GitopsComponents
-  readonly #options: GitopsOptions
-  /** of the term that runs */
-  #onBlock: (() => void) | undefined
-
-  constructor(components: GitopsComponents, options: GitopsOptions) {
-    this.#components = components
-    this.#options = options
-    components.configuration.onChange(() => this.#onBlock?.())
-  }
-
-  readonly lead = async (term: Term): Promise<void> => {
-    const sources = new Sources(this.#components, this.#options, term)
-    this.#onBlock = () => sources.update()
-    try {
-      sources.update()
-      await sources.run()
-    } finally {
-      this.#onBlock = undefined
-    }
+/** Holds the cluster to Git until the term ends: a SourceWork for each source of the configuration. */
+export async function leadGitops(components: GitopsComponents, options: GitopsOptions, term: Term): Promise<void> {
+  const sources = new Sources(components, options, term)
+  const unsubscribe = components.onBlock(() => sources.update())
+  try {
+    sources.update()
+    await sources.run()
+  } finally {
+    unsubscribe()
   }
 }
 
@@ -73,6 +63,7 @@ class Sources {
   readonly #control: ApiLane
   readonly #kinds: SharedKinds
   readonly #syncs: GitSyncs
+  readonly #renderer: Renderer
   readonly #agentId: bigint
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
@@ -89,6 +80,7 @@ class Sources {
     this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall })
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock })
+    this.#renderer = new Renderer({ path: options.path }, clock)
     const own = { lane: this.#control, client: api, kinds: this.#kinds }
     const { namespace } = options
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
@@ -96,14 +88,25 @@ class Sources {
 
   /** Starts what the configuration has, ends what it has no longer. Nothing is removed. */
   update(): void {
-    const block = this.#components.block()
-    if (this.#term.signal.aborted) return
-    const blocks = new Map((block?.manifest_projects ?? []).map((source) => [JSON.stringify(source), source]))
+    const block = this.#read()
+    if (!block || this.#term.signal.aborted) return
+    const blocks = new Map((block.manifest_projects ?? []).map((source) => [JSON.stringify(source), source]))
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
     for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source)
     if (blocks.size > 0) this.#began.resolve()
+  }
+
+  /** @returns undefined: it cannot be used, what runs goes on */
+  #read(): GitopsBlock | undefined {
+    const block = this.#components.block()
+    try {
+      return block === undefined ? {} : readBlock(block)
+    } catch (error) {
+      this.#components.log.error({ reason: errorText(error) }, 'The sources of GitOps cannot be used')
+      return undefined
+    }
   }
 
   /** Until the term ends, and all of them have. */
@@ -154,7 +157,7 @@ class Sources {
   }
 
   #roundOf(options: SourceOptions): RoundComponents {
-    const { api, clock, random, renderer } = this.#components
+    const { api, clock, random } = this.#components
     const { id, accessAs } = options
     const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
     const lane = this.#lanes.lane('apply', headers)
@@ -169,7 +172,7 @@ class Sources {
       kinds: this.#kinds,
       inventory: new Inventory(this.#control, { namespace, agentId: this.#agentId, id }),
       render: async (files, { apiVersions }, signal) =>
-        renderer.render(files, options, { version: await this.#version(signal), apiVersions }, signal),
+        this.#renderer.render(files, options, { version: await this.#version(signal), apiVersions }, signal),
       isHandedOver: (owner, key) => this.#wanted.get(owner)?.has(keyText(key)) === false,
       heir: (key) => this.#heir(id, key),
       clock,

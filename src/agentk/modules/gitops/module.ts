@@ -1,8 +1,6 @@
 import { Counter } from 'prom-client'
+import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { Gitops } from './gitops.ts'
-import { Renderer } from './render/renderer.ts'
-import { readBlock } from './source-options.ts'
 
 type Host = Pick<AgentkHost, 'api' | 'kas' | 'configuration' | 'self' | 'clock' | 'random' | 'register' | 'log'>
 
@@ -11,7 +9,7 @@ export interface GitopsModuleOptions {
   readonly path: string
 }
 
-/** Brings the manifests of projects to the cluster (doc/gitops.md). */
+/** Brings the manifests of projects to the cluster (doc/gitops.md). What does that is loaded once a source is named. */
 export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
   const { api, kas, configuration, self, clock, random, register } = host
   const calls = new Counter({
@@ -20,10 +18,42 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
     labelNames: ['lane'],
     registers: [register],
   })
-  const block = configuration.block('gitops', readBlock)
+  const block = configuration.block('gitops', (json) => json)
+  const listeners = new Set<() => void>()
+  configuration.onChange(() => {
+    for (const listener of [...listeners]) listener()
+  })
+  const onBlock = (listener: () => void) => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  }
   const onCall = (lane: string) => calls.inc({ lane })
   const log = host.log('gitops')
-  const renderer = new Renderer({ path }, clock)
-  const components = { api, kas, configuration, block, onCall, renderer, log, clock, random }
-  return { lead: new Gitops(components, { namespace: self.meta.podNamespace }).lead }
+  const components = { api, kas, configuration, block, onBlock, onCall, log, clock, random }
+  const lead = async (term: Term) => {
+    await named(term.signal, block, onBlock)
+    if (term.signal.aborted) return
+    const { leadGitops } = await import('./gitops.ts')
+    await leadGitops(components, { namespace: self.meta.podNamespace, path }, term)
+  }
+  return { lead }
+}
+
+/** Resolves once there is a block, or the signal aborts. */
+function named(
+  signal: AbortSignal,
+  block: () => unknown,
+  onBlock: (listener: () => void) => () => void,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const look = () => {
+      if (block() === undefined && !signal.aborted) return
+      unsubscribe()
+      signal.removeEventListener('abort', look)
+      resolve()
+    }
+    const unsubscribe = onBlock(look)
+    signal.addEventListener('abort', look)
+    look()
+  })
 }

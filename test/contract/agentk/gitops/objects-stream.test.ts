@@ -1,0 +1,138 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import { followObjects, type ObjectSet, objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import type { KasError } from '../../../../src/lib/errors.ts'
+import {
+  ObjectsToSynchronizeRequestSchema,
+  ObjectsToSynchronizeResponseSchema,
+} from '../../../../src/proto/gen/gitops_pb.ts'
+import { maxFileBytes } from '../../../../src/proto/gitops-json.ts'
+import { readOne } from '../../../../src/proto/unary.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { kasOf, startSessions } from '../agent-side.ts'
+import { FakeKas, listenAs } from '../fake-kas.ts'
+
+/** What an agent makes of what a kas sends as a set of files. */
+
+type Message = { case: 'header' | 'object' | 'trailer'; value: object }
+const header = (commitId = 'c1', more = {}): Message => ({
+  case: 'header',
+  value: { commitId, projectId: 7n, ...more },
+})
+const object = (source: string, data: string | Uint8Array, more = {}): Message => ({
+  case: 'object',
+  value: { source, data: Buffer.from(data), ...more },
+})
+const trailer: Message = { case: 'trailer', value: {} }
+
+/** @param streams - what each stream answers; the last one stays open */
+async function follow(t: Test, ...streams: readonly (readonly Message[])[]) {
+  const kas = new FakeKas()
+  const requests: { commitId: string; knownBlob: Uint8Array[] }[] = []
+  kas.handlers.set(objectsMethod, async (stream) => {
+    requests.push(await readOne(ObjectsToSynchronizeRequestSchema, stream.messages))
+    stream.sendMetadata({})
+    const answer = streams[requests.length - 1]
+    if (!answer) {
+      await new Promise((_, reject) =>
+        stream.signal.addEventListener('abort', () => reject(stream.signal.reason as Error)),
+      )
+    }
+    for (const message of answer ?? []) {
+      const response = create(ObjectsToSynchronizeResponseSchema, { message: message as never })
+      await stream.send(toBinary(ObjectsToSynchronizeResponseSchema, response))
+    }
+  })
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
+  const sets: ObjectSet[] = []
+  const problems: KasError[] = []
+  const stop = new AbortController()
+  const following = followObjects(
+    {
+      kas: kasOf(sessions),
+      onSet: (set) => sets.push(set),
+      onProblem: (error) => problems.push(error),
+      clock: systemClock,
+      random: () => 0,
+    },
+    { project: 'platform/shop', paths: [{ glob: '**/*.yaml' }], ref: { branch: 'main' } },
+    stop.signal,
+  )
+  t.teardown(async () => {
+    stop.abort(new Error('over'))
+    await following
+  })
+  return { sets, problems, requests }
+}
+
+t.test('a file in pieces, an empty one, and one that is held', async (t) => {
+  const blob = Buffer.alloc(20, 7)
+  const { sets, requests } = await follow(
+    t,
+    [header(), object('a.yaml', 'on', { blob }), object('a.yaml', 'e'), object('empty.yaml', ''), trailer],
+    [header('c2', { ageMs: 5 }), object('moved.yaml', '', { blob, known: true }), trailer],
+  )
+  await eventually(() => requests.length === 3)
+  const texts = sets.map(({ files }) => files.map(({ path, data }) => [path, Buffer.from(data).toString()]))
+  t.strictSame(texts, [
+    [
+      ['a.yaml', 'one'],
+      ['empty.yaml', ''],
+    ],
+    [['moved.yaml', 'one']],
+  ])
+  t.match(sets, [
+    { commit: 'c1', projectId: 7n, ageMs: 0 },
+    { commit: 'c2', ageMs: 5 },
+  ])
+  t.strictSame(
+    requests.map(({ commitId, knownBlob }) => [commitId, knownBlob.length]),
+    [
+      ['', 0],
+      ['c1', 1],
+      ['c2', 1],
+    ],
+  )
+})
+
+t.test('a stream that ends before its trailer is no set', async (t) => {
+  const { sets, requests } = await follow(t, [header(), object('a.yaml', 'one')], [header('c2'), trailer])
+  await eventually(() => requests.length === 3)
+  t.match(sets, [{ commit: 'c2', files: [] }])
+})
+
+const bad: [what: string, messages: readonly Message[], text: RegExp][] = [
+  ['no header', [object('a', 'x')], /object out of order/],
+  ['two headers', [header(), header()], /header out of order/],
+  ['a header without a commit', [header('')], /without a commit/],
+  ['an object behind the trailer', [header(), trailer, object('a', 'x')], /object out of order/],
+  [
+    'a held file that is not held',
+    [header(), object('a', '', { blob: Buffer.alloc(20), known: true })],
+    /a is taken for known/,
+  ],
+  [
+    'more than 1,000 files',
+    [header(), ...Array.from({ length: 1001 }, (_, i) => object(`${i}`, ''))],
+    /more than 1000/,
+  ],
+  [
+    'a file that is too large',
+    [header(), ...Array.from({ length: 6 }, () => object('a', Buffer.alloc(maxFileBytes / 5)))],
+    /larger than max/,
+  ],
+  [
+    'files that are too large together',
+    [header(), ...Array.from({ length: 21 }, (_, i) => object(`${i}`, Buffer.alloc(1024 * 1024)))],
+    /larger than max/,
+  ],
+]
+for (const [what, messages, text] of bad) {
+  t.test(`no set: ${what}`, async (t) => {
+    const { sets, problems } = await follow(t, messages)
+    await eventually(() => problems.length === 1)
+    t.match(problems[0]?.message, text)
+    t.strictSame(sets, [])
+  })
+}
