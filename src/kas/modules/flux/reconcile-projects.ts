@@ -169,6 +169,8 @@ class PushNotifications {
   readonly #projects: ReadonlySet<string>
   /** what is to be sent, the oldest first: at most `maxPending`, and two more for each project */
   readonly #pending: RecentPush[] = []
+  /** the same: thousands may come at once, each looked for */
+  readonly #isPending = new Set<RecentPush>()
   /** what was sent last, by path */
   readonly #sent = new Map<string, { readonly push: RecentPush; readonly at: number }>()
   #changed = Promise.withResolvers<void>()
@@ -198,7 +200,7 @@ class PushNotifications {
     const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it
     for (const push of pushes.recent()) {
       // one of each project: none takes the place of another, which is not looked for
-      if (this.#projects.has(push.projectPath) && (knowsIds || !push.notified.has(agent.id))) this.#pending.push(push)
+      if (this.#projects.has(push.projectPath) && (knowsIds || !push.notified.has(agent.id))) this.#append(push)
     }
     try {
       for (;;) await this.#round(ended.signal)
@@ -219,17 +221,24 @@ class PushNotifications {
     const isFull = this.#pending.length >= this.#limits.maxPending
     const at = isFull ? this.#pending.findLastIndex(({ projectPath }) => projectPath === push.projectPath) : -1
     if (at >= 0) {
+      this.#isPending.delete(this.#pending[at] as RecentPush)
+      this.#isPending.add(push)
       this.#pending[at] = push
       this.#components.metrics.dropped()
-    } else this.#pending.push(push)
+    } else this.#append(push)
     this.#changed.resolve()
+  }
+
+  #append(push: RecentPush): void {
+    this.#pending.push(push)
+    this.#isPending.add(push)
   }
 
   /** Whether this stream has to send a push that another stream of the agent may have lost. */
   #isAgain(push: RecentPush): boolean {
     const isSent = this.#sent.get(push.projectPath)?.push === push
     if (isSent) push.notified.add(this.#call.agent.id)
-    return !isSent && this.#deferred.get(push.projectPath) !== push && !this.#pending.includes(push)
+    return !isSent && this.#deferred.get(push.projectPath) !== push && !this.#isPending.has(push)
   }
 
   /** Sends one push, or waits until there is one. */
@@ -258,6 +267,7 @@ class PushNotifications {
 
   /** A newer push to the project may have taken its place. */
   #take(push: RecentPush): void {
+    this.#isPending.delete(push)
     const at = this.#pending.indexOf(push)
     if (at >= 0) this.#pending.splice(at, 1)
   }
@@ -273,7 +283,7 @@ class PushNotifications {
     this.#cancelRetry ??= this.#clock.after(Math.min(last, first * 2 ** this.#tries), () => {
       this.#cancelRetry = undefined
       this.#tries += 1
-      this.#pending.push(...this.#deferred.values())
+      for (const push of this.#deferred.values()) this.#append(push)
       this.#deferred.clear()
       this.#changed.resolve()
     })
