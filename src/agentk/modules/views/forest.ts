@@ -1,11 +1,14 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { argoWords } from '../../../proto/views-json.ts'
 import { Family, Node } from './forest-node.ts'
 import { type Above, Owners, standsOtherwise } from './owners.ts'
 import type { ReadQuery } from './query.ts'
+import { QueryScope } from './query-scope.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from './record.ts'
 import { severityOf, type VerdictSide } from './severity.ts'
 import { inSlices } from './slices.ts'
+
+/** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
+export const maxGroups = 2000
 
 /** Told of what is seen, and of nothing else. */
 export interface ForestListener {
@@ -24,14 +27,6 @@ export interface ForestComponents {
   readonly side: VerdictSide
 }
 
-/** Of which environment and application an object is: by its own labels, else by its parent's. */
-interface Membership {
-  readonly environment: string
-  readonly application: string
-}
-
-const noMembership: Membership = { environment: '', application: '' }
-
 /**
  * The tree of what is seen: of what the caller may list, what the scope holds and the filter lets through, with what
  * is above it. It is a function of these objects alone: of the others neither a change nor their number is noticed.
@@ -43,21 +38,21 @@ export class Forest {
   readonly listeners = new Set<ForestListener>()
   readonly #components: ForestComponents
   readonly #query: ReadQuery
+  readonly #scope: QueryScope
   readonly #owners: Owners
   readonly #nodes = new Map<string, Node>([['', this.root]])
+  /** among them */
+  #groups = 0
   /** ids of what is to be placed, the first first */
   readonly #unplaced = new Set<string>()
-  /** by uid; undefined: nothing depends on it */
-  readonly #memberships: Map<string, Membership> | undefined
   /** undefined: settled. Ends the work. */
   #working: (() => void) | undefined
 
   constructor(components: ForestComponents, query: ReadQuery) {
     this.#components = components
     this.#query = query
-    this.#owners = new Owners(components.records, (record) => this.#mayList(record))
-    const { environment, application, view } = query
-    if (environment || application || view === 'environments') this.#memberships = new Map()
+    this.#owners = new Owners(components.records, this.#mayList)
+    this.#scope = new QueryScope(query, components.side)
   }
 
   /** Nothing is to be said of it before. */
@@ -67,7 +62,7 @@ export class Forest {
 
   /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
   get size(): number {
-    return this.#nodes.size - 1 + this.#unplaced.size + (this.#memberships?.size ?? 0)
+    return this.#nodes.size - 1 + this.#unplaced.size + this.#scope.size
   }
 
   node(id: string): Node | undefined {
@@ -91,14 +86,14 @@ export class Forest {
     for (const { uid } of seen) this.#unplaced.add(uid)
     if (standsOtherwise(before, after)) {
       for (const record of seen) this.#unplaceBelow(record)
-      if (before) this.#unplaceCycle(before, this.#ownersBefore(before))
+      if (before) this.#unplaceCycle(before, Owners.asOf(before, this.#components.records, this.#mayList))
       if (after) this.#unplaceCycle(after, this.#owners)
     }
     if (this.isSettled) this.#work()
   }
 
-  #mayList(record: ObjectRecord): boolean {
-    return this.#components.visibility.mayList(record.kind, record.namespace)
+  readonly #mayList = ({ kind, namespace }: ObjectRecord): boolean => {
+    return this.#components.visibility.mayList(kind, namespace)
   }
 
   #unplaceBelow(record: ObjectRecord): void {
@@ -108,20 +103,6 @@ export class Forest {
   #unplaceCycle(record: ObjectRecord, owners: Owners): void {
     if (!this.#mayList(record)) return
     for (const { uid } of owners.cycleOf(record)) this.#unplaced.add(uid)
-  }
-
-  /** As they were with `before`, of which the records have another, or none. */
-  #ownersBefore(before: ObjectRecord): Owners {
-    const { records } = this.#components
-    const isIt = (kind: string, namespace: string, name: string) =>
-      before.kind.key === kind && before.namespace === namespace && before.name === name
-    return new Owners(
-      {
-        get: (uid) => (uid === before.uid ? before : records.get(uid)),
-        named: (...key) => (isIt(...key) ? before : records.named(...key)),
-      },
-      (record) => this.#mayList(record),
-    )
   }
 
   #work(): void {
@@ -154,8 +135,8 @@ export class Forest {
     const known = this.#components.records.get(uid)
     const record = known && this.#mayList(known) ? known : undefined
     const above = record && this.#owners.above(record)
-    if (this.#memberships) this.#setMembership(uid, record && this.#membershipOf(record, above))
-    const isWanted = record && this.#isInScope(record) && (this.#isAskedFor(record) || node?.families.length)
+    if (this.#scope.place(uid, record, above) && known) this.#unplaceBelow(known)
+    const isWanted = record && this.#scope.holds(record) && (this.#scope.isAskedFor(record) || node?.families.length)
     if (isWanted) this.#placeObject(node ?? this.#add(new Node(uid, 'object', record)), record, above)
     else if (node) this.#remove(node)
   }
@@ -181,54 +162,20 @@ export class Forest {
     else if (node.what === 'placeholder') this.#nameAsLeastSays(node)
   }
 
-  #isInScope({ uid, namespace }: ObjectRecord): boolean {
-    const { namespaces, environment, application, view } = this.#query
-    if (namespaces && !namespaces.has(namespace)) return false
-    const of = this.#memberships?.get(uid) ?? noMembership
-    if (view === 'environments' && !of.environment) return false
-    return (!environment || of.environment === environment) && (!application || of.application === application)
-  }
-
-  #isAskedFor({ name, kind, health }: ObjectRecord): boolean {
-    const { text, kinds, verdicts } = this.#query
-    if (text && !name.toLowerCase().includes(text)) return false
-    if (kinds && !kinds.has(kind.key)) return false
-    return !verdicts || verdicts.has(argoWords[severityOf(health, this.#components.side)] ?? '')
-  }
-
   #parentOf(record: ObjectRecord, above: Above): Node {
     if (this.#query.view === 'list') return this.root
-    const group = this.#groupOf(record)
-    if (above?.is === 'object' && this.#isInScope(above.record)) {
-      const isElsewhere = group?.kind === 'Environment' && this.#groupOf(above.record)?.name !== group.name
+    const group = this.#scope.groupOf(record)
+    if (above?.is === 'object' && this.#scope.holds(above.record)) {
+      const isElsewhere = group?.kind === 'Environment' && this.#scope.groupOf(above.record)?.name !== group.name
       if (!isElsewhere) return this.#objectNode(above.record)
     }
-    if (group) return this.#givenNode(`g:${group.kind.toLowerCase()}/${group.name}`, 'group', group)
+    const groupId = group && `g:${group.kind.toLowerCase()}/${group.name}`
+    if (groupId && (this.#nodes.has(groupId) || this.#groups < maxGroups)) {
+      return this.#givenNode(groupId, 'group', group)
+    }
     if (above?.is !== 'placeholder') return this.root
     const { kind, name } = above.owner
     return this.#givenNode(above.id, 'placeholder', { kind, name, namespace: record.namespace })
-  }
-
-  #groupOf({ uid, application }: ObjectRecord) {
-    const { environment } = this.#memberships?.get(uid) ?? noMembership
-    const inEnvironments = this.#query.view === 'environments'
-    const name = inEnvironments ? environment : application
-    return name ? { kind: inEnvironments ? 'Environment' : 'Application', name, namespace: '' } : undefined
-  }
-
-  #membershipOf({ environment, application }: ObjectRecord, above: Above): Membership {
-    const inherited = (above?.is === 'object' && this.#memberships?.get(above.record.uid)) || noMembership
-    if (!environment && !application) return inherited
-    return { environment: environment || inherited.environment, application: application || inherited.application }
-  }
-
-  #setMembership(uid: string, now: Membership | undefined): void {
-    const before = this.#memberships?.get(uid)
-    if (before?.environment === now?.environment && before?.application === now?.application) return
-    if (now) this.#memberships?.set(uid, now)
-    else this.#memberships?.delete(uid)
-    const record = this.#components.records.get(uid)
-    if (record) this.#unplaceBelow(record)
   }
 
   #add(node: Node): Node {
@@ -251,6 +198,7 @@ export class Forest {
     const known = this.#nodes.get(id)
     if (known) return known
     const node = this.#add(new Node(id, what, words))
+    if (what === 'group') this.#groups++
     this.#attach(node, this.root)
     return node
   }
@@ -277,6 +225,7 @@ export class Forest {
     }
     this.#detach(node)
     this.#nodes.delete(node.id)
+    if (node.what === 'group') this.#groups--
   }
 
   #attach(node: Node, parent: Node): void {

@@ -24,6 +24,17 @@ export class Owners {
     this.#sees = sees
   }
 
+  /** As they were with `before`, of which the records have another, or none. */
+  static asOf(before: ObjectRecord, records: Named, sees: (record: ObjectRecord) => boolean): Owners {
+    const isIt = (kind: string, namespace: string, name: string) =>
+      before.kind.key === kind && before.namespace === namespace && before.name === name
+    const then: Named = {
+      get: (uid) => (uid === before.uid ? before : records.get(uid)),
+      named: (...key) => (isIt(...key) ? before : records.named(...key)),
+    }
+    return new Owners(then, sees)
+  }
+
   above(record: ObjectRecord): Above {
     const believed = this.believed(record)
     if (believed) return this.#isCut(record, believed) ? undefined : { is: 'object', record: believed }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Forest } from '../../../../../src/agentk/modules/views/forest.ts'
+import { Forest, maxGroups } from '../../../../../src/agentk/modules/views/forest.ts'
 import { readQuery } from '../../../../../src/agentk/modules/views/query.ts'
 import type { ObjectRecord } from '../../../../../src/agentk/modules/views/record.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
@@ -148,4 +148,16 @@ t.test('what it takes room for: what waits for its place too, and what is in a g
   while (!forest.isSettled) clock.advance(1)
   t.equal(forest.size, 1000)
   t.equal(forest.root.childCount, 0)
+})
+
+t.test('so many groups: objects of further ones stand as if in none, until there is room', async (t) => {
+  const all = Array.from({ length: maxGroups }, (_, i) => recordOf({ uid: `u${i}`, application: `app-${i}` }))
+  const { records, parent } = stage([...all, recordOf({ uid: 'one', application: 'further' })])
+  t.equal(parent('u0'), 'g:application/app-0')
+  t.equal(parent('one'), '')
+  records.put(recordOf({ uid: 'other', application: 'app-1' }))
+  t.equal(parent('other'), 'g:application/app-1', 'one that is there takes more')
+  records.delete('u0')
+  records.put(recordOf({ uid: 'next', application: 'further' }))
+  t.equal(parent('next'), 'g:application/further')
 })

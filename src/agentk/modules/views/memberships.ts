@@ -1,0 +1,42 @@
+import type { Above } from './owners.ts'
+import type { ObjectRecord } from './record.ts'
+
+/** Of which environment and application an object is; empty: of none. */
+export interface Membership {
+  readonly environment: string
+  readonly application: string
+}
+
+const none: Membership = { environment: '', application: '' }
+
+/** Of which groups objects are: by their own labels, else by their parents'. */
+export class Memberships {
+  readonly #byUid = new Map<string, Membership>()
+
+  get size(): number {
+    return this.#byUid.size
+  }
+
+  of(uid: string): Membership {
+    return this.#byUid.get(uid) ?? none
+  }
+
+  /**
+   * @param record - undefined: it is not seen any more
+   * @returns whether it is of other groups than before
+   */
+  place(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
+    const before = this.#byUid.get(uid)
+    const now = record && this.#by(record, above)
+    if (before?.environment === now?.environment && before?.application === now?.application) return false
+    if (now) this.#byUid.set(uid, now)
+    else this.#byUid.delete(uid)
+    return true
+  }
+
+  #by({ environment, application }: ObjectRecord, above: Above): Membership {
+    const inherited = above?.is === 'object' ? this.of(above.record.uid) : none
+    if (!environment && !application) return inherited
+    return { environment: environment || inherited.environment, application: application || inherited.application }
+  }
+}
