@@ -27,17 +27,20 @@ export function compareEntries(one: Entry, other: Entry): number {
 
 const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)
 
-/** What is said of a node that is no object. */
+/** A node that is no object, and what is said of it. */
 export interface Words {
+  readonly what: 'group' | 'placeholder' | 'root'
+  readonly id: string
   readonly kind: string
   readonly name: string
   readonly namespace: string
 }
 
-/** An object as one caller sees it, a group, an owner that is not shown, or the root of them all. */
+/**
+ * An object as one caller sees it, a group, an owner that is not shown, or the root of them all. There are as many as
+ * objects in each view of all: what follows from the record is not kept once more.
+ */
 export class Node implements Entry {
-  readonly id: string
-  readonly what: 'object' | 'group' | 'placeholder' | 'root'
   said: ObjectRecord | Words
   /** undefined: of the root, and of one that has no place yet */
   family: Family | undefined
@@ -48,17 +51,21 @@ export class Node implements Entry {
   /** severities: of its own verdict (of what is no object: the worst of its children's); of the worst of it and of those below */
   own = 0
   total = 0
-  /** of a placeholder: the child that says what it is */
-  least: Node | undefined
 
-  constructor(id: string, what: Node['what'], said: Node['said']) {
-    this.id = id
-    this.what = what
+  constructor(said: Node['said']) {
     this.said = said
   }
 
+  get id(): string {
+    return 'uid' in this.said ? this.said.uid : this.said.id
+  }
+
+  get what(): 'object' | Words['what'] {
+    return 'uid' in this.said ? 'object' : this.said.what
+  }
+
   get record(): ObjectRecord | undefined {
-    return this.what === 'object' ? (this.said as ObjectRecord) : undefined
+    return 'uid' in this.said ? this.said : undefined
   }
 
   get parent(): Node | undefined {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { Family, Node } from './forest-node.ts'
+import { Family, Node, type Words } from './forest-node.ts'
 import { type Above, Owners, standsOtherwise } from './owners.ts'
 import type { ReadQuery } from './query.ts'
 import { QueryScope } from './query-scope.ts'
@@ -34,7 +34,7 @@ export interface ForestComponents {
  * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now.
  */
 export class Forest {
-  readonly root = new Node('', 'root', { kind: '', name: '', namespace: '' })
+  readonly root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
   readonly listeners = new Set<ForestListener>()
   readonly #components: ForestComponents
   readonly #query: ReadQuery
@@ -43,6 +43,8 @@ export class Forest {
   readonly #nodes = new Map<string, Node>([['', this.root]])
   /** among them */
   #groups = 0
+  /** by placeholder: the child that says what it is */
+  readonly #least = new Map<Node, Node>()
   /** ids of what is to be placed, the first first */
   readonly #unplaced = new Set<string>()
   /** undefined: settled. Ends the work. */
@@ -137,7 +139,7 @@ export class Forest {
     const above = record && this.#owners.above(record)
     if (this.#scope.place(uid, record, above) && known) this.#unplaceBelow(known)
     const isWanted = record && this.#scope.holds(record) && (this.#scope.isAskedFor(record) || node?.families.length)
-    if (isWanted) this.#placeObject(node ?? this.#add(new Node(uid, 'object', record)), record, above)
+    if (isWanted) this.#placeObject(node ?? this.#add(new Node(record)), record, above)
     else if (node) this.#remove(node)
   }
 
@@ -169,13 +171,10 @@ export class Forest {
       const isElsewhere = group?.kind === 'Environment' && this.#scope.groupOf(above.record)?.name !== group.name
       if (!isElsewhere) return this.#objectNode(above.record)
     }
-    const groupId = group && `g:${group.kind.toLowerCase()}/${group.name}`
-    if (groupId && (this.#nodes.has(groupId) || this.#groups < maxGroups)) {
-      return this.#givenNode(groupId, 'group', group)
-    }
+    if (group && (this.#nodes.has(group.id) || this.#groups < maxGroups)) return this.#givenNode(group)
     if (above?.is !== 'placeholder') return this.root
-    const { kind, name } = above.owner
-    return this.#givenNode(above.id, 'placeholder', { kind, name, namespace: record.namespace })
+    const { id, owner } = above
+    return this.#givenNode({ what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace: record.namespace })
   }
 
   #add(node: Node): Node {
@@ -188,31 +187,34 @@ export class Forest {
     const known = this.#nodes.get(record.uid)
     if (known) return known
     this.#unplaced.add(record.uid)
-    const node = this.#add(new Node(record.uid, 'object', record))
+    const node = this.#add(new Node(record))
     node.own = severityOf(record.health, this.#components.side)
     node.total = node.own
     return node
   }
 
-  #givenNode(id: string, what: 'group' | 'placeholder', words: Node['said']): Node {
-    const known = this.#nodes.get(id)
+  #givenNode(words: Words): Node {
+    const known = this.#nodes.get(words.id)
     if (known) return known
-    const node = this.#add(new Node(id, what, words))
-    if (what === 'group') this.#groups++
+    const node = this.#add(new Node(words))
+    if (words.what === 'group') this.#groups++
     this.#attach(node, this.root)
     return node
   }
 
   /** What objects say of an owner that is not shown may differ: the one of the least uid decides. */
   #nameAsLeastSays(placeholder: Node): void {
-    if (placeholder.least?.parent !== placeholder) {
-      placeholder.least = undefined
-      for (const child of placeholder.children()) placeholder.least = lesser(placeholder.least, child)
+    let least = this.#least.get(placeholder)
+    if (least?.parent !== placeholder) {
+      least = undefined
+      for (const child of placeholder.children()) least = lesser(least, child)
+      if (least) this.#least.set(placeholder, least)
     }
-    const owner = placeholder.least?.record?.owner
+    const owner = least?.record?.owner
     if (!owner || (owner.kind === placeholder.kind && owner.name === placeholder.name)) return
     this.#detach(placeholder)
-    placeholder.said = { kind: owner.kind, name: owner.name, namespace: placeholder.namespace }
+    const { id, namespace } = placeholder
+    placeholder.said = { what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace }
     this.#attach(placeholder, this.root)
   }
 
@@ -225,6 +227,7 @@ export class Forest {
     }
     this.#detach(node)
     this.#nodes.delete(node.id)
+    this.#least.delete(node)
     if (node.what === 'group') this.#groups--
   }
 
@@ -263,9 +266,9 @@ export class Forest {
   }
 
   #leastMayBe(child: Node, placeholder: Node): void {
-    const { least } = placeholder
+    const least = this.#least.get(placeholder)
     if (child !== least && lesser(least, child) === least) return
-    if (child.parent === placeholder) placeholder.least = child
+    if (child.parent === placeholder) this.#least.set(placeholder, child)
     this.#unplaced.add(placeholder.id)
   }
 

@@ -56,6 +56,8 @@ export class QueryScope {
   groupOf({ uid, application }: ObjectRecord): Words | undefined {
     const inEnvironments = this.#query.view === 'environments'
     const name = inEnvironments ? this.#memberships?.of(uid).environment : application
-    return name ? { kind: inEnvironments ? 'Environment' : 'Application', name, namespace: '' } : undefined
+    if (!name) return undefined
+    const kind = inEnvironments ? 'Environment' : 'Application'
+    return { what: 'group', id: `g:${kind.toLowerCase()}/${name}`, kind, name, namespace: '' }
   }
 }

@@ -24,11 +24,11 @@ class WorkClock implements Clock {
 
 function stage(count: number, limit: number) {
   const clock = new WorkClock()
-  const root = new Node('', 'root', { kind: '', name: '', namespace: '' })
+  const root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
   const family = new Family(root, 'Pod', false)
   root.families = [...root.families, family]
   const node = (name: string, total = 0) => {
-    const made = new Node(name, 'placeholder', { kind: 'Pod', name, namespace: '' })
+    const made = new Node({ what: 'placeholder', id: name, kind: 'Pod', name, namespace: '' })
     Object.assign(made, { own: total, total })
     family.add(made)
     return made
