@@ -83,9 +83,8 @@ export async function viewsUnderFaults(
         const longest = Math.max(...views.map((view) => view.takeGap()))
         gaps.set(fault.name, [...(gaps.get(fault.name) ?? []), longest])
         await stopBeats()
-        const unequal = await unequalViews(views, (view) =>
-          freshView(ground.endpoint(viewerOf(view)), view.query, signal),
-        )
+        const fresh = (view: WatchedView) => freshView(ground.endpoint(viewerOf(view)), view.query, signal)
+        const unequal = await unequalViews(views, fresh, signal)
         for (const text of unequal) failures.push(`${fault.name} ${round}: ${text}`)
         say(`${fault.name} ${round}: longest gap ${longest.toFixed()} ms, ${unequal.length} of ${count} not equal`)
       }
@@ -130,13 +129,14 @@ function queryOf(i: number, allowed: readonly string[]): Query {
 async function unequalViews(
   views: readonly WatchedView[],
   fresh: (view: WatchedView) => Promise<string>,
+  signal: AbortSignal,
 ): Promise<string[]> {
   const unequal: string[] = []
   const late = AbortSignal.timeout(equalMs)
   await atOnce(lanes, views, async (view) => {
     let wanted = await fresh(view)
     while (view.shown !== wanted && !view.refusal && !late.aborted) {
-      await delay(againMs)
+      await delay(againMs, signal)
       wanted = await fresh(view)
     }
     if (view.refusal) unequal.push(`${JSON.stringify(view.query)} ended: ${view.refusal.message}`)
