@@ -19,6 +19,7 @@ import { gitalyFiles, gitalyRepositories } from './repositories/gitaly/gitaly-re
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
 import { LocalPushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
+import type { Trees } from './repositories/tree.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
 
 /** The parts of a host that need neither directory nor repositories. */
@@ -129,7 +130,7 @@ function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRate
 function aroundRepositories(
   { log, register }: HostParts,
   config: KasConfig,
-  repositories: Repositories,
+  repositories: Repositories & Trees,
   handlers: Pick<AgentConfigsComponents, 'onUnreadable'> = {},
 ) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size

@@ -32,7 +32,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
     'lib call proto proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
-  'kas/agent-config': 'lib proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
+  'kas/agent-config': 'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
   'kas/module.ts':

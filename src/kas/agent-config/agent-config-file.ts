@@ -1,9 +1,11 @@
 import { fromJson, type JsonValue } from '@bufbuild/protobuf'
-import { type ConfigWarning, parseConfig } from '../../lib/config.ts'
+import * as z from 'zod'
+import { type ConfigWarning, parseConfig, warningTexts } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
 import { type AgentConfigurationTree, type CiAccessTree, withBlocks } from './agent-config-schema.ts'
+import { type GitopsTree, gitopsSchema, stockGitops } from './gitops-schema.ts'
 
 export type CiAccessAs =
   | { readonly as: 'agent' }
@@ -40,6 +42,8 @@ export interface AgentConfigurationFile {
   readonly userAccess: UserAccess
   /** the whole file, its keys and values as they stand there: what GitLab is told */
   readonly raw: Readonly<Record<string, unknown>>
+  /** `GitopsBlock` of proto/gitops-json.ts, as JSON; empty where no file has one */
+  readonly gitops: string
   /** blocks that modules own, as JSON, by key; their schemas have not seen them yet */
   readonly blocks: ReadonlyMap<string, string>
   /** the keys without effect; those that could widen access if they were overlooked are also a `refusal` */
@@ -58,6 +62,13 @@ const maxProblems = 20
 /** Of a module's block, as JSON: each replica keeps it, and agentk is sent it. */
 const maxBlockBytes = 16 * 1024
 
+/** A file with `gitops` alone, beside the configuration. */
+export interface GitopsFile {
+  /** names it in errors */
+  readonly file: string
+  readonly bytes: Uint8Array
+}
+
 /**
  * Reads an agent's configuration file; nothing (an absent file) is an empty configuration.
  *
@@ -70,15 +81,15 @@ export function parseAgentConfiguration(
   file: string,
   bytes: Uint8Array,
   blockKeys: readonly string[] = [],
+  gitopsFile?: GitopsFile,
 ): AgentConfigurationFile {
   const { value: tree, raw, warnings } = parseTree(file, bytes, blockKeys)
+  refuseUnknownGitops(file, warnings)
+  const gitops = gitopsOf(file, tree, gitopsFile)
   const unknown = unknownBelow(warnings)
   refuseEmptyAccessAs(file, tree, unknown)
-  const gitops: ConfigWarning[] = tree.gitops
-    ? [{ kind: 'unused', key: 'gitops', hint: 'passed on to old agents only' }]
-    : []
   return {
-    file: toProto(tree, unknown),
+    file: toProto(gitops ? { ...tree, gitops } : tree, unknown),
     ciAccess: {
       projects: ciAccessEntries(tree.ci_access?.projects, 'ci_access.projects', unknown),
       groups: ciAccessEntries(tree.ci_access?.groups, 'ci_access.groups', unknown),
@@ -86,7 +97,8 @@ export function parseAgentConfiguration(
     userAccess: userAccess(tree, unknown),
     raw,
     blocks: blocksOf(file, tree, blockKeys),
-    warnings: [...warnings, ...gitops, ...tooMany(tree), ...listedTwice(tree)],
+    gitops: JSON.stringify(gitops ?? {}),
+    warnings: [...warnings, ...tooMany(tree), ...listedTwice(tree)],
   }
 }
 
@@ -97,6 +109,35 @@ function parseTree(file: string, bytes: Uint8Array, blockKeys: readonly string[]
   } catch (error) {
     throw configurationInvalid(error)
   }
+}
+
+const gitopsFileSchema = z.object({ gitops: gitopsSchema.optional() }, { error: 'a block of keys' })
+
+/** @throws KasError CONFIGURATION_INVALID, also if both files have it */
+function gitopsOf(file: string, tree: AgentConfigurationTree, own: GitopsFile | undefined): GitopsTree | undefined {
+  if (!own) return tree.gitops
+  const text = textOf(own.file, own.bytes)
+  let gitops: GitopsTree | undefined
+  try {
+    gitops = parseConfig(own.file, text, gitopsFileSchema, { limits: { maxNodes }, refused: {} }).value.gitops
+  } catch (error) {
+    throw configurationInvalid(error)
+  }
+  if (!tree.gitops) return gitops
+  throw new KasError({
+    code: 'CONFIGURATION_INVALID',
+    detail: `gitops stands in ${file} and in ${own.file}: allowed in one`,
+  })
+}
+
+/** A restriction that is misspelt would let agents do more than is meant. */
+function refuseUnknownGitops(file: string, warnings: readonly ConfigWarning[]): void {
+  const unknown = warnings.filter(({ kind, key }) => kind === 'unknown' && key.startsWith('gitops.'))
+  if (unknown.length === 0) return
+  const detail = warningTexts(unknown)
+    .map((each) => `${file}: ${each}`)
+    .join('; ')
+  throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
 }
 
 /** @throws KasError CONFIGURATION_INVALID */
@@ -260,6 +301,7 @@ function toProto(tree: AgentConfigurationTree, unknown: UnknownBelow): Configura
     projects: usable(tree.ci_access.projects, 'ci_access.projects'),
     groups: usable(tree.ci_access.groups, 'ci_access.groups'),
   }
-  const json = { ...sent, ...(ciAccess ? { ci_access: ciAccess } : {}) }
+  const gitops = tree.gitops && stockGitops(tree.gitops)
+  const json = { ...sent, ...(ciAccess ? { ci_access: ciAccess } : {}), ...(gitops ? { gitops } : {}) }
   return fromJson(ConfigurationFileSchema, json as JsonValue, { ignoreUnknownFields: true })
 }

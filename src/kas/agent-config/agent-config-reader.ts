@@ -1,10 +1,12 @@
+import { dirname } from 'node:path/posix'
 import type { Clock } from '../../lib/clock.ts'
 import type { ConfigWarning } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
-import type { AgentConfigurationFile } from './agent-config-file.ts'
+import type { Trees } from '../repositories/tree.ts'
+import type { AgentConfigurationFile, GitopsFile } from './agent-config-file.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
 import type { ModuleBlock, ModuleBlocks } from './module-blocks.ts'
 import { type ParsingAnswer, type ParsingJob, parsingAnswer } from './parsing-answer.ts'
@@ -24,7 +26,7 @@ export interface AgentConfiguration {
 }
 
 export interface AgentConfigReaderComponents {
-  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'file'>
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'file'> & Pick<Trees, 'files'>
   readonly clock: Clock
   readonly metrics: ConfigurationMetrics
   readonly log: Logger
@@ -44,6 +46,8 @@ interface FileAtHead {
   readonly path: string
   /** undefined: there is none */
   readonly bytes: Uint8Array | undefined
+  /** undefined: there is none */
+  readonly gitops: GitopsFile | undefined
 }
 
 /** Reads agents' configuration files; those of one project wait for one another as they cost. */
@@ -78,8 +82,8 @@ export class AgentConfigReader {
     return await this.#inTurn(agent, signal, async ({ hadToWait, parse }) => {
       const found = hadToWait ? await this.#fileAtHead(agent, signal) : first
       if (!found) return undefined
-      const { path: file, bytes = new Uint8Array() } = found
-      const answer = await parse({ file, bytes, blockKeys: this.#components.blocks.keys })
+      const { path: file, bytes = new Uint8Array(), gitops } = found
+      const answer = await parse({ file, bytes, blockKeys: this.#components.blocks.keys, gitops })
       return 'configuration' in answer ? this.#checked(agent, found, answer.configuration) : undefined
     })
   }
@@ -128,10 +132,11 @@ export class AgentConfigReader {
 
   #checked(
     agent: Agent,
-    { commit, seenAt, path, bytes }: FileAtHead,
+    { commit, seenAt, path, bytes, gitops }: FileAtHead,
     file: AgentConfigurationFile,
   ): AgentConfiguration {
-    const { blocks, warnings } = this.#components.blocks.check(path, file.blocks)
+    const { blocks: own, warnings } = this.#components.blocks.check(path, file.blocks)
+    const blocks = bytes || gitops ? new Map(own).set('gitops', gitopsBlock(file.gitops)) : own
     const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
     this.#logWarnings(agent, commit, configuration.warnings)
     return { commit, configuration, seenAt, isAbsent: !bytes, blocks: blocks.size > 0 ? blocks : undefined }
@@ -144,11 +149,24 @@ export class AgentConfigReader {
     const seenAt = repositories.seenAt(agent) ?? clock.now()
     const path = configurationPath(agent)
     const bytes = await repositories.file(agent, commit, path, this.#maxFileBytes, signal)
-    return { commit, seenAt, path, bytes }
+    const gitops = await this.#gitopsFile(agent, commit, signal)
+    return { commit, seenAt, path, bytes, gitops }
+  }
+
+  /** Found by a list of the agent's folder: an absent file by itself costs Gitaly twice as much to be sure of. */
+  async #gitopsFile(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<GitopsFile | undefined> {
+    const { repositories } = this.#components
+    const file = gitopsPath(agent)
+    const beside = await repositories.files(agent, commit, dirname(file), signal)
+    if (!beside.some(({ path }) => path === file)) return undefined
+    const bytes = await repositories.file(agent, commit, file, this.#maxFileBytes, signal)
+    if (bytes) return { file, bytes }
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail: `${file} is listed, and is not there` })
   }
 
   async #parse(job: ParsingJob): Promise<ParsingAnswer> {
-    return job.bytes.length > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job)
+    const bytes = job.bytes.length + (job.gitops?.bytes.length ?? 0)
+    return bytes > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job)
   }
 
   #logWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
@@ -170,7 +188,16 @@ export function configurationPath({ name }: Pick<Agent, 'name'>): string {
   return `.gitlab/agents/${name}/config.yaml`
 }
 
+/** Where `gitops` may stand instead: a stock kas refuses a configuration with keys that it does not know. */
+export function gitopsPath({ name }: Pick<Agent, 'name'>): string {
+  return `.gitlab/agents/${name}/gitops.yaml`
+}
+
 /** Where it stands what an agent's views show. */
 export function viewsPath({ name }: Pick<Agent, 'name'>): string {
   return `.gitlab/agents/${name}/views.yaml`
+}
+
+function gitopsBlock(json: string): ModuleBlock {
+  return { json, value: JSON.parse(json) }
 }

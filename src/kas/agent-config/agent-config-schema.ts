@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { gitopsSchema } from './gitops-schema.ts'
 
 /**
  * The agent's configuration file: the keys that are known and what they may hold
@@ -96,20 +97,6 @@ const remoteDevelopment = block({
   shared_namespace: anything,
 })
 
-const gitRef = block({ tag: text.optional(), branch: text.optional(), commit: text.optional() }).superRefine(atMostOne)
-const manifestProject = block({
-  id: filled.optional(),
-  default_namespace: text.optional(),
-  paths: list(block({ glob: filled })),
-  reconcile_timeout: duration.optional(),
-  dry_run_strategy: z.enum(['none', 'client', 'server']).optional(),
-  prune: flag.optional(),
-  prune_timeout: duration.optional(),
-  prune_propagation_policy: z.enum(['orphan', 'background', 'foreground']).optional(),
-  inventory_policy: z.enum(['must_match', 'adopt_if_no_inventory', 'adopt_all']).optional(),
-  ref: gitRef.optional(),
-})
-
 export const agentConfigurationSchema = block({
   ci_access: block({
     projects: list(ciAccessEntry),
@@ -125,7 +112,7 @@ export const agentConfigurationSchema = block({
   container_scanning: containerScanning.optional(),
   remote_development: remoteDevelopment.optional(),
   flux: block({ webhook_receiver_url: text.optional() }).optional(),
-  gitops: block({ manifest_projects: list(manifestProject) }).optional(),
+  gitops: gitopsSchema.optional(),
 })
 
 /** `agentConfigurationSchema` with blocks that modules own: they are checked elsewhere, for a schema stays in its thread. */

@@ -7,12 +7,13 @@ import { abortable, linkedController } from '../../lib/signals.ts'
 import { detached } from '../../lib/tracing/tracer.ts'
 import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
+import type { Trees } from '../repositories/tree.ts'
 import { AgentConfigReader, type AgentConfiguration } from './agent-config-reader.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import { ModuleBlocks } from './module-blocks.ts'
 
 export interface AgentConfigsComponents {
-  readonly repositories: Repositories
+  readonly repositories: Repositories & Pick<Trees, 'files'>
   readonly log: Logger
   readonly clock?: Clock
   readonly metrics?: ConfigurationMetrics

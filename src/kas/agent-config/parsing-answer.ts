@@ -1,5 +1,5 @@
 import { type ErrorSpec, KasError } from '../../lib/errors.ts'
-import { type AgentConfigurationFile, parseAgentConfiguration } from './agent-config-file.ts'
+import { type AgentConfigurationFile, type GitopsFile, parseAgentConfiguration } from './agent-config-file.ts'
 import { parseViewsFile } from './views-file.ts'
 
 export interface ParsingJob {
@@ -8,6 +8,8 @@ export interface ParsingJob {
   readonly bytes: Uint8Array
   /** keys of the blocks that modules own; undefined: it is no configuration, but what views are to show */
   readonly blockKeys: readonly string[] | undefined
+  /** beside a configuration */
+  readonly gitops?: GitopsFile | undefined
 }
 
 /** What can be passed from thread to thread; `costMs`: CPU time. */
@@ -19,7 +21,7 @@ export type ParsingAnswer = { readonly costMs: number } & (
 )
 
 /** As `parseAgentConfiguration`, or `parseViewsFile`, with what it cost this thread; an error that has no code is thrown. */
-export function parsingAnswer({ file, bytes, blockKeys }: ParsingJob): ParsingAnswer {
+export function parsingAnswer({ file, bytes, blockKeys, gitops }: ParsingJob): ParsingAnswer {
   const before = process.threadCpuUsage()
   const costMs = () => {
     const { user, system } = process.threadCpuUsage(before)
@@ -27,7 +29,7 @@ export function parsingAnswer({ file, bytes, blockKeys }: ParsingJob): ParsingAn
   }
   try {
     if (!blockKeys) return { views: parseViewsFile(file, bytes), costMs: costMs() }
-    return { configuration: parseAgentConfiguration(file, bytes, blockKeys), costMs: costMs() }
+    return { configuration: parseAgentConfiguration(file, bytes, blockKeys, gitops), costMs: costMs() }
   } catch (error) {
     if (error instanceof KasError) return { refusal: error.spec, costMs: costMs() }
     throw error

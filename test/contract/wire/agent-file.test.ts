@@ -27,7 +27,7 @@ for (const [path, good, wrong] of agentFileKeys) {
     const { warnings } = parse(fileWith(path, good))
     t.strictSame(
       warnings.map(({ key }) => key),
-      path.startsWith('gitops') ? ['gitops'] : [],
+      [],
       'it is known',
     )
     if (wrong === undefined) return

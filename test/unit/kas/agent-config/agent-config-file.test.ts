@@ -53,7 +53,7 @@ gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: 
     },
   })
   t.equal(file.userAccess, undefined)
-  t.match(warnings, [{ kind: 'unused', key: 'gitops' }])
+  t.strictSame(warnings, [])
 })
 
 // wire: file.unknown, file.unknown.entry
@@ -184,3 +184,70 @@ for (const [name, [text, says]] of Object.entries(refused)) {
     }
   })
 }
+
+t.test('gitops: keys of ours, and what is said of wrong ones', async (t) => {
+  const source = {
+    id: 'a/b',
+    name: 'shop',
+    paths: [{ glob: '**' }, { file: 'a.yaml' }],
+    ref: { tag: 'v1' },
+    resource_inclusions: [{ api_groups: ['apps', ''], kinds: ['*'] }],
+    adopt: ['41-7'],
+    namespaces: ['shop'],
+    access_as: { service_account: { namespace: 'shop', name: 'deployer' } },
+    kustomize: { path: 'prod' },
+    prune_confirm: [],
+    prune_limit: '50%',
+    on_removal: 'prune',
+    conflicts: 'fail',
+    environments: ['production'],
+  }
+  const read = (...sources: object[]) => parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
+  t.strictSame(JSON.parse(read(source).gitops), { manifest_projects: [source] })
+  t.equal(parse('').gitops, '{}')
+  t.equal(parse('gitops: {}').gitops, '{}')
+  const at = 'gitops.manifest_projects[0]'
+  for (const [change, says] of [
+    [{ namspaces: ['x'] }, `${at}.namspaces: this key is not known, did you mean ${at}.namespaces?`],
+    [{ name: 'Shop' }, `${at}.name: found "Shop", allowed: 1 to 32 lower-case letters, digits and hyphens`],
+    [{ paths: [{ glob: 'a', file: 'b' }] }, `${at}.paths[0]: `],
+    [{ ref: { tag: 'a', branch: 'b' } }, `${at}.ref: `],
+    [{ namespaces: [] }, `${at}.namespaces: `],
+    [{ access_as: {} }, `${at}.access_as.service_account: `],
+    [{ helm: { chart: 'c', release: 'r' } }, 'kustomize or helm, not both'],
+    [
+      { prune_limit: '101%' },
+      `${at}.prune_limit: found "101%", allowed: a share such as "50%", or a number of objects`,
+    ],
+    [{ on_removal: 'delete' }, `${at}.on_removal: `],
+    [{ reconcile_timeout: '1h' }, `${at}.reconcile_timeout: `],
+    [{ drift: { mode: 'report' } }, `${at}.drift: this key is not known`],
+  ] as const) {
+    const error = t.throws(() => read({ ...source, ...change })) as unknown as Error
+    t.match(error.message, says)
+  }
+  const twice = t.throws(() => read(source, { ...source, id: 'A/B' })) as unknown as Error
+  t.match(twice.message, 'gitops.manifest_projects[1].name')
+  t.equal(JSON.parse(read(source, { ...source, name: 'other' }).gitops).manifest_projects.length, 2)
+  t.match((t.throws(() => read(...Array(101).fill(source))) as unknown as Error).message, 'a list of at most 100')
+})
+
+t.test(
+  'gitops: stock agents are sent the keys that they know, of sources that they take as they are meant',
+  async (t) => {
+    const plain = { id: 'a/b', name: 'x', paths: [{ glob: '**' }], adopt: ['y'], prune_limit: 5, prune: false }
+    const others = [
+      { kustomize: { path: 'a' } },
+      { helm: { chart: 'c', release: 'r' } },
+      { namespaces: ['n'] },
+      { access_as: { service_account: { namespace: 'n', name: 'm' } } },
+      { paths: [{ file: 'a' }] },
+      { resource_exclusions: [{ api_groups: [''], kinds: ['Secret'] }] },
+    ]
+    const sources = [plain, ...others.map((more, i) => ({ ...plain, name: `n${i}`, ...more }))]
+    const { file, gitops } = parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
+    t.equal(file.gitops?.manifestProjects.length, 1)
+    t.match(file.gitops?.manifestProjects[0], { id: 'a/b', paths: [{ glob: '**' }], pruneOneof: { value: false } })
+    t.equal(JSON.parse(gitops).manifest_projects.length, 7)
+  },
+)

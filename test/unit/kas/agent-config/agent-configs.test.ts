@@ -3,9 +3,10 @@ import { z } from 'zod'
 import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
-import type { AgentConfiguration } from '../../../../src/kas/agent-config/agent-config-reader.ts'
+import { type AgentConfiguration, gitopsPath } from '../../../../src/kas/agent-config/agent-config-reader.ts'
 import { AgentConfigs } from '../../../../src/kas/agent-config/agent-configs.ts'
-import type { CommitId, Repositories } from '../../../../src/kas/repositories/repositories.ts'
+import type { CommitId, Reading, Repositories } from '../../../../src/kas/repositories/repositories.ts'
+import type { TreeFile, Trees } from '../../../../src/kas/repositories/tree.ts'
 import { durationSchema } from '../../../../src/lib/config.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
@@ -18,7 +19,9 @@ const settled = async () => {
 }
 
 /** A repository that a test writes by hand. */
-class FakeRepositories implements Repositories {
+class FakeRepositories implements Repositories, Pick<Trees, 'files'> {
+  /** gitops.yaml */
+  gitops: string | undefined
   commit: string | undefined = 'one'
   text: string | undefined = 'ci_access: { projects: [{ id: x }] }'
   /** by agent, before `text` */
@@ -39,10 +42,16 @@ class FakeRepositories implements Repositories {
   }
 
   async file({ name }: Agent, commit: CommitId, path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    if (path.endsWith('/gitops.yaml')) return this.gitops === undefined ? undefined : Buffer.from(this.gitops)
     this.reads.push(`${commit} ${path} ${maxBytes}`)
     if (this.fileFailure) throw this.fileFailure
     const text = this.texts.get(name) ?? this.text
     return text === undefined ? undefined : Buffer.from(text)
+  }
+
+  async files(agent: Reading): Promise<TreeFile[]> {
+    const path = gitopsPath(agent as Agent)
+    return this.gitops === undefined ? [] : [{ path, blob: 'ab' }]
   }
 
   async poke(): Promise<void> {}
@@ -269,7 +278,7 @@ async function withEcho(t: Test) {
 t.test("a module's block is read by its schema, and kept as it stands for agentk", async (t) => {
   const { configurations, repositories, lines, echo } = await withEcho(t)
   t.equal(await echo(), undefined, 'the file has none')
-  t.equal((await configurations.newest(agent, signal))?.blocks, undefined)
+  t.strictSame([...((await configurations.newest(agent, signal))?.blocks?.keys() ?? [])], ['gitops'])
   const long = `# ${'x'.repeat(5000)}` // read in the other thread
   for (const [i, comment] of ['', long].entries()) {
     await repositories.move(`read ${i}`, `echo: { words: [a], every: 90s, evry: 1, none: }\n${comment}`)
@@ -277,7 +286,10 @@ t.test("a module's block is read by its schema, and kept as it stands for agentk
     const { blocks, configuration } = (await configurations.newest(agent, signal)) as AgentConfiguration
     t.strictSame(
       Array.from(blocks ?? [], ([key, { json }]) => [key, JSON.parse(json)]),
-      [['echo', { words: ['a'], every: '90s' }]],
+      [
+        ['echo', { words: ['a'], every: '90s' }],
+        ['gitops', {}],
+      ],
     )
     t.strictSame(configuration.warnings, [{ kind: 'unknown', key: 'echo.evry', hint: 'echo.every' }])
     t.match(configuration.raw, { echo: { evry: 1, none: null } }, 'GitLab is told all')
@@ -331,3 +343,35 @@ t.test('what views show is read at the commit that is asked for, each time', asy
   await configurations.stop()
   await t.rejects(views(), { code: 'SHUTTING_DOWN' })
 })
+
+t.test(
+  'the block gitops: of either file; without a file there is none, a file without one has an empty one',
+  async (t) => {
+    const { repositories, configurations } = await start(t)
+    const block = async (commit: string, text: string | undefined, gitops: string | undefined) => {
+      repositories.gitops = gitops
+      await repositories.move(commit, text)
+      await settled()
+      const read = await configurations.newest(agent, signal).catch((error: KasError) => error)
+      return read instanceof KasError ? read.message : read?.blocks?.get('gitops')?.json
+    }
+    const sources = '{"manifest_projects":[{"id":"a/b","name":"x"}]}'
+    await configurations.newest(agent, signal)
+    t.equal(await block('1', undefined, undefined), undefined)
+    t.equal(await block('2', 'ci_access: {}', undefined), '{}')
+    t.equal(await block('3', `gitops: ${sources}`, undefined), sources)
+    t.equal(await block('4', 'ci_access: {}', `gitops: ${sources}`), sources)
+    t.equal(await block('5', undefined, `gitops: ${sources}`), sources)
+    t.equal(await block('6', undefined, '# nothing'), '{}')
+    const own = '.gitlab/agents/prod'
+    t.equal(
+      await block('7', `gitops: ${sources}`, `gitops: ${sources}`),
+      `Config: gitops stands in ${own}/config.yaml and in ${own}/gitops.yaml: allowed in one`,
+    )
+    t.match(await block('8', '', 'manifest_projects: []'), `${own}/gitops.yaml: line 1: manifest_projects: `)
+    t.match(
+      await block('9', '', 'gitops: { manifest_projects: [{ nam: x }] }'),
+      /gitops\.yaml: line 1: .*nam: .*name\?/,
+    )
+  },
+)

@@ -119,13 +119,12 @@ t.test('blocks that modules own are sent as JSON; without one the field is absen
 
 // wire: file.unknown
 t.test('what has no effect in the file is told to the agent, bounded', async (t) => {
-  const { sent, move } = start(t, { answer: at('one', 'ci_acces: {}\ngitops: { manifest_projects: [] }') })
+  const { sent, move } = start(t, { answer: at('one', 'ci_acces: {}') })
   await settled()
   await move(at('two', Array.from({ length: 100 }, (_, i) => `x${i}: 1`).join('\n')))
   const warnings = sent.map((message) => fromBinary(ConfigurationResponseSchema, message).warning)
   t.strictSame(warnings[0], [
     'ci_acces: this key is not known, did you mean ci_access?',
-    'gitops: has no effect: passed on to old agents only',
   ])
   t.equal(warnings[1]?.length, 21)
   t.equal(warnings[1]?.at(-1), 'and 80 more')
