@@ -56,7 +56,7 @@ export const controllerManagerFlags = (): string[] => [
   '--kube-api-qps=500', // its start takes 3 s more at the default
   '--kube-api-burst=500',
   '--flex-volume-plugin-dir=flex', // else it makes one under /usr
-  '--node-monitor-grace-period=10m', // on a busy machine the node is late, and its pods would be unavailable
+  '--node-monitor-grace-period=24h', // kwok renews nothing by itself: after so long its pods would be unavailable
 ]
 
 export const schedulerFlags = (): string[] => [

@@ -9,6 +9,7 @@ import type { Row, Update } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
 import { atOnce } from './at-once.ts'
 import { mergePatch } from './merge-patch.ts'
+import { createNamespace } from './namespace.ts'
 import { letAgentkRead, rbac, readers, type ViewsGround } from './views-ground.ts'
 
 /** a view shows no more rows than this of each, with what else is in a namespace */
@@ -111,7 +112,7 @@ export async function recordsAndFaults(
   const failures: string[] = []
   const create = async (some: readonly string[]) => {
     await atOnce(lanes, some, async (namespace) => {
-      await admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
+      await createNamespace(admin, namespace, signal)
       const replicas = Math.min(podsOfNamespace, pods - namespaces.indexOf(namespace) * podsOfNamespace)
       await admin.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, deployment(replicas))
     })

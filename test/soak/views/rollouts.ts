@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import { delay } from '../../../src/lib/signals.ts'
 import type { Findings, Stage } from '../scene.ts'
 import { mergePatch } from './merge-patch.ts'
+import { createNamespace } from './namespace.ts'
 import type { ViewsGround } from './views-ground.ts'
 
 const kas = new URL('../../../src/kas/main.ts', import.meta.url).pathname
@@ -12,7 +14,9 @@ const replicas = 2
 const lanes = 6
 /** longer than a verdict has to hold: one that comes early is seen to be early. s */
 const minReadySeconds = 8
-const readyMs = 60_000
+/** of each step in the cluster, on a busy machine. ms */
+const stepMs = 120_000
+const againMs = 250
 
 /** What is applied, and what `kas health` is to say of it. */
 interface Rollout {
@@ -56,7 +60,7 @@ export async function healthOfRollouts(
   const ended: Ended[] = []
   const failures: string[] = []
   const lane = async (namespace: string) => {
-    await ground.admin.create('/api/v1/namespaces', { metadata: { name: namespace } })
+    await createNamespace(ground.admin, namespace, limitOf(signal))
     for (let number = 1; wanted.length > 0; number++) {
       signal.throwIfAborted()
       const rollout = wanted.shift() as Rollout
@@ -88,6 +92,8 @@ function failureOf({ rollout, code, isDone }: Ended): string | undefined {
   return code === rollout.code ? undefined : `exit ${rollout.code} is right`
 }
 
+const limitOf = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(stepMs)])
+
 interface Run {
   readonly kubeconfig: string
   readonly namespace: string
@@ -101,8 +107,8 @@ async function play(admin: ApiClient, run: Run, signal: AbortSignal): Promise<En
   const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
   const path = `${deployments}/${name}`
   await admin.create(deployments, deployment(name))
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(readyMs)])
-  await admin.until(deployments, (object) => object.metadata.name === name && isRolledOut(object), limit)
+  const isReady = (object: KubernetesObject) => object.metadata.name === name && isRolledOut(object)
+  await admin.until(deployments, isReady, limitOf(signal))
   const labels = { version: String(number), changed: 'yes' }
   const template = { metadata: { labels }, spec: rollout.podSpec }
   await mergePatch(admin, path, { spec: { minReadySeconds, ...rollout.spec, template } })
@@ -111,19 +117,12 @@ async function play(admin: ApiClient, run: Run, signal: AbortSignal): Promise<En
   const ms = performance.now() - began
   const now = await admin.get(path, signal)
   await admin.request(`${path}?propagationPolicy=Foreground`, { method: 'DELETE' })
-  await gone(admin, deployments, name, limit)
+  await gone(admin, path, limitOf(signal))
   return { rollout, code, isDone: isRolledOut(now), ms, said }
 }
 
-async function gone(admin: ApiClient, collection: string, name: string, signal: AbortSignal): Promise<void> {
-  const stop = new AbortController()
-  try {
-    for await (const { type, object } of admin.watch(collection, AbortSignal.any([signal, stop.signal]))) {
-      if (type === 'DELETED' && object.metadata.name === name) return
-    }
-  } finally {
-    stop.abort()
-  }
+async function gone(admin: ApiClient, path: string, signal: AbortSignal): Promise<void> {
+  while ((await admin.request(path)).status !== 404) await delay(againMs, signal)
 }
 
 /** As `kubectl rollout status` has it. */
