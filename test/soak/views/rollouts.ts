@@ -75,12 +75,11 @@ export async function healthOfRollouts(
   await Promise.all(Array.from({ length: lanes }, (_, i) => lane(`rollouts-${i}`)))
   const results = rollouts.map(({ name, code }) => {
     const own = ended.filter(({ rollout }) => rollout.name === name)
-    const slowest = Math.max(0, ...own.map(({ ms }) => ms)) / 1000
+    const slowest = Math.round(Math.max(0, ...own.map(({ ms }) => ms)) / 100) / 10
     return { name, runs: own.length, code, right: own.filter((one) => one.code === code).length, slowest }
   })
   const counts = results.map(
-    ({ name, runs, code, right, slowest }) =>
-      `${runs} that ${name}: ${right} exit ${code}, at most ${slowest.toFixed(1)} s`,
+    ({ name, runs, code, right, slowest }) => `${runs} that ${name}: ${right} exit ${code}, at most ${slowest} s`,
   )
   const early = ended.filter(({ code, isDone }) => code === 0 && !isDone).length
   const figure = `rollouts: ${counts.join('; ')}; too early healthy: ${early}`
