@@ -11,6 +11,7 @@ export function goScalar(text: string): string | number | bigint | boolean | nul
   if (named !== undefined) return named
   if (!/^[-+.\d]/.test(text)) return text
   if (/^(?:0|[1-9]\d{0,14})$/.test(text)) return Number(text)
+  if (text.startsWith('.') && /\D_|_\D|_$/.test(text)) return text // only here Go minds where underscores stand
   const plain = text.replaceAll('_', '')
   const whole = wholeNumber(plain)
   if (whole !== undefined) return inNumber(whole)
