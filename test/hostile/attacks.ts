@@ -14,6 +14,7 @@ import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
 import { unreadReplies } from './attacks/unread-replies.ts'
+import { unreadViews } from './attacks/unread-views.ts'
 import { waitingCalls } from './attacks/waiting-calls.ts'
 
 /** All that is played. */
@@ -29,6 +30,7 @@ export const attacks: readonly Attack<unknown>[] = [
   waitingCalls,
   slowReaders,
   unreadReplies,
+  unreadViews,
   longestRequests,
   knocking,
   halfMessages,
