@@ -10,14 +10,14 @@ import type { AgentkHost } from '../../module.ts'
 import { Inventory } from './inventory/inventory.ts'
 import { ObjectWaits } from './live/object-waits.ts'
 import { inventoryLabel } from './manifests/marks.ts'
-import { keyText, type ObjectKey } from './manifests/object-key.ts'
+import { keyText } from './manifests/object-key.ts'
 import { Renderer } from './render/renderer.ts'
 import { type RoundComponents, runRound } from './round.ts'
 import { SharedKinds } from './shared-kinds.ts'
 import { readBlock, type SourceOptions } from './source-options.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
-import type { SourceStatus } from './state/source-status.ts'
+import { StatePush } from './state/state-push.ts'
 
 export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
   /** as kas sends it; undefined: there is none now, sources rest */
@@ -50,8 +50,11 @@ export async function leadGitops(components: GitopsComponents, options: GitopsOp
 }
 
 interface Running {
+  readonly block: SourceBlock
   readonly stop: AbortController
   readonly done: Promise<void>
+  /** what it wants; undefined: it has not said so yet */
+  wanted?: { readonly id: string; readonly commit: string; readonly keys: ReadonlySet<string> }
 }
 
 /** The sources of one term. */
@@ -63,12 +66,11 @@ class Sources {
   readonly #control: ApiLane
   readonly #kinds: SharedKinds
   readonly #syncs: GitSyncs
+  readonly #push: StatePush
   readonly #renderer: Renderer
   readonly #agentId: bigint
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
-  /** what each source wants, by its id */
-  readonly #wanted = new Map<string, ReadonlySet<string>>()
   readonly #began = Promise.withResolvers<void>()
 
   constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
@@ -80,6 +82,7 @@ class Sources {
     this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall })
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock })
+    this.#push = new StatePush(components)
     this.#renderer = new Renderer({ path: options.path }, clock)
     const own = { lane: this.#control, client: api, kinds: this.#kinds }
     const { namespace } = options
@@ -117,7 +120,7 @@ class Sources {
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
     const syncing = Promise.race([this.#began.promise, ended]).then(() =>
-      signal.aborted ? undefined : this.#syncs.run(signal),
+      signal.aborted ? undefined : Promise.all([this.#syncs.run(signal), this.#push.run(signal)]),
     )
     await Promise.all([ended, syncing.catch((error: unknown) => this.#failed(error))])
     for (const { stop } of this.#running.values()) stop.abort(signal.reason)
@@ -133,11 +136,16 @@ class Sources {
     const work = new SourceWork(
       {
         kas,
-        round: (input, options, inRound) => runRound(this.#roundOf(options), input, options, inRound),
+        round: (input, options, inRound) => runRound(this.#roundOf(options, running), input, options, inRound),
         wishes: ({ id }, asking) => this.#syncs.wishes(id, asking),
         onWish: (id, listener) => this.#syncs.onWish(id, listener),
-        onStatus: (status: SourceStatus) => this.#syncs.write(status),
-        onWanted: (id, keys) => this.#wanted.set(id, keys),
+        onStatus: (status) => {
+          this.#syncs.write(status)
+          this.#push.changed(status)
+        },
+        onWanted: (id, commit, keys) => {
+          running.wanted = { id, commit, keys }
+        },
         log,
         clock,
         random,
@@ -147,8 +155,12 @@ class Sources {
     const done = Promise.all(before.map((one) => one.done))
       .then(() => (signal.aborted ? undefined : work.run(signal)))
       .catch((error: unknown) => this.#failed(error))
-      .finally(() => this.#running.delete(text))
-    this.#running.set(text, { stop, done })
+      .finally(() => {
+        this.#running.delete(text)
+        if (running.wanted) this.#push.forget(running.wanted.id)
+      })
+    const running: Running = { block, stop, done }
+    this.#running.set(text, running)
   }
 
   #failed(error: unknown): void {
@@ -156,7 +168,7 @@ class Sources {
     this.#components.log.error({ reason: errorText(error) }, 'A source of GitOps is not followed')
   }
 
-  #roundOf(options: SourceOptions): RoundComponents {
+  #roundOf(options: SourceOptions, own: Running): RoundComponents {
     const { api, clock, random } = this.#components
     const { id, accessAs } = options
     const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
@@ -173,8 +185,10 @@ class Sources {
       inventory: new Inventory(this.#control, { namespace, agentId: this.#agentId, id }),
       render: async (files, { apiVersions }, signal) =>
         this.#renderer.render(files, options, { version: await this.#version(signal), apiVersions }, signal),
-      isHandedOver: (owner, key) => this.#wanted.get(owner)?.has(keyText(key)) === false,
-      heir: (key) => this.#heir(id, key),
+      isHandedOver: (owner, key) =>
+        this.#othersOf(own).some(({ wanted }) => wanted?.id === owner && !wanted.keys.has(keyText(key))),
+      heir: (key) => this.#othersOf(own).find(({ wanted }) => wanted?.keys.has(keyText(key)))?.wanted?.id,
+      areOthersKnown: (commit) => this.#othersOf(own).every((other) => isKnown(other, own.block, commit)),
       clock,
     }
   }
@@ -185,8 +199,13 @@ class Sources {
     return textAt(body, 'gitVersion')
   }
 
-  #heir(id: string, key: ObjectKey): string | undefined {
-    const text = keyText(key)
-    return [...this.#wanted].find(([other, keys]) => other !== id && keys.has(text))?.[0]
+  #othersOf(own: Running): readonly Running[] {
+    return [...this.#running.values()].filter((other) => other !== own)
   }
+}
+
+/** What it wants at `commit` of the project, where that is one of its own. */
+function isKnown({ wanted, block }: Running, own: SourceBlock, commit: string): boolean {
+  const isOfSame = block.id === own.id && JSON.stringify(block.ref) === JSON.stringify(own.ref)
+  return wanted !== undefined && (!isOfSame || wanted.commit === commit)
 }

@@ -36,6 +36,8 @@ export interface RoundComponents {
   /** another source of this agent: one that has let go of the object, or one that wants it */
   readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
   readonly heir: (key: ObjectKey) => string | undefined
+  /** what each other source wants is known, of those of the same project at this commit: else nothing is pruned */
+  readonly areOthersKnown: (commit: string) => boolean
   readonly clock: Clock
 }
 
@@ -63,6 +65,8 @@ export type RoundResult =
       readonly plan: string
       readonly planned: readonly InventoryEntry[]
       readonly orphans: readonly ObjectKey[]
+      /** something may have to go, and it is not known yet whether another source wants it */
+      readonly isPruneHeld: boolean
     }
 
 export interface RoundEnd {
@@ -122,6 +126,7 @@ class Round {
   /** the inventory as it is to be, by `keyText` */
   readonly #entries = new Map<string, InventoryEntry>()
   readonly #pruned: ObjectKey[] = []
+  #isPruneHeld = false
 
   constructor(
     components: RoundComponents,
@@ -229,6 +234,8 @@ class Round {
     const left = [...known.values()].filter(({ key }) => !wanted.has(keyText(key)))
     const needed = neededKinds(ends)
     if (needed === undefined) return undefined
+    this.#isPruneHeld = left.length > 0 && !this.#components.areOthersKnown(this.#input.commit)
+    if (this.#isPruneHeld) return undefined
     const entries = needed.size === 0 ? left : left.filter(({ key }) => needed.has(kindText(key)))
     const input: PruneInput = {
       commit: this.#input.commit,
@@ -280,7 +287,16 @@ class Round {
       plan?.decisions.get(text)?.is === 'confirm' && entry.state === 'waits' ? [entry] : [],
     )
     const waiting = planned.length > 0 && plan ? plan.digest : ''
-    return { is: 'done', ends, entries, pruned: this.#pruned, plan: waiting, planned, orphans }
+    return {
+      is: 'done',
+      ends,
+      entries,
+      pruned: this.#pruned,
+      plan: waiting,
+      planned,
+      orphans,
+      isPruneHeld: this.#isPruneHeld,
+    }
   }
 }
 

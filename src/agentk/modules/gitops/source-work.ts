@@ -3,13 +3,14 @@ import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable } from '../../../lib/signals.ts'
+import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../proto/gitops-json.ts'
 import type { ApplyEnd } from './apply/apply-run.ts'
 import { keyName, type ObjectKey } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
 import type { RoundInput, RoundResult } from './round.ts'
 import { type SourceOptions, sourceOptions } from './source-options.ts'
-import { Phase, SourceStatus } from './state/source-status.ts'
+import { SourceStatus } from './state/source-status.ts'
 
 /** What is not in the cluster as it should be is tried again. ms */
 const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
@@ -32,8 +33,8 @@ export interface SourceWorkComponents {
   readonly onWish: (id: string, listener: () => void) => () => void
   /** it fares otherwise */
   readonly onStatus: (status: SourceStatus) => void
-  /** what the source wants by its newest commit, by `keyText` */
-  readonly onWanted: (id: string, keys: ReadonlySet<string>) => void
+  /** what the source wants by this commit, by `keyText` */
+  readonly onWanted: (id: string, commit: string, keys: ReadonlySet<string>) => void
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -136,7 +137,7 @@ export class SourceWork {
         onWanted: (keys) => {
           status.began(commit, keys.size, clock.now())
           onStatus(status)
-          onWanted(options.id, keys)
+          onWanted(options.id, commit, keys)
         },
         onProgress: (phase, key, end) => {
           if (phase === 'pruning') status.set({ phase: Phase.PRUNING }, clock.now())
@@ -176,7 +177,7 @@ export class SourceWork {
 }
 
 /** Nothing of it is to be tried again: what waits for approval is told when it comes. */
-function isComplete({ ends, entries }: Extract<RoundResult, { is: 'done' }>): boolean {
+function isComplete({ ends, entries, isPruneHeld }: Extract<RoundResult, { is: 'done' }>): boolean {
   const isApplied = ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
-  return isApplied && [...entries.values()].every(({ state }) => state !== 'failed')
+  return isApplied && !isPruneHeld && [...entries.values()].every(({ state }) => state !== 'failed')
 }

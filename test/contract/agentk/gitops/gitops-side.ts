@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
-import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import { Registry } from 'prom-client'
 import type { Test } from 'tap'
 import { Terms } from '../../../../src/agentk/election/terms.ts'
 import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
 import { objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { pushMethod } from '../../../../src/agentk/modules/gitops/state/state-push.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { KasError } from '../../../../src/lib/errors.ts'
 import { type AgentConfiguration, AgentConfigurationSchema } from '../../../../src/proto/gen/agentcfg_pb.ts'
@@ -12,6 +13,7 @@ import {
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,
 } from '../../../../src/proto/gen/gitops_pb.ts'
+import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { GitopsBlock } from '../../../../src/proto/gitops-json.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
@@ -31,8 +33,15 @@ export class ProjectKas {
   /** set: it refuses */
   refusal: KasError | undefined
 
+  /** as they were told */
+  readonly states: SourceState[] = []
+
   constructor(projectId: bigint) {
     this.#projectId = projectId
+    this.kas.handlers.set(pushMethod, async (stream) => {
+      stream.sendMetadata({})
+      for await (const message of stream.messages) this.states.push(fromBinary(SourceStateSchema, message))
+    })
     this.kas.handlers.set(objectsMethod, async (stream) => {
       const request = await readOne(ObjectsToSynchronizeRequestSchema, stream.messages)
       this.requests.push(request)
@@ -45,7 +54,9 @@ export class ProjectKas {
         stream.send(toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, message)))
       const known = new Set(request.knownBlob.map((blob) => Buffer.from(blob).toString('hex')))
       await send({ message: { case: 'header', value: { commitId: this.commit, projectId: this.#projectId } } })
+      const globs = request.paths.map(({ path }) => (path.value ?? '').replace('**', ''))
       for (const [source, text] of Object.entries(this.#files)) {
+        if (!globs.some((folder) => folder.includes('*') || source.startsWith(folder))) continue
         const blob = createHash('sha1').update(text).digest()
         const half = Math.floor(text.length / 2)
         const isKnown = known.has(blob.toString('hex'))

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
+import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
@@ -84,6 +85,30 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     t.equal(await value('paused'), '2')
     project.push({ 'a.yaml': map('paused', '3') })
     await eventually(async () => (await value('paused')) === '3')
+  })
+
+  await t.test('an object moves from one source of a project to another: it stays the same object', async (t) => {
+    const project = new ProjectKas(11n)
+    const [one, other] = ['one', 'other'].map((name) => ({ ...source, name, paths: [{ glob: `${name}/**` }] }))
+    if (!one || !other) throw new Error('no sources')
+    await startGitops(t, ground, project, { manifest_projects: [one, other] })
+    project.push({ 'one/a.yaml': map('moves', '1'), 'one/b.yaml': map('one-b', '1'), 'other/c.yaml': map('c', '1') })
+    await eventually(async () => (await statusOf('42-11-one'))?.phase === 'Synced')
+    await eventually(async () => (await statusOf('42-11-other'))?.phase === 'Synced')
+    const { uid } = (await ground.get(keyOf('ConfigMap', 'moves'))).metadata
+    project.push({ 'other/a.yaml': map('moves', '2'), 'one/b.yaml': map('one-b', '1'), 'other/c.yaml': map('c', '1') })
+    await eventually(async () => (await value('moves')) === '2')
+    await eventually(async () => (await statusOf('42-11-one'))?.commit === project.commit)
+    await eventually(async () => (await statusOf('42-11-other'))?.phase === 'Synced')
+    t.equal((await ground.get(keyOf('ConfigMap', 'moves'))).metadata.uid, uid)
+  })
+
+  await t.test('kas is told how sources fare', async (t) => {
+    const project = new ProjectKas(12n)
+    await startGitops(t, ground, project, { manifest_projects: [source] })
+    project.push({ 'a.yaml': map('told', '1') })
+    await eventually(() => project.states.at(-1)?.phase === Phase.SYNCED)
+    t.match(project.states.at(-1), { source: '42-12', project: 'platform/shop', commit: project.commit })
   })
 
   await t.test('a source that leaves the configuration, and a kas that refuses: nothing is deleted', async (t) => {

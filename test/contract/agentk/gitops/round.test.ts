@@ -18,6 +18,7 @@ interface Extra {
   readonly approved?: string
   readonly signal?: AbortSignal
   readonly heir?: string
+  readonly areOthersKnown?: boolean
 }
 
 class Source {
@@ -63,6 +64,7 @@ class Source {
         render: async (all) => ({ files: all, problems: [] }),
         isHandedOver: () => false,
         heir: () => extra.heir,
+        areOthersKnown: () => extra.areOthersKnown ?? true,
         clock: systemClock,
       },
       {
@@ -201,6 +203,8 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
   await t.test('what goes to another source is not deleted', async (t) => {
     const [one, other] = [new Source(ground, 6), new Source(ground, 7, { adopt: ['42-6'] })]
     await one.done({ 'a.yaml': map('moved', '1'), 'b.yaml': map('kept', '1') })
+    const held = await one.done({ 'b.yaml': map('kept', '1') }, { areOthersKnown: false })
+    t.match(held, { pruned: [], isPruneHeld: true })
     t.match((await one.done({ 'b.yaml': map('kept', '1') }, { heir: '42-7' })).pruned, [])
     t.equal(await value('moved'), '1')
     t.match((await other.done({ 'a.yaml': map('moved', '2') })).is, { moved: 'applied' })

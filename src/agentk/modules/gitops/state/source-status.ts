@@ -1,8 +1,17 @@
 import { create } from '@bufbuild/protobuf'
-import { type Key, Phase, type SourceState, SourceStateSchema } from '../../../../proto/gen/gitops_states_pb.ts'
+import {
+  CountsSchema,
+  type Key,
+  KeySchema,
+  ObjectTroubleSchema,
+  Phase,
+  type SourceState,
+  SourceStateSchema,
+} from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApplyEnd } from '../apply/apply-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { ManifestProblem } from '../manifests/manifest.ts'
+import { keyText } from '../manifests/object-key.ts'
 import type { RoundEnd, RoundResult } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -11,12 +20,10 @@ const maxTold = 100
 /** Of a text. */
 const maxTextLength = 1000
 
-export { Phase }
-
 /** How one source fares; changed by the source's work alone. */
 export class SourceStatus {
   readonly #options: SourceOptions
-  #state: Omit<SourceState, '$typeName' | '$unknown'>
+  #state: SourceState
 
   constructor(options: SourceOptions, now: number) {
     this.#options = options
@@ -33,7 +40,7 @@ export class SourceStatus {
   }
 
   get state(): SourceState {
-    return create(SourceStateSchema, this.#state)
+    return this.#state
   }
 
   get options(): SourceOptions {
@@ -47,7 +54,7 @@ export class SourceStatus {
   /** A commit is being brought: `objects` of them. */
   began(commit: string, objects: number, now: number): void {
     this.set({ phase: Phase.APPLYING, wanted: commit, problem: '' }, now)
-    this.#state = { ...this.#state, counts: countsOf({ objects }), trouble: [], plan: '', planned: [] }
+    this.#state = { ...this.#state, counts: create(CountsSchema, { objects }), trouble: [], plan: '', planned: [] }
   }
 
   ended(end: ApplyEnd): void {
@@ -62,51 +69,47 @@ export class SourceStatus {
     this.set({ phase: Phase.REFUSED, wanted: commit, problem }, now)
     const trouble = problems
       .slice(0, maxTold)
-      .map(({ file, line, text }) => ({ file, line, text: text.slice(0, maxTextLength) }))
-    this.#state = { ...this.#state, trouble: create(SourceStateSchema, { trouble }).trouble }
+      .map(({ file, line, text }) => create(ObjectTroubleSchema, { file, line, text: text.slice(0, maxTextLength) }))
+    this.#state = { ...this.#state, trouble }
   }
 
   done(commit: string, result: Extract<RoundResult, { is: 'done' }>, now: number): void {
     const { ends, entries, pruned, plan, planned } = result
-    const wanted = new Set(ends.map(({ manifest }) => manifest.key))
-    const survivors = [...entries.values()].filter(({ state }) => state === 'failed' || state === 'waits')
+    const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
+    const survivors = [...entries].filter(([text, { state }]) => !wanted.has(text) && state !== 'detached')
     const bad = ends.filter(({ end }) => end.is !== 'applied' && end.is !== 'unchanged')
     const isSynced = bad.length === 0
     const phase = !isSynced ? Phase.FAILING : plan === '' ? Phase.SYNCED : Phase.APPROVAL
     const count = (is: ApplyEnd['is']) => ends.filter(({ end }) => end.is === is).length
-    this.#state = create(SourceStateSchema, {
+    this.#state = {
       ...this.#state,
       phase,
       commit: isSynced ? commit : this.#state.commit,
       wanted: commit,
       problem: '',
       atMs: BigInt(now),
-      counts: {
-        objects: wanted.size,
+      counts: create(CountsSchema, {
+        objects: ends.length,
         applied: count('applied'),
         unchanged: count('unchanged'),
         failed: count('failed'),
         waiting: count('waits') + count('left'),
         pruned: pruned.length,
-        survivors: Math.max(0, survivors.length - count('failed')),
-      },
+        survivors: survivors.length,
+      }),
       trouble: bad.slice(0, maxTold).map(troubleOf),
       plan,
       planned: planned.slice(0, maxTold).map(keyOf),
-    })
+    }
   }
-}
-
-function countsOf(counts: { objects: number }) {
-  return create(SourceStateSchema, { counts }).counts
 }
 
 function troubleOf({ manifest, end }: RoundEnd) {
   const { key, version, file, line } = manifest
   const text = end.is === 'failed' ? end.problem.text : end.is === 'waits' ? end.text : 'a newer commit has come'
-  return { key: keyOf({ key, version }), text: text.slice(0, maxTextLength), file, line }
+  return create(ObjectTroubleSchema, { key: keyOf({ key, version }), text: text.slice(0, maxTextLength), file, line })
 }
 
 function keyOf({ key, version }: Pick<InventoryEntry, 'key' | 'version'>): Key {
-  return create(SourceStateSchema, { planned: [{ ...key, version }] }).planned[0] as Key
+  return create(KeySchema, { ...key, version })
 }
