@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { Applier } from './apply/applier.ts'
 import { type ApplyEnd, ApplyRun } from './apply/apply-run.ts'
@@ -95,8 +96,13 @@ export async function runRound(
 ): Promise<RoundResult> {
   const wanted = await read(components, input, options, signal)
   if ('problems' in wanted) return { is: 'refused', problems: wanted.problems }
+  if (options.dryRunStrategy !== 'none') return { is: 'refused', problems: [dryRun(options)] }
   input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key))))
   return await new Round(components, input, options, wanted, signal).run()
+}
+
+function dryRun({ dryRunStrategy }: SourceOptions): ManifestProblem {
+  return { file: '', line: 0, text: `dry_run_strategy: ${dryRunStrategy}: the commit can be read, nothing is written` }
 }
 
 async function read(
@@ -144,7 +150,8 @@ class Round {
 
   async run(): Promise<RoundResult> {
     const { inventory } = this.#components
-    const known = withPredecessors(await inventory.load(this.#signal), await this.#stockKeys())
+    const entries = await inventory.load(this.#signal)
+    const known = entries.size === 0 ? ofStock(await this.#stockKeys()) : entries
     await inventory.saveOptions(this.#options, this.#signal)
     for (const [text, entry] of known) this.#entries.set(text, entry)
     this.#plan()
@@ -171,10 +178,16 @@ class Round {
   }
 
   /** What the stock agent has made for the same project: the same marks, in an inventory of its own. */
-  #stockKeys(): Promise<readonly ObjectKey[]> {
+  async #stockKeys(): Promise<readonly ObjectKey[]> {
     const { id, name, defaultNamespace: namespace } = this.#options
-    if (name !== undefined) return Promise.resolve([])
-    return stockInventory(this.#components.control, { namespace, id }, this.#signal)
+    if (name !== undefined) return []
+    try {
+      return await stockInventory(this.#components.control, { namespace, id }, this.#signal)
+    } catch (error) {
+      // without the right to look there, nothing that it has made is known, nor pruned
+      if (error instanceof KasError && error.spec.code === 'UNREACHABLE' && error.spec.httpStatus === 403) return []
+      throw error
+    }
   }
 
   async #readLive(): Promise<LiveObjects> {
@@ -314,13 +327,9 @@ function neededKinds(ends: readonly RoundEnd[]): ReadonlySet<string> | undefined
   return kinds
 }
 
-function withPredecessors(
-  known: ReadonlyMap<string, InventoryEntry>,
-  keys: readonly ObjectKey[],
-): ReadonlyMap<string, InventoryEntry> {
+function ofStock(keys: readonly ObjectKey[]): ReadonlyMap<string, InventoryEntry> {
   const rest = { version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned' as const, reason: '' }
-  const before = keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }])
-  return new Map([...before, ...known])
+  return new Map(keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }]))
 }
 
 function kindText({ group, kind }: ObjectKey): string {

@@ -6,6 +6,7 @@ import { abortable } from '../../../lib/signals.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../proto/gitops-json.ts'
 import type { ApplyEnd } from './apply/apply-run.ts'
+import { problemText } from './manifests/manifest.ts'
 import { keyName, type ObjectKey } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
 import type { RoundInput, RoundResult } from './round.ts'
@@ -149,10 +150,7 @@ export class SourceWork {
       if (result.is === 'refused') {
         const [problem] = result.problems
         status.refused(commit, result.problems, clock.now())
-        log.error(
-          { ...fields, reason: problem && `${problem.file}:${problem.line}: ${problem.text}` },
-          'A commit cannot be applied',
-        )
+        log.error({ ...fields, reason: problem && problemText(problem) }, 'A commit cannot be applied')
         return true
       }
       status.done(commit, result, clock.now())

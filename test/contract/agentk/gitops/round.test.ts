@@ -229,6 +229,13 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.match(pruned, [{ name: 'stock-b' }])
   })
 
+  await t.test('dry_run_strategy: nothing is written', async (t) => {
+    const source = new Source(ground, 9, { dry_run_strategy: 'server' })
+    const { result, writes } = await asked(() => source.sync({ 'a.yaml': map('dry', '1') }))
+    t.match(result, { result: { is: 'refused', problems: [{ text: /dry_run_strategy: server/ }] } })
+    t.strictSame(writes, [])
+  })
+
   await t.test('killed at any call, the next round ends where it would have ended', async (t) => {
     const names = ['k0', 'k1', 'k2', 'k3', 'k4', 'k5']
     const wave = (index: number) => `argocd.argoproj.io/sync-wave: "${index % 3}"`

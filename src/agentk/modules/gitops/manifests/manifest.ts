@@ -15,6 +15,11 @@ export interface ManifestProblem {
   readonly text: string
 }
 
+/** As people read it. */
+export function problemText({ file, line, text }: ManifestProblem): string {
+  return file === '' ? text : `${file}:${line}: ${text}`
+}
+
 /** JSON as an API server reads it. */
 export type ObjectTree = Readonly<Record<string, unknown>>
 

@@ -10,7 +10,7 @@ import {
 } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApplyEnd } from '../apply/apply-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
-import type { ManifestProblem } from '../manifests/manifest.ts'
+import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { keyText } from '../manifests/object-key.ts'
 import type { RoundEnd, RoundResult } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -65,7 +65,7 @@ export class SourceStatus {
 
   refused(commit: string, problems: readonly ManifestProblem[], now: number): void {
     const [first] = problems
-    const problem = first ? `${first.file}:${first.line}: ${first.text}`.slice(0, maxTextLength) : ''
+    const problem = first ? problemText(first).slice(0, maxTextLength) : ''
     this.set({ phase: Phase.REFUSED, wanted: commit, problem }, now)
     const trouble = problems
       .slice(0, maxTold)
