@@ -31,6 +31,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const app = new App({ log, access, tracing }, { config, version })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
+  v8.collectAll()
   await stopping
   await app.stop(AbortSignal.timeout(stopPatienceMs))
   log.info('Stopped')

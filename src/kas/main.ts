@@ -73,6 +73,7 @@ async function serve(file: string): Promise<number> {
   const app = new App({ log }, { config, ownPrivateApi, configurationFile: file, version: readVersion(), env })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
+  v8.collectAll()
   await stopping
   await app.stop()
   log.info('Stopped')

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { constants, PerformanceObserver } from 'node:perf_hooks'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { flags, youngCollector } from '../../../src/lib/v8.ts'
+import { collectAll, flags, youngCollector } from '../../../src/lib/v8.ts'
 
 const run = promisify(execFile)
 
@@ -26,4 +26,16 @@ t.test('the young generation is collected, and only that', async (t) => {
   })
   collect()
   t.strictSame(await seen, [constants.NODE_PERFORMANCE_GC_MINOR])
+})
+
+t.test('what nothing holds is collected, once the turn that made it is over', async (t) => {
+  const kept = { held: true }
+  const refs = [new WeakRef(kept), new WeakRef({ held: false })]
+  await new Promise(setImmediate)
+  collectAll()
+  t.strictSame(
+    refs.map((ref) => ref.deref()),
+    [kept, undefined],
+  )
+  t.notOk('gc' in globalThis)
 })
