@@ -13,7 +13,7 @@ import { type ReadQuery, readQuery } from './query.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
 import type { VerdictSide } from './severity.ts'
 import { View } from './view.ts'
-import { viewState } from './view-state.ts'
+import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
 /** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
 const statesPauseMs = 50
@@ -259,14 +259,14 @@ export class ViewHost {
         for (const one of [kind, ...namingKinds]) this.#present.note(one, namespace)
     }
     if (all.length > 0 && all.every(([, { is }]) => is !== 'syncing')) this.#firstListEnded()
-    for (const opened of this.#opened) this.#setState(opened)
+    this.#setStates()
   }
 
   #firstListEnded(): void {
     if (!this.#isFirstList) return
     this.#isFirstList = false
     this.#letGo()
-    for (const opened of this.#opened) this.#setState(opened)
+    this.#setStates()
   }
 
   /** Whatever is known by now takes the place of what viewers have from before. */
@@ -279,15 +279,25 @@ export class ViewHost {
     }
   }
 
-  #setState(opened: Opened): void {
+  #setStates(): void {
+    const seen = new Map<string, SeenStates>()
+    for (const opened of this.#opened) this.#setState(opened, seen)
+  }
+
+  /** @param known - of this moment, by who sees and where */
+  #setState(opened: Opened, known = new Map<string, SeenStates>()): void {
     const { query, view, visibility, openedAt, access } = opened
     if (!visibility) return
-    const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
+    const { namespaces } = query
     const isOfEvents = view instanceof EventsView
     const states = isOfEvents ? this.#components.events.states : this.#components.states
     const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
     const isFirstList = isOfEvents ? [...states.all()].length === 0 : this.#isFirstList
-    view.setState(viewState({ states, visibility, query, namespacesOf, isFirstList, problem, openedAt }))
+    const key = JSON.stringify([isOfEvents, visibility.key, namespaces && [...namespaces]])
+    const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
+    const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, namespacesOf })
+    known.set(key, seen)
+    view.setState(viewState({ seen, visibility, query, isFirstList, problem, openedAt }))
   }
 }
 

@@ -6,12 +6,26 @@ import type { FollowState, FollowStates, Visibility } from './record.ts'
 /** The most that are named. */
 const maxNotFollowed = 100
 
-export interface ViewStateParts {
+export interface Seeing {
   readonly states: FollowStates
   readonly visibility: Visibility
-  readonly query: ReadQuery
+  /** of the scope; undefined: all */
+  readonly namespaces: ReadonlySet<string> | undefined
   /** where there are objects of it */
   readonly namespacesOf: (kind: ResourceKind) => Iterable<string>
+}
+
+export type SeenStates = readonly (readonly [kind: ResourceKind, state: FollowState])[]
+
+/** Of the kinds that the caller may list where the scope is: what becomes of the others changes nothing. */
+export function seenStates(seeing: Seeing): SeenStates {
+  return [...seeing.states.all()].filter((one) => mayListAny(seeing, ...one))
+}
+
+export interface ViewStateParts {
+  readonly seen: SeenStates
+  readonly visibility: Visibility
+  readonly query: ReadQuery
   /** not all kinds were listed since the start */
   readonly isFirstList: boolean
   /** what else is wrong; empty: nothing */
@@ -20,9 +34,8 @@ export interface ViewStateParts {
   readonly openedAt: number
 }
 
-/** Of the kinds that the caller may list where the scope is: what becomes of the others changes nothing. */
 export function viewState(parts: ViewStateParts): ViewState {
-  const seen = [...parts.states.all()].filter((one) => mayListAny(parts, ...one))
+  const { seen } = parts
   const notFollowed = seen.flatMap(([kind, state]) => leftOut(parts, kind, state)).sort()
   const named = notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}
   if (parts.problem) return { is: 'stale', since: parts.openedAt, why: parts.problem, ...named }
@@ -43,9 +56,8 @@ export function viewState(parts: ViewStateParts): ViewState {
   return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }
 }
 
-function mayListAny(parts: ViewStateParts, kind: ResourceKind, state: FollowState): boolean {
-  const { visibility, query, namespacesOf } = parts
-  const { namespaces } = query
+function mayListAny(seeing: Seeing, kind: ResourceKind, state: FollowState): boolean {
+  const { visibility, namespaces, namespacesOf } = seeing
   if (namespaces) return [...namespaces].some((namespace) => visibility.mayList(kind, namespace))
   if (visibility.mayList(kind, '')) return true
   const missing = [...state.refusedNamespaces, ...state.leftOut.map(({ namespace }) => namespace)]
