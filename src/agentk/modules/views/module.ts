@@ -1,6 +1,7 @@
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
+import type { RuleReader } from './rule-sources.ts'
 import { Views, type ViewsOptions } from './views.ts'
 
 type Host = Pick<AgentkHost, 'api' | 'kas' | 'election' | 'self' | 'clock' | 'random' | 'log'>
@@ -10,9 +11,6 @@ export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
   readonly tokenFile?: string | undefined
 }
 
-/** What reads rules is loaded where views are on. */
-const vendorRules = async () => (await import('../../health/custom/vendors.ts')).vendorRules()
-
 /** Shows what runs in the cluster, and how it fares, to those who may list it. */
 export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOptions): AgentkModule {
   const { api, kas, election, self, clock, random } = host
@@ -21,13 +19,19 @@ export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOp
   const watched = tokenFile === undefined ? cluster : ownAccount(cluster, tokenFile)
   const settings = { cluster, watched, logLevel: log.level as LogLevel }
   const { podName } = self.meta
-  const views = new Views({ kas, election, vendorRules, log, clock, random }, { podName, settings, ...options })
+  const views = new Views({ kas, election, loadRules, log, clock, random }, { podName, settings, ...options })
   return {
     get methods() {
       return views.methods
     },
     lead: views.lead,
   }
+}
+
+/** What reads rules is loaded with the first views.yaml alone. */
+async function loadRules(): Promise<RuleReader> {
+  const { ruleReader } = await import('./rule-sources.ts')
+  return await ruleReader()
 }
 
 function ownAccount({ server, ca, serverName, skipVerify }: ClusterSettings, tokenFile: string): ClusterSettings {

@@ -1,10 +1,20 @@
 import type { Logger } from '../../../lib/log.ts'
 import { type CustomRuleSource, customRuleSchema, maxRules } from '../../health/custom/custom-rule-schema.ts'
+import { vendorRules } from '../../health/custom/vendors.ts'
 
 /** Rules of health, read and not compiled: what reads them stays out of the thread. */
 export interface RuleSources {
   readonly users: readonly CustomRuleSource[]
   readonly vendors: readonly CustomRuleSource[]
+}
+
+export interface RuleReader {
+  readonly vendors: readonly CustomRuleSource[]
+  users(health: readonly unknown[], log: Logger): readonly CustomRuleSource[]
+}
+
+export async function ruleReader(): Promise<RuleReader> {
+  return { vendors: await vendorRules(), users: usersRules }
 }
 
 /** @param health - of views.yaml: what cannot be read of it is told, and left out */
@@ -18,5 +28,3 @@ export function usersRules(health: readonly unknown[], log: Logger): CustomRuleS
     return []
   })
 }
-
-export type UsersRules = typeof usersRules

@@ -9,12 +9,11 @@ import { LeadResponseSchema, Views as ViewsService } from '../../../proto/gen/vi
 import { methodPath, readOneMessage } from '../../../proto/unary.ts'
 import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
-import type { CustomRuleSource } from '../../health/custom/custom-rule-schema.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './refused-views.ts'
 import { Report, type ToldOfViews } from './report.ts'
-import type { UsersRules } from './rule-sources.ts'
+import type { RuleReader } from './rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
 
@@ -35,7 +34,7 @@ const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 export interface ViewsComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
-  readonly vendorRules: () => Promise<readonly CustomRuleSource[]>
+  readonly loadRules: () => Promise<RuleReader>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -55,8 +54,8 @@ export class Views {
   readonly #thread: ViewsThread
   readonly #report: Report
   #facts = noFacts
-  /** undefined: not read yet, for views were never on */
-  #reading: { readonly usersRules: UsersRules; readonly vendors: readonly CustomRuleSource[] } | undefined
+  /** undefined: views were never on */
+  #rules: RuleReader | undefined
   /** undefined: nothing yet, in this term */
   #told: ToldOfViews | undefined
   #isAnnounced = false
@@ -97,7 +96,7 @@ export class Views {
     while (!signal.aborted) {
       const waking = linkedController(signal)
       this.#wake = () => waking.abort()
-      await this.#readVendors()
+      await this.#loadRules()
       await this.#update(holds())
       await pause(lookMs, this.#components.clock, waking.signal)
       waking.dispose()
@@ -116,22 +115,18 @@ export class Views {
     this.#wake()
   }
 
-  /** Once, and with what reads them, which is loaded where views are on. */
-  async #readVendors(): Promise<void> {
-    if (this.#reading || typeof this.#told !== 'object') return
-    const { usersRules } = await import('./rule-sources.ts')
+  async #loadRules(): Promise<void> {
+    if (this.#rules || typeof this.#told !== 'object') return
     try {
-      this.#reading = { usersRules, vendors: await this.#components.vendorRules() }
+      this.#rules = await this.#components.loadRules()
     } catch (error) {
-      this.#components.log.error({ error }, "Rules of vendors' kinds cannot be read")
-      this.#reading = { usersRules, vendors: [] }
+      this.#components.log.error({ error }, 'Rules of health cannot be read')
     }
   }
 
   /** Begins or ends the thread, as it should be now. */
   async #update(holds: boolean): Promise<void> {
-    const reading = this.#reading
-    const wanted = holds && reading && typeof this.#told === 'object' ? this.#told : undefined
+    const wanted = holds && this.#rules && typeof this.#told === 'object' ? this.#told : undefined
     const isKnown = holds && this.#told !== undefined
     if (this.#running && (!wanted || this.#running.controller.signal.aborted)) {
       this.#running.controller.abort()
@@ -140,10 +135,13 @@ export class Views {
       this.#facts = noFacts
       if (!wanted) this.#components.log.info('Views are kept here no more')
     }
-    if (wanted && reading && !this.#running) {
+    if (wanted && !this.#running) {
       const controller = new AbortController()
       const { health = [], ...configuration } = wanted
-      const rules = { users: reading.usersRules(health, this.#components.log), vendors: reading.vendors }
+      const rules = {
+        users: this.#rules?.users(health, this.#components.log) ?? [],
+        vendors: this.#rules?.vendors ?? [],
+      }
       const ended = this.#thread.run({ ...this.#options.settings, configuration, rules }, controller.signal)
       this.#running = { controller, ended }
       this.#components.log.info('Views are kept here')

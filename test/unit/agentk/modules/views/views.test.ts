@@ -44,6 +44,7 @@ class Told {
   }
 }
 
+const loadRules = async () => ({ vendors: [], users: () => [] })
 const block = (views: object) => Buffer.from(JSON.stringify(views))
 
 /** A pod that leads from now on. */
@@ -63,7 +64,7 @@ function lead(t: Test) {
   const election = { identity: 'pod-a_1', leader: 'pod-a_1', holds: () => true }
   const { log } = capturedLog()
   const views: Views = new Views(
-    { kas, election, vendorRules: async () => [], log, clock, random: () => 0 },
+    { kas, election, loadRules, log, clock, random: () => 0 },
     { podName: 'pod-a', settings, thread: { program } },
   )
   const ending = new AbortController()
