@@ -1,9 +1,13 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { create, toBinary } from '@bufbuild/protobuf'
 import { status } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
+import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
+import { Phase, SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
+import { eventually } from '../../support/eventually.ts'
 import type { FakeAgent } from '../../support/fake-agent.ts'
 import { GitalyDouble } from '../../support/gitaly/gitaly-double.ts'
 import { ServedRepository } from '../../support/gitaly/served-repository.ts'
@@ -17,17 +21,24 @@ import { openSynchronize, type Round, type StockRelease, stockRequests, synchron
 const info = '/internal/kubernetes/project_info'
 const releases = Object.keys(stockRequests) as StockRelease[]
 
-async function start(t: Test, { version, count = 1 }: { version?: GitlabVersion; count?: number } = {}) {
+interface StartOptions {
+  readonly version?: GitlabVersion
+  readonly count?: number
+  readonly configuration?: string
+  readonly withProxy?: boolean
+}
+
+async function start(t: Test, { version, count = 1, configuration, withProxy = false }: StartOptions = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-gitops-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   const gitaly = await GitalyDouble.start(t, { folder })
-  const world = suiteWorld()
+  const world = suiteWorld(configuration)
   world.gitaly = { address: gitaly.address, token: gitaly.token }
   const repositories = new Map<string, ServedRepository>()
   for (const { id, path } of world.projects) {
     repositories.set(path, await ServedRepository.create(folder, `@hashed/${id}.git`))
   }
-  const side = await startWholeReplicas(t, count, { world, ...(version ? { version } : {}) })
+  const side = await startWholeReplicas(t, count, { world, withProxy, ...(version ? { version } : {}) })
   const repository = (path: string) => repositories.get(path) as ServedRepository
   const dial = async (i = 0) => (await side.replicas[i]?.dial()) as FakeAgent
   const idOf = (path: string) => BigInt(world.projects.find((project) => project.path === path)?.id ?? 0)
@@ -196,4 +207,38 @@ t.test('a push that GitLab tells one replica wakes an agent of another', async (
     known = (await waiting.round())?.commitId
     t.equal(known, commit)
   }
+})
+
+t.test('what an agent tells one replica of its sources, any replica shows to its users', async (t) => {
+  const configuration = 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }'
+  const { replicas, dial } = await start(t, { count: 2, configuration, withProxy: true })
+  const ask = async (i: number, token: string) =>
+    await fetch(`http://127.0.0.1:${replicas[i]?.portOf('Kubernetes API')}/gitops/state`, {
+      headers: { authorization: `Bearer pat:42:${token}` },
+    })
+  const shown = async (i: number) => ((await (await ask(i, 'glpat-ada')).json()) as { sources: object[] }).sources
+  t.strictSame(await shown(0), [])
+  const agent = await dial(1)
+  const metadata = { authorization: ['Bearer glagent-prod'] }
+  const stream = agent.session.open({ method: pushMethod, metadata })
+  const tell = (phase: Phase) =>
+    stream.send(
+      toBinary(SourceStateSchema, create(SourceStateSchema, { source: '42-1', phase, counts: { objects: 3 } })),
+    )
+  for (const phase of ['APPLYING', 'SYNCED'] as const) {
+    await tell(Phase[phase])
+    for (const i of [0, 1]) {
+      await eventually(async () => {
+        const [state] = (await shown(i)) as { phase?: string }[]
+        if (state?.phase !== phase) throw new Error(`replica ${i} shows ${state?.phase}`)
+      })
+    }
+  }
+  t.match(await shown(0), [{ source: '42-1', counts: { objects: 3 }, stale: false }])
+  agent.close()
+  await eventually(async () => {
+    const [state] = (await shown(0)) as { stale?: boolean }[]
+    if (!state?.stale) throw new Error('it is not stale yet')
+  })
+  t.equal((await ask(0, 'glpat-bob')).status, 401)
 })

@@ -1,11 +1,18 @@
+import { maxStateBytes } from '../../../proto/gitops-json.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { RoundTurns } from './round-turns.ts'
+import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
+import { pushMethod, pushStates } from './state-push.ts'
+import { States } from './states.ts'
 
 /** paths of usual length, and 1,000 known blobs */
 const maxMessageBytes = 256 * 1024
 /** 100 sources, of two pods while they change */
 const maxPerAgent = 250
+
+/** The pod that leads keeps one open, and two while it moves. */
+const maxPushesPerAgent = 20
 
 /** files that rounds hold at once */
 const maxBufferedBytes = 256 * 1024 * 1024
@@ -19,7 +26,7 @@ export type GitopsOptions = Pick<
 
 /** Brings agents the files of projects. @returns undefined: nobody knows which projects an agent may read */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule | undefined {
-  const { directory, repositories, pushes, usage, tracer, clock } = host
+  const { directory, repositories, pushes, usage, tracer, clock, peers } = host
   const readableProject = directory.readableProject?.bind(directory)
   if (!readableProject) return undefined
   const log = host.log.child({ mod_name: 'gitops' })
@@ -30,10 +37,23 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
     { readableProject, repositories: repositories.trees, pushes, turns, sent, tracer, clock, log },
     options,
   )
+  const states = new States(clock)
+  const push = pushStates({ states, clock }, options)
   return {
     name: 'gitops',
     agentMethods: {
       [getObjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+      [pushMethod]: {
+        type: 'client_stream',
+        patient: true,
+        maxMessageBytes: maxStateBytes,
+        maxPerAgent: maxPushesPerAgent,
+        serve: push,
+      },
     },
+    replicaMethods: statesOfPeer({ states, clock }),
+    endpoints: [stateEndpoint({ states, peers, clock })],
+    services: [{ start: async () => undefined, stop: async () => states.stop() }],
+    status: () => [['agents with states', states.agents]],
   }
 }

@@ -1,0 +1,129 @@
+import type { AgentId } from '../../../call/call.ts'
+import type { Clock } from '../../../lib/clock.ts'
+
+/** What an agent has told of one source, here or at another replica. */
+export interface KeptState {
+  /** `kas.agent.v1.SourceState`, as the agent encoded it */
+  readonly bytes: Uint8Array
+  /** when it came, by this replica's clock */
+  readonly at: number
+  /** the stream that told it is open */
+  readonly live: boolean
+}
+
+interface Kept extends KeptState {
+  readonly stream: object
+  live: boolean
+}
+
+interface OfAgent {
+  readonly sources: Map<string, Kept>
+  /** streams that are open */
+  readonly streams: Set<object>
+  bytes: number
+  cancelEnd: () => void
+}
+
+export interface StatesOptions {
+  /** of all agents at this replica; who has not told for the longest time makes room */
+  readonly maxBytes?: number
+  /** of one agent; what is over is refused */
+  readonly maxSources?: number
+  readonly maxAgentBytes?: number
+  /** after the agent's last stream has ended, in ms */
+  readonly keepMs?: number
+}
+
+const defaults = { maxBytes: 64 * 1024 * 1024, maxSources: 100, maxAgentBytes: 1024 * 1024, keepMs: 3_600_000 }
+
+/** of a source, beside its state: its place in the maps */
+const overheadBytes = 256
+
+/** The states of agents' sources that this replica was told, until an hour after the agent has left it. */
+export class States {
+  readonly #clock: Clock
+  readonly #options: Required<StatesOptions>
+  /** who told last is the last */
+  readonly #agents = new Map<AgentId, OfAgent>()
+  #bytes = 0
+
+  constructor(clock: Clock, options: StatesOptions = {}) {
+    this.#clock = clock
+    this.#options = { ...defaults, ...options }
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get agents(): number {
+    return this.#agents.size
+  }
+
+  /** A stream of the agent's, until `end`. What it tells of a source takes the place of what another one told. */
+  open(agentId: AgentId): { tell(source: string, bytes: Uint8Array): boolean; end(): void } {
+    const stream = {}
+    const own = this.#agents.get(agentId) ?? this.#begin(agentId)
+    own.cancelEnd()
+    own.streams.add(stream)
+    return {
+      tell: (source, bytes) => this.#tell(agentId, stream, { source, bytes }),
+      end: () => this.#end(agentId, stream),
+    }
+  }
+
+  of(agentId: AgentId): ReadonlyMap<string, KeptState> {
+    return this.#agents.get(agentId)?.sources ?? new Map()
+  }
+
+  stop(): void {
+    for (const agentId of [...this.#agents.keys()]) this.#forget(agentId)
+  }
+
+  #begin(agentId: AgentId): OfAgent {
+    const own: OfAgent = { sources: new Map(), streams: new Set(), bytes: 0, cancelEnd: () => undefined }
+    this.#agents.set(agentId, own)
+    return own
+  }
+
+  /** @returns false: the agent tells too much */
+  #tell(agentId: AgentId, stream: object, { source, bytes }: { source: string; bytes: Uint8Array }): boolean {
+    const own = this.#agents.get(agentId) ?? this.#begin(agentId) // it may have made room
+    own.streams.add(stream)
+    const before = own.sources.get(source)
+    if (!before && own.sources.size >= this.#options.maxSources) return false
+    const grown = sizeOf(source, bytes) - (before ? sizeOf(source, before.bytes) : 0)
+    if (own.bytes + grown > this.#options.maxAgentBytes) return false
+    own.sources.set(source, { bytes, at: this.#clock.now(), live: true, stream })
+    own.bytes += grown
+    this.#bytes += grown
+    this.#agents.delete(agentId) // to the end
+    this.#agents.set(agentId, own)
+    for (const oldest of this.#agents.keys()) {
+      if (this.#bytes <= this.#options.maxBytes || oldest === agentId) break
+      this.#forget(oldest)
+    }
+    return true
+  }
+
+  #end(agentId: AgentId, stream: object): void {
+    const own = this.#agents.get(agentId)
+    if (!own?.streams.delete(stream)) return
+    for (const kept of own.sources.values()) if (kept.stream === stream) kept.live = false
+    if (own.streams.size > 0) return
+    const keepMs = own.sources.size === 0 ? 0 : this.#options.keepMs
+    own.cancelEnd = this.#clock.after(keepMs, () => this.#forget(agentId))
+  }
+
+  #forget(agentId: AgentId): void {
+    const own = this.#agents.get(agentId)
+    if (!own) return
+    own.cancelEnd()
+    this.#bytes -= own.bytes
+    this.#agents.delete(agentId)
+  }
+}
+
+function sizeOf(source: string, bytes: Uint8Array): number {
+  return bytes.length + source.length * 2 + overheadBytes
+}

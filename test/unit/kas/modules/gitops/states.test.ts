@@ -1,0 +1,148 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
+import type { OwnRequest } from '../../../../../src/kas/module.ts'
+import { stateEndpoint, statesOfPeer } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
+import { pushStates } from '../../../../../src/kas/modules/gitops/state-push.ts'
+import { States, type StatesOptions } from '../../../../../src/kas/modules/gitops/states.ts'
+import { noPeers } from '../../../../../src/kas/replicas/peers.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
+import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
+import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
+import { methodPath } from '../../../../../src/proto/unary.ts'
+import { FakeAgentCall, someAgent } from '../../../../support/fake-agent-call.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+
+const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
+const hour = 3_600_000
+const bytes = (length: number) => new Uint8Array(length)
+const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
+  toBinary(SourceStateSchema, create(SourceStateSchema, init))
+
+function start(options: StatesOptions = {}) {
+  const clock = new ManualClock()
+  return { clock, states: new States(clock, options) }
+}
+
+t.test('what was told last of each source, an hour longer than the agent is there', async (t) => {
+  const { clock, states } = start()
+  const one = states.open(a)
+  t.ok(one.tell('x', bytes(1)))
+  clock.advance(10)
+  const two = states.open(a)
+  t.ok(two.tell('x', bytes(2)))
+  t.ok(one.tell('y', bytes(3)))
+  one.end()
+  one.end()
+  t.match(states.of(a).get('x'), { bytes: bytes(2), live: true })
+  t.match(states.of(a).get('y'), { bytes: bytes(3), live: false })
+  clock.advance(hour)
+  t.equal(states.of(a).size, 2, 'a stream is open')
+  two.end()
+  clock.advance(hour - 1)
+  t.equal(states.of(a).size, 2)
+  const back = states.open(a)
+  clock.advance(hour)
+  t.equal(states.of(a).size, 2, 'it came back')
+  back.end()
+  clock.advance(hour)
+  t.strictSame([states.of(a).size, states.agents, states.bytes], [0, 0, 0])
+})
+
+t.test('bounds: sources and bytes of an agent, bytes of all', async (t) => {
+  const { states, clock } = start({ maxSources: 2, maxAgentBytes: 2000, maxBytes: 2500 })
+  const one = states.open(a)
+  t.ok(one.tell('x', bytes(700)))
+  t.notOk(one.tell('y', bytes(1500)), 'too many bytes')
+  t.ok(one.tell('y', bytes(10)))
+  t.notOk(one.tell('z', bytes(1)), 'too many sources')
+  t.ok(one.tell('y', bytes(20)), 'in the place of the other')
+  const before = states.bytes
+  const two = states.open(b)
+  t.ok(two.tell('x', bytes(1500)))
+  t.ok(before + 1500 > 2500)
+  t.strictSame([states.of(a).size, states.of(b).size], [0, 1], 'who told longest ago makes room')
+  t.ok(states.bytes <= 2500)
+  one.end()
+  two.end()
+  clock.advance(hour)
+  t.strictSame([states.agents, states.bytes], [0, 0])
+})
+
+t.test('an agent tells, until it retires or its token is void', async (t) => {
+  const { states, clock } = start()
+  const serve = pushStates({ states, clock }, { pollMs: 1000 })
+  const state = encoded({ source: '42-7', project: 'a/b', phase: Phase.SYNCED })
+  const settle = async () => {
+    for (let i = 0; i < 5; i++) await new Promise(setImmediate)
+  }
+  const open = new Promise<never>(() => undefined)
+  async function* telling() {
+    yield state
+    await open
+  }
+  t.equal(await new FakeAgentCall({ messages: [state] }).servedBy(serve), 'OK', 'it has told all')
+  for (const end of ['retire', 'void', 'change'] as const) {
+    const call = new FakeAgentCall({ messages: telling() })
+    const ended = call.servedBy(serve)
+    await settle()
+    t.match(states.of(someAgent.id).get('42-7'), { live: true })
+    if (end === 'retire') call.retire()
+    else call.invalid = new KasError({ code: 'UNAUTHENTICATED' })
+    if (end === 'void') clock.advance(1000)
+    if (end === 'change') call.directoryChanged()
+    t.match(await ended, end === 'retire' ? 'OK' : { code: 'UNAUTHENTICATED' }, end)
+    t.match(states.of(someAgent.id).get('42-7'), { live: false })
+    t.equal(call.directoryListeners, 0)
+  }
+  const many = Array.from({ length: 101 }, () => ({}))
+  for (const wrong of [
+    Buffer.from([0xff]),
+    encoded({ source: '' }),
+    encoded({ source: 'x'.repeat(129) }),
+    encoded({ source: 'x', trouble: many }),
+    encoded({ source: 'x', planned: many }),
+    encoded({ source: 'x', environment: Array(101).fill('e') }),
+  ]) {
+    const refusal = await new FakeAgentCall({ messages: [wrong] }).servedBy(serve)
+    t.match(refusal, { code: 'INVALID_MESSAGE' })
+  }
+})
+
+t.test('any replica shows what was told last at any of them', async (t) => {
+  const [own, peer] = [start(), start()]
+  const asked = { agentId: a } as OwnRequest
+  const told = (phase: Phase, commit: string) => encoded({ source: 's', project: 'a/b', phase, commit })
+  peer.states.open(a).tell('s', told(Phase.APPLYING, 'old'))
+  const serve = statesOfPeer(peer).get(methodPath(Gitops.method.states))
+  const peers = {
+    ...noPeers,
+    broadcast: async (_: unknown, request: object) => {
+      const message = toBinary(StatesRequestSchema, create(StatesRequestSchema, request))
+      const answer = fromBinary(StatesResponseSchema, (await serve?.(message)) ?? new Uint8Array())
+      return new Map([[{ instance: 'i', name: 'kas-1' }, answer]])
+    },
+  } as unknown as typeof noPeers
+  const endpoint = stateEndpoint({ ...own, peers })
+  const show = async () => JSON.parse(String(Buffer.from((await endpoint.serve(asked)).body))) as { sources: object[] }
+  t.match(await show(), { sources: [{ source: 's', phase: 'APPLYING', commit: 'old', age_ms: 0, stale: false }] })
+  peer.clock.advance(500)
+  const stream = own.states.open(a)
+  stream.tell('s', told(Phase.SYNCED, 'new'))
+  t.match(await show(), { sources: [{ source: 's', phase: 'SYNCED', commit: 'new' }] })
+  stream.end()
+  own.clock.advance(100)
+  const { sources } = await show()
+  t.match(sources, [{ commit: 'new', age_ms: 100, stale: true }])
+  t.equal(sources.length, 1)
+})
+
+t.test('a body stays bounded', async (t) => {
+  const { states, clock } = start({ maxAgentBytes: 16 << 20 })
+  const stream = states.open(a)
+  const trouble = Array.from({ length: 100 }, () => ({ text: '\u0001'.repeat(400) }))
+  for (let i = 0; i < 20; i++) stream.tell(`s${i}`, encoded({ source: `s${i}`, trouble, counts: { failed: 100 } }))
+  const { body } = await stateEndpoint({ states, clock, peers: noPeers }).serve({ agentId: a } as OwnRequest)
+  t.ok(body.length < 1 << 20)
+  t.match(JSON.parse(String(Buffer.from(body))).sources[0], { cut: true, counts: { failed: 100 }, trouble: [] })
+})
