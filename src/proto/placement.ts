@@ -21,7 +21,7 @@ export const routeHeader = 'Gitlab-Kas-Route'
  * call after another. `push-id`: takes each push once. `views`: the pod that leads may report to kas what its views are
  * of, and is told what they are to show.
  */
-export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views'
+export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views' | 'gitops'
 
 /** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
 export type Role = 'home' | 'standby'
@@ -53,6 +53,8 @@ export interface Hints {
   readonly reuse?: boolean
   /** it takes reports on views */
   readonly views?: boolean
+  /** it sends files that an agent lacks alone, and takes states of sources */
+  readonly gitops?: boolean
 }
 
 /** What agentk takes for an interval between PINGs. ms */
@@ -82,7 +84,7 @@ export function readAgentPod(metadata: Metadata): AgentPod | undefined {
   return { name, role: metadata[roleKey]?.[0] === 'standby' ? 'standby' : 'home' }
 }
 
-export function writeHints({ replica, home, standby, pingIntervalMs, reuse, views }: Hints): Metadata {
+export function writeHints({ replica, home, standby, pingIntervalMs, reuse, views, gitops }: Hints): Metadata {
   const values = {
     [pingIntervalKey]: pingIntervalMs === undefined ? undefined : String(pingIntervalMs),
     [replicaKey]: replica,
@@ -92,7 +94,8 @@ export function writeHints({ replica, home, standby, pingIntervalMs, reuse, view
     [addressOf(standbyKey)]: standby?.address,
   }
   const said = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
-  const features = [...(reuse ? (['reuse'] as const) : []), ...(views ? (['views'] as const) : [])]
+  const flags: Partial<Record<Feature, boolean | undefined>> = { reuse, views, gitops }
+  const features = (Object.keys(flags) as Feature[]).filter((name) => flags[name])
   return { ...(features.length > 0 ? writeFeatures(...features) : {}), ...Object.fromEntries(said) }
 }
 
@@ -106,6 +109,7 @@ export function readHints(metadata: Metadata): Hints {
     pingIntervalMs: interval >= pingIntervalMs.min && interval <= pingIntervalMs.max ? interval : undefined,
     reuse: hasFeature(metadata, 'reuse'),
     views: hasFeature(metadata, 'views'),
+    gitops: hasFeature(metadata, 'gitops'),
   }
 }
 

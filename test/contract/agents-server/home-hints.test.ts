@@ -58,7 +58,7 @@ t.test('an agent that takes hints gets them at once: home, standby, addresses, P
   const agent = await dial()
   t.strictSame(ours(await agent.open().stream.metadata), {
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse,views'],
+    'kas-features': ['reuse,views,gitops'],
     'kas-replica': ['kas-0'],
     'kas-home': ['kas-1'],
     'kas-home-address': ['wss://kas-1.example.com'],
@@ -73,7 +73,7 @@ t.test('once a connection; hints do not end the tunnel, which carries its call',
   const first = agent.open()
   t.strictSame(ours(await first.stream.metadata), {
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse,views'],
+    'kas-features': ['reuse,views,gitops'],
     'kas-replica': ['kas-0'],
     'kas-home': ['kas-0'],
   })

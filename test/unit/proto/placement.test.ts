@@ -15,6 +15,7 @@ const none = {
   pingIntervalMs: undefined,
   reuse: false,
   views: false,
+  gitops: false,
 }
 
 t.test('hints are read as they were written', async (t) => {
@@ -25,6 +26,7 @@ t.test('hints are read as they were written', async (t) => {
     pingIntervalMs: 5000,
     reuse: true,
     views: true,
+    gitops: true,
   }
   const metadata = {
     'kas-replica': ['kas-0'],
@@ -32,7 +34,7 @@ t.test('hints are read as they were written', async (t) => {
     'kas-home-address': ['wss://kas-1.example.com'],
     'kas-standby': ['kas-2'],
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse,views'],
+    'kas-features': ['reuse,views,gitops'],
   }
   t.strictSame(writeHints(hints), metadata)
   t.strictSame(readHints({ ...metadata, other: ['x'] }), hints)

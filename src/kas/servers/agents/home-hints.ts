@@ -110,7 +110,7 @@ export class HomeHints implements Service {
   #compute({ agent, name }: HintedPod): Metadata {
     const { placement } = this.#components
     const { pingIntervalMs } = this.#options
-    const always = { replica: placement?.here, pingIntervalMs, reuse: true, views: true }
+    const always = { replica: placement?.here, pingIntervalMs, reuse: true, views: true, gitops: true }
     return writeHints({ ...placement?.homeOf(agent.id, name), ...always })
   }
 
