@@ -18,7 +18,7 @@ Options:
   --version                     print the version and exit
   --help                        print this and exit
 `
-const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route', 'tree', 'get', 'health']
+const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route', 'tree', 'get', 'health', 'gitops']
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {

@@ -32,7 +32,8 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
     'lib call proto proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
-  'kas/agent-config': 'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
+  'kas/agent-config':
+    'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
   'kas/module.ts':
@@ -60,9 +61,10 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/modules/*':
     'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
-    'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
+    'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
   'kas/cli/command.ts': '',
   'kas/cli/text-table.ts': '',
+  'kas/cli/gitops': 'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views',
   'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts | ws',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib call proto/http agentk/health | undici yaml',

@@ -54,6 +54,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   }
   const viewsWord = viewsWords.find((one) => one === word)
   if (viewsWord) return runViews(viewsWord, argv.slice(1), io)
+  if (word === 'gitops') return runGitops(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
@@ -74,6 +75,11 @@ async function runViews(word: ViewsWord, args: readonly string[], io: CliIo): Pr
   return guarded({ name: word, usage: command.usage, io }, () =>
     runViewsCommand(command, args, { io, clock: systemClock, random: Math.random }),
   )
+}
+
+async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
+  const { gitopsStatus, gitopsUsage } = await import('./gitops/status.ts') // here: the others need no kubeconfig
+  return guarded({ name: 'gitops', usage: gitopsUsage, io }, () => gitopsStatus(args, { io, clock: systemClock }))
 }
 
 async function guarded(

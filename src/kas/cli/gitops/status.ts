@@ -1,0 +1,145 @@
+import { request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { buffer } from 'node:stream/consumers'
+import { parseArgs } from 'node:util'
+import type { Clock } from '../../../lib/clock.ts'
+import { type CliIo, UsageError } from '../command.ts'
+import { printable, textTable } from '../text-table.ts'
+import { type Endpoint, endpointOf } from '../views/endpoint.ts'
+
+export const gitopsUsage = 'gitops status [--agent ID] [--watch] [-o json]'
+
+const options = {
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+  agent: { type: 'string' },
+  watch: { type: 'boolean', short: 'w' },
+  output: { type: 'string', short: 'o' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+/** of `GET <prefix>gitops/state` (doc/gitops.md) */
+interface ShownSource {
+  readonly source: string
+  readonly commit: string
+  readonly wanted: string
+  readonly phase: string
+  readonly problem: string
+  readonly counts?: {
+    readonly objects: number
+    readonly applied: number
+    readonly unchanged: number
+    readonly failed: number
+  }
+  readonly trouble: readonly {
+    readonly key?: { readonly kind: string; readonly namespace: string; readonly name: string }
+    readonly text: string
+    readonly file: string
+    readonly line: number
+  }[]
+  readonly stale: boolean
+}
+
+export interface GitopsStatusContext {
+  readonly io: CliIo
+  readonly clock: Clock
+  /** ends `--watch` */
+  readonly signal?: AbortSignal
+}
+
+/** Between two looks of `--watch`. ms */
+const watchMs = 1000
+const timeoutMs = 15_000
+
+/**
+ * `kas gitops status`: how the sources of an agent fare.
+ *
+ * @param args - after `gitops`
+ * @returns the exit code: 1 if a source fails, is refused or waits for approval
+ * @throws UsageError, Error with what kas answered
+ */
+export async function gitopsStatus(args: readonly string[], context: GitopsStatusContext): Promise<number> {
+  const { values, positionals } = parse(args)
+  const { io, clock, signal } = context
+  if (values.help) {
+    io.stdout.write(`usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`)
+    return 0
+  }
+  if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status')
+  if (values.output !== undefined && values.output !== 'json') {
+    throw new UsageError(`-o ${values.output}: allowed is json`)
+  }
+  const endpoint = await endpointOf(values, io.env)
+  let last = ''
+  for (;;) {
+    const sources = await askState(endpoint)
+    const shown = values.output === 'json' ? `${JSON.stringify({ sources })}\n` : textOf(sources)
+    if (shown !== last) io.stdout.write(shown)
+    last = shown
+    if (!values.watch || signal?.aborted) return sources.some(isTrouble) ? 1 : 0
+    await new Promise<void>((resolve) => void clock.after(watchMs, resolve))
+  }
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError((error as Error).message) // node:util says which option
+  }
+}
+
+const isTrouble = ({ phase }: ShownSource) => ['FAILING', 'REFUSED', 'APPROVAL'].includes(phase)
+
+async function askState({ url: views, authorization, tls }: Endpoint): Promise<readonly ShownSource[]> {
+  const url = new URL(views)
+  url.protocol = views.protocol === 'ws:' ? 'http:' : 'https:'
+  url.pathname = views.pathname.replace(/views$/, 'gitops/state')
+  const request = url.protocol === 'http:' ? requestHttp : requestHttps
+  const answer = await new Promise<{ status: number; body: string }>((resolve, reject) => {
+    const signal = AbortSignal.timeout(timeoutMs)
+    const asked = request(
+      url,
+      { ...tls, signal, headers: { authorization, accept: 'application/json' } },
+      (response) => {
+        buffer(response).then(
+          (body) => resolve({ status: response.statusCode ?? 0, body: body.toString('utf8') }),
+          reject,
+        )
+      },
+    )
+    asked.on('error', reject).end()
+  })
+  if (answer.status !== 200) throw new Error(printable(`kas answered ${answer.status}: ${messageOf(answer.body)}`))
+  return (JSON.parse(answer.body) as { sources: readonly ShownSource[] }).sources
+}
+
+/** Of a `Status` of Kubernetes. */
+function messageOf(body: string): string {
+  try {
+    return String((JSON.parse(body) as { message?: unknown }).message)
+  } catch {
+    return body.slice(0, 300)
+  }
+}
+
+function textOf(sources: readonly ShownSource[]): string {
+  if (sources.length === 0) return 'the agent has told of no source\n'
+  const rows = sources.map((each) => {
+    const { objects = 0, applied = 0, unchanged = 0, failed = 0 } = each.counts ?? {}
+    const phase = each.stale ? `${each.phase} (stale)` : each.phase
+    return [each.source, phase, short(each.commit), short(each.wanted), `${applied + unchanged}/${objects}`, failed]
+  })
+  const trouble = sources.flatMap(({ source, problem, trouble: objects }) => [
+    ...(problem ? [`${source}: ${problem}`] : []),
+    ...objects.map(({ key, text, file, line }) => {
+      const at = file ? ` (${file}${line ? `:${line}` : ''})` : ''
+      const name = key ? `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}: ` : ''
+      return `${source}: ${name}${text}${at}`
+    }),
+  ])
+  const head = ['SOURCE', 'PHASE', 'COMMIT', 'WANTED', 'APPLIED', 'FAILED']
+  return `${textTable([head, ...rows])}${trouble.map((line) => `${printable(line)}\n`).join('')}`
+}
+
+const short = (commit: string) => commit.slice(0, 8)

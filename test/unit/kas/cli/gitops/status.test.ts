@@ -1,0 +1,130 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { runCli } from '../../../../../src/kas/cli/cli.ts'
+import { gitopsStatus } from '../../../../../src/kas/cli/gitops/status.ts'
+import { systemClock } from '../../../../../src/lib/clock.ts'
+
+const source = {
+  source: '42-7',
+  commit: 'a'.repeat(40),
+  wanted: 'b'.repeat(40),
+  phase: 'APPLYING',
+  problem: '',
+  counts: { objects: 40, applied: 3, unchanged: 20, failed: 1 },
+  trouble: [
+    { key: { kind: 'Service', namespace: 'shop', name: 'web' }, text: 'no\u001b[31m', file: 'a.yaml', line: 3 },
+  ],
+  stale: false,
+}
+
+/** A kas that answers with what the test says. */
+async function start(t: Test) {
+  const asked: string[] = []
+  const state = { status: 200, body: JSON.stringify({ sources: [source] }) as string, onAsked: () => {} }
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`)
+    response.statusCode = state.status
+    response.end(state.body)
+    state.onAsked()
+  })
+  t.teardown(() => server.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const kubeconfig = JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'x',
+    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}/k8s-proxy/` } }],
+    users: [{ name: 'x', user: { token: 'pat:42:secret' } }],
+    contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
+  })
+  const file = join(t.testdir({ config: kubeconfig }), 'config')
+  const printed = { out: '', err: '' }
+  const keepIn = (name: 'out' | 'err') => ({
+    write: (text: string) => {
+      printed[name] += text
+    },
+  })
+  const io = {
+    env: { KUBECONFIG: file },
+    stdout: keepIn('out'),
+    stderr: keepIn('err'),
+    stdin: Readable.from([]),
+  }
+  return { asked, state, io, printed }
+}
+
+t.test('a line for each source, and what is wrong with its objects', async (t) => {
+  const { asked, state, io, printed } = await start(t)
+  t.equal(await runCli(['gitops', 'status'], io), 0)
+  t.strictSame(asked, ['GET /k8s-proxy/gitops/state Bearer pat:42:secret'])
+  t.equal(
+    printed.out,
+    `SOURCE  PHASE     COMMIT    WANTED    APPLIED  FAILED
+42-7    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1
+42-7: Service shop/web: no?[31m (a.yaml:3)
+`,
+  )
+  for (const [phase, code] of [
+    ['SYNCED', 0],
+    ['FAILING', 1],
+    ['REFUSED', 1],
+    ['APPROVAL', 1],
+  ] as const) {
+    state.body = JSON.stringify({ sources: [{ ...source, phase, stale: true }] })
+    t.equal(await runCli(['gitops', 'status', '--agent', '43'], io), code, phase)
+    t.match(printed.out, `${phase} (stale)`)
+  }
+  t.match(asked.at(-1), 'Bearer pat:43:secret')
+  state.body = JSON.stringify({ sources: [] })
+  t.equal(await runCli(['gitops', 'status'], io), 0)
+  t.match(printed.out, /the agent has told of no source\n$/)
+})
+
+t.test('as JSON, and each change of it', async (t) => {
+  const { state, io, printed, asked } = await start(t)
+  const end = new AbortController()
+  let looks = 0
+  state.onAsked = () => {
+    looks += 1
+    if (looks === 2) state.body = JSON.stringify({ sources: [{ ...source, phase: 'SYNCED' }] })
+    if (looks === 3) end.abort()
+  }
+  const clock = { ...systemClock, after: (_: number, action: () => void) => systemClock.after(0, action) }
+  const code = await gitopsStatus(['status', '-w', '-o', 'json'], { io, clock, signal: end.signal })
+  t.equal(code, 0)
+  t.equal(asked.length, 3)
+  const lines = printed.out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.match(lines, [{ sources: [{ phase: 'APPLYING' }] }, { sources: [{ phase: 'SYNCED' }] }])
+  t.equal(lines.length, 2)
+})
+
+t.test('what goes wrong is said', async (t) => {
+  const { state, io, printed } = await start(t)
+  state.status = 401
+  state.body = JSON.stringify({ kind: 'Status', message: 'GitLab Agent Server: Unauthorized' })
+  t.equal(await runCli(['gitops', 'status'], io), 1)
+  t.match(printed.err, 'kas gitops: kas answered 401: GitLab Agent Server: Unauthorized')
+  state.body = 'no JSON'
+  t.equal(await runCli(['gitops', 'status'], io), 1)
+  t.match(printed.err, 'kas answered 401: no JSON')
+  for (const args of [
+    ['gitops'],
+    ['gitops', 'stat'],
+    ['gitops', 'status', '-o', 'yaml'],
+    ['gitops', 'status', '--x'],
+  ]) {
+    t.equal(await runCli(args, io), 2, args.join(' '))
+  }
+  t.equal(await runCli(['gitops', '--help'], io), 0)
+  t.match(printed.out, 'usage: kas gitops status')
+  t.equal(await runCli(['gitops', 'status'], { ...io, env: {} }), 2)
+})
