@@ -19,8 +19,8 @@ import { gitalyFiles, gitalyRepositories } from './repositories/gitaly/gitaly-re
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
 import { LocalPushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
-import type { Trees } from './repositories/tree.ts'
 import { TemporaryFolder } from './repositories/temporary-folder.ts'
+import type { Trees } from './repositories/tree.ts'
 
 /** The parts of a host that need neither directory nor repositories. */
 export type HostParts = Pick<

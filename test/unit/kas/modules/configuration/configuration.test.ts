@@ -123,9 +123,7 @@ t.test('what has no effect in the file is told to the agent, bounded', async (t)
   await settled()
   await move(at('two', Array.from({ length: 100 }, (_, i) => `x${i}: 1`).join('\n')))
   const warnings = sent.map((message) => fromBinary(ConfigurationResponseSchema, message).warning)
-  t.strictSame(warnings[0], [
-    'ci_acces: this key is not known, did you mean ci_access?',
-  ])
+  t.strictSame(warnings[0], ['ci_acces: this key is not known, did you mean ci_access?'])
   t.equal(warnings[1]?.length, 21)
   t.equal(warnings[1]?.at(-1), 'and 80 more')
 })
