@@ -4,7 +4,7 @@ import { request as httpsRequest } from 'node:https'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
-import WebSocket, * as ws from 'ws'
+import WebSocket from 'ws'
 import { KasError } from '../../lib/errors.ts'
 import { http } from '../../lib/http.ts'
 import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
@@ -135,16 +135,6 @@ function zeroMask(mask: Buffer): void {
   mask.fill(0)
 }
 
-/** what the types of ws leave out */
-const { Sender } = ws as unknown as {
-  Sender: { frame(data: Buffer, options: Readonly<Record<string, boolean | number>>): Buffer[] }
-}
-
-/** A binary message in one frame, with a mask of its own. */
-function maskInPlace(message: Buffer): readonly Buffer[] {
-  return Sender.frame(message, { fin: true, opcode: 2, mask: true, readOnly: false, rsv1: false })
-}
-
 function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
   const { address } = options
   const extra: Record<string, string[]> = {}
@@ -157,7 +147,7 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     followRedirects: false,
     ...(unmasked ? { generateMask: zeroMask } : {}),
   } as object)
-  const duplex = new MessageDuplex(webSocket, { connection: socket, masking: unmasked ? 'zero' : maskInPlace })
+  const duplex = new MessageDuplex(webSocket, { connection: socket, masking: unmasked ? 'zero' : 'random' })
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
       signal.removeEventListener('abort', onAbort)

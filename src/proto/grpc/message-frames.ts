@@ -1,16 +1,19 @@
+import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
 import { freeBuffer } from './free-buffer.ts'
 import { webSocketMessageBytes } from './limits.ts'
+import { applyMask } from './masks.ts'
 
 /**
  * How what is sent is masked (RFC 6455 5.3): a server's not at all; a client's by zero, which leaves the bytes as they
- * are, or by a function that masks a message where it lies and returns its frame.
+ * are, or each message by a key that nobody can guess.
  */
-export type Masking = 'none' | 'zero' | ((message: Buffer) => readonly Buffer[])
+export type Masking = 'none' | 'zero' | 'random'
 
 const finalBinary = 0x82
 const maskedFlag = 0x80
-const maskBytes = 4
+const keyBytes = 4
+const zeroKey = Buffer.alloc(keyBytes)
 /** Below this all is copied behind its head: one small write is cheaper than several. */
 const copiedBytes = 4096
 
@@ -38,11 +41,13 @@ function framesOf(pieces: readonly Buffer[], masking: Masking): Buffer[] {
   const parts: Buffer[] = []
   for (const message of messagesOf(pieces)) {
     const bytes = lengthOf(message)
-    if (typeof masking === 'function') parts.push(...masking(Buffer.concat(message, bytes)))
+    const key = masking === 'random' ? randomBytes(keyBytes) : zeroKey
+    const head = frameHead(bytes, masking === 'none' ? undefined : key)
+    if (bytes > copiedBytes && masking !== 'random') parts.push(head, ...message)
     else {
-      const head = frameHead(bytes, masking === 'zero')
-      if (bytes <= copiedBytes) parts.push(Buffer.concat([head, ...message], head.length + bytes))
-      else parts.push(head, ...message)
+      const frame = Buffer.concat([head, ...message], head.length + bytes)
+      if (masking === 'random') applyMask(frame.subarray(head.length), key)
+      parts.push(frame)
     }
   }
   return parts
@@ -73,12 +78,13 @@ export function lengthOf(pieces: readonly Buffer[]): number {
   return length
 }
 
-/** Of a message that fits into 16 bits of length. */
-function frameHead(length: number, masked: boolean): Buffer {
+/** Of a message that fits into 16 bits of length. @param key - undefined: it is not masked */
+function frameHead(length: number, key: Buffer | undefined): Buffer {
   const lengthBytes = length < 126 ? 0 : 2
-  const head = Buffer.alloc(2 + lengthBytes + (masked ? maskBytes : 0))
+  const head = Buffer.alloc(2 + lengthBytes + (key?.length ?? 0))
   head[0] = finalBinary
-  head[1] = (lengthBytes === 0 ? length : 126) | (masked ? maskedFlag : 0)
+  head[1] = (lengthBytes === 0 ? length : 126) | (key ? maskedFlag : 0)
   if (lengthBytes > 0) head.writeUInt16BE(length, 2)
+  key?.copy(head, 2 + lengthBytes)
   return head
 }
