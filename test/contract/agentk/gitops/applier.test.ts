@@ -116,6 +116,57 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
     ground.onAsk = () => undefined
   })
 
+  await t.test('what another has made since it was not there is not touched', async (t) => {
+    const key = keyOf('ConfigMap', 'twice')
+    const theirs = configMap('twice', { a: 'theirs' }, { annotations: { [ownerAnnotation]: '41-7' } })
+    let makes = 1
+    ground.onAsk = async ({ method }) => {
+      if (method === 'PATCH' && makes-- > 0) await ground.apply(key, theirs, 'agentk-41-7')
+    }
+    t.match(await apply(key, configMap('twice', { a: 'ours' }, marks)), { kind: 'foreign', text: /41-7/ })
+    t.equal((await ground.get(key)).data.a, 'theirs')
+    // nor by a leader that was frozen: its successor has the same manager
+    const newer = keyOf('ConfigMap', 'frozen')
+    let successors = 1
+    ground.onAsk = async ({ method }) => {
+      if (method === 'PATCH' && successors-- > 0) {
+        await ground.apply(newer, configMap('frozen', { a: 'newer' }, marks), manager)
+        throw new Error('thawed')
+      }
+    }
+    await t.rejects(apply(newer, configMap('frozen', { a: 'older' }, marks)), /thawed/)
+    ground.onAsk = () => undefined
+    const sent = ground.asked.find(({ method }) => method === 'PATCH')
+    const options = { contentType: 'application/apply-patch+yaml' }
+    t.match(await ground.client.json('PATCH', sent?.path ?? '', sent?.body, undefined, options), { status: 409 })
+    t.equal((await ground.get(newer)).data.a, 'newer')
+  })
+
+  await t.test('what is another by the time of its take-over keeps its owners', async (t) => {
+    const key = keyOf('ConfigMap', 'late')
+    await ground.apply(key, configMap('late', { a: '1' }, { annotations: { [ownerAnnotation]: id } }), 'agentk')
+    let takes = 1
+    ground.onAsk = async ({ method }) => {
+      if (method === 'GET' && takes-- > 0) {
+        await ground.merge(key, { metadata: { annotations: { [ownerAnnotation]: '41-7' } } })
+      }
+    }
+    t.match(await apply(key, configMap('late', { a: '2' }, marks)), { kind: 'foreign', text: /41-7/ })
+    ground.onAsk = () => undefined
+    t.ok((await ground.live(key, manager))?.managers.includes('agentk'))
+    t.strictSame(ground.writes(), [])
+  })
+
+  await t.test('what another source has applied goes with the manifest, once the object is ours', async (t) => {
+    for (const [name, extra] of Object.entries({ adopted: { adopt: ['41-7'] }, moved: { handedOver: '41-7' } })) {
+      const key = keyOf('ConfigMap', name)
+      const theirs = configMap(name, { kept: '1', dropped: '1' }, { annotations: { [ownerAnnotation]: '41-7' } })
+      await ground.apply(key, theirs, 'agentk-41-7')
+      t.match(await apply(key, configMap(name, { kept: '1' }, marks), extra), { owner: id, managers: [manager] }, name)
+      t.strictSame((await ground.get(key)).data, { kept: '1' }, name)
+    }
+  })
+
   await t.test('what predecessors and adopted managers have applied goes with the manifest', async (t) => {
     for (const [index, before] of ['agentk', 'kubectl-client-side-apply', 'kustomize-controller'].entries()) {
       const name = `old-${index}`

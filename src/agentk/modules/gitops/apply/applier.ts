@@ -12,6 +12,8 @@ import { TakeOver } from './take-over.ts'
 
 /** An object that others write at the same time is read and applied again, so often. */
 const maxAttempts = 5
+/** Older than any object: one that is not there is made, one that somebody has made meanwhile is not touched. */
+const absentVersion = '1'
 
 export interface ApplierComponents {
   /** acts as the source's account */
@@ -64,11 +66,12 @@ export class Applier {
   async apply(request: ApplyRequest, signal: AbortSignal): Promise<ApplyOutcome> {
     const path = objectPath(request.kind, request.key)
     let { live } = request
+    const problemOf = (found: LiveObject) => this.#problemOf(found, request)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
-      const foreign = live && this.#problemOf(live, request)
+      const foreign = live && problemOf(live)
       if (foreign) return { problem: foreign }
       if (live && this.#takeOver.isNeeded(live)) {
-        const taken = await this.#takeOver.before(path, signal)
+        const taken = await this.#takeOver.before(path, problemOf, signal)
         if ('problem' in taken) return taken
         live = taken.live
         if (!taken.isDone) continue
@@ -88,7 +91,7 @@ export class Applier {
     live: LiveObject | undefined,
     signal: AbortSignal,
   ): Promise<ApplyOutcome | 'stale'> {
-    const conditional = live ? conditionalOn(object, live) : object
+    const conditional = conditionalOn(object, live?.resourceVersion ?? absentVersion)
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
     if (conflicts.length > 0) {
@@ -123,14 +126,15 @@ export class Applier {
 
   /** Why it is not ours to apply. */
   #problemOf(live: LiveObject, { key, uid }: ApplyRequest): ApplyProblem | undefined {
-    const { id, adopt, inventoryPolicy } = this.#options
+    const { id, manager: own, adopt, inventoryPolicy } = this.#options
     if (live.isBeingDeleted) return { kind: 'busy', text: 'it is being deleted' }
     const { owner } = live
     if (owner === id || inventoryPolicy === 'adopt_all') return undefined
     if (owner === '') {
       const isKnown = uid !== '' && uid === live.uid
       if (isKnown || inventoryPolicy === 'adopt_if_no_inventory') return undefined
-      if (live.managers.some((manager) => adopt.includes(manager))) return undefined
+      // our own: it was taken over, and not applied yet
+      if (live.managers.some((manager) => manager === own || adopt.includes(manager))) return undefined
       return { kind: 'foreign', text: 'it is there already, and no source has made it: inventory_policy, adopt' }
     }
     if (adopt.includes(owner) || this.#components.isHandedOver(owner, key)) return undefined
@@ -138,7 +142,7 @@ export class Applier {
   }
 }
 
-function conditionalOn(object: ObjectTree, { resourceVersion }: LiveObject): ObjectTree {
+function conditionalOn(object: ObjectTree, resourceVersion: string): ObjectTree {
   return { ...object, metadata: { ...(object.metadata as object), resourceVersion } }
 }
 

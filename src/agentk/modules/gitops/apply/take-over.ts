@@ -13,42 +13,60 @@ const maxAttempts = 5
 const predecessors = ['agentk', 'kubectl-client-side-apply']
 
 export interface TakeOverOptions {
+  /** of the source: also its owner annotation's value */
+  readonly id: string
   readonly manager: string
-  /** managers among others */
+  /** inventories and managers */
   readonly adopt: readonly string[]
 }
 
 /** What others have applied becomes ours, so that what leaves the manifest leaves the object. */
 export class TakeOver {
   readonly #lane: ApiLane
+  readonly #options: TakeOverOptions
   readonly #manager: string
-  readonly #from: ReadonlySet<string>
 
-  constructor(lane: ApiLane, { manager, adopt }: TakeOverOptions) {
+  constructor(lane: ApiLane, options: TakeOverOptions) {
     this.#lane = lane
-    this.#manager = manager
-    this.#from = new Set([...predecessors, ...adopt].filter((name) => name !== manager && name !== beforeFirstApply))
+    this.#options = options
+    this.#manager = options.manager
   }
 
-  isNeeded({ managers }: Pick<LiveObject, 'managers'>): boolean {
-    return managers.some((manager) => this.#from.has(manager))
+  isNeeded(live: Pick<LiveObject, 'managers' | 'owner'>): boolean {
+    const from = this.#from(live)
+    return live.managers.some((manager) => from.has(manager))
+  }
+
+  /** Managers of predecessors, of what is adopted, and of the source whose object it was. */
+  #from({ owner }: Pick<LiveObject, 'owner'>): ReadonlySet<string> {
+    const { id, adopt } = this.#options
+    const inventories = owner === '' || owner === id ? adopt : [...adopt, owner]
+    const from = new Set([...predecessors, ...adopt, ...inventories.map((inventory) => `agentk-${inventory}`)])
+    from.delete(this.#manager)
+    from.delete(beforeFirstApply)
+    return from
   }
 
   /**
    * Before an apply. Nothing of the object changes but who owns it.
    *
-   * @returns `isDone` false: others have changed it, `live` is what it is now
+   * @param problemOf - why what it is by now is not ours. @returns `isDone` false: others have changed it, `live` is what
+   * it was
    */
   async before(
     path: string,
+    problemOf: (live: LiveObject) => ApplyProblem | undefined,
     signal: AbortSignal,
   ): Promise<{ live: LiveObject | undefined; isDone: boolean } | { problem: ApplyProblem }> {
     const read = await this.#read(path, signal)
     if (!('object' in read)) return read
-    const entries = takenOver(entriesOf(read.object), { manager: this.#manager, from: this.#from })
-    if (!entries) return { live: readLive(read.object, this.#manager), isDone: true }
+    const live = readLive(read.object, this.#manager)
+    const problem = problemOf(live)
+    if (problem) return { problem }
+    const entries = takenOver(entriesOf(read.object), { manager: this.#manager, from: this.#from(live) })
+    if (!entries) return { live, isDone: true }
     const answer = await this.#write(path, read.object, entries, signal)
-    if (isStale(answer)) return { live: readLive(read.object, this.#manager), isDone: false }
+    if (isStale(answer)) return { live, isDone: false }
     if (answer.status !== 200) return { problem: refusal(answer) }
     return { live: readLive(answer.body as KubernetesObject, this.#manager), isDone: true }
   }
