@@ -249,12 +249,14 @@ class Round {
     if (needed === undefined) return undefined
     this.#isPruneHeld = left.length > 0 && !this.#components.areOthersKnown(this.#input.commit)
     if (this.#isPruneHeld) return undefined
-    const entries = needed.size === 0 ? left : left.filter(({ key }) => needed.has(kindText(key)))
+    const [entries, others] = parted(left, ({ key }) => needed.size === 0 || needed.has(kindText(key)))
     const input: PruneInput = {
       commit: this.#input.commit,
       entries,
       inventorySize: known.size,
       wantedSize: wanted.size,
+      staying: [...ends.map(({ manifest }) => manifest.key), ...others.map(({ key }) => key)],
+      plural: (key) => this.#wanted.kinds.find(key)?.plural,
       live: live.objects,
       appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
       wantedFree: needed.size === 0 ? new Set() : new Set(entries.map(({ key }) => keyText(key))),
@@ -330,6 +332,10 @@ function neededKinds(ends: readonly RoundEnd[]): ReadonlySet<string> | undefined
 function ofStock(keys: readonly ObjectKey[]): ReadonlyMap<string, InventoryEntry> {
   const rest = { version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned' as const, reason: '' }
   return new Map(keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }]))
+}
+
+function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [T[], T[]] {
+  return [all.filter(isFirst), all.filter((one) => !isFirst(one))]
 }
 
 function kindText({ group, kind }: ObjectKey): string {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
-import { keyText, type ObjectKey } from '../manifests/object-key.ts'
+import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import { pruneLimitFrom, type SourceOptions } from '../source-options.ts'
 
@@ -30,6 +30,10 @@ export interface PruneInput {
   readonly inventorySize: number
   /** all that the commit wants */
   readonly wantedSize: number
+  /** what stays whatever is decided: wanted, or in the inventory and not to be decided upon now */
+  readonly staying: readonly ObjectKey[]
+  /** as the API server calls the objects of its kind; undefined: not known */
+  readonly plural: (key: ObjectKey) => string | undefined
   /** by `keyText`; not there: it is gone; null: it cannot be read now */
   readonly live: ReadonlyMap<string, LiveObject | null>
   /** of what has just been applied, under whatever key */
@@ -47,8 +51,6 @@ export interface PrunePlan {
   readonly digest: string
 }
 
-const definitions = 'CustomResourceDefinition'
-
 /** Decides on each object that has left a source; deletes nothing. */
 export function prunePlan(input: PruneInput, options: PruneOptions): PrunePlan {
   const decisions = new Map(input.entries.map((entry) => [keyText(entry.key), decide(entry, input, options)]))
@@ -56,7 +58,8 @@ export function prunePlan(input: PruneInput, options: PruneOptions): PrunePlan {
   for (const [text, decision] of decisions) {
     if (all && decision.is === 'delete') decisions.set(text, { ...decision, is: 'confirm', reason: all })
   }
-  waitWithParents(input.entries, decisions)
+  holdParents(input, decisions)
+  waitWithParents(input, decisions)
   return { decisions, digest: digestOf(input, decisions, options) }
 }
 
@@ -70,13 +73,14 @@ function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions)
   if (entry.state === 'detached') return keep('detached', entry.reason)
   if (outside) return keep('detached', outside)
   const heir = input.heir(entry.key)
-  if (heir !== undefined) return keep('detached', `source ${heir} wants it`)
-  if (live.prune === 'never') return keep('detached', 'its annotations say never to delete it')
+  if (heir !== undefined) return keep('waits', `source ${heir} wants it`)
+  if (live.prune === 'never') return keep('waits', 'its annotations say never to delete it')
   return guarded(entry, live, input) ?? asked(entry, live, input, options)
 }
 
 /** What is perhaps not the object that this source has made. */
 function guarded(entry: InventoryEntry, live: LiveObject, input: PruneInput): PruneDecision | undefined {
+  if (live.owner === '' && entry.uid === '') return { is: 'forget' } // it was there before, and no apply was taken
   if (live.owner === '') return keep('failed', 'its owner annotation is gone: somebody may have taken it')
   if (entry.uid !== '' && entry.uid !== live.uid) return keep('failed', 'another object has its name by now')
   if (live.isControlled) return keep('failed', 'a controller keeps it')
@@ -112,22 +116,68 @@ function unusual(
   return `prune_limit: ${count} of ${inventorySize} objects`
 }
 
-/** What goes with a namespace, or with the definition of its kind, waits for the same approval. */
-function waitWithParents(entries: readonly InventoryEntry[], decisions: Map<string, PruneDecision>): void {
-  const waits = entries.filter(({ key }) => decisions.get(keyText(key))?.is === 'confirm').map(({ key }) => key)
-  const namespaces = new Set(
-    waits.filter(({ group, kind }) => group === '' && kind === 'Namespace').map(({ name }) => name),
-  )
-  // `widgets.example.com`: the group is what follows the first dot
-  const groups = waits.filter(({ kind }) => kind === definitions).map(({ name }) => name.slice(name.indexOf('.') + 1))
-  for (const { key } of entries) {
-    const decision = decisions.get(keyText(key))
-    if (decision?.is !== 'delete') continue
-    const parent = namespaces.has(key.namespace)
-      ? `Namespace ${key.namespace}`
-      : groups.includes(key.group) && `a definition of ${key.group}`
-    if (parent) decisions.set(keyText(key), { ...decision, is: 'confirm', reason: `it goes with ${parent}` })
+/** A namespace or a definition stays as long as anything in it, or of its kind, is to stay: that would go with it. */
+function holdParents(input: PruneInput, decisions: Map<string, PruneDecision>): void {
+  const { entries, staying, live } = input
+  const kept = entries.filter(({ key }) => {
+    const text = keyText(key)
+    const is = decisions.get(text)?.is
+    return is === 'keep' || (is === 'forget' && live.has(text))
+  })
+  const stay = [...staying, ...kept.map(({ key }) => key)]
+  for (const { key } of entries.filter(isParent)) {
+    const text = keyText(key)
+    const child = goes(decisions.get(text)) && stay.find((one) => isChild(one, key, input))
+    if (child) decisions.set(text, keep('waits', `${keyName(child)} would go with it`))
   }
+}
+
+/** What goes with a namespace, or with the definition of its kind, waits for the same approval, and so do these for it. */
+function waitWithParents(input: PruneInput, decisions: Map<string, PruneDecision>): void {
+  const families = input.entries.filter(isParent).map(({ key: parent }) => {
+    const children = input.entries.filter(({ key }) => isChild(key, parent, input))
+    return { parent, children: children.map(({ key }) => key) }
+  })
+  const waits = (key: ObjectKey) => decisions.get(keyText(key))?.is === 'confirm'
+  const wait = (key: ObjectKey, reason: string) => {
+    const decision = decisions.get(keyText(key))
+    if (decision?.is !== 'delete') return false
+    decisions.set(keyText(key), { ...decision, is: 'confirm', reason })
+    return true
+  }
+  // an object may be in one and of the other: until none is left that another makes wait
+  for (let isChanged = true; isChanged; ) {
+    isChanged = false
+    for (const { parent, children } of families) {
+      const child = children.find(waits)
+      if (child && wait(parent, `${keyName(child)} goes with it`)) isChanged = true
+      if (!waits(parent)) continue
+      for (const key of children) if (wait(key, `it goes with ${keyName(parent)}`)) isChanged = true
+    }
+  }
+}
+
+function goes(decision: PruneDecision | undefined): boolean {
+  return decision?.is === 'delete' || decision?.is === 'confirm'
+}
+
+function isParent({ key }: InventoryEntry): boolean {
+  return isNamespace(key) || isDefinition(key)
+}
+
+function isChild(key: ObjectKey, parent: ObjectKey, { plural }: PruneInput): boolean {
+  if (isNamespace(parent)) return key.namespace === parent.name
+  const known = plural(key) // `widgets.example.com`: the group is what follows the first dot
+  if (known !== undefined) return parent.name === `${known}.${key.group}`
+  return parent.name.slice(parent.name.indexOf('.') + 1) === key.group
+}
+
+function isNamespace({ group, kind }: ObjectKey): boolean {
+  return group === '' && kind === 'Namespace'
+}
+
+function isDefinition({ group, kind }: ObjectKey): boolean {
+  return group === 'apiextensions.k8s.io' && kind === 'CustomResourceDefinition'
 }
 
 function digestOf({ commit }: PruneInput, decisions: ReadonlyMap<string, PruneDecision>, { id }: PruneOptions): string {

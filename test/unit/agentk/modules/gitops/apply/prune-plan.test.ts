@@ -55,6 +55,8 @@ function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest 
     entries,
     inventorySize: 100,
     wantedSize: 90,
+    staying: [],
+    plural: () => undefined,
     live: all,
     appliedUids: new Set(),
     heir: () => undefined,
@@ -94,6 +96,7 @@ t.test('it leaves the inventory: it is gone, of another, or the same object by a
   t.match(decided({ live: { owner: '41-7' } }), { is: 'forget' })
   t.match(decided({ live: { owner: '41-7' }, entry: { state: 'detached' } }), { is: 'forget' })
   t.match(decided({ input: { appliedUids: new Set(['uid-a']) } }), { is: 'forget' })
+  t.match(decided({ live: { owner: '' }, entry: { uid: '' } }), { is: 'forget' }, 'it was never ours')
 })
 
 const confirmed: [what: string, given: Case, reason: RegExp][] = [
@@ -124,12 +127,55 @@ t.test('what is in a namespace, or of a kind, waits with it', async (t) => {
   const crd = entry('widgets.example.com', {}, 'CustomResourceDefinition', 'apiextensions.k8s.io')
   const entries = [crd, entry('w', {}, 'Widget', 'example.com'), entry('other')]
   const { decisions } = planOf(entries)
-  t.match(decisions.get('example.com/Widget/shop/w'), { is: 'confirm', reason: /goes with a definition/ })
+  t.match(decisions.get('example.com/Widget/shop/w'), { is: 'confirm', reason: /goes with CustomResourceDefinition/ })
   t.match(decisions.get('/ConfigMap/shop/other'), { is: 'delete' })
   t.match(planOf([entry('shop', {}, 'Namespace'), entry('a')]).decisions.get('/ConfigMap/shop/a'), {
     is: 'confirm',
     reason: 'it goes with Namespace shop',
   })
+})
+
+t.test('a namespace or a definition waits for approval with what is in it, or of its kind', async (t) => {
+  const [home, claim, other] = [entry('shop', {}, 'Namespace'), entry('data', {}, 'PersistentVolumeClaim'), entry('a')]
+  const { decisions } = planOf([home, claim, other], { options: { pruneConfirm: ['PersistentVolumeClaim'] } })
+  t.match(decisions.get('/Namespace//shop'), { is: 'confirm', reason: 'PersistentVolumeClaim shop/data goes with it' })
+  t.match(decisions.get('/ConfigMap/shop/a'), { is: 'confirm', reason: 'it goes with Namespace shop' })
+  // its definition waits, so it does, so its namespace does
+  const crd = entry('widgets.example.com', {}, 'CustomResourceDefinition', 'apiextensions.k8s.io')
+  const all = planOf([home, crd, entry('w', {}, 'Widget', 'example.com'), other], {
+    options: { pruneConfirm: ['CustomResourceDefinition'] },
+  })
+  t.strictSame(new Set([...all.decisions.values()].map(({ is }) => is)), new Set(['confirm']))
+})
+
+t.test('a namespace or a definition stays while anything that stays would go with it', async (t) => {
+  const home = entry('shop', {}, 'Namespace')
+  const of = (entries: readonly InventoryEntry[], given: Case = {}) => planOf(entries, given).decisions
+  const held = (child: string) => ({ is: 'keep', state: 'waits', reason: `${child} would go with it` })
+  const text = '/Namespace//shop'
+  t.match(of([home], { input: { staying: [entry('wanted').key] } }).get(text), held('ConfigMap shop/wanted'))
+  t.match(of([home, entry('a', { state: 'detached' })]).get(text), held('ConfigMap shop/a'))
+  const heir = ({ name }: { name: string }) => (name === 'a' ? '42-8' : undefined)
+  t.match(of([home, entry('a')], { input: { heir } }).get(text), held('ConfigMap shop/a'))
+  const handedOver = new Map([home, entry('a')].map(({ key }) => [keyText(key), liveOf(key.name)]))
+  handedOver.set('/ConfigMap/shop/a', liveOf('a', { owner: '42-8' }))
+  t.match(of([home, entry('a')], { input: { live: handedOver } }).get(text), held('ConfigMap shop/a'))
+  handedOver.delete('/ConfigMap/shop/a')
+  t.match(of([home, entry('a')], { input: { live: handedOver } }).get(text), { is: 'confirm' }, 'it is gone')
+  const crd = entry('widgets.example.com', {}, 'CustomResourceDefinition', 'apiextensions.k8s.io')
+  const [widget, gadget] = [entry('w', {}, 'Widget', 'example.com').key, entry('g', {}, 'Gadget', 'example.com').key]
+  const plural = ({ kind }: { kind: string }) => `${kind.toLowerCase()}s`
+  const crdText = keyText(crd.key)
+  t.match(of([crd], { input: { staying: [widget], plural } }).get(crdText), held('Widget.example.com shop/w'))
+  t.match(of([crd], { input: { staying: [gadget], plural } }).get(crdText), { is: 'confirm' })
+  t.match(of([crd], { input: { staying: [gadget] } }).get(crdText), held('Gadget.example.com shop/g'))
+})
+
+t.test('what another source wants, or its annotation keeps, is looked at again', async (t) => {
+  for (const given of [{ input: { heir: () => '42-8' } }, { live: { prune: 'never' } }]) {
+    t.match(decided(given), { is: 'keep', state: 'waits' })
+  }
+  t.match(decided({ options: { namespaces: ['other'] } }), { is: 'keep', state: 'detached' })
 })
 
 t.test('a plan is named after its source, commit, keys and uids; none waits: none', async (t) => {
