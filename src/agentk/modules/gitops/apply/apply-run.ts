@@ -54,6 +54,10 @@ export class ApplyRun {
   readonly #signal: AbortSignal
   readonly #manifests: ReadonlyMap<string, Manifest>
   readonly #ends = new Map<string, Promise<ApplyEnd>>()
+  /** by `keyText`: as they are to be, though what they depend on is not, perhaps */
+  readonly #heldUnchanged = new Map<string, string>()
+  /** what is to be applied, or depends on such */
+  readonly #moving = new Set<string>()
   readonly #gates = new Map<string, Promise<string | undefined>>()
   readonly #applied = new Map<string, KubernetesObject>()
 
@@ -67,9 +71,13 @@ export class ApplyRun {
   /** @returns by `keyText`. @throws the connection's error, or the signal's reason, once nothing of it runs any more */
   async run(): Promise<ReadonlyMap<string, ApplyEnd>> {
     const { graph } = this.#input
+    const isMoving = oncePerList((texts) => texts.some((text) => this.#moving.has(text)))
     for (const text of graph.order) {
       const manifest = this.#manifests.get(text)
-      if (manifest) this.#ends.set(text, this.#bring(manifest, text))
+      if (!manifest) continue
+      const isUnchanged = this.#isUnchanged(manifest, text)
+      if (!isUnchanged || isMoving(graph.named(text)) || isMoving(graph.stepBefore(text))) this.#moving.add(text)
+      this.#ends.set(text, this.#bring(manifest, text, isUnchanged))
     }
     const all = [...this.#ends]
     const settled = await Promise.allSettled([...all.map(([, end]) => end), ...this.#gates.values()])
@@ -77,36 +85,51 @@ export class ApplyRun {
     return new Map(await Promise.all(all.map(async ([text, end]) => [text, await end] as const)))
   }
 
-  async #bring(manifest: Manifest, text: string): Promise<ApplyEnd> {
-    const end = await this.#end(manifest, text)
+  async #bring(manifest: Manifest, text: string, isUnchanged: boolean): Promise<ApplyEnd> {
+    const end = await this.#end(manifest, text, isUnchanged)
     this.#components.onEnd(manifest.key, end)
     return end
   }
 
-  async #end(manifest: Manifest, text: string): Promise<ApplyEnd> {
-    const dependencies = this.#input.graph.dependencies(text)
-    if (this.#isUnchanged(manifest, text)) {
+  async #end(manifest: Manifest, text: string, isUnchanged: boolean): Promise<ApplyEnd> {
+    const held = this.#moving.has(text) ? await this.#held(text) : undefined
+    if (isUnchanged) {
+      if (held !== undefined) this.#heldUnchanged.set(text, held)
       return { is: 'unchanged', live: this.#input.live.get(text) ?? undefined }
     }
-    const held = await this.#held(dependencies)
     if (held !== undefined) return { is: 'waits', text: held }
     this.#signal.throwIfAborted()
     if (this.#input.superseded.aborted) return { is: 'left' }
     return await this.#apply(manifest, text)
   }
 
-  /** Why what it depends on holds it; in turn, but each of them is under way. */
-  async #held(dependencies: readonly string[]): Promise<string | undefined> {
-    for (const text of dependencies) {
+  /** Why what it depends on holds it. */
+  async #held(text: string): Promise<string | undefined> {
+    const { graph } = this.#input
+    const [named, step] = [graph.named(text), graph.stepBefore(text)]
+    const missing = (await this.#missing(named)) ?? (await this.#missing(step))
+    if (missing !== undefined) return missing
+    const gates = await Promise.all([this.#unhealthy(named), this.#unhealthy(step)])
+    return gates.find((why) => why !== undefined)
+  }
+
+  /** What of them has not come; in turn, but each of them is under way. */
+  readonly #missing = oncePerList(async (texts): Promise<string | undefined> => {
+    for (const text of texts) {
       const end = await this.#ends.get(text)
       const name = keyName((this.#manifests.get(text) as Manifest).key)
       if (end?.is === 'left') return `${name}: a newer commit has come`
       if (end?.is === 'failed') return `${name} has failed: ${end.problem.text}`
-      if (end?.is === 'waits') return `${name} waits: ${end.text}`
+      const held = end?.is === 'waits' ? end.text : this.#heldUnchanged.get(text)
+      if (held !== undefined) return `${name} waits: ${held}`
     }
-    const gates = await Promise.all(dependencies.map((text) => this.#gate(text)))
+    return undefined
+  })
+
+  readonly #unhealthy = oncePerList(async (texts): Promise<string | undefined> => {
+    const gates = await Promise.all(texts.map((text) => this.#gate(text)))
     return gates.find((why) => why !== undefined)
-  }
+  })
 
   #gate(text: string): Promise<string | undefined> {
     const known = this.#gates.get(text)
@@ -151,7 +174,7 @@ export class ApplyRun {
   }
 
   #isDefined(text: string): boolean {
-    const kinds = this.#input.graph.dependencies(text).map((one) => this.#manifests.get(one)?.key.kind)
+    const kinds = this.#input.graph.named(text).map((one) => this.#manifests.get(one)?.key.kind)
     return kinds.includes('CustomResourceDefinition')
   }
 
@@ -179,6 +202,16 @@ export class ApplyRun {
       this.#signal.throwIfAborted()
       return failed({ kind: 'unavailable', text: errorText(error) })
     }
+  }
+}
+
+/** All objects of a wave wait for one list: it is gone through once. */
+function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly string[]) => T {
+  const known = new Map<readonly string[], T>()
+  return (texts) => {
+    const found = known.get(texts) ?? work(texts)
+    known.set(texts, found)
+    return found
   }
 }
 

@@ -5,8 +5,10 @@ import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 export interface WaveGraph {
   /** each after what it waits for; the same for the same manifests, whatever their order */
   readonly order: readonly string[]
-  /** what has to be there and healthy first */
-  dependencies(key: string): readonly string[]
+  /** what has to be there and healthy first: by name, or by what it is */
+  named(key: string): readonly string[]
+  /** and by sync-wave; the same array for all of a wave */
+  stepBefore(key: string): readonly string[]
   /** what waits for it */
   dependents(key: string): readonly string[]
   /** how many objects stand behind one another before it: those of one wave do not wait for each other */
@@ -180,6 +182,8 @@ function cycleOf(nodes: ReadonlyMap<string, Node>, { steps, stepOf }: Steps, pla
   return at === undefined ? [] : keys.slice(keys.indexOf(at)).map((key) => (nodes.get(key) as Node).manifest)
 }
 
+const none: readonly string[] = []
+
 class Graph implements WaveGraph {
   readonly order: readonly string[]
   readonly #nodes: ReadonlyMap<string, Node>
@@ -200,8 +204,12 @@ class Graph implements WaveGraph {
     this.#dependents = dependentsOf(nodes)
   }
 
-  dependencies(key: string): readonly string[] {
-    return together([...(this.#nodes.get(key)?.after ?? [])], this.#stepBeside(key, -1))
+  named(key: string): readonly string[] {
+    return [...(this.#nodes.get(key)?.after ?? [])]
+  }
+
+  stepBefore(key: string): readonly string[] {
+    return this.#stepBeside(key, -1)
   }
 
   dependents(key: string): readonly string[] {
@@ -214,7 +222,7 @@ class Graph implements WaveGraph {
 
   #stepBeside(key: string, by: number): readonly string[] {
     const step = this.#steps.stepOf.get(key)
-    return step === undefined ? [] : (this.#steps.steps[step + by] ?? [])
+    return step === undefined ? none : (this.#steps.steps[step + by] ?? none)
   }
 }
 

@@ -1,0 +1,125 @@
+import t from 'tap'
+import { ApplyRun } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
+import { waveGraph } from '../../../../../../src/agentk/modules/gitops/apply/wave-graph.ts'
+import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import type { LiveObject } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
+import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+
+const resource = (kind: string, plural: string) => ({
+  kind,
+  plural,
+  isNamespaced: true,
+  verbs: ['get', 'list', 'watch', 'patch', 'delete'],
+})
+const kinds = new ClusterKinds([
+  { group: '', version: 'v1', isStale: false, resources: [resource('ConfigMap', 'configmaps')] },
+  { group: 'batch', version: 'v1', isStale: false, resources: [resource('Job', 'jobs')] },
+] as unknown as ConstructorParameters<typeof ClusterKinds>[0])
+
+const manifest = (name: string, wave: number, after?: string, kind = 'ConfigMap', group = ''): Manifest => {
+  const annotations = {
+    'argocd.argoproj.io/sync-wave': String(wave),
+    ...(after !== undefined && { 'config.kubernetes.io/depends-on': `/namespaces/shop/ConfigMap/${after}` }),
+  }
+  const object = { metadata: { name, namespace: 'shop', annotations } }
+  return { key: { group, kind, namespace: 'shop', name }, version: 'v1', object, file: 'a', line: 1, digest: name }
+}
+
+const liveOf = (name: string): LiveObject => ({
+  uid: name,
+  resourceVersion: '1',
+  owner: '42-7',
+  digest: name,
+  fields: name,
+  managers: [],
+  isControlled: false,
+  isBeingDeleted: false,
+  prune: '',
+})
+
+interface Given {
+  /** are as they were applied */
+  readonly unchanged?: readonly string[]
+  readonly failing?: readonly string[]
+  /** why the gate of a Job does not open */
+  readonly gate?: Promise<string | undefined>
+}
+
+function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], gate }: Given) {
+  const [entries, live] = [new Map<string, InventoryEntry>(), new Map<string, LiveObject>()]
+  for (const { key, version } of manifests.filter(({ key }) => unchanged.includes(key.name))) {
+    const { name } = key
+    const rest = { wave: 0, state: 'applied' as const, reason: '' }
+    entries.set(keyText(key), { key, version, uid: name, digest: name, fields: name, ...rest })
+    live.set(keyText(key), liveOf(name))
+  }
+  const { graph } = waveGraph(manifests)
+  const applied: string[] = []
+  const gated: string[] = []
+  const run = new ApplyRun(
+    {
+      applier: {
+        apply: async ({ key: { name } }) => {
+          if (failing.includes(name)) return { problem: { kind: 'invalid', text: 'bad' } }
+          applied.push(name)
+          return { live: liveOf(name), object: {} }
+        },
+      },
+      gate: {
+        pass: async (_, { name }) => {
+          gated.push(name)
+          return await gate
+        },
+      },
+      lane: { json: async () => ({ status: 200, body: {} }) as never },
+      kindsWith: async () => kinds,
+      onEnd: () => undefined,
+    },
+    { id: '42-7', manifests, graph, kinds, entries, live, superseded: new AbortController().signal },
+    new AbortController().signal,
+  )
+  const names = run.run().then((ends) => new Map([...ends].map(([text, end]) => [text.split('/')[3], end])))
+  return { ends: names, applied, gated }
+}
+
+t.test('what is unchanged lets nothing pass that what is before it holds', async (t) => {
+  const gate = Promise.withResolvers<string | undefined>()
+  const migration = manifest('migration', 0, undefined, 'Job', 'batch')
+  const { ends, applied } = runOf([migration, manifest('config', 1), manifest('web', 2)], {
+    unchanged: ['config'],
+    gate: gate.promise,
+  })
+  gate.resolve('Job shop/migration is not done')
+  t.match((await ends).get('config'), { is: 'unchanged' })
+  t.match((await ends).get('web'), { is: 'waits', text: /^ConfigMap shop\/config waits: .*migration/ })
+  t.strictSame(applied, ['migration'])
+})
+
+t.test('nor by name', async (t) => {
+  const { ends } = runOf([manifest('c', 0), manifest('b', 0, 'c'), manifest('a', 0, 'b')], {
+    unchanged: ['b'],
+    failing: ['c'],
+  })
+  t.match((await ends).get('b'), { is: 'unchanged' })
+  t.match((await ends).get('a'), { is: 'waits', text: /c has failed: bad/ })
+})
+
+t.test('where nothing before it moves, what is unchanged waits for nothing', async (t) => {
+  const job = manifest('job', 0, undefined, 'Job', 'batch')
+  const same = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b', 'c'] })
+  t.strictSame([...(await same.ends).values()].map(({ is }) => is), ['unchanged', 'unchanged', 'unchanged'])
+  t.strictSame(same.gated, [])
+  const last = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b'] })
+  t.match((await last.ends).get('c'), { is: 'applied' })
+  t.strictSame(last.gated, [])
+})
+
+t.test('a gate of a wave is asked once for all that wait for it', async (t) => {
+  const many = Array.from({ length: 50 }, (_, index) => manifest(`m${index}`, 1))
+  const { ends, gated, applied } = runOf([manifest('job', 0, undefined, 'Job', 'batch'), ...many], {})
+  await ends
+  t.strictSame(gated, ['job'])
+  t.equal(applied.length, 51)
+})
