@@ -293,7 +293,7 @@ class Round {
       } else this.#entries.set(keyText(entry.key), { ...entry, state: 'failed', reason: survives })
       this.#input.onProgress('pruning', entry.key, undefined)
     }
-    await pruner.prune(prunables, onEnd, this.#signal)
+    await pruner.prune(prunables, onEnd, this.#input.superseded, this.#signal)
   }
 
   #result(ends: readonly RoundEnd[], plan: PrunePlan | undefined, { orphans }: LiveObjects): RoundResult {

@@ -35,14 +35,15 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     return { entry: entryOf(key, wave), live }
   }
   type Prunable = Awaited<ReturnType<typeof prunable>>
-  const prune = async (prunables: readonly Prunable[], options: Partial<PrunerOptions> = {}) => {
+  const never = new AbortController().signal
+  const prune = async (prunables: readonly Prunable[], options: Partial<PrunerOptions> = {}, superseded = never) => {
     const pruner = new Pruner(
       { lane, waits, kinds: ground.kinds, clock: systemClock },
       { id, manager, prunePropagationPolicy: 'background', pruneTimeoutMs: 60_000, ...options },
     )
     const ends: Record<string, string | undefined> = {}
     ground.asked.length = 0
-    await pruner.prune(prunables, ({ key }, survives) => (ends[key.name] = survives), signal)
+    await pruner.prune(prunables, ({ key }, survives) => (ends[key.name] = survives), superseded, signal)
     return ends
   }
   const make = async (name: string, metadata: object = {}) => {
@@ -69,6 +70,19 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     const going = prune([await prunable(held, 1)])
     await ground.merge(held, { metadata: { finalizers: null } })
     t.strictSame(await going, { held: undefined })
+  })
+
+  await t.test('a newer commit waits for nothing that hangs, and nothing more is begun', async (t) => {
+    const [later, stuck] = [await make('later'), await make('stuck', { finalizers })]
+    const prunables = [await prunable(later, 0), await prunable(stuck, 1)]
+    const newer = new AbortController()
+    ground.onAsk = ({ method }) => {
+      if (method === 'DELETE') setImmediate(() => newer.abort(new Error('a newer commit has come')))
+    }
+    t.strictSame(await prune(prunables, {}, newer.signal), { stuck: 'it is being deleted' })
+    ground.onAsk = () => undefined
+    t.ok(await ground.get(later))
+    await ground.merge(stuck, { metadata: { finalizers: null } })
   })
 
   await t.test('what has changed is looked at again', async (t) => {

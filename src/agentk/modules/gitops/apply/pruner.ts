@@ -47,21 +47,24 @@ export class Pruner {
    * What was applied last goes first: higher waves, and what is in a namespace or of a kind before these. What does not
    * go holds those after it.
    *
-   * @param onEnd - of each: gone, or why it is still there. @throws the connection's error, or the signal's reason
+   * @param onEnd - of each that was begun: gone, or why it is still there. @param superseded - ends the waits, and begins no
+   * more. @throws the connection's error, or the signal's reason
    */
   async prune(
     prunables: readonly Prunable[],
     onEnd: (entry: InventoryEntry, survives: string | undefined) => void,
+    superseded: AbortSignal,
     signal: AbortSignal,
   ): Promise<void> {
     let holder: string | undefined
     for (const stage of stages(prunables)) {
+      if (superseded.aborted) return
       if (holder !== undefined) {
         for (const { entry } of stage) onEnd(entry, `${holder} is to go before it`)
         continue
       }
       const ends = stage.map(async ({ entry, live }) => {
-        const survives = await this.#remove(entry, live, signal)
+        const survives = await this.#remove(entry, live, superseded, signal)
         onEnd(entry, survives)
         return survives === undefined ? undefined : `${entry.key.kind} ${entry.key.name}`
       })
@@ -73,7 +76,12 @@ export class Pruner {
   }
 
   /** @returns why it is still there; undefined: it is gone */
-  async #remove(entry: InventoryEntry, decided: LiveObject, signal: AbortSignal): Promise<string | undefined> {
+  async #remove(
+    entry: InventoryEntry,
+    decided: LiveObject,
+    superseded: AbortSignal,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
     const { kinds } = this.#components
     const kind = kinds.find(entry.key, entry.version) ?? kinds.find(entry.key)
     if (!kind) return kinds.isStale(entry.key.group) ? 'nobody serves its kind now' : undefined
@@ -82,7 +90,9 @@ export class Pruner {
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const answer = await this.#delete(path, live, signal)
       if (answer.status === 404) return undefined
-      if (answer.status === 200 || answer.status === 202) return await this.#gone(kind, entry, live.uid, signal)
+      if (answer.status === 200 || answer.status === 202) {
+        return await this.#gone(kind, entry, live.uid, superseded, signal)
+      }
       if (answer.status !== 409) return refusal(answer).text
       const read = await this.#read(path, signal)
       if (typeof read === 'string') return read
@@ -119,6 +129,7 @@ export class Pruner {
     kind: ClusterKind,
     { key }: InventoryEntry,
     uid: string,
+    superseded: AbortSignal,
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { waits, clock } = this.#components
@@ -128,9 +139,10 @@ export class Pruner {
     const read = (object: KubernetesObject | undefined) =>
       !object || textAt(object, 'metadata.uid') !== uid ? true : undefined
     try {
-      await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))
+      await waits.until(kind, key, read, AbortSignal.any([signal, late.signal, superseded]))
       return undefined
     } catch (error) {
+      if (!signal.aborted && superseded.aborted) return 'it is being deleted'
       if (signal.aborted || !late.signal.aborted) throw error
       return `it is being deleted, and not gone after ${Math.round(pruneTimeoutMs / 1000)} s`
     } finally {
