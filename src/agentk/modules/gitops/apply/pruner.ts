@@ -84,7 +84,7 @@ export class Pruner {
   ): Promise<string | undefined> {
     const { kinds } = this.#components
     const kind = kinds.find(entry.key, entry.version) ?? kinds.find(entry.key)
-    if (!kind) return kinds.isStale(entry.key.group) ? 'nobody serves its kind now' : undefined
+    if (!kind) return 'nobody serves its kind now'
     const path = objectPath(kind, entry.key)
     let live = decided
     for (let attempt = 0; attempt < maxAttempts; attempt++) {

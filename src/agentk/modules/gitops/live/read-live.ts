@@ -6,6 +6,7 @@ import { type ClusterKind, type ClusterKinds, collectionPath, objectPath } from 
 import { inventoryLabel } from '../manifests/marks.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import type { SourceOptions } from '../source-options.ts'
+import { definedKinds } from './defined-kinds.ts'
 import { type LiveObject, readLive } from './live-object.ts'
 
 /** objects in a page: some 4 KiB of metadata each */
@@ -38,6 +39,8 @@ export interface LiveObjects {
 interface Wanted {
   readonly key: ObjectKey
   readonly version: string
+  /** empty: it has not been made yet */
+  readonly uid: string
 }
 
 /**
@@ -54,18 +57,32 @@ export async function readLiveObjects(
   const { kinds } = components
   const objects = new Map<string, LiveObject | null>()
   const byKind = new Map<ClusterKind, ObjectKey[]>()
-  for (const { key, version } of wanted) {
+  const unserved: ObjectKey[] = []
+  for (const { key, version, uid } of wanted) {
     const kind = kinds.find(key, version) ?? kinds.find(key)
     const known = kind && byKind.get(kind)
     if (known) known.push(key)
     else if (kind) byKind.set(kind, [key])
     else if (kinds.isStale(key.group)) objects.set(keyText(key), null)
+    else if (uid !== '') unserved.push(key)
   }
+  for (const key of await hidden(unserved, components.lane, signal)) objects.set(keyText(key), null)
   const found = await Promise.all(
     [...byKind].map(([kind, keys]) => new KindReader(kind, components, options, signal).read(keys)),
   )
   for (const { objects: some } of found) for (const [text, live] of some) objects.set(text, live)
   return { objects, orphans: found.flatMap(({ orphans }) => orphans) }
+}
+
+/** Those that are in the cluster, perhaps, though nobody serves their kind: it is still defined. */
+async function hidden(
+  unserved: readonly ObjectKey[],
+  lane: ApiLane,
+  signal: AbortSignal,
+): Promise<readonly ObjectKey[]> {
+  if (unserved.length === 0) return []
+  const defined = await definedKinds(new Set(unserved.map(({ group }) => group)), lane, signal)
+  return defined ? unserved.filter(({ group, kind }) => defined.has(`${group}/${kind}`)) : unserved
 }
 
 /** Reads objects of one kind. */
