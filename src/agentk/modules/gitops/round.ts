@@ -27,7 +27,7 @@ export interface RoundComponents {
   readonly lane: ApiLane
   readonly waits: ObjectWaits
   readonly kinds: SharedKinds
-  readonly inventory: Pick<Inventory, 'load' | 'save' | 'saveOptions'>
+  readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'saveOptions'>
   /** manifests of what the repository holds */
   readonly render: (
     files: readonly RepositoryFile[],
@@ -133,6 +133,8 @@ class Round {
   readonly #entries = new Map<string, InventoryEntry>()
   readonly #pruned: ObjectKey[] = []
   #isPruneHeld = false
+  /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
+  #isChosenAnew = false
 
   constructor(
     components: RoundComponents,
@@ -152,7 +154,8 @@ class Round {
     const { inventory } = this.#components
     const entries = await inventory.load(this.#signal)
     const known = entries.size === 0 ? ofStock(await this.#stockKeys()) : entries
-    await inventory.saveOptions(this.#options, this.#signal)
+    this.#isChosenAnew = inventory.options !== undefined && chosenBy(inventory.options) !== chosenBy(this.#options)
+    if (!this.#isChosenAnew) await inventory.saveOptions(this.#options, this.#signal)
     for (const [text, entry] of known) this.#entries.set(text, entry)
     this.#plan()
     const live = await this.#readLive()
@@ -160,7 +163,11 @@ class Round {
     try {
       const ends = await this.#apply(known, live)
       const plan = await this.#prune(known, live, ends)
-      return this.#result(ends, plan, live)
+      const result = this.#result(ends, plan, live)
+      if (plan && result.plan === '' && this.#isChosenAnew && !isPrunedLater(plan)) {
+        await inventory.saveOptions(this.#options, this.#signal)
+      }
+      return result
     } finally {
       if (!this.#signal.aborted) await inventory.save(this.#entries.values(), this.#signal)
     }
@@ -255,6 +262,7 @@ class Round {
       entries,
       inventorySize: known.size,
       wantedSize: wanted.size,
+      isChosenAnew: this.#isChosenAnew,
       staying: [...ends.map(({ manifest }) => manifest.key), ...others.map(({ key }) => key)],
       plural: (key) => this.#wanted.kinds.find(key)?.plural,
       live: live.objects,
@@ -332,6 +340,16 @@ function neededKinds(ends: readonly RoundEnd[]): ReadonlySet<string> | undefined
 function ofStock(keys: readonly ObjectKey[]): ReadonlyMap<string, InventoryEntry> {
   const rest = { version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned' as const, reason: '' }
   return new Map(keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }]))
+}
+
+/** What of a commit becomes manifests, and where; and whether what leaves goes. */
+function chosenBy({ paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
+  return JSON.stringify([paths, kustomize, helm, defaultNamespace, prune])
+}
+
+/** Something that has left could not be decided upon. */
+function isPrunedLater({ decisions }: PrunePlan): boolean {
+  return [...decisions.values()].some((decision) => decision.is === 'keep' && decision.state === 'failed')
 }
 
 function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [T[], T[]] {

@@ -213,6 +213,19 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.strictSame([...(await one.entries()).keys()], ['/ConfigMap/shop/kept'])
   })
 
+  await t.test('what a change of the configuration leaves out waits for approval, until it is given', async (t) => {
+    const files = { 'a.yaml': map('chosen', '1'), 'b.yaml': map('left-out', '1') }
+    await new Source(ground, 10).done(files)
+    const narrowed = new Source(ground, 10, { paths: [{ file: 'a.yaml' }] })
+    const one = { 'a.yaml': map('chosen', '1') }
+    const waiting = await narrowed.done(one)
+    t.match(waiting, { pruned: [], planned: [{ key: { name: 'left-out' } }] })
+    t.equal((await narrowed.done(one)).plan, waiting.plan, 'it is asked again')
+    t.match((await narrowed.done(one, { approved: waiting.plan })).pruned, [{ name: 'left-out' }])
+    await narrowed.done(files)
+    t.match((await narrowed.done(one)).pruned, [{ name: 'left-out' }], 'and from then on it is as ever')
+  })
+
   await t.test('what the stock agent has made is known, and goes when it leaves the repository', async (t) => {
     const source = new Source(ground, 8)
     const owned = { annotations: { 'config.k8s.io/owning-inventory': '42-8' } }

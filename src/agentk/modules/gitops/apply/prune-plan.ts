@@ -30,6 +30,8 @@ export interface PruneInput {
   readonly inventorySize: number
   /** all that the commit wants */
   readonly wantedSize: number
+  /** the configuration chooses other manifests of a commit than before */
+  readonly isChosenAnew: boolean
   /** what stays whatever is decided: wanted, or in the inventory and not to be decided upon now */
   readonly staying: readonly ObjectKey[]
   /** as the API server calls the objects of its kind; undefined: not known */
@@ -105,12 +107,13 @@ function keep(state: 'failed' | 'waits' | 'detached', reason: string): PruneDeci
 
 /** Why all that would go waits. */
 function unusual(
-  { inventorySize, wantedSize }: PruneInput,
+  { inventorySize, wantedSize, isChosenAnew }: PruneInput,
   decisions: ReadonlyMap<string, PruneDecision>,
   { pruneLimit }: PruneOptions,
 ): string | undefined {
   const count = [...decisions.values()].filter(({ is }) => is === 'delete' || is === 'confirm').length
   if (wantedSize === 0) return 'the commit wants nothing at all'
+  if (isChosenAnew) return 'the configuration chooses other manifests than before'
   const limit = 'objects' in pruneLimit ? pruneLimit.objects : (inventorySize * pruneLimit.percent) / 100
   if (inventorySize <= pruneLimitFrom || count <= limit) return undefined
   return `prune_limit: ${count} of ${inventorySize} objects`

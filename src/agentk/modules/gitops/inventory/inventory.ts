@@ -30,19 +30,19 @@ interface Kept {
  */
 export class Inventory {
   readonly #maps: ConfigMaps
-  readonly #options: InventoryOptions
+  readonly #of: InventoryOptions
   #shards: Map<string, Kept> | undefined
   #source: ConfigMap | undefined
 
-  constructor(api: JsonApi, options: InventoryOptions) {
-    this.#maps = new ConfigMaps(api, options.namespace)
-    this.#options = options
+  constructor(api: JsonApi, of: InventoryOptions) {
+    this.#maps = new ConfigMaps(api, of.namespace)
+    this.#of = of
   }
 
   /** Entries by `keyText`: what all shards hold. @throws KasError UNREACHABLE; Error if a shard cannot be read */
   async load(signal: AbortSignal): Promise<ReadonlyMap<string, InventoryEntry>> {
     this.#shards = undefined
-    const maps = await this.#maps.list(`${sourceLabel}=${this.#options.id}`, signal)
+    const maps = await this.#maps.list(`${sourceLabel}=${this.#of.id}`, signal)
     this.#source = maps.find(({ metadata }) => metadata.name === this.#nameOf(optionsName))
     const shards = new Map<string, Kept>()
     for (const map of maps) if (map !== this.#source) shards.set(this.#shardOf(map), keptOf(map))
@@ -78,6 +78,12 @@ export class Inventory {
     this.#shards = shards
   }
 
+  /** As kept beside the entries; undefined: none are. After `load`. */
+  get options(): SourceOptions | undefined {
+    const text = this.#source?.data?.options
+    return text === undefined ? undefined : (JSON.parse(text) as SourceOptions)
+  }
+
   /** Keeps the options beside the entries, for when the configuration has them no longer. After `load`. @throws as `save` */
   async saveOptions(options: SourceOptions, signal: AbortSignal): Promise<void> {
     if (!this.#shards) throw new Error('an inventory is saved after it has been loaded')
@@ -99,18 +105,18 @@ export class Inventory {
   }
 
   #nameOf(shard: string): string {
-    return `gitops-${this.#options.id}-${shard}`
+    return `gitops-${this.#of.id}-${shard}`
   }
 
   #shardOf({ metadata }: ConfigMap): string {
     const shard = metadata.name.slice(this.#nameOf('').length)
     const isShard = metadata.name === this.#nameOf(shard) && /^(?:all|[0-9a-f]+)$/.test(shard)
-    if (!isShard) throw new Error(`ConfigMap ${metadata.name} has the labels of the inventory ${this.#options.id}`)
+    if (!isShard) throw new Error(`ConfigMap ${metadata.name} has the labels of the inventory ${this.#of.id}`)
     return shard
   }
 
   #metadata(shard: string, known: ConfigMap | undefined): ConfigMap['metadata'] {
-    const { agentId, id } = this.#options
+    const { agentId, id } = this.#of
     const labels = { [sourceLabel]: id, [agentLabel]: String(agentId) }
     const { resourceVersion } = known?.metadata ?? {}
     return { name: this.#nameOf(shard), labels, ...(resourceVersion !== undefined && { resourceVersion }) }

@@ -55,6 +55,7 @@ function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest 
     entries,
     inventorySize: 100,
     wantedSize: 90,
+    isChosenAnew: false,
     staying: [],
     plural: () => undefined,
     live: all,
@@ -103,6 +104,7 @@ const confirmed: [what: string, given: Case, reason: RegExp][] = [
   ['its annotation', { live: { prune: 'confirm' } }, /annotation/],
   ['it is in the way', { input: { wantedFree: new Set(['/ConfigMap/shop/a']) } }, /needs/],
   ['the commit is empty', { input: { wantedSize: 0 } }, /nothing at all/],
+  ['the configuration has changed', { input: { isChosenAnew: true } }, /chooses other manifests/],
   ['the limit is a number', { options: { pruneLimit: { objects: 0 } } }, /prune_limit: 1 of 100/],
 ]
 for (const [what, given, reason] of confirmed) {
