@@ -252,11 +252,11 @@ class Round {
   ): Promise<PrunePlan | undefined> {
     const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
     const left = [...known.values()].filter(({ key }) => !wanted.has(keyText(key)))
-    const needed = neededKinds(ends)
+    const needed = neededGone(ends)
     if (needed === undefined) return undefined
     this.#isPruneHeld = left.length > 0 && !this.#components.areOthersKnown(this.#input.commit)
     if (this.#isPruneHeld) return undefined
-    const [entries, others] = parted(left, ({ key }) => needed.size === 0 || needed.has(kindText(key)))
+    const [entries, others] = parted(left, ({ key }) => needed.length === 0 || needed.some((isNeeded) => isNeeded(key)))
     const input: PruneInput = {
       commit: this.#input.commit,
       entries,
@@ -267,7 +267,7 @@ class Round {
       plural: (key) => this.#wanted.kinds.find(key)?.plural,
       live: live.objects,
       appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
-      wantedFree: needed.size === 0 ? new Set() : new Set(entries.map(({ key }) => keyText(key))),
+      wantedFree: needed.length === 0 ? new Set() : new Set(entries.map(({ key }) => keyText(key))),
       heir: this.#components.heir,
     }
     const plan = prunePlan(input, this.#options)
@@ -324,17 +324,22 @@ class Round {
 }
 
 /**
- * The kinds of which something must go before the commit can be applied. None: all of it is applied, and what has left
- * it may go. @returns undefined: nothing may go yet
+ * Of what something must go before the commit can be applied. None: all of it is applied, and what has left it may go.
+ * @returns undefined: nothing may go yet
  */
-function neededKinds(ends: readonly RoundEnd[]): ReadonlySet<string> | undefined {
+function neededGone(ends: readonly RoundEnd[]): readonly ((key: ObjectKey) => boolean)[] | undefined {
   const kinds = new Set<string>()
+  const namespaces = new Set<string>()
   for (const { manifest, end } of ends) {
     if (end.is === 'applied' || end.is === 'unchanged') continue
-    if (end.is !== 'failed' || end.problem.kind !== 'taken') return undefined
-    kinds.add(kindText(manifest.key))
+    const problem = end.is === 'failed' ? end.problem.kind : undefined
+    if (problem === 'taken') kinds.add(kindText(manifest.key))
+    else if (problem === 'quota') namespaces.add(manifest.key.namespace)
+    else return undefined
   }
-  return kinds
+  const isOfKind = (key: ObjectKey) => kinds.has(kindText(key))
+  const isInside = (key: ObjectKey) => namespaces.has(key.namespace)
+  return [...(kinds.size > 0 ? [isOfKind] : []), ...(namespaces.size > 0 ? [isInside] : [])]
 }
 
 function ofStock(keys: readonly ObjectKey[]): ReadonlyMap<string, InventoryEntry> {

@@ -4,7 +4,7 @@ import { listAt, textAt } from '../../../health/object.ts'
 /**
  * `foreign`: another's object; `conflict`: another's fields; `busy`: others write it, or delete it; `denied`: the account
  * may not; `invalid`: the API server, or a policy, does not take it; `immutable`: only a new object could have it;
- * `taken`: what it wants is another object's, such as a port; `absent`: its kind or its namespace is not there;
+ * `taken`: what it wants is another object's, such as a port; `quota`: its namespace has no more of it; `absent`: its kind or its namespace is not there;
  * `webhook`: one that is asked does not answer; `unavailable`: the API server, or who serves the kind, cannot now.
  */
 export type ApplyProblemKind =
@@ -15,6 +15,7 @@ export type ApplyProblemKind =
   | 'invalid'
   | 'immutable'
   | 'taken'
+  | 'quota'
   | 'absent'
   | 'webhook'
   | 'unavailable'
@@ -29,7 +30,9 @@ export interface ApplyProblem {
 const maxTextLength = 1000
 const immutable =
   /field is immutable|Forbidden: (?:updates to|may not change|spec is immutable)|is immutable after creation/
-const taken = /provided (?:port|IP) is already allocated/
+/** Of the API server, and of the webhook of ingress-nginx. */
+const taken = /provided (?:port|IP) is already allocated|is already defined in ingress/
+const quota = /exceeded quota: /
 
 /** The resourceVersion, or the `test` of a patch, does not hold any more. */
 export function isStale({ status, body }: JsonAnswer): boolean {
@@ -47,10 +50,11 @@ export function refusal(answer: JsonAnswer): ApplyProblem {
 }
 
 function kindOf(status: number, message: string): ApplyProblemKind {
+  if (status >= 400 && status < 500 && taken.test(message)) return 'taken'
+  if (status === 403 && quota.test(message)) return 'quota'
   if (status === 401 || status === 403) return 'denied'
   if (status === 404) return 'absent'
   if (status === 409) return 'busy'
-  if (taken.test(message)) return 'taken'
   if (status === 422 && immutable.test(message)) return 'immutable'
   if (status === 500 && message.includes('failed calling webhook')) return 'webhook'
   // an apply with an unknown field, or one of another type, is a 500 too
