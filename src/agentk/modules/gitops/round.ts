@@ -132,6 +132,7 @@ class Round {
   /** the inventory as it is to be, by `keyText` */
   readonly #entries = new Map<string, InventoryEntry>()
   readonly #pruned: ObjectKey[] = []
+  #remembered = Promise.resolve()
   #isPruneHeld = false
   /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
   #isChosenAnew = false
@@ -218,6 +219,7 @@ class Round {
         lane,
         kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
         onEnd: (key, end) => this.#input.onProgress('applying', key, end),
+        remember: (manifest, end) => this.#remember(manifest, end),
       },
       { id, manifests, graph, kinds, entries: known, live: live.objects, superseded: this.#input.superseded },
       signal,
@@ -228,6 +230,15 @@ class Round {
       this.#keep(manifest, end)
       return { manifest, end }
     })
+  }
+
+  /** One after another: an inventory has one writer. */
+  #remember(manifest: Manifest, end: ApplyEnd): Promise<void> {
+    this.#keep(manifest, end)
+    this.#remembered = this.#remembered.then(() =>
+      this.#components.inventory.save(this.#entries.values(), this.#signal),
+    )
+    return this.#remembered
   }
 
   #keep({ key, version, digest }: Manifest, end: ApplyEnd): void {

@@ -32,6 +32,8 @@ export interface ApplyRunComponents {
   /** with the kind, if it is there by now. @param isDefined - this run has brought its definition */
   readonly kindsWith: (key: ObjectKey, version: string, isDefined: boolean) => Promise<ClusterKinds>
   readonly onEnd: (key: ObjectKey, end: ApplyEnd) => void
+  /** what runs once was applied: the inventory is to know that at once */
+  readonly remember: (manifest: Manifest, end: ApplyEnd) => Promise<void>
 }
 
 export interface ApplyRunInput {
@@ -168,7 +170,7 @@ export class ApplyRun {
     const entry = this.#input.entries.get(text)
     const live = this.#input.live.get(text)
     if (entry?.digest !== digest || entry.version !== version || live === null) return false
-    if (!live) return hasRun(key, object)
+    if (!live) return runsOnce(key, object)
     const isAsApplied = live.digest === digest && live.fields === entry.fields && live.uid === entry.uid
     return isAsApplied && live.owner === this.#input.id && !live.isBeingDeleted
   }
@@ -197,7 +199,9 @@ export class ApplyRun {
       const outcome = await this.#components.applier.apply({ key, kind, object, live: found, uid }, this.#signal)
       if ('problem' in outcome) return failed(outcome.problem)
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      return { is: 'applied', live: outcome.live }
+      const end: ApplyEnd = { is: 'applied', live: outcome.live }
+      if (runsOnce(key, manifest.object)) await this.#components.remember(manifest, end)
+      return end
     } catch (error) {
       this.#signal.throwIfAborted()
       return failed({ kind: 'unavailable', text: errorText(error) })
@@ -216,7 +220,7 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
 }
 
 /** A Job that is cleaned up runs once. */
-function hasRun({ group, kind }: ObjectKey, { spec }: Manifest['object']): boolean {
+function runsOnce({ group, kind }: ObjectKey, { spec }: Manifest['object']): boolean {
   return (
     group === 'batch' && kind === 'Job' && (spec as KubernetesObject | undefined)?.ttlSecondsAfterFinished !== undefined
   )

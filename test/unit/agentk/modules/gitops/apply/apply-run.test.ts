@@ -76,6 +76,10 @@ function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], g
       lane: { json: async () => ({ status: 200, body: {} }) as never },
       kindsWith: async () => kinds,
       onEnd: () => undefined,
+      remember: async ({ key: { name } }) => {
+        await Promise.resolve()
+        applied.push(`${name} is remembered`)
+      },
     },
     { id: '42-7', manifests, graph, kinds, entries, live, superseded: new AbortController().signal },
     new AbortController().signal,
@@ -114,6 +118,14 @@ t.test('where nothing before it moves, what is unchanged waits for nothing', asy
   const last = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b'] })
   t.match((await last.ends).get('c'), { is: 'applied' })
   t.strictSame(last.gated, [])
+})
+
+t.test('a Job that is cleaned up is remembered before anything that waits for it begins', async (t) => {
+  const job = manifest('job', 0, undefined, 'Job', 'batch')
+  const once = { ...job, object: { ...job.object, spec: { ttlSecondsAfterFinished: 0 } } }
+  const { ends, applied } = runOf([once, manifest('web', 1)], {})
+  await ends
+  t.strictSame(applied, ['job', 'job is remembered', 'web'])
 })
 
 t.test('a gate of a wave is asked once for all that wait for it', async (t) => {
