@@ -158,7 +158,8 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
   })
 
   await t.test('what another source has applied goes with the manifest, once the object is ours', async (t) => {
-    for (const [name, extra] of Object.entries({ adopted: { adopt: ['41-7'] }, moved: { handedOver: '41-7' } })) {
+    const ways: Record<string, Extra> = { adopted: { adopt: ['41-7'] }, moved: { handedOver: '41-7' } }
+    for (const [name, extra] of Object.entries(ways)) {
       const key = keyOf('ConfigMap', name)
       const theirs = configMap(name, { kept: '1', dropped: '1' }, { annotations: { [ownerAnnotation]: '41-7' } })
       await ground.apply(key, theirs, 'agentk-41-7')

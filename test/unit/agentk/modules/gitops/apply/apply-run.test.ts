@@ -11,12 +11,13 @@ const resource = (kind: string, plural: string) => ({
   kind,
   plural,
   isNamespaced: true,
+  hasStatus: false,
   verbs: ['get', 'list', 'watch', 'patch', 'delete'],
 })
 const kinds = new ClusterKinds([
   { group: '', version: 'v1', isStale: false, resources: [resource('ConfigMap', 'configmaps')] },
   { group: 'batch', version: 'v1', isStale: false, resources: [resource('Job', 'jobs')] },
-] as unknown as ConstructorParameters<typeof ClusterKinds>[0])
+])
 
 const manifest = (name: string, wave: number, after?: string, kind = 'ConfigMap', group = ''): Manifest => {
   const annotations = {
