@@ -135,7 +135,7 @@ function holdParents(input: PruneInput, decisions: Map<string, PruneDecision>): 
   }
 }
 
-/** What goes with a namespace, or with the definition of its kind, waits for the same approval, and so do these for it. */
+/** What goes with a namespace, or with the definition of its kind, waits for the same approval; they wait for its own. */
 function waitWithParents(input: PruneInput, decisions: Map<string, PruneDecision>): void {
   const families = input.entries.filter(isParent).map(({ key: parent }) => {
     const children = input.entries.filter(({ key }) => isChild(key, parent, input))

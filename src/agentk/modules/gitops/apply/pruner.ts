@@ -47,8 +47,8 @@ export class Pruner {
    * What was applied last goes first: higher waves, and what is in a namespace or of a kind before these. What does not
    * go holds those after it.
    *
-   * @param onEnd - of each that was begun: gone, or why it is still there. @param superseded - ends the waits, and begins no
-   * more. @throws the connection's error, or the signal's reason
+   * @param onEnd - of each that was begun: gone, or why it is still there. @param superseded - ends the waits, nothing
+   * more begins. @throws the connection's error, or the signal's reason
    */
   async prune(
     prunables: readonly Prunable[],

@@ -4,8 +4,9 @@ import { listAt, textAt } from '../../../health/object.ts'
 /**
  * `foreign`: another's object; `conflict`: another's fields; `busy`: others write it, or delete it; `denied`: the account
  * may not; `invalid`: the API server, or a policy, does not take it; `immutable`: only a new object could have it;
- * `taken`: what it wants is another object's, such as a port; `quota`: its namespace has no more of it; `absent`: its kind or its namespace is not there;
- * `webhook`: one that is asked does not answer; `unavailable`: the API server, or who serves the kind, cannot now.
+ * `taken`: what it wants is another object's, such as a port; `quota`: its namespace has no more of it; `absent`: its
+ * kind or its namespace is not there; `webhook`: one that is asked does not answer; `unavailable`: the API server, or who
+ * serves the kind, cannot now.
  */
 export type ApplyProblemKind =
   | 'foreign'

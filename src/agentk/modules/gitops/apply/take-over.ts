@@ -50,8 +50,8 @@ export class TakeOver {
   /**
    * Before an apply. Nothing of the object changes but who owns it.
    *
-   * @param problemOf - why what it is by now is not ours. @returns `isDone` false: others have changed it, `live` is what
-   * it was
+   * @param problemOf - why what it is by now is not ours
+   * @returns `isDone` false: others have changed it, `live` is what it was
    */
   async before(
     path: string,
