@@ -70,6 +70,8 @@ export type RoundResult =
       readonly isPruneHeld: boolean
     }
 
+type RoundDone = Extract<RoundResult, { is: 'done' }>
+
 export interface RoundEnd {
   readonly manifest: Manifest
   readonly end: ApplyEnd
@@ -315,7 +317,7 @@ class Round {
     await pruner.prune(prunables, onEnd, this.#input.superseded, this.#signal)
   }
 
-  #result(ends: readonly RoundEnd[], plan: PrunePlan | undefined, { orphans }: LiveObjects): RoundResult {
+  #result(ends: readonly RoundEnd[], plan: PrunePlan | undefined, { orphans }: LiveObjects): RoundDone {
     const entries: ReadonlyMap<string, InventoryEntry> = this.#entries
     const planned = [...entries].flatMap(([text, entry]) =>
       plan?.decisions.get(text)?.is === 'confirm' && entry.state === 'waits' ? [entry] : [],

@@ -114,7 +114,10 @@ t.test('nor by name', async (t) => {
 t.test('where nothing before it moves, what is unchanged waits for nothing', async (t) => {
   const job = manifest('job', 0, undefined, 'Job', 'batch')
   const same = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b', 'c'] })
-  t.strictSame([...(await same.ends).values()].map(({ is }) => is), ['unchanged', 'unchanged', 'unchanged'])
+  t.strictSame(
+    [...(await same.ends).values()].map(({ is }) => is),
+    ['unchanged', 'unchanged', 'unchanged'],
+  )
   t.strictSame(same.gated, [])
   const last = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b'] })
   t.match((await last.ends).get('c'), { is: 'applied' })

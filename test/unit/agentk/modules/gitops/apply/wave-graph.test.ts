@@ -1,5 +1,9 @@
 import t from 'tap'
-import { maxDependsOn, type WaveGraph, waveGraph } from '../../../../../../src/agentk/modules/gitops/apply/wave-graph.ts'
+import {
+  maxDependsOn,
+  type WaveGraph,
+  waveGraph,
+} from '../../../../../../src/agentk/modules/gitops/apply/wave-graph.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
