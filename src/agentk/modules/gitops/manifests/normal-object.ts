@@ -120,10 +120,17 @@ function keptMetadata(metadata: Record<string, unknown>): Record<string, unknown
   return { ...kept, annotations }
 }
 
-/** Those of lists stay, as the others' places would change. */
-function withoutNulls(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNulls)
-  if (!isMap(value)) return value
-  const entries = Object.entries(value).filter(([, item]) => item !== null)
-  return Object.fromEntries(entries.map(([key, item]) => [key, withoutNulls(item)]))
+/** Those of lists stay, as the others' places would change. What aliases share stays shared. */
+function withoutNulls(value: unknown, done = new Map<object, unknown>()): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  const known = done.get(value)
+  if (known !== undefined) return known
+  const kept = Array.isArray(value) ? value.map((item) => withoutNulls(item, done)) : mapWithoutNulls(value, done)
+  done.set(value, kept)
+  return kept
+}
+
+function mapWithoutNulls(map: object, done: Map<object, unknown>): object {
+  const entries = Object.entries(map).filter(([, item]) => item !== null)
+  return Object.fromEntries(entries.map(([key, item]) => [key, withoutNulls(item, done)]))
 }

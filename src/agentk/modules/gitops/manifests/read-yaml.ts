@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { maxObjects } from '../../../../proto/gitops-json.ts'
+import { maxObjectBytes, maxObjects } from '../../../../proto/gitops-json.ts'
 import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
-import { isObject, YamlFault, YamlTrees } from './yaml-trees.ts'
+import { isObject, type Tree, YamlFault, YamlTrees } from './yaml-trees.ts'
 
 /** A YAML or JSON document that is an object, or an item of one that is a list. */
 export interface Document {
@@ -13,6 +13,10 @@ export interface Document {
 
 /** Of all documents of a round, in characters of JSON, what aliases stand for each time. */
 export const maxTreeCharacters = 64 * 1024 * 1024
+/** Of one object: at most twice its JSON, and what is left out of it. */
+export const maxObjectCharacters = 4 * maxObjectBytes
+/** Of a round, empty ones included: each costs its parser. */
+export const maxDocuments = 2 * maxObjects
 
 /**
  * Reads manifests as kubectl does, by the rules of Go's YAML 1.1. A file with a problem has no documents; the first
@@ -21,13 +25,16 @@ export const maxTreeCharacters = 64 * 1024 * 1024
 export function readFiles(files: readonly RepositoryFile[]): { documents: Document[]; problems: ManifestProblem[] } {
   const documents: Document[] = []
   const problems: ManifestProblem[] = []
-  let maxCharacters = maxTreeCharacters
+  let [maxCharacters, left] = [maxTreeCharacters, maxDocuments]
   for (const { path: file, data } of files) {
     const before = documents.length
     try {
       for (const { text, line } of parts(decoded(data))) {
+        if (left <= 0) throw new YamlFault(`more than ${maxDocuments} documents`, line)
         const trees = new YamlTrees(text, { line, maxCharacters })
-        for (const document of trees.read()) addDocument({ ...document, file }, trees, documents)
+        const read = trees.read()
+        left -= Math.max(1, read.length)
+        for (const document of read) addDocument(document, { file, trees, documents })
         maxCharacters -= trees.characters
       }
     } catch (error) {
@@ -45,12 +52,14 @@ function decoded(data: Uint8Array): string {
   return new TextDecoder().decode(data)
 }
 
-/** One after another from `---` to `---`, as each costs its parser; directives stand before the first of theirs. */
+/** One after another from `---` to `---`, as each costs its parser; from the first with a directive on they are one. */
 function* parts(text: string): Generator<{ readonly text: string; readonly line: number }> {
+  const directive = text.search(/^%/m)
   let [start, line] = [0, 1]
   for (const { index } of text.matchAll(/^---(?=\s|$)/gm)) {
+    if (directive >= 0 && directive < index) break
     const part = text.slice(start, index)
-    if (part === '' || /^%/m.test(part)) continue
+    if (part === '') continue
     yield { text: part, line }
     line += part.split('\n').length - 1
     start = index
@@ -60,21 +69,24 @@ function* parts(text: string): Generator<{ readonly text: string; readonly line:
 
 /** A kind that ends in `List` and has `items` stands for these, which need not repeat its version and kind. */
 function addDocument(
-  { value, file, line }: { readonly value: unknown; readonly file: string; readonly line: number },
-  trees: YamlTrees,
-  documents: Document[],
+  { value, line, characters }: Tree,
+  to: { readonly file: string; readonly trees: YamlTrees; readonly documents: Document[] },
 ): void {
   if (value === null) return
   if (!isObject(value)) throw new YamlFault('the document is no object', line)
   const { kind, apiVersion, items } = value
   if (typeof kind !== 'string' || !kind.endsWith('List') || !Array.isArray(items)) {
+    const { documents, file } = to
     if (documents.length === maxObjects) throw new YamlFault(`more than ${maxObjects} objects`, line)
+    if (characters > maxObjectCharacters) {
+      throw new YamlFault(`the object is too large: ${characters} of ${maxObjectCharacters} characters`, line)
+    }
     documents.push({ object: value, file, line })
     return
   }
   const own = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) }
   for (const item of items) {
     if (!isObject(item)) throw new YamlFault(`an item of the ${kind} is no object`, line)
-    addDocument({ value: { ...own, ...item }, file, line: trees.lineOf(item) ?? line }, trees, documents)
+    addDocument({ line, characters, ...to.trees.extentOf(item), value: { ...own, ...item } }, to)
   }
 }

@@ -30,6 +30,20 @@ export class YamlFault extends Error {
   }
 }
 
+/** A document. */
+export interface Tree {
+  readonly value: unknown
+  /** where it begins */
+  readonly line: number
+  /** of it as JSON, about, what aliases stand for each time */
+  readonly characters: number
+}
+
+interface Extent {
+  readonly start: number
+  readonly characters: number
+}
+
 interface Anchored {
   readonly value: unknown
   /** of it as JSON */
@@ -53,7 +67,7 @@ export class YamlTrees {
   #aliases = 0
   #anchors = new Map<string, Anchored>()
   /** items of lists near the root, which may be objects of their own */
-  readonly #starts = new WeakMap<object, number>()
+  readonly #items = new WeakMap<object, Extent>()
   /** of all documents as JSON, about */
   characters = 0
 
@@ -72,24 +86,25 @@ export class YamlTrees {
   }
 
   /** The documents, each with the line where it begins, once. @throws YamlFault */
-  read(): { value: unknown; line: number }[] {
-    const documents: { value: unknown; line: number }[] = []
+  read(): Tree[] {
+    const documents: Tree[] = []
     while (this.#at < this.#events.length) {
       this.#at++ // the document
       this.#anchors = new Map()
       this.#aliases = 0
       const start = startOf(this.#events[this.#at] as Event)
+      const before = this.characters
       const value = this.#node()
-      documents.push({ value, line: this.#lines.at(Math.max(0, start)) })
+      documents.push({ value, line: this.#lines.at(Math.max(0, start)), characters: this.characters - before })
       this.#at++ // its end
     }
     return documents
   }
 
   /** Of a map in a list near the root. */
-  lineOf(item: object): number | undefined {
-    const start = this.#starts.get(item)
-    return start === undefined ? undefined : this.#lines.at(start)
+  extentOf(item: object): Pick<Tree, 'line' | 'characters'> | undefined {
+    const extent = this.#items.get(item)
+    return extent && { line: this.#lines.at(extent.start), characters: extent.characters }
   }
 
   #fault(text: string, offset: number): YamlFault {
@@ -141,9 +156,9 @@ export class YamlTrees {
     const items: unknown[] = []
     this.#enter(start)
     for (let event = this.#peek(); event.type !== EVENT_ID.POP; event = this.#peek()) {
-      const offset = startOf(event)
+      const [start, before] = [startOf(event), this.characters]
       const item = this.#node()
-      if (this.#depth <= 4 && isObject(item)) this.#starts.set(item, offset)
+      if (this.#depth <= 4 && isObject(item)) this.#items.set(item, { start, characters: this.characters - before })
       items.push(item)
     }
     this.#leave()

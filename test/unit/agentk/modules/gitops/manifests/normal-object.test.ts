@@ -80,3 +80,13 @@ t.test('what is bad is named', async (t) => {
   ]
   for (const [object, why] of bad) t.match(normal(object), why)
 })
+
+t.test('what aliases share stays shared', async (t) => {
+  const shared = { x: null, y: [{ z: 1 }] }
+  const { object } = normal(map({ a: shared, b: [shared, shared] })) as unknown as {
+    object: { a: object; b: object[] }
+  }
+  t.strictSame(object.a, { y: [{ z: 1 }] })
+  t.equal(object.b[0], object.a)
+  t.equal(object.b[1], object.a)
+})

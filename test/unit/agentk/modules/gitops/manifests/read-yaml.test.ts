@@ -1,5 +1,10 @@
 import t from 'tap'
-import { maxTreeCharacters, readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+import {
+  maxDocuments,
+  maxObjectCharacters,
+  maxTreeCharacters,
+  readFiles,
+} from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 import { maxAliases, maxDepth, maxMarks } from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
 import { maxObjects } from '../../../../../../src/proto/gitops-json.ts'
 
@@ -158,10 +163,34 @@ t.test('what is too much is refused before it is built', async (t) => {
     'items: [*c, *c]',
   ]
   t.match(read(lists.join('\n')), { documents: [], problems: [{ text: 'more than 10000 objects' }] })
-  const part = file(`a: ${'x'.repeat(maxTreeCharacters / 4)}`)
-  t.match(
-    readFiles([part, part, part, part]).problems,
-    [{ line: 1, text: /characters of values/ }],
-    'all files together',
-  )
+  const part = file(`a: ${'x'.repeat(maxTreeCharacters / 16)}`)
+  t.match(readFiles(Array(16).fill(part)).problems, [{ line: 1, text: /characters of values/ }], 'all files together')
+})
+
+t.test('of documents, empty ones count, too', async (t) => {
+  const empty = (count: number) => file('---\n'.repeat(count))
+  t.strictSame(readFiles([empty(maxDocuments)]).problems, [])
+  const why = `more than ${maxDocuments} documents`
+  t.match(readFiles([empty(maxDocuments + 1)]).problems, [{ line: maxDocuments + 1, text: why }])
+  t.match(readFiles([empty(maxDocuments), file('a: 1')]).problems, [{ line: 1, text: why }], 'all files together')
+  const directed = file(`# a\n%YAML 1.1\n${'---\n'.repeat(maxDocuments)}`)
+  t.match(readFiles([directed, file('a: 1')]).problems, [{ line: 1, text: why }], 'of one parser')
+})
+
+t.test('a file of many documents behind a directive is looked through once', async (t) => {
+  const lines = `${'# x\n'.repeat(100_000)}%\n${'---\n'.repeat(100_000)}`
+  t.match(problem(lines), [{ line: 100_001 }])
+})
+
+t.test('an object is measured with what its aliases stand for', async (t) => {
+  const long = `x: &x ${'x'.repeat(maxObjectCharacters / 3)}`
+  const object = (aliases: number) => `{a: [${Array(aliases).fill('*x').join(', ')}]}`
+  t.strictSame(problem(`${long}\nb: ${object(1)}`), [])
+  t.match(problem(`a: 1\n---\n${long}\nb: ${object(2)}`), [
+    { line: 3, text: /^the object is too large: \d+ of 6291456/ },
+  ])
+  const list = (item: string) => `kind: List\n${long}\nitems:\n- ${object(2)}\n- ${object(2)}\n- ${item}\n`
+  t.equal(read(list(object(2))).documents.length, 3, 'each item of a list')
+  t.match(problem(list(object(3))), [{ line: 6, text: /^the object is too large/ }])
+  t.match(problem(list(`{kind: AList, items: [${object(2)}, ${object(3)}]}`)), [{ line: 6, text: /too large/ }])
 })
