@@ -136,9 +136,9 @@ t.test('who asked may leave', async (t) => {
   t.strictSame(await leftOver(t), [])
 })
 
-t.test('two run at a time, the others wait', async (t) => {
-  const path = await scripted(t, 'kustomize', 'echo a: 1')
-  const renderer = new Renderer({ path })
+t.test('in a small pod one runs at a time; the others wait, and have written nothing', async (t) => {
+  const path = await scripted(t, 'kustomize', 'set -- ../../agentk-render-*; echo a: $#')
+  const renderer = new Renderer({ path, folder: path, podBytes: 512 * 1024 * 1024 })
   const { signal } = new AbortController()
   const renderings = Array.from({ length: 6 }, () => renderer.render(filesOf(shop), byKustomize, cluster, signal))
   for (const rendered of await Promise.all(renderings))

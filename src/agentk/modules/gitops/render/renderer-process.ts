@@ -13,13 +13,14 @@ export interface RendererOptions {
   readonly maxOutputBytes?: number
   /** of a program, in KiB */
   readonly maxMemoryKib?: number
+  /** of memory that the pod may use, with the programs; 0: no limit is known; default: as the system says */
+  readonly podBytes?: number
 }
 
 export const renderTimeoutMs = 30_000
 export const maxOutputBytes = 64 * 1024 * 1024
-const defaultMaxMemoryKib = 1024 * 1024
-/** Programs that run at the same time. */
-export const maxPrograms = 2
+const maxMemoryBytes = 1024 * 1024 * 1024
+const maxPrograms = 2
 /** Of what a program says when it fails. */
 const maxErrorBytes = 8 * 1024
 /** Nobody listens there: what a program would fetch is not fetched. */
@@ -38,16 +39,25 @@ export interface ProgramRun {
   readonly home: string
 }
 
+/** Programs at the same time and what each may use: together no more than half of the pod's memory. */
+export function programBounds(podBytes: number): { programs: number; maxMemoryKib: number } {
+  const half = podBytes > 0 ? podBytes / 2 : Number.POSITIVE_INFINITY
+  const bytes = Math.min(maxMemoryBytes, half)
+  return { programs: Math.min(maxPrograms, Math.floor(half / bytes)), maxMemoryKib: Math.floor(bytes / 1024) }
+}
+
 /** Programs that render: each alone with its folder, without our environment, within bounds. */
 export class RendererProcesses {
-  readonly #options: Required<Omit<RendererOptions, 'folder'>>
+  readonly #options: Required<Omit<RendererOptions, 'folder' | 'podBytes'>>
+  readonly #maxPrograms: number
   readonly #clock: Clock
   #running = 0
   readonly #waiting = new Set<() => void>()
 
   constructor(options: RendererOptions, clock: Clock = systemClock) {
-    const defaults = { timeoutMs: renderTimeoutMs, maxOutputBytes, maxMemoryKib: defaultMaxMemoryKib }
-    this.#options = { ...defaults, ...options }
+    const { programs, maxMemoryKib } = programBounds(options.podBytes ?? process.constrainedMemory() ?? 0)
+    this.#options = { timeoutMs: renderTimeoutMs, maxOutputBytes, maxMemoryKib, ...options }
+    this.#maxPrograms = programs
     this.#clock = clock
   }
 
@@ -57,42 +67,46 @@ export class RendererProcesses {
     return folders.map((folder) => join(folder, name)).find(isProgram)
   }
 
-  /** @returns what it prints. @throws RenderFailure; the signal's reason */
-  async run(run: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+  /** Waits for its turn, which is for one program after another. @throws the signal's reason */
+  async inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
     await this.#turn(signal)
     try {
-      return await this.#runNow(run, signal)
+      return await work()
     } finally {
-      this.#running--
       const [next] = this.#waiting
-      next?.()
+      if (next) next()
+      else this.#running--
     }
   }
 
+  /** Who leaves hands its turn to who waits the longest. */
   async #turn(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (this.#running === maxPrograms) {
-      await new Promise<void>((resolve, reject) => {
-        const leave = () => {
-          this.#waiting.delete(go)
-          signal.removeEventListener('abort', onAbort)
-        }
-        const onAbort = () => {
-          leave()
-          reject(signal.reason)
-        }
-        const go = () => {
-          leave()
-          resolve()
-        }
-        this.#waiting.add(go)
-        signal.addEventListener('abort', onAbort, { once: true })
-      })
+    if (this.#running < this.#maxPrograms) {
+      this.#running++
+      return
     }
-    this.#running++
+    await new Promise<void>((resolve, reject) => {
+      const leave = () => {
+        this.#waiting.delete(go)
+        signal.removeEventListener('abort', onAbort)
+      }
+      const onAbort = () => {
+        leave()
+        reject(signal.reason)
+      }
+      const go = () => {
+        leave()
+        resolve()
+      }
+      this.#waiting.add(go)
+      signal.addEventListener('abort', onAbort, { once: true })
+    })
   }
 
-  #runNow({ program, args, folder, home }: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+  /** Within a turn. @returns what it prints. @throws RenderFailure; the signal's reason */
+  async run({ program, args, folder, home }: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+    signal.throwIfAborted()
     const { timeoutMs, maxOutputBytes, maxMemoryKib } = this.#options
     const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, program, ...args]
     const child = spawn('/bin/sh', limited, {

@@ -65,7 +65,8 @@ export class Renderer {
         text: `it needs the program ${names}, which the PATH of agentk lacks`,
       })
     }
-    return this.#run(plan, { program: found.program, args: found.args }, files, signal)
+    const run = { program: found.program, args: found.args }
+    return this.#processes.inTurn(() => this.#run(plan, run, files, signal), signal)
   }
 
   async #run(
@@ -78,12 +79,13 @@ export class Renderer {
     try {
       const folder = join(base, 'files')
       await writeAll(files, folder)
-      const runs = ['one', 'two'].map(async (name) => {
+      const run = async (name: string) => {
         const home = join(base, name)
         await mkdir(home)
         return this.#processes.run({ program, args, folder, home }, signal)
-      })
-      const [one, two] = await settled(runs)
+      }
+      const one = await run('one')
+      const two = await run('two')
       const rendered = plan.files(one)
       const differing = one.equals(two) ? undefined : firstDifference(rendered, plan.files(two))
       if (differing) return refused({ ...differing, text: 'it renders differently each time, as random values do' })
@@ -144,12 +146,6 @@ async function writeAll(files: readonly RepositoryFile[], folder: string): Promi
   for (const parent of new Set(files.map(({ path }) => dirname(path))))
     await mkdir(join(folder, parent), { recursive: true })
   for (const { path, data } of files) await writeFile(join(folder, path), data)
-}
-
-/** Both have ended before an error of one is thrown: the folder goes with it. */
-async function settled(runs: readonly Promise<Buffer>[]): Promise<[Buffer, Buffer]> {
-  await Promise.allSettled(runs)
-  return Promise.all(runs) as Promise<[Buffer, Buffer]>
 }
 
 function firstDifference(
