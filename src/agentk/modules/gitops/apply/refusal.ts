@@ -1,5 +1,6 @@
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
 import { listAt, textAt } from '../../../health/object.ts'
+import { refusalText } from './refusal-text.ts'
 
 /**
  * `foreign`: another's object; `conflict`: another's fields; `busy`: others write it, or delete it; `denied`: the account
@@ -43,11 +44,11 @@ export function isStale({ status, body }: JsonAnswer): boolean {
   )
 }
 
-/** What an answer that is no success means for the object. */
+/** What an answer that is no success means for the object; its text shows no values. */
 export function refusal(answer: JsonAnswer): ApplyProblem {
   const { status, body } = answer
   const message = textAt(body, 'message').slice(0, maxTextLength)
-  return { kind: kindOf(status, message), text: message || `the API server answered ${status}` }
+  return { kind: kindOf(status, message), text: refusalText(answer) || `the API server answered ${status}` }
 }
 
 function kindOf(status: number, message: string): ApplyProblemKind {
