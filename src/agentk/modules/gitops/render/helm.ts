@@ -1,6 +1,6 @@
 import type { ManifestProblem, ObjectTree, RepositoryFile } from '../manifests/manifest.ts'
-import { readFiles } from '../manifests/read-yaml.ts'
 import type { SourceOptions } from '../source-options.ts'
+import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
 
 export interface ClusterVersion {
@@ -19,7 +19,7 @@ export function helmProblems(set: FileSet, { chart, values }: Chart): ManifestPr
   if (!set.isFile(about)) return [{ file: folder, line: 0, text: 'the folder has no Chart.yaml' }]
   const missing = values.filter((path) => !set.isFile(path))
   const lists = [about, inFolder(folder, 'requirements.yaml')].flatMap((path) => set.files.get(path) ?? [])
-  const { documents, problems } = readFiles(lists)
+  const { documents, problems } = readAsPrograms(lists)
   const unvendored = documents.flatMap(({ object, file, line }) =>
     dependenciesIn(object).flatMap(({ name, version }) => {
       const isVendored = isIn(set, inFolder(folder, 'charts'), String(name), String(version))
@@ -29,16 +29,14 @@ export function helmProblems(set: FileSet, { chart, values }: Chart): ManifestPr
     }),
   )
   const text = 'the file of values is not in the commit'
-  const foreign = schemas(set, folder).filter(({ data }) => hasForeignReference(Buffer.from(data).toString()))
   return [
     ...problems,
     ...missing.map((file) => ({ file, line: 0, text })),
     ...unvendored,
-    ...foreign.map(({ path }) => ({
-      file: path,
-      line: 0,
-      text: 'a $ref leads outside the schema: helm would fetch it',
-    })),
+    ...schemas(set, folder).flatMap(({ path, data }) => {
+      const text = schemaProblem(Buffer.from(data).toString())
+      return text === undefined ? [] : [{ file: path, line: 0, text }]
+    }),
   ]
 }
 
@@ -47,8 +45,8 @@ function schemas(set: FileSet, folder: string): RepositoryFile[] {
   return files.filter(({ path }) => path.startsWith(inFolder(folder, '')) && path.endsWith('values.schema.json'))
 }
 
-/** What is no JSON helm refuses. */
-function hasForeignReference(text: string): boolean {
+/** What helm would read beyond JSON is refused: what stands behind it, or is nested without end. */
+function schemaProblem(text: string): string | undefined {
   let isForeign = false
   const look = (key: string, value: unknown) => {
     if (typeof value !== 'string') return value
@@ -59,9 +57,10 @@ function hasForeignReference(text: string): boolean {
   try {
     JSON.parse(text, look)
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error
+    return 'the schema is no JSON'
   }
-  return isForeign
+  return isForeign ? 'a $ref leads outside the schema: helm would fetch it' : undefined
 }
 
 /** What is packed cannot be looked into: helm is not to follow its schemas. */

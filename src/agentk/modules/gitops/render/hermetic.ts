@@ -1,5 +1,6 @@
 import type { ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
-import { readFiles } from '../manifests/read-yaml.ts'
+import type { Document } from '../manifests/read-yaml.ts'
+import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
 
 const kustomizationNames = ['kustomization.yaml', 'kustomization.yml', 'Kustomization']
@@ -77,8 +78,11 @@ class Kustomizations {
     if (found !== undefined && this.#set.isFolder(found)) folders.push(found)
     else if (found === undefined && !isInline) bad(`${spelt(path)} is no file or folder of the commit`)
     else {
-      const documents =
-        found === undefined ? readFiles([{ path, data: Buffer.from(path) }]).documents : this.#read(found)
+      const { documents, problems } =
+        found === undefined
+          ? readAsPrograms([{ path: 'inline', data: Buffer.from(path) }])
+          : { documents: this.#readOnce(found), problems: [] }
+      for (const { text } of problems) bad(text)
       for (const { object } of documents) {
         for (const address of addressesIn(object)) bad(`${spelt(address)} is no file of the commit`)
       }
@@ -90,10 +94,17 @@ class Kustomizations {
     return resolved !== undefined && (this.#set.isFile(resolved) || this.#set.isFolder(resolved)) ? resolved : undefined
   }
 
-  #read(path: string): ReturnType<typeof readFiles>['documents'] {
+  /** However often it is named. */
+  #readOnce(path: string): Document[] {
+    if (this.#seen.has(path)) return []
+    this.#seen.add(path)
+    return this.#read(path)
+  }
+
+  #read(path: string): Document[] {
     const file = this.#set.files.get(path)
     if (!file) return []
-    const { documents, problems } = readFiles([file])
+    const { documents, problems } = readAsPrograms([file])
     this.#problems.push(...problems)
     return documents
   }

@@ -172,6 +172,36 @@ t.test('schemas of values lead nowhere else', async (t) => {
   t.ok(helmArguments(setOf(chartFiles), chart, 'prod', cluster).includes('--skip-schema-validation'), 'of an archive')
 })
 
+t.test('what programs would read otherwise is refused', async (t) => {
+  for (const end of ['\u0085', '\u2028', '\u2029']) {
+    const hidden = `# note${end}resources: ["http://127.0.0.1/a"]\n`
+    t.match(kustomization(hidden), [{ file: 'prod/kustomization.yaml', text: /U\+2028/ }])
+    t.match(kustomization('generators: [a.yaml]', { 'prod/a.yaml': hidden }), [
+      { file: 'prod/a.yaml', text: /U\+2028/ },
+    ])
+    const inline = JSON.stringify(`a: 1\n${hidden}`).replace(
+      end,
+      `\\u${end.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
+    t.match(kustomization(`generators: [${inline}]`), [{ file: 'prod/kustomization.yaml', text: /U\+2028/ }])
+    t.match(helmProblems(setOf({ ...chartFiles, 'charts/shop/Chart.yaml': hidden }), chart), [
+      { file: 'charts/shop/Chart.yaml', text: /U\+2028/ },
+    ])
+  }
+  t.strictSame(kustomization('resources: [a.yaml]', { 'prod/a.yaml': 'a: "\u2028"' }), [], 'where nothing is named')
+
+  const file = 'charts/shop/values.schema.json'
+  for (const schema of ['{"$ref": "http://127.0.0.1/a"} x', '['.repeat(100_000) + ']'.repeat(100_000), '\ufeff{}']) {
+    t.match(helmProblems(setOf({ ...chartFiles, [file]: schema }), chart), [{ file, text: 'the schema is no JSON' }])
+  }
+})
+
+t.test('a file is read once, however often it is named', async (t) => {
+  const named = `generators: [${'a.yaml, '.repeat(10_000)}]`
+  const files = { 'prod/a.yaml': `a: [${'1,'.repeat(100_000)}]\npath: "http://a"` }
+  t.match(kustomization(named, files), [{ text: 'http://a is no file of the commit' }])
+})
+
 t.test('paths stay below the root', async (t) => {
   const unsafe = (path: string) =>
     unsafePath([
