@@ -186,5 +186,7 @@ t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t)
       'apps/Deployment/shop/web',
     ])
     t.strictSame(await stockInventory(client, { namespace, id: '42-10' }, signal), [])
+    await admin.create(maps, { metadata: { name: 'inventory-42-9-other', labels }, data: { a_b_c_D: '' } })
+    t.equal((await stockInventory(client, { namespace, id: '42-9' }, signal)).length, 2, 'of one ConfigMap')
   })
 })

@@ -13,6 +13,11 @@ export interface ConfigMap {
   readonly data?: Readonly<Record<string, string>>
 }
 
+interface Page {
+  readonly items?: readonly ConfigMap[]
+  readonly metadata?: { readonly continue?: string }
+}
+
 /** Of a page: a ConfigMap holds 1 MiB, which JSON writes somewhat longer. */
 const pageSize = 8
 const maxPageBytes = 16 * 1024 * 1024
@@ -34,22 +39,18 @@ export class ConfigMaps {
     const found: ConfigMap[] = []
     let next = ''
     do {
-      const query = new URLSearchParams({
-        labelSelector: selector,
-        limit: String(pageSize),
-        ...(next && { continue: next }),
-      })
-      const page = await this.#ask<{ items?: ConfigMap[]; metadata?: { continue?: string } }>([
-        'GET',
-        `${this.#collection}?${query}`,
-        undefined,
-        signal,
-        { maxBytes: maxPageBytes },
-      ])
+      const query = { labelSelector: selector, limit: String(pageSize), ...(next && { continue: next }) }
+      const page = await this.#page(query, maxPageBytes, signal)
       found.push(...(page.items ?? []))
       next = page.metadata?.continue ?? ''
     } while (next)
     return found
+  }
+
+  /** One that the selector takes. @throws as `list` */
+  async first(selector: string, signal: AbortSignal): Promise<ConfigMap | undefined> {
+    const { items = [] } = await this.#page({ labelSelector: selector, limit: '1' }, maxObjectBytes, signal)
+    return items[0]
   }
 
   /**
@@ -70,6 +71,10 @@ export class ConfigMaps {
     const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { resourceVersion, uid } }
     const { status, body: answer } = await this.#api.json('DELETE', this.#pathOf(map), body, signal)
     if (status !== 404) accepted(status, answer)
+  }
+
+  #page(query: Readonly<Record<string, string>>, maxBytes: number, signal: AbortSignal): Promise<Page> {
+    return this.#ask(['GET', `${this.#collection}?${new URLSearchParams(query)}`, undefined, signal, { maxBytes }])
   }
 
   #pathOf({ metadata }: ConfigMap): string {

@@ -1,3 +1,4 @@
+import { maxObjects } from '../../../../proto/gitops-json.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 import { ConfigMaps, type JsonApi } from './config-maps.ts'
 
@@ -5,7 +6,8 @@ import { ConfigMaps, type JsonApi } from './config-maps.ts'
 const inventoryIdLabel = 'cli-utils.sigs.k8s.io/inventory-id'
 
 /**
- * What the stock agent (13.8 to 17) has made of a project: to be read once, when its objects are taken over.
+ * What the stock agent (13.8 to 17) has made of a project: to be read once, when its objects are taken over. It keeps
+ * one ConfigMap; others with its label are not read, nor more than an agent's objects of it.
  *
  * @param of.namespace - the source's `default_namespace`
  * @param of.id - `<agent id>-<project id>`, also the value of its objects' owner annotation
@@ -16,8 +18,9 @@ export async function stockInventory(
   of: { readonly namespace: string; readonly id: string },
   signal: AbortSignal,
 ): Promise<ObjectKey[]> {
-  const maps = await new ConfigMaps(api, of.namespace).list(`${inventoryIdLabel}=${of.id}`, signal)
-  return maps.flatMap(({ data }) => Object.keys(data ?? {}).flatMap((text) => stockKey(text) ?? []))
+  const map = await new ConfigMaps(api, of.namespace).first(`${inventoryIdLabel}=${of.id}`, signal)
+  const keys = Object.keys(map?.data ?? {}).slice(0, maxObjects)
+  return keys.flatMap((text) => stockKey(text) ?? [])
 }
 
 /**
