@@ -18,7 +18,12 @@ const binary = 2
 const firstControl = 8
 const close = 8
 const masked = 0x80
+const leastHeadBytes = 2
 const maxHeadBytes = 14
+const keyBytes = 4
+
+/** Up to here what frames of one chunk carry is moved together: a copy costs less than an event, or a buffer that waits. */
+const movedBytes = 4096
 
 /** A frame that cannot be, or is not wanted. */
 export class FrameFault extends Error {
@@ -31,9 +36,9 @@ export class FrameFault extends Error {
 }
 
 export interface FrameEvents {
-  /** The next bytes of binary messages: a view of what was read, unmasked where it lies. */
+  /** The next bytes of binary messages: a view of what was read, unmasked where it lies, or moved together there. */
   payload(bytes: Buffer): void
-  /** The next bytes of control frames, heads too, in memory of their own. */
+  /** The next bytes of control frames, heads too, in memory of their own; what came before in the chunk may follow. */
   control(bytes: Buffer): void
 }
 
@@ -47,13 +52,16 @@ export class FrameReader {
   readonly #masked: boolean
   readonly #head = new Uint8Array(maxHeadBytes)
   #headBytes = 0
+  /** of the whole head, once its second byte is known */
+  #wholeHeadBytes = leastHeadBytes
   #opcode = continuation
   /** of the frame, not passed on yet */
   #left = 0
   /** of the frame, passed on */
   #passed = 0
-  /** undefined: its bytes are as they are */
-  #mask: Uint8Array | undefined
+  readonly #key = new Uint8Array(keyBytes)
+  /** false: its bytes are as they are */
+  #isMasked = false
   /** a message has begun and not ended */
   #inMessage = false
   #closed = false
@@ -65,39 +73,80 @@ export class FrameReader {
 
   /** What follows the frame Close is dropped. @throws FrameFault, after which it is not called again */
   read(chunk: Buffer): void {
-    for (let at = 0; at < chunk.length && !this.#closed; ) {
-      if (this.#left > 0) {
-        const end = Math.min(chunk.length, at + this.#left)
-        this.#pass(end - at === chunk.length ? chunk : chunk.subarray(at, end))
-        at = end
-      } else {
-        this.#head[this.#headBytes++] = chunk[at++] as number
-        if (this.#headBytes === headBytes(this.#head, this.#headBytes)) this.#begin()
-      }
+    const pass = (from: number, to: number) => {
+      if (from < to) this.#events.payload(to - from === chunk.length ? chunk : chunk.subarray(from, to))
     }
+    let [from, to] = [0, 0] // moved together, not passed on yet
+    for (let at = 0; at < chunk.length && !this.#closed; ) {
+      if (this.#left === 0) {
+        at = this.#readHead(chunk, at)
+        continue
+      }
+      const end = Math.min(chunk.length, at + this.#left)
+      if (this.#isControl) this.#events.control(Buffer.from(chunk.subarray(at, end)))
+      else {
+        if (this.#isMasked) applyMask(chunk.subarray(at, end), this.#key, this.#passed)
+        if (from === to || end - at > movedBytes) {
+          pass(from, to)
+          from = at
+          to = end
+        } else {
+          chunk.copyWithin(to, at, end)
+          to += end - at
+        }
+      }
+      this.#left -= end - at
+      this.#passed += end - at
+      at = end
+      this.#end()
+    }
+    pass(from, to)
   }
 
   get #isControl(): boolean {
     return this.#opcode >= firstControl
   }
 
+  /** @returns where it ends, or the chunk does */
+  #readHead(chunk: Buffer, start: number): number {
+    for (let at = start; at < chunk.length; ) {
+      const byte = chunk[at++] as number
+      this.#head[this.#headBytes++] = byte
+      if (this.#headBytes === leastHeadBytes) this.#wholeHeadBytes = headBytes(byte)
+      if (this.#headBytes < this.#wholeHeadBytes) continue
+      this.#begin(this.#headBytes)
+      return at
+    }
+    return chunk.length
+  }
+
   /** The head of a frame is whole. */
-  #begin(): void {
-    const head = this.#head.subarray(0, this.#headBytes)
+  #begin(bytes: number): void {
     this.#headBytes = 0
-    const [flags, second] = head as unknown as [number, number]
-    const maskBytes = second & masked ? 4 : 0
+    this.#wholeHeadBytes = leastHeadBytes
+    const head = this.#head
+    const [flags, second] = [head[0] as number, head[1] as number]
     this.#opcode = flags & opcodeBits
     this.#left = payloadBytes(head)
     this.#passed = 0
-    const mask = head.slice(head.length - maskBytes)
-    if (this.#isControl) this.#events.control(Buffer.from(head))
+    if (this.#isControl) this.#events.control(Buffer.from(head.subarray(0, bytes)))
     else {
-      this.#check(flags, maskBytes > 0)
+      this.#check(flags, (second & masked) !== 0)
       this.#inMessage = (flags & final) === 0
-      this.#mask = mask.some((byte) => byte !== 0) ? mask : undefined
+      this.#isMasked = (second & masked) !== 0 && this.#takeKey(bytes - keyBytes)
     }
     this.#end()
+  }
+
+  /** @returns whether it changes anything */
+  #takeKey(at: number): boolean {
+    let any = 0
+    for (let i = 0; i < keyBytes; i++) {
+      const byte = this.#head[at + i] as number
+      this.#key[i] = byte
+      any |= byte
+    }
+    return any !== 0
   }
 
   #check(flags: number, isMasked: boolean): void {
@@ -110,34 +159,23 @@ export class FrameReader {
     if (this.#left > maxWebSocketMessageBytes) throw new FrameFault(messageTooBig, `a frame of ${this.#left} bytes`)
   }
 
-  #pass(bytes: Buffer): void {
-    this.#left -= bytes.length
-    if (this.#isControl) this.#events.control(Buffer.from(bytes))
-    else {
-      if (this.#mask) applyMask(bytes, this.#mask, this.#passed)
-      this.#passed += bytes.length
-      this.#events.payload(bytes)
-    }
-    this.#end()
-  }
-
   #end(): void {
     if (this.#left === 0 && this.#opcode === close) this.#closed = true
   }
 }
 
-/** Of the head that begins so; 2 while its second byte is not known. */
-function headBytes(head: Uint8Array, known: number): number {
-  if (known < 2) return 2
-  const second = head[1] as number
-  const lengthBytes = [2, 8][(second & 0x7f) - 126] ?? 0
-  return 2 + lengthBytes + (second & masked ? 4 : 0)
+/** @param second - of its bytes */
+function headBytes(second: number): number {
+  const short = second & 0x7f
+  const lengthBytes = short < 126 ? 0 : short === 126 ? 2 : 8
+  return leastHeadBytes + lengthBytes + (second & masked ? keyBytes : 0)
 }
 
 function payloadBytes(head: Uint8Array): number {
   const short = (head[1] as number) & 0x7f
   if (short < 126) return short
+  const end = short === 126 ? 4 : 10
   let length = 0
-  for (const byte of head.subarray(2, short === 126 ? 4 : 10)) length = length * 256 + byte
+  for (let i = leastHeadBytes; i < end; i++) length = length * 256 + (head[i] as number)
   return length
 }

@@ -81,6 +81,9 @@ export const maxUnpackedBytes = 16 * 1024 * 1024
 /** What a received message costs beside its bytes while it waits: empty ones are not free. */
 export const unreadMessageBytes = 128
 
+/** What a piece of a WebSocket's byte stream costs beside its bytes while it waits: pieces of one byte are not free. */
+export const waitingPieceBytes = 256
+
 /** Sent bytes that wait for the connection: beyond it a sender waits. */
 export const maxUnsentBytes = 192 * 1024
 

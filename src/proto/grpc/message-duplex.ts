@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream'
 import { FrameFault, FrameReader } from './frame-reader.ts'
 import { freeBuffer } from './free-buffer.ts'
-import { maxUnsentBytes } from './limits.ts'
+import { maxUnsentBytes, waitingPieceBytes } from './limits.ts'
 import { lengthOf, type Masking, writeFrames } from './message-frames.ts'
 
 /** What is needed of a WebSocket; that of package ws fits, which reads its connection by one listener of 'data'. */
@@ -24,7 +24,7 @@ const closed = 3
 /** of RFC 6455 */
 const normalClosure = 1000
 
-/** Received bytes that wait for their reader: beyond it the WebSocket is not read. */
+/** Received bytes that wait for their reader, with what each piece costs: beyond it the WebSocket is not read. */
 const maxUnreadBytes = 256 * 1024
 const defaultUnreadPatienceMs = 1000
 
@@ -63,6 +63,8 @@ export class MessageDuplex extends Duplex {
   /** takes control frames */
   #ofSocket: ((bytes: Buffer) => void) | undefined
   #paused = false
+  /** pieces that wait for their reader */
+  #unreadPieces = 0
   #closing: NodeJS.Timeout | undefined
 
   constructor(socket: MessageSocket, options: MessageDuplexOptions) {
@@ -88,14 +90,15 @@ export class MessageDuplex extends Duplex {
   /** The way of what had to wait: the listeners of 'data' have it when this returns. */
   override read(size?: number): Buffer | null {
     const bytes = super.read(size) as Buffer | null
+    if (this.readableLength === 0) this.#unreadPieces = 0
+    else if (bytes && this.#unreadPieces > 0) this.#unreadPieces-- // a reader that flows takes them one by one
+    this.#resume()
     if (bytes && this.readableFlowing) freeBuffer(bytes)
     return bytes
   }
 
   override _read(): void {
-    if (!this.#paused) return
-    this.#paused = false
-    this.#socket.resume()
+    this.#resume()
   }
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
@@ -165,9 +168,23 @@ export class MessageDuplex extends Duplex {
     this.bytesRead += bytes.length
     // a small one that waits would keep all that was read with it
     const alone = this.readableLength > 0 && bytes.length < bytes.buffer.byteLength / 4
-    if (this.push(alone ? Buffer.from(bytes) : bytes) || this.#paused) return
+    this.push(alone ? Buffer.from(bytes) : bytes)
+    if (this.readableLength === 0) return
+    this.#unreadPieces++
+    if (this.#paused || !this.#isFull) return
     this.#paused = true
     this.#socket.pause()
+  }
+
+  get #isFull(): boolean {
+    return this.readableLength + this.#unreadPieces * waitingPieceBytes >= maxUnreadBytes
+  }
+
+  /** node asks for more by bytes alone. */
+  #resume(): void {
+    if (!this.#paused || this.#isFull) return
+    this.#paused = false
+    this.#socket.resume()
   }
 
   #onClose(): void {

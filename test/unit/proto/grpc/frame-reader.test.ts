@@ -69,6 +69,27 @@ t.test('a frame is passed on as it comes, and nothing of it is kept', (t) => {
   t.end()
 })
 
+t.test('what small frames of one chunk carry is passed on in one piece, large ones from where they lie', (t) => {
+  const key = Buffer.of(1, 2, 3, 4)
+  const { reader, payloads } = start({ masked: true })
+  const letters = [...'abcdefgh'].map((letter) => Buffer.from(letter))
+  const small = letters.flatMap((letter) => [frame(binary, letter, key), frame(ping, Buffer.alloc(0), key)])
+  const large = frame(binary, Buffer.alloc(5000, 'large'), key)
+  const chunk = Buffer.concat([...small, large, ...small, large.subarray(0, 100)])
+  reader.read(chunk)
+  t.same(
+    payloads.map(({ length }) => length),
+    [8, 5000 + 8 + 92],
+  )
+  t.ok(
+    Buffer.concat(payloads).equals(
+      Buffer.from(`abcdefgh${'large'.repeat(1000)}abcdefgh${'large'.repeat(19)}`.slice(0, 5108)),
+    ),
+  )
+  t.ok(payloads.every(({ buffer }) => buffer === chunk.buffer))
+  t.end()
+})
+
 t.test('what follows the frame Close is dropped', (t) => {
   const { reader, payloads, controls } = start()
   const closing = frame(close, Buffer.of(3, 232))

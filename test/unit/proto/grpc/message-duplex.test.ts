@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events'
 import { Duplex } from 'node:stream'
 import t, { type Test } from 'tap'
-import { maxUnsentBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
+import { maxUnsentBytes, waitingPieceBytes, webSocketMessageBytes } from '../../../../src/proto/grpc/limits.ts'
 import { MessageDuplex, type MessageDuplexOptions } from '../../../../src/proto/grpc/message-duplex.ts'
 import { webSocketFrames } from '../../../support/websocket-frames.ts'
 
@@ -138,10 +138,10 @@ t.test('memory of its own is given back once its bytes have passed, either way',
   await new Promise(setImmediate)
   receive(read)
   t.strictSame([...seen, unread.length, read.length], [5000, 5000, 0, 0])
-  const both = Buffer.concat([head(4500), Buffer.alloc(4500), head(4500), Buffer.alloc(2000)])
+  const both = Buffer.concat([head(4500), Buffer.alloc(4500), head(4500), Buffer.alloc(4200)])
   const alone = Buffer.from(both.buffer.slice(both.byteOffset, both.byteOffset + both.length))
   arrive(alone)
-  t.strictSame([seen.slice(2), alone.length], [[4500, 2000], 0], 'with a message that has only begun')
+  t.strictSame([seen.slice(2), alone.length], [[4500, 4200], 0], 'with a message that has only begun')
 })
 
 t.test('a PING is for the socket, which may send from it while what was read is freed', async (t) => {
@@ -188,6 +188,33 @@ t.test('a reader that does not read stops the WebSocket', async (t) => {
   duplex.resume()
   await once(duplex, 'data')
   await new Promise(setImmediate)
+  t.equal(socket.paused, false)
+})
+
+t.test('so do pieces of one byte, for what each costs, and all of them are read', async (t) => {
+  const { socket, duplex, arrive } = start(t)
+  const sent: number[] = []
+  for (; !socket.paused && sent.length < duplex.readableHighWaterMark; sent.push(sent.length & 255)) {
+    arrive(head(1))
+    arrive(Buffer.of(sent.length & 255))
+  }
+  t.equal(sent.length, Math.floor(duplex.readableHighWaterMark / (waitingPieceBytes + 1)) + 1)
+  await new Promise(setImmediate)
+  t.equal(socket.paused, true, 'whatever node asks for')
+  const chunks: Buffer[] = []
+  duplex.on('data', (chunk: Buffer) => {
+    chunks.push(chunk)
+    duplex.pause()
+  })
+  await once(duplex, 'data')
+  await new Promise(setImmediate)
+  t.equal(socket.paused, false, 'there is room again')
+  arrive(Buffer.concat([head(1), Buffer.of(1)]))
+  t.equal(socket.paused, true, 'there is none')
+  duplex.removeAllListeners('data')
+  duplex.on('data', (chunk: Buffer) => chunks.push(chunk)).resume()
+  await new Promise(setImmediate)
+  t.ok(Buffer.concat(chunks).equals(Buffer.from([...sent, 1])))
   t.equal(socket.paused, false)
 })
 
