@@ -192,7 +192,7 @@ class Round {
     const { id, name, defaultNamespace: namespace } = this.#options
     if (name !== undefined) return []
     try {
-      return await stockInventory(this.#components.control, { namespace, id }, this.#signal)
+      return await stockInventory(this.#components.lane, { namespace, id }, this.#signal)
     } catch (error) {
       // without the right to look there, nothing that it has made is known, nor pruned
       if (error instanceof KasError && error.spec.code === 'UNREACHABLE' && error.spec.httpStatus === 403) return []
