@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { GitError, type SimpleGit } from 'simple-git'
+import type { SimpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
 import { type Branch, Branches } from './branch-names.ts'
 import { type GitProcessOptions, gitFor, pipeGit } from './git-process.ts'
@@ -194,8 +194,7 @@ async function namedByHead(url: string): Promise<string | undefined> {
 
 /** The line with the reason, without what git says around it. */
 function whatGitSaid(error: unknown): string {
-  if (!(error instanceof GitError)) return (error as Error).message
-  const lines = error.message.split('\n').filter((line) => line.trim() !== '')
+  const lines = (error as Error).message.split('\n').filter((line) => line.trim() !== '')
   return (lines.find((line) => /^(fatal|error|ERROR|remote):/.test(line)) ?? lines[0] ?? 'git failed').slice(0, 300)
 }
 

@@ -1,12 +1,12 @@
 import { KasError } from '../../lib/errors.ts'
 import type { GitMirror } from './git-mirror.ts'
 import type { CommitId } from './repositories.ts'
-import { type BlobLimits, checkSizes, maxTreeFiles, type Tree, type TreeFile, tooManyFiles } from './tree.ts'
+import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile } from './tree.ts'
 
 /** What of a mirror a tree is read from. */
 export type TreeMirror = Pick<GitMirror, 'read'>
 
-/** The commits of a mirror, read by `git ls-tree` and one `git cat-file --batch`. */
+/** The commits of a mirror, read by one `git ls-tree` and one `git cat-file --batch`. */
 export class GitTree implements Tree {
   readonly #mirror: TreeMirror
 
@@ -16,14 +16,12 @@ export class GitTree implements Tree {
 
   async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]> {
     const below = folder === '' ? [] : ['--', `${folder}/`]
-    const arguments_ = ['ls-tree', '-z', '-r', '--full-tree', commit, ...below]
-    const listed = await this.#mirror.read((git, ended) => git.run((each) => each.raw(arguments_), ended), signal)
-    const files: TreeFile[] = []
-    for (const [, blob = '', path = ''] of listed.matchAll(/(?<=^|\0)100\d{3} blob ([0-9a-f]{40,64})\t([^\0]+)/g)) {
-      if (files.length >= maxTreeFiles) throw tooManyFiles(folder)
-      files.push({ path, blob })
-    }
-    return files
+    const argv = ['ls-tree', '-z', '-r', '-t', '--full-tree', commit, ...below] // with folders: they count
+    return await this.#mirror.read(async (git, ended) => {
+      const reading = new ListingReading(folder)
+      await git.pipe(argv, '', { take: (bytes) => reading.take(bytes), signal: ended })
+      return reading.end()
+    }, signal)
   }
 
   async blobs(
@@ -44,8 +42,48 @@ export class GitTree implements Tree {
   }
 }
 
-/** A line of `--batch` before each object is no longer. */
+/** A line of `--batch` before each object is no longer, nor is what stands before a path in a listing. */
 const maxHeadBytes = 200
+
+/** Entries out of what `git ls-tree -z` says, however it is cut into pieces. */
+class ListingReading {
+  readonly #files: TreeFile[] = []
+  readonly #count: TreeCount
+  #begun = Buffer.alloc(0)
+
+  constructor(folder: string) {
+    this.#count = new TreeCount(folder)
+  }
+
+  /** @throws KasError MANIFESTS_REFUSED, REPOSITORY_FAILED */
+  take(bytes: Buffer): void {
+    let from = 0
+    for (let end = bytes.indexOf(0); end >= 0; end = bytes.indexOf(0, from)) {
+      this.#takeEntry(Buffer.concat([this.#begun, bytes.subarray(from, end)]))
+      this.#begun = Buffer.alloc(0)
+      from = end + 1
+    }
+    this.#begun = Buffer.concat([this.#begun, bytes.subarray(from)])
+    this.#count.check(this.#begun.length - maxHeadBytes)
+  }
+
+  /** @throws KasError REPOSITORY_FAILED if the last entry is cut */
+  end(): readonly TreeFile[] {
+    if (this.#begun.length > 0) throw malformed('ls-tree', 'it ends in the middle')
+    return this.#files
+  }
+
+  #takeEntry(entry: Buffer): void {
+    const tab = entry.indexOf(9)
+    const head = entry.subarray(0, Math.max(0, tab)).toString('latin1')
+    const [, mode = '', type, blob] = /^(\d{6}) (\w+) ([0-9a-f]{40,64})$/.exec(head) ?? []
+    if (blob === undefined) throw malformed('ls-tree', entry.toString('latin1', 0, maxHeadBytes))
+    const path = entry.subarray(tab + 1)
+    const isFile = type === 'blob' && mode.startsWith('100')
+    this.#count.add(path.length, isFile)
+    if (isFile) this.#files.push({ path: path.toString(), blob })
+  }
+}
 
 /** Objects out of what `git cat-file --batch` says, however it is cut into pieces. */
 class BatchReading {
@@ -71,19 +109,19 @@ class BatchReading {
 
   /** @throws KasError REPOSITORY_FAILED if one is missing */
   end(): readonly Uint8Array[] {
-    if (this.#blobs.length !== this.#files.length) throw malformed('it ends in the middle')
+    if (this.#blobs.length !== this.#files.length) throw malformed('cat-file', 'it ends in the middle')
     return this.#blobs
   }
 
   #takeHead(bytes: Buffer): Buffer {
     const at = bytes.indexOf(10)
     const line = Buffer.concat([this.#head, at < 0 ? bytes : bytes.subarray(0, at)])
-    if (line.length > maxHeadBytes) throw malformed('a line is too long')
+    if (line.length > maxHeadBytes) throw malformed('cat-file', 'a line is too long')
     this.#head = at < 0 ? line : Buffer.alloc(0)
     if (at < 0) return Buffer.alloc(0)
     const [, size] = /^[0-9a-f]+ blob (\d+)$/.exec(line.toString('latin1')) ?? []
     const file = this.#files[this.#blobs.length]
-    if (size === undefined || !file) throw malformed(line.toString('latin1'))
+    if (size === undefined || !file) throw malformed('cat-file', line.toString('latin1'))
     this.#totalBytes += Number(size)
     checkSizes(file, { bytes: Number(size), totalBytes: this.#totalBytes }, this.#limits)
     this.#missing = Number(size) + 1
@@ -102,6 +140,6 @@ class BatchReading {
   }
 }
 
-function malformed(what: string): KasError {
-  return new KasError({ code: 'REPOSITORY_FAILED', detail: `git cat-file: ${what}` })
+function malformed(command: string, what: string): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `git ${command}: ${what}` })
 }

@@ -21,8 +21,7 @@ export interface Tree {
    * The files below a folder at a commit, in the order of git; none if the folder is not there.
    *
    * @param folder - full path; empty: the root
-   * @throws KasError MANIFESTS_REFUSED if there are more than `maxTreeFiles`; REPOSITORY_FAILED, also if the commit is
-   * not there
+   * @throws KasError MANIFESTS_REFUSED as `TreeCount`; REPOSITORY_FAILED, also if the commit is not there
    */
   files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]>
   /**
@@ -45,7 +44,48 @@ export interface Trees {
 }
 
 /** Below one folder. */
-export const maxTreeFiles = 50_000
+const maxFiles = 50_000
+/** files, folders, links and submodules */
+const maxEntries = 100_000
+const maxPathBytes = 4096
+/** of all entries */
+const maxPathsBytes = 8 << 20
+
+/** What a listing of a folder may hold, counted while it is read. */
+export class TreeCount {
+  readonly #folder: string
+  #files = 0
+  #entries = 0
+  #pathsBytes = 0
+
+  constructor(folder: string) {
+    this.#folder = folder
+  }
+
+  /**
+   * Called for each entry before anything is kept of it.
+   *
+   * @throws KasError MANIFESTS_REFUSED
+   */
+  add(pathBytes: number, isFile: boolean): void {
+    this.#entries += 1
+    this.#pathsBytes += pathBytes
+    if (isFile) this.#files += 1
+    if (this.#files > maxFiles) throw this.#refused(`more than ${maxFiles} files`)
+    if (this.#entries > maxEntries) throw this.#refused(`more than ${maxEntries} files and folders`)
+    this.check(pathBytes)
+    if (this.#pathsBytes > maxPathsBytes) throw this.#refused(`paths of more than ${maxPathsBytes} bytes in all`)
+  }
+
+  /** One path, as far as it has come. @throws KasError MANIFESTS_REFUSED */
+  check(pathBytes: number): void {
+    if (pathBytes > maxPathBytes) throw this.#refused(`a path of more than ${maxPathBytes} bytes`)
+  }
+
+  #refused(what: string): KasError {
+    return refused(`${what} below ${this.#folder === '' ? 'the root of the repository' : this.#folder}`)
+  }
+}
 
 /** @throws KasError MANIFESTS_REFUSED */
 export function checkSizes(
@@ -55,10 +95,6 @@ export function checkSizes(
 ): void {
   if (bytes > maxFileBytes) throw refused(`${path}: has ${bytes} bytes, more than ${maxFileBytes}`)
   if (totalBytes > maxTotalBytes) throw refused(`${path}: with the files before it more than ${maxTotalBytes} bytes`)
-}
-
-export function tooManyFiles(folder: string): KasError {
-  return refused(`more than ${maxTreeFiles} files below ${folder === '' ? 'the root of the repository' : folder}`)
 }
 
 function refused(detail: string): KasError {

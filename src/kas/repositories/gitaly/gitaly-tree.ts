@@ -9,7 +9,7 @@ import {
   TreeEntry_EntryType,
 } from '../../../proto/gen/gitaly_pb.ts'
 import type { CommitId } from '../repositories.ts'
-import { type BlobLimits, checkSizes, maxTreeFiles, type Tree, type TreeFile, tooManyFiles } from '../tree.ts'
+import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile } from '../tree.ts'
 import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
 
 export interface GitalyTreeComponents {
@@ -40,12 +40,13 @@ export class GitalyTree implements Tree {
       skipFlatPaths: true,
     })
     const files: TreeFile[] = []
+    const count = new TreeCount(folder)
     try {
       for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, signal)) {
         for (const { type, mode, path, oid } of entries) {
-          if (type !== TreeEntry_EntryType.BLOB || (mode & fileTypeMask) !== regularFile) continue
-          if (files.length >= maxTreeFiles) throw tooManyFiles(folder)
-          files.push({ path: Buffer.from(path).toString(), blob: oid })
+          const isFile = type === TreeEntry_EntryType.BLOB && (mode & fileTypeMask) === regularFile
+          count.add(path.length, isFile)
+          if (isFile) files.push({ path: Buffer.from(path).toString(), blob: oid })
         }
       }
     } catch (error) {

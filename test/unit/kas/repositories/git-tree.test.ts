@@ -15,11 +15,10 @@ const whole = `${x} blob 3\nabc\n${y} blob 0\n\n`
 
 /** A mirror whose git says `text`, in pieces of `size` bytes. */
 function saying(text: string, size = Math.max(1, text.length)): TreeMirror {
-  const folder: Pick<GitFolder, 'pipe' | 'run'> = {
+  const folder: Pick<GitFolder, 'pipe'> = {
     async pipe(_argv, _input, { take }) {
       for (let at = 0; at < text.length; at += size) take(Buffer.from(text.slice(at, at + size)))
     },
-    run: async <T>() => text as T,
   }
   return { read: (work, ended) => work(folder as GitFolder, ended) }
 }
@@ -56,14 +55,37 @@ t.test('names with any characters; links, submodules and folders are no files', 
     `160000 commit ${x}\tmodule`,
     `100755 blob ${y}\t100644 blob ${x}`,
   ]
-  const tree = new GitTree(saying(lines.map((line) => `${line}\0`).join('')))
-  t.strictSame(await tree.files(commit, '', signal), [
-    { path: 'a\tb\nc', blob: x },
-    { path: `100644 blob ${x}`, blob: y },
-  ])
-  const many = Array.from({ length: 50_001 }, (_, i) => `100644 blob ${x}\t${i}\0`).join('')
-  await t.rejects(new GitTree(saying(many)).files(commit, 'a', signal), {
-    code: 'MANIFESTS_REFUSED',
-    message: /more than 50000 files below a$/,
-  })
+  const listed = [...lines, `040000 tree ${x}\tfolder`].map((line) => `${line}\0`).join('')
+  for (let size = 1; size <= listed.length; size++) {
+    t.strictSame(await new GitTree(saying(listed, size)).files(commit, '', signal), [
+      { path: 'a\tb\nc', blob: x },
+      { path: `100644 blob ${x}`, blob: y },
+    ])
+  }
+})
+
+t.test('a listing is bounded while it comes, in entries of any kind, and in its paths', async (t) => {
+  const list = async (text: string, size?: number) => {
+    try {
+      return (await new GitTree(saying(text, size)).files(commit, 'a', signal)).length
+    } catch (error) {
+      return (error as KasError).message.replace(/^.*: /, '')
+    }
+  }
+  const entries = (length: number, path: (i: number) => string, head = `100644 blob ${x}`) =>
+    Array.from({ length }, (_, i) => `${head}\t${path(i)}\0`).join('')
+  t.equal(await list(entries(50_000, String)), 50_000)
+  t.equal(await list(entries(50_001, String)), 'more than 50000 files below a')
+  for (const head of [`040000 tree ${x}`, `120000 blob ${x}`, `160000 commit ${x}`]) {
+    t.equal(await list(entries(100_000, String, head)), 0)
+    t.equal(await list(entries(100_001, String, head)), 'more than 100000 files and folders below a')
+  }
+  const long = (length: number) => entries(1, () => 'x'.repeat(length))
+  t.equal(await list(long(4096), 1000), 1)
+  t.equal(await list(long(4097)), 'a path of more than 4096 bytes below a')
+  t.equal(await list('x'.repeat(100_000), 1000), 'a path of more than 4096 bytes below a', 'before it ends')
+  t.equal(await list(entries(2048, () => 'x'.repeat(4096))), 2048)
+  t.equal(await list(entries(2049, () => 'x'.repeat(4096))), 'paths of more than 8388608 bytes in all below a')
+  t.match(await list('x\0'), 'x')
+  t.equal(await list(`100644 blob ${x}\ta`), 'it ends in the middle')
 })
