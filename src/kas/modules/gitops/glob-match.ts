@@ -3,20 +3,35 @@ import { KasError } from '../../../lib/errors.ts'
 /**
  * Globs as stock kas matches them (the second version of doublestar): `*` and `?` within one part of a path, `**` alone
  * in its place for any number of parts, `[a-z]`, `[^a]`, `{a,b}`, a backslash before what means itself. A leading dot is
- * a character like any other. Who writes the globs owns the files as well, so matching never goes back: its cost is the
- * length of the glob times that of the path, whatever either holds.
+ * a character like any other. Who writes the globs owns the files as well, so matching never goes back: its cost is at
+ * most the length of the glob times that of the path, whatever either holds, and is counted.
  */
 export interface Glob {
   /** the folder, as a full path, below which all lies that can match; empty: the root */
   readonly folder: string
-  /** what it is written as when all `{a,b}` are written out */
-  readonly alternatives: number
-  matches(path: string): boolean
+  /** one for each of what it is written as when all `{a,b}` are written out */
+  readonly alternatives: readonly Matcher[]
 }
+
+/** Whether a path matches, of which these are the parts. */
+export type Matcher = (names: PathNames, effort: Effort) => boolean
+
+/** The parts of a path, each as its characters. */
+export type PathNames = readonly (readonly string[])[]
+
+/** What comparisons took, in comparisons of one character. */
+export interface Effort {
+  steps: number
+}
+
+/** A place in a glob, for one part of a path. */
+const stepsOfPlace = 10
 
 /** of one glob, once all `{a,b}` are written out */
 const maxAlternatives = 100
 const maxGlobLength = 1024
+/** `{` in one glob, also those that stand for nothing: each is written out in all alternatives that it has so far */
+const maxBraces = 20
 
 type Token =
   | { readonly kind: 'star' }
@@ -36,6 +51,7 @@ export function readGlob(text: string): Glob {
   const refused = (why: string) =>
     new KasError({ code: 'MANIFESTS_REFUSED', detail: `glob ${text.slice(0, maxGlobLength)} match failed: ${why}` })
   if (glob.length > maxGlobLength) throw refused(`more than ${maxGlobLength} characters`)
+  if (glob.split('{').length - 1 > maxBraces) throw refused(`more than ${maxBraces} {`)
   const written = alternatives(Array.from(glob))
   if (written === 'malformed') throw refused('syntax error in pattern')
   if (written === 'too many') throw refused(`more than ${maxAlternatives} alternatives`)
@@ -44,12 +60,12 @@ export function readGlob(text: string): Glob {
   const [, folder = ''] = /^([^\\*?[\]{}]+)\//.exec(glob) ?? []
   return {
     folder,
-    alternatives: patterns.length,
-    matches: (path) => {
-      const names = path.split('/').map((name) => Array.from(name))
-      return patterns.some((parts) => matchParts(parts, names))
-    },
+    alternatives: patterns.map((parts) => (names, effort) => matchParts(parts, names, effort)),
   }
+}
+
+export function pathNames(path: string): PathNames {
+  return path.split('/').map((name) => Array.from(name))
 }
 
 /** All that `{a,b}` stand for, nested ones too; in each the characters that are escaped stay so. */
@@ -170,15 +186,16 @@ function classOf(characters: readonly string[]): Token | undefined {
 }
 
 /** Follows all places of the glob at once that what was read of the path can stand for. */
-function matchParts(parts: readonly Part[], names: readonly (readonly string[])[]): boolean {
+function matchParts(parts: readonly Part[], names: PathNames, effort: Effort): boolean {
   let places = reached(parts, [0])
   for (const name of names) {
     const next = new Set<number>()
+    effort.steps += places.size * stepsOfPlace
     for (const place of places) {
       const part = parts[place]
       if (part === undefined) continue
       if (part === '**') next.add(place).add(place + 1)
-      else if (matchName(part, name)) next.add(place + 1)
+      else if (matchName(part, name, effort)) next.add(place + 1)
     }
     places = reached(parts, next)
     if (places.size === 0) return false
@@ -194,11 +211,12 @@ function reached(parts: readonly Part[], places: Iterable<number>): Set<number> 
 }
 
 /** One part against one name: of all stars the last that was passed may take more, which is enough. */
-function matchName(tokens: readonly Token[], name: readonly string[]): boolean {
+function matchName(tokens: readonly Token[], name: readonly string[], effort: Effort): boolean {
   let [at, token] = [0, 0]
   let star: { readonly token: number; at: number } | undefined
   while (at < name.length) {
     const current = tokens[token]
+    effort.steps += current?.kind === 'class' ? current.ranges.length : 1
     if (current?.kind === 'star') star = { token: token++, at }
     else if (current && matchOne(current, name[at] as string)) {
       at += 1

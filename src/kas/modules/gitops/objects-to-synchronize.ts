@@ -12,13 +12,14 @@ import {
   ObjectsToSynchronizeResponseSchema,
 } from '../../../proto/gen/gitops_pb.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { countField } from '../../../proto/wire/wire.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
 import { type CommitId, isCommitId, type Reading, type Repositories } from '../../repositories/repositories.ts'
 import type { BlobLimits, TreeFile, Trees } from '../../repositories/tree.ts'
-import { chosenFiles, type FileChoice, readPaths } from './round-files.ts'
+import { checkPathCount, chosenFiles, type FileChoice, readPaths } from './round-files.ts'
 import type { RoundTurns } from './round-turns.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
@@ -53,6 +54,9 @@ const defaults = { retryMs: [10_000, 300_000] as readonly [number, number], maxS
 /** Of a file, in one message: upstream's. */
 const chunkBytes = 128 * 1024
 
+/** A project's full path, in characters. */
+const maxProjectLength = 1024
+
 /** What git takes for the name of a ref, without its first part. */
 const refName = /^(?![/.-])(?!.*(?:\.\.|\/\.|\/\/|@\{))[^\p{Cc} ~^:?*[\\]{1,250}(?<![/.])$/u
 
@@ -86,14 +90,17 @@ interface Question {
 
 async function readRequest(call: AgentCall, limits: ObjectsToSynchronizeOptions): Promise<Question> {
   for await (const bytes of call.messages) {
+    const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field // counted before anything is built of them
+    checkPathCount(countField(bytes, paths.number), limits.maxPaths)
+    if (countField(bytes, knownBlob.number) > limits.maxFiles) throw invalid(`more than ${limits.maxFiles} known blobs`)
     const request = decodeMessage(ObjectsToSynchronizeRequestSchema, bytes)
     if (request.projectId === '') throw invalid('project_id is required')
-    if (request.knownBlob.length > limits.maxFiles) throw invalid(`more than ${limits.maxFiles} known blobs`)
+    if (request.projectId.length > maxProjectLength) throw invalid('project_id is too long')
     return {
       project: request.projectId,
       ref: refOf(request.ref),
       commit: request.commitId,
-      choice: readPaths(request.paths, limits.maxPaths),
+      choice: readPaths(request.paths),
       known: new Set(request.knownBlob.map((id) => Buffer.from(id).toString('hex'))),
     }
   }

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { KasError } from '../../../lib/errors.ts'
 import type { PathCF } from '../../../proto/gen/gitops_pb.ts'
 import type { TreeFile } from '../../repositories/tree.ts'
-import { type Glob, readGlob } from './glob-match.ts'
+import { type Glob, type Matcher, pathNames, readGlob } from './glob-match.ts'
 
 /** Which files an agent asks for. */
 export interface FileChoice {
@@ -15,16 +15,21 @@ export interface FileChoice {
 
 /** of all globs, once `{a,b}` are written out: each is compared with each file */
 const maxAlternatives = 200
-/** comparisons until others get their turn of the event loop: about 1 ms */
-const comparisonsAtOnce = 1000
+/** of all comparisons, as `Effort` counts: one round takes no more than a second or two of the event loop */
+const maxSteps = 200_000_000
+/** until others get their turn of the event loop: about 1 ms, and one comparison more */
+const stepsAtOnce = 100_000
+
+/** @throws KasError INVALID_MESSAGE */
+export function checkPathCount(count: number, maxPaths: number): void {
+  if (count === 0) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'paths are required' })
+  if (count <= maxPaths) return
+  const detail = `maximum number of GitOps paths per manifest project is ${maxPaths}, but ${count} was requested`
+  throw new KasError({ code: 'INVALID_MESSAGE', detail })
+}
 
 /** @throws KasError INVALID_MESSAGE, MANIFESTS_REFUSED */
-export function readPaths(paths: readonly PathCF[], maxPaths: number): FileChoice {
-  if (paths.length === 0) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'paths are required' })
-  if (paths.length > maxPaths) {
-    const detail = `maximum number of GitOps paths per manifest project is ${maxPaths}, but ${paths.length} was requested`
-    throw new KasError({ code: 'INVALID_MESSAGE', detail })
-  }
+export function readPaths(paths: readonly PathCF[]): FileChoice {
   const globs: Glob[] = []
   const files: string[] = []
   let alternatives = 0
@@ -35,7 +40,7 @@ export function readPaths(paths: readonly PathCF[], maxPaths: number): FileChoic
       continue
     }
     const glob = readGlob(path.value)
-    alternatives += glob.alternatives
+    alternatives += glob.alternatives.length
     if (alternatives > maxAlternatives) throw refused(`more than ${maxAlternatives} alternatives in all globs`)
     globs.push(glob)
   }
@@ -53,7 +58,8 @@ function commonFolder(folders: readonly string[]): string {
  * The chosen files, in the order in which stock kas sends them: glob by glob, then single files. What lies in a folder
  * that begins with a dot is left out.
  *
- * @throws KasError MANIFESTS_REFUSED if two globs match one file, a single file is not there, or there are too many
+ * @throws KasError MANIFESTS_REFUSED if two globs match one file, a single file is not there, there are too many, or
+ * comparing takes too long
  */
 export async function chosenFiles(
   { globs, files }: FileChoice,
@@ -66,17 +72,13 @@ export async function chosenFiles(
     if (chosen.size >= maxFiles) throw refused(`maximum number of files limit reached: ${maxFiles}`)
     chosen.set(file.path, file)
   }
-  let comparisons = 0
-  for (const { folder, alternatives, matches } of globs) {
+  const comparing = new Comparing()
+  for (const { folder, alternatives } of globs) {
+    await comparing.spend(visible.length)
     const prefix = folder === '' ? '' : `${folder}/`
     for (const file of visible) {
       if (!file.path.startsWith(prefix)) continue
-      comparisons += alternatives
-      if (comparisons >= comparisonsAtOnce) {
-        comparisons = 0
-        await setImmediate()
-      }
-      if (!matches(file.path)) continue
+      if (!(await comparing.matches(alternatives, file.path))) continue
       if (chosen.has(file.path)) throw refused(`path visited more than once: ${file.path}`)
       choose(file)
     }
@@ -90,6 +92,37 @@ export async function chosenFiles(
     }
   }
   return [...chosen.values()]
+}
+
+/** Compares paths in turn with the rest of the program, and not without end. */
+class Comparing {
+  readonly #effort = { steps: 0 }
+  #pauseAt = stepsAtOnce
+
+  /** @throws KasError MANIFESTS_REFUSED */
+  async matches(alternatives: readonly Matcher[], path: string): Promise<boolean> {
+    const names = pathNames(path)
+    this.#effort.steps += path.length
+    for (const matches of alternatives) {
+      const isMatch = matches(names, this.#effort)
+      if (this.#effort.steps >= this.#pauseAt) await this.#pause()
+      if (isMatch) return true
+    }
+    return false
+  }
+
+  /** For what else is done with paths. @throws KasError MANIFESTS_REFUSED */
+  async spend(steps: number): Promise<void> {
+    this.#effort.steps += steps
+    if (this.#effort.steps >= this.#pauseAt) await this.#pause()
+  }
+
+  async #pause(): Promise<void> {
+    const { steps } = this.#effort
+    if (steps > maxSteps) throw refused('the globs take too long to compare with all files')
+    await setImmediate()
+    this.#pauseAt = steps + stepsAtOnce
+  }
 }
 
 function isHidden(path: string): boolean {

@@ -1,6 +1,13 @@
 import t from 'tap'
-import { readGlob } from '../../../../../src/kas/modules/gitops/glob-match.ts'
+import { pathNames, readGlob } from '../../../../../src/kas/modules/gitops/glob-match.ts'
 import type { KasError } from '../../../../../src/lib/errors.ts'
+
+/** What it takes too, in steps. */
+const compare = (glob: string, path: string) => {
+  const effort = { steps: 0 }
+  const isMatch = readGlob(glob).alternatives.some((matches) => matches(pathNames(path), effort))
+  return { isMatch, steps: effort.steps }
+}
 
 const rows: readonly (readonly [glob: string, matches: readonly string[], not: readonly string[]])[] = [
   ['**/*.{yaml,yml,json}', ['a.yaml', 'x/a.yml', '.x/y/a.json', '.yaml'], ['a.yam', 'a.yaml/b', 'yaml']],
@@ -28,9 +35,8 @@ const rows: readonly (readonly [glob: string, matches: readonly string[], not: r
 
 for (const [glob, matching, others] of rows) {
   t.test(`glob ${glob}`, async (t) => {
-    const { matches } = readGlob(glob)
-    for (const path of matching) t.ok(matches(path), path)
-    for (const path of others) t.notOk(matches(path), path)
+    for (const path of matching) t.ok(compare(glob, path).isMatch, path)
+    for (const path of others) t.notOk(compare(glob, path).isMatch, path)
   })
 }
 
@@ -52,14 +58,24 @@ t.test('what is malformed, or stands for too much, is refused by name', async (t
     t.match(refused(glob), `manifest file: glob ${glob} match failed: syntax error in pattern`, glob)
   }
   t.match(refused('{a,b}'.repeat(7)), 'more than 100 alternatives')
-  t.match(refused(`{${'{a,b},'.repeat(60)}x}`), 'more than 100 alternatives')
+  t.match(refused(`{${'{a,b,c,d,e,f},'.repeat(19)}x}`), 'more than 100 alternatives')
+  t.match(refused(`${'{a,b}'.repeat(6)}${'{}'.repeat(15)}`), 'more than 20 {', 'also where they stand for nothing')
+  t.equal(refused(`${'{a,b}'.repeat(6)}${'{}'.repeat(14)}`), 'taken')
   t.match(refused('x'.repeat(1025)), 'more than 1024 characters')
   t.equal(refused('{a,b}'.repeat(6)), 'taken')
 })
 
 t.test('no glob makes a path cost more than their lengths', async (t) => {
-  const { matches } = readGlob(`${'*a'.repeat(200)}b`)
-  t.notOk(matches('a'.repeat(4000)))
-  const deep = readGlob(`${'**/'.repeat(200)}b`)
-  t.notOk(deep.matches('a/'.repeat(1000)))
+  for (const [glob, path] of [
+    [`${'*a'.repeat(200)}b`, 'a'.repeat(4000)],
+    [`${'**/'.repeat(200)}b`, 'a/'.repeat(1000)],
+    [`*${'a'.repeat(200)}b`, 'a'.repeat(4000)],
+    [`**/${'[a-y]'.repeat(150)}*z`, 'b'.repeat(4000)],
+  ] as const) {
+    const { isMatch, steps } = compare(glob, path)
+    t.notOk(isMatch, glob)
+    t.ok(steps < glob.length * path.length * 2, `${steps} steps`)
+    t.ok(steps > path.length, 'they are counted')
+  }
+  t.ok(compare('**/*.yaml', 'apps/production/web/deployment.yaml').steps < 200)
 })

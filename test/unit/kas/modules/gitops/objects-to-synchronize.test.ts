@@ -246,6 +246,7 @@ t.test('an agent that does not take its round frees its turn', async (t) => {
 t.test('requests that are none', async (t) => {
   for (const [request, says] of [
     [{ projectId: '' }, 'project_id is required'],
+    [{ projectId: 'x'.repeat(1025) }, 'project_id is too long'],
     [{ paths: [] }, 'paths are required'],
     [{ paths: [...paths, ...paths, ...paths] }, /maximum number of GitOps paths .* is 2, but 3/],
     [{ knownBlob: Array.from({ length: 4 }, () => Buffer.alloc(20)) }, 'more than 3 known blobs'],

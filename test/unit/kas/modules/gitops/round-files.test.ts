@@ -1,17 +1,13 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import t from 'tap'
-import { chosenFiles, readPaths } from '../../../../../src/kas/modules/gitops/round-files.ts'
+import { checkPathCount, chosenFiles, readPaths } from '../../../../../src/kas/modules/gitops/round-files.ts'
 import type { KasError } from '../../../../../src/lib/errors.ts'
 import { PathCFSchema } from '../../../../../src/proto/gen/gitops_pb.ts'
 
 type PathInit = NonNullable<MessageInitShape<typeof PathCFSchema>['path']>
 const glob = (value: string): PathInit => ({ case: 'glob', value })
 const file = (value: string): PathInit => ({ case: 'file', value })
-const choice = (paths: readonly PathInit[], maxPaths = 100) =>
-  readPaths(
-    paths.map((path) => create(PathCFSchema, { path })),
-    maxPaths,
-  )
+const choice = (paths: readonly PathInit[]) => readPaths(paths.map((path) => create(PathCFSchema, { path })))
 const treeOf = (...paths: string[]) => paths.map((path) => ({ path, blob: path }))
 const chosen = async (paths: readonly PathInit[], tree: readonly string[], maxFiles = 1000) => {
   try {
@@ -49,9 +45,10 @@ t.test('one folder holds all that is asked for', async (t) => {
 })
 
 t.test('paths that are refused', async (t) => {
-  const refusal = (paths: readonly PathInit[], max?: number) => {
+  const refusal = (paths: readonly PathInit[], maxPaths = 100) => {
     try {
-      choice(paths, max)
+      checkPathCount(paths.length, maxPaths)
+      choice(paths)
       return 'taken'
     } catch (error) {
       return `${(error as KasError).code}: ${(error as KasError).message}`
@@ -82,4 +79,19 @@ t.test('others are served while many files are compared', async (t) => {
   t.notOk(isDone)
   t.equal((await choosing).length, 2000)
   clearInterval(counting)
+})
+
+t.test('globs that take long to compare are given up, and others are served meanwhile', async (t) => {
+  const slow = `**/*${'a'.repeat(500)}b`
+  const many = Array.from({ length: 5000 }, (_, i) => `${i}${'a'.repeat(4000)}`)
+  let turns = 0
+  let isDone = false
+  const count = () => {
+    turns += 1
+    if (!isDone) setImmediate(count)
+  }
+  setImmediate(count)
+  t.equal(await chosen([glob(slow)], many), 'the globs take too long to compare with all files')
+  isDone = true
+  t.ok(turns > 50, `${turns} turns`)
 })
