@@ -42,9 +42,14 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return true
   }
 
-  /** The one whose turn it is, without its place. */
-  take(): Item | undefined {
+  /**
+   * The one whose turn it is, without its place.
+   *
+   * @param may - sources that may not are passed over, and keep their turn; absent: all may
+   */
+  take(may: (source: Item['source']) => boolean = () => true): Item | undefined {
     for (const [source, items] of this.#sources) {
+      if (!may(source)) continue
       const [item] = items
       this.#sources.delete(source)
       if (items.size > 1) this.#sources.set(source, items) // behind the others

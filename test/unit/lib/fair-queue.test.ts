@@ -56,3 +56,15 @@ t.test('where it is full, who has less than a share gets a place from who has th
   t.equal(queue.size, 4)
   t.strictSame(rest(), ['a1', 'b1', 'c1', 'd1'])
 })
+
+t.test('sources that may not are passed over, and keep their turn', async (t) => {
+  const { queue, add } = ground(10)
+  add('a1', 'a2', 'b1', 'b2')
+  t.equal(queue.take((source) => source === 'b')?.name, 'b1')
+  t.equal(queue.take()?.name, 'a1')
+  t.equal(
+    queue.take((source) => source === 'c'),
+    undefined,
+  )
+  t.equal(queue.size, 2)
+})

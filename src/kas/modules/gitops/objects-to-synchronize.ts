@@ -45,11 +45,19 @@ export interface ObjectsToSynchronizeOptions extends BlobLimits {
   readonly maxFiles: number
   /** from one look that failed to the next, doubled up to the last, in ms */
   readonly retryMs?: readonly [first: number, last: number]
-  /** the longest that an agent may take for a round that was read, in ms */
+  /** the longest that reading the files of a round may take, in ms */
+  readonly maxReadMs?: number
+  /** the longest that an agent may take for a round that was read, and for any part of it, in ms */
   readonly maxSendMs?: number
+  readonly maxStallMs?: number
 }
 
-const defaults = { retryMs: [10_000, 300_000] as readonly [number, number], maxSendMs: 300_000 }
+const defaults = {
+  retryMs: [10_000, 300_000] as readonly [number, number],
+  maxReadMs: 120_000,
+  maxSendMs: 300_000,
+  maxStallMs: 20_000,
+}
 
 /** Of a file, in one message: upstream's. */
 const chunkBytes = 128 * 1024
@@ -186,8 +194,7 @@ class ObjectsStream {
         this.#failures = 0
         return false
       }
-      await this.#round(found, this.#call.signal) // also while the connection retires: half a round is none
-      return true
+      return await this.#round(found, this.#call.signal) // also while the connection retires: half a round is none
     } catch (error) {
       const { code } = KasError.from(error)
       if (code !== 'DIRECTORY_UNAVAILABLE' && code !== 'REPOSITORY_FAILED') throw error
@@ -199,13 +206,17 @@ class ObjectsStream {
 
   /** `undefined`: the agent has it, or the repository is empty. */
   async #newCommit(signal: AbortSignal): Promise<{ reading: Reading; commit: CommitId } | undefined> {
-    const { readableProject, repositories } = this.#components
-    const { project: wanted, commit: known } = this.#question
-    const project = await abortable(readableProject(this.#call.token, wanted, signal), signal)
+    const reading = this.#follow(await this.#project(signal))
+    const commit = await this.#components.repositories.head(reading, signal)
+    return commit === undefined || commit === this.#question.commit ? undefined : { reading, commit }
+  }
+
+  /** @throws KasError PROJECT_NOT_READABLE, and as `readableProject` */
+  async #project(signal: AbortSignal): Promise<Agent['project']> {
+    const { project: wanted } = this.#question
+    const project = await abortable(this.#components.readableProject(this.#call.token, wanted, signal), signal)
     if (!project) throw new KasError({ code: 'PROJECT_NOT_READABLE', project: wanted })
-    const reading = this.#follow(project)
-    const commit = await repositories.head(reading, signal)
-    return commit === undefined || commit === known ? undefined : { reading, commit }
+    return project
   }
 
   #follow(project: Agent['project']): Reading {
@@ -219,19 +230,23 @@ class ObjectsStream {
     return reading
   }
 
-  async #round({ reading, commit }: { reading: Reading; commit: CommitId }, signal: AbortSignal): Promise<void> {
+  /** @returns whether it was sent */
+  async #round({ reading, commit }: { reading: Reading; commit: CommitId }, signal: AbortSignal): Promise<boolean> {
     const { repositories, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
-    const { maxFiles, maxSendMs } = this.#options
+    const { maxFiles, maxReadMs, maxSendMs } = this.#options
     const end = await turns.take(this.#call.agent.id, signal)
     const bounded = linkedController(signal)
-    let cancel = () => {}
+    const detail = `reading took longer than ${maxReadMs} ms`
+    let cancel = clock.after(maxReadMs, () => bounded.abort(new KasError({ code: 'REPOSITORY_FAILED', detail })))
     try {
-      const tree = await repositories.files(reading, commit, choice.folder, signal)
+      if (!(await this.#mayStillRead(reading, bounded.signal))) return false
+      const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
       const files = await chosenFiles(choice, tree, maxFiles)
       const missing = files.filter(({ blob }) => !known.has(blob))
-      const blobs = await repositories.blobs(reading, commit, missing, this.#options, signal)
+      const blobs = await repositories.blobs(reading, commit, missing, this.#options, bounded.signal)
       const contents = new Map(missing.map((file, i) => [file, blobs[i] as Uint8Array]))
+      cancel()
       cancel = clock.after(maxSendMs, () => bounded.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
       await this.#send({ case: 'header', value: this.#header(reading, commit) }, bounded.signal)
       for (const file of files) await this.#sendFile(file, contents.get(file), bounded.signal)
@@ -239,11 +254,23 @@ class ObjectsStream {
       sent()
       const counts = { visited: tree.length, sent: files.length, known: files.length - missing.length }
       log.debug({ ...this.#fields(), commit_id: commit, ...counts }, 'GitOps: fetched files')
+      return true
     } finally {
       cancel()
       bounded.dispose()
       end()
     }
+  }
+
+  /**
+   * Asked again when the turn has come: the wait may have been long.
+   *
+   * @returns false: the name is another project's by now
+   * @throws KasError as a look does
+   */
+  async #mayStillRead({ project }: Reading, signal: AbortSignal): Promise<boolean> {
+    await abortable(this.#call.stillValid(), signal)
+    return (await this.#project(signal)).id === project.id
   }
 
   #header({ project }: Reading, commitId: CommitId) {
@@ -268,7 +295,20 @@ class ObjectsStream {
     signal.throwIfAborted()
     const bytes = toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, { message }))
     const room = this.#call.send(bytes)
-    if (room) await abortable(room, signal)
+    if (room) await this.#taken(room, signal)
+  }
+
+  /** @throws KasError DEADLINE_EXCEEDED if the agent takes nothing for too long */
+  async #taken(room: Promise<void>, signal: AbortSignal): Promise<void> {
+    const waiting = linkedController(signal)
+    const stalled = () => waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
+    const cancel = this.#components.clock.after(this.#options.maxStallMs, stalled)
+    try {
+      await abortable(room, waiting.signal)
+    } finally {
+      cancel()
+      waiting.dispose()
+    }
   }
 
   #fields() {

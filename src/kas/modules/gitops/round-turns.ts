@@ -1,5 +1,6 @@
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { FairQueue } from '../../../lib/fair-queue.ts'
 import { abortable } from '../../../lib/signals.ts'
 
 export interface RoundTurnsOptions {
@@ -7,23 +8,27 @@ export interface RoundTurnsOptions {
   readonly maxRounds: number
   /** of one agent */
   readonly maxRoundsOfAgent: number
+  /** agents share these places where they are scarce */
   readonly maxWaiting: number
 }
 
 interface Waiting {
-  readonly agentId: AgentId
-  readonly begin: () => void
+  readonly source: AgentId
+  begin(): void
+  /** It has no place. */
+  refuse(): void
 }
 
-/** Who may read a round's files now: first come, first served, but for agents that have their share. */
+/** Who may read a round's files now: agents take turns, but for those that have their share. */
 export class RoundTurns {
   readonly #options: RoundTurnsOptions
   readonly #running = new Map<AgentId, number>()
+  readonly #waiting: FairQueue<Waiting>
   #count = 0
-  #waiting: Waiting[] = []
 
   constructor(options: RoundTurnsOptions) {
     this.#options = options
+    this.#waiting = new FairQueue(options.maxWaiting)
   }
 
   /**
@@ -38,21 +43,30 @@ export class RoundTurns {
       this.#begin(agentId)
       return end
     }
-    const { maxWaiting } = this.#options
-    if (this.#waiting.length >= maxWaiting) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaiting, what: 'rounds of GitOps that wait' })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    let hasTurn = false
+    const waiting: Waiting = {
+      source: agentId,
+      begin: () => {
+        hasTurn = true
+        resolve()
+      },
+      refuse: () => reject(this.#tooMany()),
     }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const waiting = { agentId, begin: resolve }
-    this.#waiting.push(waiting)
+    this.#waiting.add(waiting)?.refuse()
     try {
       await abortable(promise, signal)
       return end
     } catch (error) {
-      if (this.#waiting.includes(waiting)) this.#waiting = this.#waiting.filter((other) => other !== waiting)
-      else end() // its turn had come
+      this.#waiting.delete(waiting)
+      if (hasTurn) end()
       throw error
     }
+  }
+
+  #tooMany(): KasError {
+    const { maxWaiting } = this.#options
+    return new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaiting, what: 'rounds of GitOps that wait' })
   }
 
   #isFree(agentId: AgentId): boolean {
@@ -70,10 +84,9 @@ export class RoundTurns {
     const left = (this.#running.get(agentId) ?? 0) - 1
     if (left > 0) this.#running.set(agentId, left)
     else this.#running.delete(agentId)
-    const next = this.#waiting.find((waiting) => this.#isFree(waiting.agentId))
+    const next = this.#waiting.take((waiting) => this.#isFree(waiting))
     if (!next) return
-    this.#waiting = this.#waiting.filter((other) => other !== next)
-    this.#begin(next.agentId)
+    this.#begin(next.source)
     next.begin()
   }
 }

@@ -7,6 +7,7 @@ import {
 import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
+import { abortable } from '../../../../../src/lib/signals.ts'
 import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
 import {
   ObjectsToSynchronizeRequestSchema,
@@ -33,6 +34,8 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
     readable: project as typeof project | undefined | KasError,
     content: 'a: 1',
     reads: [] as Reading[],
+    listing: Promise.resolve(),
+    turn: Promise.resolve(),
     sent: 0,
     looks: 0,
     turns: 0,
@@ -57,13 +60,17 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
           return orThrow(state.head)
         },
         onMove: (_, listener) => keep(moved, listener),
-        files: async () => [{ path: 'a.yaml', blob }],
+        files: async (_, __, ___, signal) => {
+          await abortable(state.listing, signal)
+          return [{ path: 'a.yaml', blob }]
+        },
         blobs: async (_, __, files) => files.map(() => Buffer.from(state.content)),
       },
       pushes: { onPush: (listener) => keep(pushed, listener) },
       turns: {
         take: async () => {
           state.turns += 1
+          await state.turn
           return () => void state.turns--
         },
       },
@@ -233,14 +240,73 @@ t.test('a connection that retires ends it with OK, but not in the middle of a ro
 })
 
 t.test('an agent that does not take its round frees its turn', async (t) => {
-  const { ended, state, call, clock, settle, move } = start({}, { maxSendMs: 5000 })
+  for (const options of [{ maxSendMs: 5000 }, { maxStallMs: 5000 }]) {
+    const { ended, state, call, clock, settle, move } = start({}, options)
+    await settle()
+    call.stall()
+    await move(one)
+    t.equal(state.turns, 1)
+    clock.advance(5000)
+    t.match(await ended, { code: 'DEADLINE_EXCEEDED' })
+    t.equal(state.turns, 0)
+  }
+})
+
+t.test('an agent that takes its round slowly may, while it takes some of it', async (t) => {
+  const { ended, call, clock, settle, move, answers } = start({}, { maxSendMs: 20_000, maxStallMs: 5000 })
   await settle()
-  call.stall()
+  let go = call.stall()
+  await move(one)
+  for (const sent of [1, 2, 3]) {
+    t.equal(answers().length, sent)
+    clock.advance(4000)
+    go()
+    go = call.stall()
+    await settle()
+  }
+  t.equal(await ended, 'OK')
+})
+
+t.test('files that take too long to read free the turn, and are tried again', async (t) => {
+  const { ended, state, clock, settle, move } = start({}, { maxReadMs: 5000, pollMs: 100_000 })
+  await settle()
+  state.listing = new Promise(() => undefined)
   await move(one)
   t.equal(state.turns, 1)
   clock.advance(5000)
-  t.match(await ended, { code: 'DEADLINE_EXCEEDED' })
+  await settle()
   t.equal(state.turns, 0)
+  state.listing = Promise.resolve()
+  clock.advance(10_000)
+  t.equal(await ended, 'OK')
+})
+
+t.test('the right is asked for again when the turn has come', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const begin = async () => {
+    const stream = start()
+    stream.state.turn = promise
+    await stream.settle()
+    await stream.move(one)
+    t.equal(stream.state.turns, 1)
+    return stream
+  }
+  const [void_, lost, moved] = [await begin(), await begin(), await begin()]
+  void_.call.invalid = new KasError({ code: 'UNAUTHENTICATED' })
+  lost.state.readable = undefined
+  moved.state.readable = { id: 10n, path: 'apps/web' }
+  resolve()
+  t.match(await void_.ended, { code: 'UNAUTHENTICATED' })
+  t.match(await lost.ended, { code: 'PROJECT_NOT_READABLE' })
+  await moved.settle()
+  t.strictSame(moved.answers(), [])
+  moved.clock.advance(1000)
+  t.equal(await moved.ended, 'OK')
+  t.match(moved.answers()[0], { value: { projectId: 10n } })
+  t.strictSame(
+    [void_, lost, moved].map(({ state }) => state.turns),
+    [0, 0, 0],
+  )
 })
 
 t.test('requests that are none', async (t) => {

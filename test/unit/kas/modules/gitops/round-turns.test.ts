@@ -33,7 +33,7 @@ t.test('waits are bounded, and end with their signal; a turn that came too late 
   const [left, late] = [new AbortController(), new AbortController()]
   const waiting = turns.take(b, left.signal)
   const tooLate = turns.take(b, late.signal)
-  await t.rejects(turns.take(c, signal), { code: 'TOO_MANY_STREAMS' })
+  await t.rejects(turns.take(b, signal), { code: 'TOO_MANY_STREAMS' })
   left.abort(new Error('left'))
   await t.rejects(waiting, { message: 'left' })
   const third = turns.take(c, signal)
@@ -43,4 +43,25 @@ t.test('waits are bounded, and end with their signal; a turn that came too late 
   ;(await third)()
   ;(await turns.take(a, signal))()
   await t.rejects(turns.take(a, AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+})
+
+t.test('agents take turns, and share the places where they are scarce', async (t) => {
+  const turns = new RoundTurns({ maxRounds: 1, maxRoundsOfAgent: 1, maxWaiting: 4 })
+  const begun: string[] = []
+  const take = (agentId: AgentId, name: string) =>
+    turns.take(agentId, signal).then(
+      (end) => {
+        begun.push(name)
+        end()
+      },
+      (error: Error) => void begun.push(`${name}: ${error.message}`),
+    )
+  const end = await turns.take(a, signal)
+  const crowd = ['b1', 'b2', 'b3', 'b4'].map((name) => take(b, name))
+  const other = take(c, 'c1')
+  await crowd[3]
+  t.match(begun, [/^b4: .*rounds of GitOps that wait/], 'the latest of who has the most makes room')
+  end()
+  await Promise.all([...crowd, other])
+  t.strictSame(begun.slice(1), ['b1', 'c1', 'b2', 'b3'])
 })
