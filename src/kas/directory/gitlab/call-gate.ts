@@ -4,16 +4,21 @@ import { FairQueue } from '../../../lib/fair-queue.ts'
 
 /**
  * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of
- * which nothing good is known have queues of their own: anybody can make them up.
+ * which nothing good is known have queues of their own: anybody can make them up; so have the projects that agents name.
  */
-const queues = ['agents', 'users', 'reports', 'modules', 'new_agents', 'new_users'] as const
+const queues = ['agents', 'users', 'reports', 'modules', 'projects', 'new_agents', 'new_users'] as const
 export type QueueName = (typeof queues)[number]
 
 /**
  * Calls at once, where that is fewer than in the other queues: agents' own requests last as long as agents like. All of
  * these together leave some of `maxRunning` to the others.
  */
-const runningLimits: Readonly<Partial<Record<QueueName, number>>> = { modules: 15, new_agents: 15, new_users: 15 }
+const runningLimits: Readonly<Partial<Record<QueueName, number>>> = {
+  modules: 15,
+  projects: 10,
+  new_agents: 10,
+  new_users: 10,
+}
 
 /**
  * Calls that wait, where that is fewer than in the other queues: each holds up to 20 KB. At the usual rate who stands

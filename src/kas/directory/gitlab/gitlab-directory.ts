@@ -22,7 +22,7 @@ import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { gitlabRequests } from './gitlab-requests.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
-import { askAccess, askProject, type ProjectInfo } from './project-info.ts'
+import { askAccess, askProject, type ProjectInfo, type ProjectQuestion } from './project-info.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
 import { askUserAccess, type UserAccess, userGrantOf } from './user-access.ts'
@@ -210,7 +210,7 @@ export class GitlabDirectory implements Directory, Service {
 
   async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {
     const ask = async (asking: AbortSignal) => {
-      await askAccess(this.#client, { project: projectPath, headers: this.#infos.headers(agentToken) }, asking)
+      await askAccess(this.#client, this.#question(agentToken, projectPath), asking)
       return true
     }
     const answer = this.#accesses.get(hashOf(agentToken, projectPath), ask, signal)
@@ -225,7 +225,7 @@ export class GitlabDirectory implements Directory, Service {
     const agent = await this.agentByToken(agentToken, signal)
     if (isProject(agent.project, project)) return agent.project // its coordinates came with it
     const ask = async (asking: AbortSignal) => {
-      const info = await askProject(this.#client, { project, headers: this.#infos.headers(agentToken) }, asking)
+      const info = await askProject(this.#client, this.#question(agentToken, project), asking)
       this.coordinates.learn(info.project.id, info.coordinates)
       return info
     }
@@ -249,6 +249,10 @@ export class GitlabDirectory implements Directory, Service {
       if (failure.spec.code === 'GITLAB_STATUS' && failure.spec.status === 404) return 'agent_gone'
       throw unavailable(failure)
     }
+  }
+
+  #question(agentToken: string, project: string): ProjectQuestion {
+    return { project, headers: this.#infos.headers(agentToken), source: tokenHash(agentToken) }
   }
 
   /** Who was known goes first, in a queue that nobody can fill with what he made up. */

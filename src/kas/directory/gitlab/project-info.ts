@@ -63,14 +63,17 @@ export interface ProjectQuestion {
   readonly project: string
   /** by which GitLab knows the agent */
   readonly headers: Readonly<Record<string, string>>
+  /** the agent, as one of the sources that take turns */
+  readonly source: string
 }
 
 type Client = Pick<GitlabClient, 'ask' | 'send'>
 
 /** @throws KasError GITLAB_STATUS with 401, 403 or 404: the agent may not; else as `GitlabClient.send` */
-export async function askAccess(client: Client, { project, headers }: ProjectQuestion, signal: AbortSignal) {
-  const query = { id: project }
-  await client.send({ method: 'GET', path: accessPath, query, headers, queue: 'agents', repeatable: false }, signal)
+export async function askAccess(client: Client, { project, headers, source }: ProjectQuestion, signal: AbortSignal) {
+  const turn = { queue: 'projects', source } as const
+  const call = { method: 'GET', path: accessPath, query: { id: project }, headers, repeatable: false } as const
+  await client.send({ ...call, ...turn }, signal)
 }
 
 /**
@@ -79,18 +82,15 @@ export async function askAccess(client: Client, { project, headers }: ProjectQue
  *
  * @throws KasError GITLAB_STATUS with 401, 403 or 404: there is none; else as `GitlabClient.ask`
  */
-export async function askProject(
-  client: Client,
-  { project, headers }: ProjectQuestion,
-  signal: AbortSignal,
-): Promise<ProjectInfo> {
-  const call = { method: 'GET', query: { id: project }, queue: 'agents', repeatable: false } as const
+export async function askProject(client: Client, question: ProjectQuestion, signal: AbortSignal): Promise<ProjectInfo> {
+  const { project, headers, source } = question
+  const call = { method: 'GET', query: { id: project }, queue: 'projects', source, repeatable: false } as const
   try {
     return projectInfo(await client.ask({ ...call, path: grantedPath, headers }, schema, signal))
   } catch (error) {
     const { spec } = KasError.from(error)
     if (!isRefusal(KasError.from(error)) || spec.code !== 'GITLAB_STATUS' || spec.status !== 404) throw error
   }
-  await askAccess(client, { project, headers }, signal)
+  await askAccess(client, question, signal)
   return projectInfo(await client.ask({ ...call, path: anyPath }, schema, signal))
 }

@@ -185,12 +185,12 @@ t.test('what may not wait any more is refused when its turn comes, and takes non
 
 t.test('a crowd of unknown ones is refused when it fills its queue, and leaves room for others', async (t) => {
   const { begun, failed, enter, settle } = ground({ bucketSize: 10_000, refillPerSecond: 10_000 })
-  for (const queue of ['new_users', 'new_agents', 'modules'] as const) {
+  for (const queue of ['new_users', 'new_agents', 'modules', 'projects'] as const) {
     for (let i = 0; i < 2100; i++) enter(`${queue} ${i}`, queue, signal, () => true)
   }
   await settle()
   t.equal(begun.length, 45)
-  t.equal(failed.length, 2100 - 1000 - 15 + (2100 - 2000 - 15))
+  t.equal(failed.length, 2100 - 1000 - 10 + (2100 - 2000 - 10))
   t.match(failed[0], { code: 'CREDENTIAL_NOT_CHECKED' })
   for (let i = 0; i < 5; i++) enter(`known ${i}`, 'users')
   await settle()
