@@ -65,6 +65,8 @@ export class MessageDuplex extends Duplex {
   #paused = false
   /** pieces that wait for their reader */
   #unreadPieces = 0
+  /** writes that wait for the connection */
+  #unsentWrites = 0
   #closing: NodeJS.Timeout | undefined
 
   constructor(socket: MessageSocket, options: MessageDuplexOptions) {
@@ -125,16 +127,21 @@ export class MessageDuplex extends Duplex {
 
   /** Waits only while much is unsent: a wait for each write would cost a turn of the event loop. */
   #send(pieces: readonly Buffer[], done: (error?: Error | null) => void): void {
+    const bytes = lengthOf(pieces)
     // 'close' brings its end: an error here would throw away what came before and is not read yet
-    if (this.#socket.readyState !== open) {
+    if (this.#socket.readyState !== open || bytes === 0) {
       done()
       return
     }
-    const bytes = lengthOf(pieces)
     this.bytesWritten += bytes
+    this.#unsentWrites++
     let wait = false // it is never sent before this returns
-    writeFrames(this.#connection, pieces, { masking: this.#masking, sent: () => wait && done() })
-    wait = bytes > 0 && this.#connection.writableLength > maxUnsentBytes
+    const sent = () => {
+      this.#unsentWrites--
+      if (wait) done()
+    }
+    writeFrames(this.#connection, pieces, { masking: this.#masking, sent })
+    wait = this.#connection.writableLength + this.#unsentWrites * waitingPieceBytes > maxUnsentBytes
     if (!wait) done()
   }
 

@@ -120,6 +120,20 @@ t.test('a write waits only while more than the bound is unsent', async (t) => {
   t.match(connection.frames.at(-1)?.payload.toString(), 'third')
 })
 
+t.test('so does one behind many small ones, for what each costs', async (t) => {
+  const { connection, duplex } = start(t)
+  await write(duplex, '') // nothing, which is never sent
+  connection.holds = true
+  let written = 0
+  const most = Math.floor(maxUnsentBytes / waitingPieceBytes)
+  const all = Array.from({ length: 2 * most }, () => write(duplex, 'x').then(() => written++))
+  await new Promise(setImmediate)
+  t.ok(written > 0.9 * most && written <= most, `${written} of ${most}`)
+  connection.release()
+  await Promise.all(all)
+  t.equal(Buffer.concat(connection.frames.map(({ payload }) => payload)).length, 2 * most)
+})
+
 t.test('memory of its own is given back once its bytes have passed, either way', async (t) => {
   const { connection, duplex, arrive, receive } = start(t)
   const [kept, sent] = [Buffer.alloc(2 * 5000), Buffer.alloc(5000)]
