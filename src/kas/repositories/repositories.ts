@@ -22,7 +22,7 @@ export interface Repositories {
    */
   head(of: Reading, signal: AbortSignal): Promise<CommitId | undefined>
   /** When that was found, by the clock, in milliseconds since 1970; undefined: never. */
-  seenAt(agent: Agent): number | undefined
+  seenAt(of: Reading): number | undefined
   /**
    * A file at a commit; `undefined` if it is absent there.
    *

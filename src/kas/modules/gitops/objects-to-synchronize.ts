@@ -27,7 +27,7 @@ export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize
 
 export interface ObjectsToSynchronizeComponents {
   readonly readableProject: NonNullable<Directory['readableProject']>
-  readonly repositories: Pick<Repositories, 'head' | 'onMove'> & Trees
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Trees
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly turns: Pick<RoundTurns, 'take'>
   /** a round was sent */
@@ -61,6 +61,9 @@ const defaults = {
 
 /** Of a file, in one message: upstream's. */
 const chunkBytes = 128 * 1024
+
+/** More than a round of the highest limit has files; those beyond the limit are sent again. */
+const maxKnownBlobs = 10_000
 
 /** A project's full path, in characters. */
 const maxProjectLength = 1024
@@ -100,7 +103,7 @@ async function readRequest(call: AgentCall, limits: ObjectsToSynchronizeOptions)
   for await (const bytes of call.messages) {
     const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field // counted before anything is built of them
     checkPathCount(countField(bytes, paths.number), limits.maxPaths)
-    if (countField(bytes, knownBlob.number) > limits.maxFiles) throw invalid(`more than ${limits.maxFiles} known blobs`)
+    if (countField(bytes, knownBlob.number) > maxKnownBlobs) throw invalid(`more than ${maxKnownBlobs} known blobs`)
     const request = decodeMessage(ObjectsToSynchronizeRequestSchema, bytes)
     if (request.projectId === '') throw invalid('project_id is required')
     if (request.projectId.length > maxProjectLength) throw invalid('project_id is too long')
@@ -109,7 +112,8 @@ async function readRequest(call: AgentCall, limits: ObjectsToSynchronizeOptions)
       ref: refOf(request.ref),
       commit: request.commitId,
       choice: readPaths(request.paths),
-      known: new Set(request.knownBlob.map((id) => Buffer.from(id).toString('hex'))),
+      // what is beyond, as of a limit that was higher, is sent again
+      known: new Set(request.knownBlob.slice(0, limits.maxFiles).map((id) => Buffer.from(id).toString('hex'))),
     }
   }
   throw invalid('no request message')
@@ -138,6 +142,7 @@ class ObjectsStream {
   #changed = Promise.withResolvers<void>()
   #reading: Reading | undefined
   #unfollow = () => {}
+  readonly #beganAt: number
   /** of the newest push that this stream has seen, by the clock */
   #pushedAt: number | undefined
   #failures = 0
@@ -151,6 +156,7 @@ class ObjectsStream {
     this.#options = options
     this.#call = call
     this.#question = question
+    this.#beganAt = components.clock.now()
   }
 
   async run(): Promise<void> {
@@ -206,9 +212,16 @@ class ObjectsStream {
 
   /** `undefined`: the agent has it, or the repository is empty. */
   async #newCommit(signal: AbortSignal): Promise<{ reading: Reading; commit: CommitId } | undefined> {
+    const { repositories } = this.#components
+    const { commit: known } = this.#question
     const reading = this.#follow(await this.#project(signal))
-    const commit = await this.#components.repositories.head(reading, signal)
-    return commit === undefined || commit === this.#question.commit ? undefined : { reading, commit }
+    let commit = await repositories.head(reading, signal)
+    if (known !== '' && commit !== known && !this.#isSeenSince(reading)) {
+      // another replica may have sent what is newer than what was seen here: older files would undo it
+      await abortable(repositories.refresh(reading.project.id), signal)
+      commit = await repositories.head(reading, signal)
+    }
+    return commit === undefined || commit === known ? undefined : { reading, commit }
   }
 
   /** @throws KasError PROJECT_NOT_READABLE, and as `readableProject` */
@@ -217,6 +230,11 @@ class ObjectsStream {
     const project = await abortable(this.#components.readableProject(this.#call.token, wanted, signal), signal)
     if (!project) throw new KasError({ code: 'PROJECT_NOT_READABLE', project: wanted })
     return project
+  }
+
+  #isSeenSince(reading: Reading): boolean {
+    const seenAt = this.#components.repositories.seenAt(reading)
+    return seenAt !== undefined && seenAt >= this.#beganAt
   }
 
   #follow(project: Agent['project']): Reading {

@@ -19,6 +19,8 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   const trees = {
     head: async () => undefined,
     onMove: () => () => undefined,
+    seenAt: () => undefined,
+    refresh: async () => undefined,
     files: async () => [],
     blobs: async () => [],
   }

@@ -39,6 +39,11 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
     sent: 0,
     looks: 0,
     turns: 0,
+    /** when `head` was found; undefined: just now */
+    seenAt: undefined as number | undefined,
+    /** what a poll finds */
+    onRefresh: () => {},
+    refreshes: 0,
   }
   const orThrow = <T>(value: T | KasError) => {
     if (value instanceof KasError) throw value
@@ -58,6 +63,11 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
         head: async (of) => {
           state.reads.push(of)
           return orThrow(state.head)
+        },
+        seenAt: () => state.seenAt ?? clock.now(),
+        refresh: async () => {
+          state.refreshes += 1
+          state.onRefresh()
         },
         onMove: (_, listener) => keep(moved, listener),
         files: async (_, __, ___, signal) => {
@@ -127,6 +137,28 @@ t.test('the commit that the agent has is no news, a later one is', async (t) => 
   t.equal(state.sent, 1)
 })
 
+t.test('what was seen before the stream began is seen again: it may be older than what the agent has', async (t) => {
+  const begin = (commitId: string, found: CommitId) => {
+    const stream = start({ commitId })
+    stream.state.head = one
+    stream.state.seenAt = stream.clock.now() - 1
+    stream.state.onRefresh = () => {
+      stream.state.head = found
+      stream.state.seenAt = undefined
+    }
+    return stream
+  }
+  const behind = begin(two, two)
+  await behind.settle()
+  t.strictSame([behind.answers(), behind.state.refreshes], [[], 1])
+  const forced = begin(two, one)
+  t.equal(await forced.ended, 'OK')
+  t.match(forced.answers()[0], { value: { commitId: one } }, 'the branch was moved back')
+  const first = begin('', two)
+  t.equal(await first.ended, 'OK')
+  t.equal(first.state.refreshes, 0, 'an agent that has nothing takes what is known')
+})
+
 t.test('refs by their kinds; what can be none is not found', async (t) => {
   for (const [ref, name] of [
     [{ case: 'branch', value: 'feature/ü' }, 'refs/heads/feature/ü'],
@@ -154,6 +186,10 @@ t.test('blobs that the agent has come without data; large files in pieces; empty
   await known.settle()
   await known.move(one)
   t.match(known.answers()[1], { value: { source: 'a.yaml', known: true, data: Buffer.alloc(0) } })
+  const many = start({ knownBlob: [...Array.from({ length: 3 }, () => Buffer.alloc(20)), Buffer.from(blob, 'hex')] })
+  await many.settle()
+  await many.move(one)
+  t.match(many.answers()[1], { value: { known: false, data: Buffer.from('a: 1') } }, 'more than a set has: sent again')
   const large = start()
   large.state.content = 'x'.repeat(300_000)
   await large.settle()
@@ -315,7 +351,6 @@ t.test('requests that are none', async (t) => {
     [{ projectId: 'x'.repeat(1025) }, 'project_id is too long'],
     [{ paths: [] }, 'paths are required'],
     [{ paths: [...paths, ...paths, ...paths] }, /maximum number of GitOps paths .* is 2, but 3/],
-    [{ knownBlob: Array.from({ length: 4 }, () => Buffer.alloc(20)) }, 'more than 3 known blobs'],
   ] as const) {
     t.match(await start(request as RequestInit).ended, { code: 'INVALID_MESSAGE', message: says })
   }
