@@ -81,7 +81,7 @@ class Sources {
     this.#agentId = configuration.current.agentId
     this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall })
     this.#control = this.#lanes.lane('control')
-    this.#kinds = new SharedKinds({ lane: this.#control, clock })
+    this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush(components)
     this.#renderer = new Renderer({ path: options.path }, clock)
     const own = { lane: this.#control, client: api, kinds: this.#kinds }

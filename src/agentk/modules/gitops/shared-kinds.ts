@@ -1,5 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { clockDelay } from '../../../lib/pause.ts'
+import { abortable } from '../../../lib/signals.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { ClusterKinds } from './cluster-kinds.ts'
 import type { ObjectKey } from './manifests/object-key.ts'
@@ -12,6 +13,8 @@ const news = { attempts: 20, pauseMs: 250 }
 export interface SharedKindsComponents {
   readonly lane: ApiLane
   readonly clock: Clock
+  /** ends what is asked: who waits has a signal of his own */
+  readonly signal: AbortSignal
 }
 
 /** What the API server serves, for all sources: asked once for all that want to know at the same time. */
@@ -33,8 +36,8 @@ export class SharedKinds {
 
   /** As it is now. @throws as `current` */
   read(signal: AbortSignal): Promise<ClusterKinds> {
-    const { lane, clock } = this.#components
-    this.#reading ??= ClusterKinds.read(lane, signal)
+    const { lane, clock, signal: ended } = this.#components
+    this.#reading ??= ClusterKinds.read(lane, ended)
       .then((kinds) => {
         this.#readAt = clock.now()
         this.#current = kinds
@@ -43,7 +46,7 @@ export class SharedKinds {
       .finally(() => {
         this.#reading = undefined
       })
-    return this.#reading
+    return abortable(this.#reading, signal)
   }
 
   /**

@@ -59,7 +59,7 @@ class Source {
         control,
         lane,
         waits,
-        kinds: new SharedKinds({ lane: control, clock: systemClock }),
+        kinds: new SharedKinds({ lane: control, clock: systemClock, signal: new AbortController().signal }),
         inventory: this.inventory,
         render: async (all) => ({ files: all, problems: [] }),
         isHandedOver: () => false,
