@@ -54,10 +54,10 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     await eventually(async () => (await value('goes')) === '1')
     project.push({ 'a.yaml': map('stays', '1') })
     await eventually(async () => (await statusOf('42-8'))?.phase === 'Approval')
-    const { plan } = await statusOf('42-8')
-    t.strictSame(plan.deletes, ['ConfigMap shop/goes'])
+    const { plan, planned } = await statusOf('42-8')
+    t.strictSame(planned, ['ConfigMap shop/goes'])
     t.equal(await value('goes'), '1')
-    const annotations = { 'agent.gitlab.com/approve': plan.digest }
+    const annotations = { 'agent.gitlab.com/approve': plan }
     await ground.merge(keyOf('ConfigMap', 'gitops-42-8-sync', 'gitops'), { metadata: { annotations } })
     await eventually(async () => (await value('goes')) === undefined)
     await eventually(async () => (await statusOf('42-8'))?.phase === 'Synced')

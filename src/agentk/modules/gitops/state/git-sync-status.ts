@@ -2,20 +2,24 @@ import { Phase, PhaseSchema, type SourceState } from '../../../../proto/gen/gito
 import { keyName } from '../manifests/object-key.ts'
 import type { SourceStatus } from './source-status.ts'
 
-/** `status` of a GitSync: JSON. */
-export function gitSyncStatus(status: SourceStatus): object {
-  const { state } = status
-  const { project, commit, wanted, counts, problem, plan, planned, trouble, atMs } = state
+/** `spec` of a GitSync. */
+export function gitSyncSpec({ options: { project, name } }: SourceStatus): object {
+  return { project, ...(name !== undefined && { name }) }
+}
+
+/** `status` of a GitSync: JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
+export function gitSyncStatus({ state }: SourceStatus): object {
+  const { commit, wanted, counts, problem, plan, planned, trouble, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
   return {
-    project,
     commit,
     wanted,
     phase: nameOf(state.phase),
     at: new Date(Number(atMs)).toISOString(),
     counts: numbers,
     problem,
-    plan: { digest: plan, deletes: planned.map(keyName) },
+    plan,
+    planned: planned.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
     conditions: conditionsOf(state),
   }

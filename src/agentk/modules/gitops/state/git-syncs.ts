@@ -1,6 +1,9 @@
+import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import { errorText } from '../../../../lib/errors.ts'
+import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { pause } from '../../../../lib/pause.ts'
+import { linkedController } from '../../../../lib/signals.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
@@ -9,11 +12,13 @@ import { entryAt, textAt } from '../../../health/object.ts'
 import { collectionPath } from '../cluster-kinds.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
 import type { Wishes } from '../source-work.ts'
-import { gitSyncStatus } from './git-sync-status.ts'
+import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
 import type { SourceStatus } from './source-status.ts'
 
 /** A source that changes faster is written down as often as this. ms */
 const minWriteMs = 1000
+/** What the API server does not take is written again. ms */
+const backoffOptions = { firstMs: 2000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 const manager = 'agentk-gitops'
 const group = 'agent.gitlab.com'
 const kind = 'GitSync'
@@ -44,7 +49,10 @@ export interface GitSyncsOptions {
 interface Place {
   readonly path: string
   nameOf(id: string): string
-  bodyOf(status: object): object
+  /** what is written at its path */
+  bodyOf(status: SourceStatus): object
+  /** what is written at its path's `/status`; absent: nothing is */
+  readonly statusOf?: (status: SourceStatus) => object
   readonly type: { readonly apiVersion: string; readonly kind: string }
 }
 
@@ -60,7 +68,12 @@ export class GitSyncs implements WatchSink {
   readonly #told = new Map<string, string>()
   /** to be written, by source */
   readonly #due = new Map<string, SourceStatus>()
+  readonly #writing = new Set<string>()
+  /** paths of GitSyncs that were made, or found, with what they are to hold beside their status */
+  readonly #made = new Set<string>()
   #place: Place | undefined
+  /** ends the watch that runs */
+  #watched: AbortController | undefined
   #signal: AbortSignal | undefined
 
   constructor(components: GitSyncsComponents, options: GitSyncsOptions) {
@@ -68,13 +81,35 @@ export class GitSyncs implements WatchSink {
     this.#options = options
   }
 
-  /** Listens until the signal aborts. */
+  /** Listens until the signal aborts, where they stand at the time. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal
-    const { path } = await this.#find(signal)
+    const backoff = new Backoff(this.#components, backoffOptions)
+    while (!signal.aborted) {
+      try {
+        await this.#watch(await this.#find(signal), signal)
+        backoff.reset()
+      } catch (error) {
+        if (signal.aborted) return
+        this.#components.log.warn({ reason: errorText(error) }, 'What people wish of sources cannot be read')
+        await backoff.wait(signal)
+      }
+    }
+  }
+
+  /** Until they stand elsewhere. */
+  async #watch(place: Place, signal: AbortSignal): Promise<void> {
+    if (this.#place !== place) return
+    const watched = linkedController(signal)
+    this.#watched = watched
+    this.#told.clear()
     const selector = encodeURIComponent(`${agentLabel}=${this.#options.agentId}`)
-    const options = { path: `${path}?labelSelector=${selector}`, pageSize, isMetadata: true, resumes: true }
-    await new ObjectWatch({ ...this.#components, sink: this }, options).run(signal)
+    const options = { path: `${place.path}?labelSelector=${selector}`, pageSize, isMetadata: true, resumes: true }
+    try {
+      await new ObjectWatch({ ...this.#components, sink: this }, options).run(watched.signal)
+    } finally {
+      watched.dispose()
+    }
   }
 
   /** Calls `listener` when the wishes of a source have changed. @returns ends that */
@@ -93,15 +128,31 @@ export class GitSyncs implements WatchSink {
     return { approved: annotation(approveAnnotation), isPaused: /^(?:true|yes)$/i.test(annotation(pauseAnnotation)) }
   }
 
-  /** Written soon, and as it is then. */
+  /** Written soon, as it is then, and until it is taken. */
   write(status: SourceStatus): void {
     const { id } = status.options
-    if (this.#due.has(id) || this.#signal?.aborted) return
+    if (!this.#signal || this.#signal.aborted) return
     this.#due.set(id, status)
-    this.#components.clock.after(minWriteMs, () => {
+    if (!this.#writing.has(id)) void this.#writeDue(id, this.#signal)
+  }
+
+  /** One after another. */
+  async #writeDue(id: string, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#components
+    const backoff = new Backoff(this.#components, backoffOptions)
+    this.#writing.add(id)
+    await pause(minWriteMs, clock, signal)
+    for (let status = this.#due.get(id); status && !signal.aborted; status = this.#due.get(id)) {
       this.#due.delete(id)
-      void this.#write(status)
-    })
+      if (await this.#write(status, signal)) {
+        backoff.reset()
+        await pause(minWriteMs, clock, signal)
+      } else {
+        if (!this.#due.has(id)) this.#due.set(id, status)
+        await backoff.wait(signal)
+      }
+    }
+    this.#writing.delete(id)
   }
 
   listing(): void {}
@@ -129,39 +180,56 @@ export class GitSyncs implements WatchSink {
     const kinds = await this.#components.kinds.current(signal)
     const { namespace } = this.#options
     const found = kinds.find({ group, kind })
-    this.#place = found
+    // elsewhere nobody has said that a source is to pause
+    if (!found && kinds.isStale(group)) throw new Error(`whether the API server has ${group} is not known now`)
+    const place: Place = found
       ? {
           path: collectionPath(found, namespace),
           nameOf: (id) => id,
-          bodyOf: (status) => ({ status }),
+          bodyOf: (status) => ({ spec: gitSyncSpec(status) }),
+          statusOf: (status) => ({ status: gitSyncStatus(status) }),
           type: { apiVersion: `${group}/${found.version}`, kind },
         }
       : {
           path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`,
           nameOf: (id) => `gitops-${id}-sync`,
-          bodyOf: (status) => ({ data: { status: JSON.stringify(status) } }),
+          bodyOf: (status) => ({ data: { status: JSON.stringify(gitSyncStatus(status)) } }),
           type: { apiVersion: 'v1', kind: 'ConfigMap' },
         }
-    return this.#place
+    if (this.#place?.path === place.path) return this.#place
+    this.#place = place
+    this.#made.clear()
+    this.#watched?.abort(new KasError({ code: 'CANCELLED', detail: 'states stand elsewhere now' }))
+    return place
   }
 
-  async #write(status: SourceStatus): Promise<void> {
-    const { lane, log } = this.#components
-    const signal = this.#signal
-    if (!signal || signal.aborted) return
+  /** @returns whether it was taken */
+  async #write(status: SourceStatus, signal: AbortSignal): Promise<boolean> {
     const { id } = status.options
+    let path = ''
     try {
-      const { path, nameOf, bodyOf, type } = await this.#find(signal)
+      const { path: folder, nameOf, bodyOf, statusOf, type } = await this.#find(signal)
       const name = nameOf(id)
+      path = `${folder}/${name}`
       const labels = { [agentLabel]: String(this.#options.agentId) }
-      const object = { ...type, metadata: { name, labels }, ...bodyOf(gitSyncStatus(status)) }
-      const contentType = 'application/apply-patch+yaml'
-      const target = `${path}/${name}?fieldManager=${manager}&force=true`
-      const answer = await lane.json('PATCH', target, object, signal, { contentType })
-      if (answer.status >= 300)
-        throw new Error(textAt(answer.body, 'message') || `the API server answered ${answer.status}`)
+      if (!statusOf || !this.#made.has(path))
+        await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(status) }, signal)
+      if (!statusOf) return true
+      this.#made.add(path)
+      await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(status) }, signal)
+      return true
     } catch (error) {
-      if (!signal.aborted) log.warn({ source: id, reason: errorText(error) }, 'The state of a source cannot be written')
+      this.#made.delete(path) // perhaps somebody has deleted it
+      if (!signal.aborted)
+        this.#components.log.warn({ source: id, reason: errorText(error) }, 'The state of a source cannot be written')
+      return false
     }
+  }
+
+  async #apply(path: string, object: object, signal: AbortSignal): Promise<void> {
+    const options = { contentType: 'application/apply-patch+yaml' }
+    const target = `${path}?fieldManager=${manager}&force=true`
+    const { status, body } = await this.#components.lane.json('PATCH', target, object, signal, options)
+    if (status >= 300) throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
   }
 }

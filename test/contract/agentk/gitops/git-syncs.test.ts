@@ -1,0 +1,94 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import { parseAllDocuments } from 'yaml'
+import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
+import type { RoundResult } from '../../../../src/agentk/modules/gitops/round.ts'
+import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
+import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
+import { GitSyncs } from '../../../../src/agentk/modules/gitops/state/git-syncs.ts'
+import { SourceStatus } from '../../../../src/agentk/modules/gitops/state/source-status.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { Ground, keyOf, skip } from './ground.ts'
+
+/** States of sources on a real API server, with the kind and the rights that we ship. */
+
+const folder = new URL('../../../../deploy/kubernetes/agentk-gitops/', import.meta.url)
+const group = 'agent.gitlab.com'
+
+async function shipped(ground: Ground, file: string): Promise<void> {
+  for (const document of parseAllDocuments(await readFile(new URL(file, folder), 'utf8'))) {
+    const object = document.toJS()
+    const { name, namespace = '' } = object.metadata
+    const [version, apiGroup = ''] = object.apiVersion.split('/').reverse()
+    t.ok(version)
+    await ground.apply(keyOf(object.kind, name, namespace, apiGroup), object, 'kubectl')
+  }
+}
+
+t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  await ground.create(keyOf('Namespace', 'agentk', ''), { metadata: { name: 'agentk' } })
+  await shipped(ground, '1-agentk.yaml')
+  const headers = accountHeaders(undefined, { namespace: 'agentk', name: 'agentk' })
+  const lane = ground.lanes.lane('control', headers)
+  const send: typeof ground.client.send = (request, handler) =>
+    ground.client.send({ ...request, headers: [...headers, ...request.headers] }, handler)
+  const { log } = capturedLog()
+  const ended = new AbortController()
+  const { signal } = ended
+  const kinds = new SharedKinds({ lane, clock: systemClock, signal })
+  const syncs = new GitSyncs(
+    { lane, client: { json: lane.json, send }, kinds, log, clock: systemClock, random: Math.random },
+    { namespace: 'agentk', agentId: 42n },
+  )
+  const running = syncs.run(signal)
+  const of = { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }
+  const status = new SourceStatus(sourceOptions({ name: 'web' }, of), systemClock.now())
+  const entry = { key: keyOf('Secret', 'old'), version: 'v1', uid: '', wave: 0, digest: '', fields: '', reason: '' }
+  const result: Extract<RoundResult, { is: 'done' }> = {
+    is: 'done',
+    ends: [],
+    entries: new Map(),
+    pruned: [],
+    plan: 'abc',
+    planned: [{ ...entry, state: 'waits' }],
+    orphans: [],
+    isPruneHeld: false,
+  }
+  status.done('c1', result, systemClock.now())
+
+  await t.test('without the kind in a ConfigMap', async (t) => {
+    const key = keyOf('ConfigMap', 'gitops-42-7-web-sync', 'agentk')
+    syncs.write(status)
+    await eventually(async () => (await ground.get(key)) !== undefined)
+    t.match(JSON.parse((await ground.get(key)).data.status), { phase: 'Approval', plan: 'abc', commit: 'c1' })
+  })
+
+  await t.test('with it, from then on, in a GitSync; what it is annotated with is heard', async (t) => {
+    const key = keyOf('GitSync', '42-7-web', 'agentk', group)
+    await shipped(ground, '0-gitsync.yaml')
+    await eventually(async () => (await kinds.read(signal)).find(key) !== undefined)
+    await ground.readKinds()
+    syncs.write(status)
+    await eventually(async () => (await ground.get(key))?.status !== undefined)
+    const { spec, status: written } = await ground.get(key)
+    t.strictSame(spec, { project: 'platform/shop', name: 'web' })
+    t.match(written, { phase: 'Approval', commit: 'c1', plan: 'abc', planned: ['Secret shop/old'] })
+    t.equal(written.conditions.length, 3)
+    status.refused('c2', [{ file: 'a.yaml', line: 3, text: 'no kind' }], systemClock.now())
+    syncs.write(status)
+    await eventually(async () => (await ground.get(key)).status.phase === 'Refused')
+    t.match((await ground.get(key)).status.trouble, [{ file: 'a.yaml', line: 3, text: 'no kind' }])
+
+    let wishes = 0
+    syncs.onWish('42-7-web', () => wishes++)
+    await ground.merge(key, { metadata: { annotations: { [`${group}/pause`]: 'true' } } })
+    await eventually(() => wishes > 0)
+    t.match(await syncs.wishes('42-7-web', signal), { isPaused: true })
+  })
+
+  ended.abort()
+  await running
+})
