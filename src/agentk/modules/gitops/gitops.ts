@@ -82,7 +82,7 @@ class Sources {
     this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall })
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
-    this.#push = new StatePush(components)
+    this.#push = new StatePush({ ...components, holds: term.holds })
     this.#renderer = new Renderer({ path: options.path }, clock)
     const own = { lane: this.#control, client: api, kinds: this.#kinds }
     const { namespace } = options

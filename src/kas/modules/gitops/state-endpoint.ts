@@ -59,15 +59,15 @@ function ownStates({ states, clock }: Omit<StateComponents, 'peers'>, agentId: A
   }))
 }
 
-/** Of each source what was told last; as the agent moves, two replicas may know it. */
+/** Of each source what was told last, by who still tells: as the agent moves, two replicas may know it. */
 function newest(all: readonly State[]): object[] {
-  const bySource = new Map<string, { readonly ageMs: number; readonly json: object }>()
+  const bySource = new Map<string, { readonly ageMs: number; readonly live: boolean; readonly json: object }>()
   for (const { state, ageMs, live } of all) {
     const message = decodeMessage(SourceStateSchema, state)
     const known = bySource.get(message.source)
-    if (known && known.ageMs <= ageMs) continue
+    if (known && (known.live === live ? known.ageMs <= ageMs : known.live)) continue
     const told = toJson(SourceStateSchema, message, { alwaysEmitImplicit: true, useProtoFieldName: true }) as object
-    bySource.set(message.source, { ageMs, json: { ...told, age_ms: ageMs, stale: !live } })
+    bySource.set(message.source, { ageMs, live, json: { ...told, age_ms: ageMs, stale: !live } })
   }
   return [...bySource.values()].map(({ json }) => json)
 }

@@ -2,7 +2,12 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import { GitopsStates, PushEndSchema, SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
+import {
+  GitopsStates,
+  PushEndSchema,
+  type SourceState,
+  SourceStateSchema,
+} from '../../../proto/gen/gitops_states_pb.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import { countField } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../module.ts'
@@ -39,7 +44,9 @@ export function pushStates(
       for (;;) {
         const { done, value } = await abortable(messages.next(), ended.signal)
         if (done) break
-        if (!told.tell(sourceOf(value), value)) throw invalid('more than an agent may tell of its sources')
+        const state = readState(value)
+        const kept = { whole: value, cut: () => cutDown(state) }
+        if (!told.tell(state.source, kept)) throw invalid('more than an agent may tell of its sources')
       }
     } catch (error) {
       if (!call.retired.aborted || call.signal.aborted) throw error
@@ -75,13 +82,18 @@ function watchToken(
 }
 
 /** Counted before anything is built of it. @throws KasError INVALID_MESSAGE */
-function sourceOf(bytes: Uint8Array): string {
+function readState(bytes: Uint8Array): SourceState {
   for (const { number, name } of [field.trouble, field.planned, field.environment]) {
     if (count(bytes, number) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
   }
-  const { source } = decodeMessage(SourceStateSchema, bytes)
-  if (source === '' || source.length > maxSourceLength) throw invalid('source is no name of one')
-  return source
+  const state = decodeMessage(SourceStateSchema, bytes)
+  if (state.source === '' || state.source.length > maxSourceLength) throw invalid('source is no name of one')
+  return state
+}
+
+/** How many objects are not well, and not which. */
+function cutDown(state: SourceState): Uint8Array {
+  return toBinary(SourceStateSchema, { ...state, trouble: [], planned: [], environment: [] })
 }
 
 function count(bytes: Uint8Array, number: number): number {

@@ -16,7 +16,21 @@ interface Kept extends KeptState {
   live: boolean
 }
 
+/** One state as it came, and as it is kept where there is little room. */
+export interface ToldState {
+  readonly whole: Uint8Array
+  cut(): Uint8Array
+}
+
+/** A stream of an agent's, until `end`. */
+export interface ToldStates {
+  /** @returns false: the agent tells too much */
+  tell(source: string, state: ToldState): boolean
+  end(): void
+}
+
 interface OfAgent {
+  /** what was told last is the last */
   readonly sources: Map<string, Kept>
   /** streams that are open */
   readonly streams: Set<object>
@@ -27,8 +41,9 @@ interface OfAgent {
 export interface StatesOptions {
   /** of all agents at this replica; who has not told for the longest time makes room */
   readonly maxBytes?: number
-  /** of one agent; what is over is refused */
+  /** of one agent; what it has not told of for the longest time makes room */
   readonly maxSources?: number
+  /** of one agent; half of it is for whole states, what is over is cut, then refused */
   readonly maxAgentBytes?: number
   /** after the agent's last stream has ended, in ms */
   readonly keepMs?: number
@@ -61,13 +76,13 @@ export class States {
   }
 
   /** A stream of the agent's, until `end`. What it tells of a source takes the place of what another one told. */
-  open(agentId: AgentId): { tell(source: string, bytes: Uint8Array): boolean; end(): void } {
+  open(agentId: AgentId): ToldStates {
     const stream = {}
     const own = this.#agents.get(agentId) ?? this.#begin(agentId)
     own.cancelEnd()
     own.streams.add(stream)
     return {
-      tell: (source, bytes) => this.#tell(agentId, stream, { source, bytes }),
+      tell: (source, state) => this.#tell(agentId, stream, source, state),
       end: () => this.#end(agentId, stream),
     }
   }
@@ -87,13 +102,17 @@ export class States {
   }
 
   /** @returns false: the agent tells too much */
-  #tell(agentId: AgentId, stream: object, { source, bytes }: { source: string; bytes: Uint8Array }): boolean {
+  #tell(agentId: AgentId, stream: object, source: string, { whole, cut }: ToldState): boolean {
     const own = this.#agents.get(agentId) ?? this.#begin(agentId) // it may have made room
     own.streams.add(stream)
+    const { maxSources, maxAgentBytes } = this.#options
     const before = own.sources.get(source)
-    if (!before && own.sources.size >= this.#options.maxSources) return false
-    const grown = sizeOf(source, bytes) - (before ? sizeOf(source, before.bytes) : 0)
-    if (own.bytes + grown > this.#options.maxAgentBytes) return false
+    if (!before && own.sources.size >= maxSources) this.#dropOldest(own)
+    const grownBy = (bytes: Uint8Array) => sizeOf(source, bytes) - (before ? sizeOf(source, before.bytes) : 0)
+    const bytes = own.bytes + grownBy(whole) <= maxAgentBytes / 2 ? whole : cut()
+    const grown = grownBy(bytes)
+    if (own.bytes + grown > maxAgentBytes) return false
+    own.sources.delete(source) // to the end
     own.sources.set(source, { bytes, at: this.#clock.now(), live: true, stream })
     own.bytes += grown
     this.#bytes += grown
@@ -104,6 +123,17 @@ export class States {
       this.#forget(oldest)
     }
     return true
+  }
+
+  /** Of those that no open stream has told, if there is one: the configuration may have it no longer. */
+  #dropOldest(own: OfAgent): void {
+    const all = [...own.sources]
+    const oldest = all.find(([, { live }]) => !live) ?? all[0]
+    if (!oldest) return
+    const [source, { bytes }] = oldest
+    own.sources.delete(source)
+    own.bytes -= sizeOf(source, bytes)
+    this.#bytes -= sizeOf(source, bytes)
   }
 
   #end(agentId: AgentId, stream: object): void {

@@ -23,6 +23,8 @@ const maxUnsentBytes = 1024 * 1024
 
 export interface StatePushComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata'>
+  /** whether this pod leads now: another one's word goes before its own else */
+  readonly holds: () => boolean
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -102,6 +104,10 @@ export class StatePush {
 
   #tell(): void {
     const stream = this.#stream
+    if (stream && this.#due.size > 0 && !this.#components.holds()) {
+      this.#soon()
+      return
+    }
     for (const id of this.#due) {
       if (!stream) return
       if (stream.unsentBytes > maxUnsentBytes) {

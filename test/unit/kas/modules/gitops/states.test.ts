@@ -16,6 +16,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const hour = 3_600_000
 const bytes = (length: number) => new Uint8Array(length)
+const whole = (length: number, cut = length) => ({ whole: bytes(length), cut: () => bytes(cut) })
 const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
   toBinary(SourceStateSchema, create(SourceStateSchema, init))
 
@@ -27,11 +28,11 @@ function start(options: StatesOptions = {}) {
 t.test('what was told last of each source, an hour longer than the agent is there', async (t) => {
   const { clock, states } = start()
   const one = states.open(a)
-  t.ok(one.tell('x', bytes(1)))
+  t.ok(one.tell('x', whole(1)))
   clock.advance(10)
   const two = states.open(a)
-  t.ok(two.tell('x', bytes(2)))
-  t.ok(one.tell('y', bytes(3)))
+  t.ok(two.tell('x', whole(2)))
+  t.ok(one.tell('y', whole(3)))
   one.end()
   one.end()
   t.match(states.of(a).get('x'), { bytes: bytes(2), live: true })
@@ -50,23 +51,40 @@ t.test('what was told last of each source, an hour longer than the agent is ther
 })
 
 t.test('bounds: sources and bytes of an agent, bytes of all', async (t) => {
-  const { states, clock } = start({ maxSources: 2, maxAgentBytes: 2000, maxBytes: 2500 })
+  const { states, clock } = start({ maxSources: 2, maxAgentBytes: 4000, maxBytes: 4500 })
   const one = states.open(a)
-  t.ok(one.tell('x', bytes(700)))
-  t.notOk(one.tell('y', bytes(1500)), 'too many bytes')
-  t.ok(one.tell('y', bytes(10)))
-  t.notOk(one.tell('z', bytes(1)), 'too many sources')
-  t.ok(one.tell('y', bytes(20)), 'in the place of the other')
+  t.ok(one.tell('x', whole(700)))
+  t.ok(one.tell('y', whole(1500, 100)))
+  t.equal(states.of(a).get('y')?.bytes.length, 100, 'half of the bytes are for whole states')
+  t.notOk(one.tell('y', whole(3500)), 'too many bytes')
+  t.ok(one.tell('x', whole(600)))
+  t.ok(one.tell('z', whole(1)), 'one source too many')
+  t.strictSame([...states.of(a).keys()], ['x', 'z'], 'who was told of longest ago makes room')
+  const other = states.open(a)
+  t.ok(other.tell('x', whole(600)))
+  one.end()
+  t.ok(other.tell('w', whole(1)))
+  t.strictSame([...states.of(a).keys()], ['x', 'w'], 'before all what nobody tells any more')
   const before = states.bytes
   const two = states.open(b)
-  t.ok(two.tell('x', bytes(1500)))
-  t.ok(before + 1500 > 2500)
+  t.ok(two.tell('x', whole(3400)))
+  t.ok(before + 3400 > 4500)
   t.strictSame([states.of(a).size, states.of(b).size], [0, 1], 'who told longest ago makes room')
-  t.ok(states.bytes <= 2500)
-  one.end()
+  t.ok(states.bytes <= 4500)
+  other.end()
   two.end()
   clock.advance(hour)
   t.strictSame([states.agents, states.bytes], [0, 0])
+})
+
+t.test('what an agent tells too much of is kept without names of objects', async (t) => {
+  const { states, clock } = start({ maxAgentBytes: 4000 })
+  const trouble = Array.from({ length: 50 }, () => ({ text: 'x'.repeat(100) }))
+  const state = encoded({ source: '42-7', phase: Phase.FAILING, trouble, counts: { failed: 50 } })
+  const serve = pushStates({ states, clock }, { pollMs: 1000 })
+  t.equal(await new FakeAgentCall({ messages: [state] }).servedBy(serve), 'OK')
+  const kept = fromBinary(SourceStateSchema, states.of(someAgent.id).get('42-7')?.bytes ?? bytes(0))
+  t.match(kept, { phase: Phase.FAILING, trouble: [], counts: { failed: 50 } })
 })
 
 t.test('an agent tells, until it retires or its token is void', async (t) => {
@@ -112,8 +130,12 @@ t.test('an agent tells, until it retires or its token is void', async (t) => {
 t.test('any replica shows what was told last at any of them', async (t) => {
   const [own, peer] = [start(), start()]
   const asked = { agentId: a } as OwnRequest
-  const told = (phase: Phase, commit: string) => encoded({ source: 's', project: 'a/b', phase, commit })
-  peer.states.open(a).tell('s', told(Phase.APPLYING, 'old'))
+  const told = (phase: Phase, commit: string) => {
+    const state = encoded({ source: 's', project: 'a/b', phase, commit })
+    return { whole: state, cut: () => state }
+  }
+  const leaving = peer.states.open(a)
+  leaving.tell('s', told(Phase.APPLYING, 'old'))
   const serve = statesOfPeer(peer).get(methodPath(Gitops.method.states))
   const peers = {
     ...noPeers,
@@ -130,10 +152,15 @@ t.test('any replica shows what was told last at any of them', async (t) => {
   const stream = own.states.open(a)
   stream.tell('s', told(Phase.SYNCED, 'new'))
   t.match(await show(), { sources: [{ source: 's', phase: 'SYNCED', commit: 'new' }] })
+  own.clock.advance(100)
+  leaving.tell('s', told(Phase.APPLYING, 'late'))
+  leaving.end()
+  t.match(await show(), { sources: [{ commit: 'new' }] }, 'what an open stream has told goes before what is younger')
   stream.end()
   own.clock.advance(100)
+  peer.clock.advance(1000)
   const { sources } = await show()
-  t.match(sources, [{ commit: 'new', age_ms: 100, stale: true }])
+  t.match(sources, [{ commit: 'new', age_ms: 200, stale: true }])
   t.equal(sources.length, 1)
 })
 
@@ -141,7 +168,10 @@ t.test('a body stays bounded', async (t) => {
   const { states, clock } = start({ maxAgentBytes: 16 << 20 })
   const stream = states.open(a)
   const trouble = Array.from({ length: 100 }, () => ({ text: '\u0001'.repeat(400) }))
-  for (let i = 0; i < 20; i++) stream.tell(`s${i}`, encoded({ source: `s${i}`, trouble, counts: { failed: 100 } }))
+  for (let i = 0; i < 20; i++) {
+    const state = encoded({ source: `s${i}`, trouble, counts: { failed: 100 } })
+    stream.tell(`s${i}`, { whole: state, cut: () => state })
+  }
   const { body } = await stateEndpoint({ states, clock, peers: noPeers }).serve({ agentId: a } as OwnRequest)
   t.ok(body.length < 1 << 20)
   t.match(JSON.parse(String(Buffer.from(body))).sources[0], { cut: true, counts: { failed: 100 }, trouble: [] })
