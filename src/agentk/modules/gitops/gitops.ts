@@ -8,7 +8,7 @@ import type { Term } from '../../election/terms.ts'
 import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
 import { Inventory } from './inventory/inventory.ts'
-import { ObjectWaits } from './live/object-waits.ts'
+import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
 import { inventoryLabel } from './manifests/marks.ts'
 import { keyText } from './manifests/object-key.ts'
 import { Renderer } from './render/renderer.ts'
@@ -68,6 +68,7 @@ class Sources {
   readonly #syncs: GitSyncs
   readonly #push: StatePush
   readonly #renderer: Renderer
+  readonly #places = new WatchPlaces()
   readonly #agentId: bigint
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
@@ -180,7 +181,7 @@ class Sources {
     return {
       control: this.#control,
       lane,
-      waits: new ObjectWaits({ client, clock, random }, { selector: `${inventoryLabel}=${id}` }),
+      waits: new ObjectWaits({ client, clock, random, places: this.#places }, { selector: `${inventoryLabel}=${id}` }),
       kinds: this.#kinds,
       inventory: new Inventory(this.#control, { namespace, agentId: this.#agentId, id }),
       render: async (files, { apiVersions }, signal) =>

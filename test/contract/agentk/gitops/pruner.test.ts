@@ -2,7 +2,7 @@ import t from 'tap'
 import { HealthGate } from '../../../../src/agentk/modules/gitops/apply/health-gate.ts'
 import { Pruner, type PrunerOptions } from '../../../../src/agentk/modules/gitops/apply/pruner.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
-import { ObjectWaits } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
@@ -20,7 +20,7 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   const ground = await Ground.start(t)
   await ground.create(keyOf('Namespace', 'shop', ''), { metadata: { name: 'shop' } })
   const waits = new ObjectWaits(
-    { client: ground.client, clock: systemClock, random: Math.random },
+    { client: ground.client, clock: systemClock, random: Math.random, places: new WatchPlaces() },
     { selector: `${inventoryLabel}=${id}` },
   )
   const lane = ground.lanes.lane('apply')

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
-import { ObjectWaits } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { keyText } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { runRound } from '../../../../src/agentk/modules/gitops/round.ts'
@@ -50,7 +50,7 @@ class Source {
     const [control, lane] = [lanes.lane('control'), lanes.lane('apply')]
     const { id } = this.options
     const waits = new ObjectWaits(
-      { client, clock: systemClock, random: Math.random },
+      { client, clock: systemClock, random: Math.random, places: new WatchPlaces() },
       { selector: `${inventoryLabel}=${id}` },
     )
     const progress: string[] = []

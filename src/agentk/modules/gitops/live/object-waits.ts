@@ -8,7 +8,9 @@ import { type KubernetesObject, textAt } from '../../../health/object.ts'
 import { type ClusterKind, collectionPath, objectPath } from '../cluster-kinds.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 
-/** Objects that may not be watched are read as often as this. ms */
+/** Collections that all sources watch at once: beside them other watches and calls need connections. */
+const maxWatches = 50
+/** Objects that may not be watched, or are one collection too many, are read as often as this. ms */
 const pollMs = 5000
 /** objects */
 const pageSize = 100
@@ -18,6 +20,26 @@ export interface ObjectWaitsComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly clock: Clock
   readonly random: () => number
+  readonly places: WatchPlaces
+}
+
+/** Of all sources: how many collections more may be watched. */
+export class WatchPlaces {
+  #left: number
+
+  constructor(max = maxWatches) {
+    this.#left = max
+  }
+
+  take(): boolean {
+    if (this.#left === 0) return false
+    this.#left -= 1
+    return true
+  }
+
+  giveBack(): void {
+    this.#left += 1
+  }
 }
 
 /** What a wait is for: undefined goes on. @param object - undefined: it is not there */
@@ -81,10 +103,15 @@ class Collection implements WatchSink {
   readonly #waiters = new Set<Waiter>()
   readonly #ended = new AbortController()
   readonly #watch: ObjectWatch
-  #isRunning = false
+  /** undefined: nothing has begun */
+  #isWatched: boolean | undefined
+  /** whose objects are being read */
+  readonly #asking = new Set<Waiter>()
   /** names in the list that is being read */
   #listed: Set<string> | undefined
   #stopPolling: (() => void) | undefined
+  /** the watch tells what changes */
+  #isFollowing = false
 
   constructor(
     components: ObjectWaitsComponents,
@@ -99,8 +126,7 @@ class Collection implements WatchSink {
 
   add(waiter: Waiter): void {
     this.#waiters.add(waiter)
-    if (!this.#isRunning) void this.#watch.run(this.#ended.signal)
-    this.#isRunning = true
+    if (this.#isWatched === undefined) this.#begin()
     void this.#ask(waiter)
   }
 
@@ -110,7 +136,14 @@ class Collection implements WatchSink {
     if (this.#waiters.size > 0) return false
     this.#ended.abort(new KasError({ code: 'CANCELLED', detail: 'nobody waits for it' }))
     this.#stopPolling?.()
+    if (this.#isWatched) this.#components.places.giveBack()
     return true
+  }
+
+  #begin(): void {
+    this.#isWatched = this.#components.places.take()
+    if (this.#isWatched) void this.#watch.run(this.#ended.signal)
+    else this.#poll()
   }
 
   listing(): void {
@@ -138,26 +171,37 @@ class Collection implements WatchSink {
     for (const waiter of this.#waiters) if (!names?.has(waiter.name)) void this.#ask(waiter)
   }
 
-  following(): void {}
+  following(is: boolean): void {
+    this.#isFollowing = is
+  }
 
   ended({ status }: { status: number }): void {
-    if (status === 200 || status === 410 || this.#stopPolling || this.#ended.signal.aborted) return
+    if (status === 200 || status === 410) return
+    this.#isFollowing = false
+    this.#poll()
+  }
+
+  /** Once at least, and until the watch follows. */
+  #poll(): void {
+    if (this.#stopPolling || this.#ended.signal.aborted) return
     this.#stopPolling = this.#components.clock.after(pollMs, () => {
       this.#stopPolling = undefined
-      for (const waiter of this.#waiters) void this.#ask(waiter)
-      this.ended({ status })
+      for (const waiter of this.#waiters) if (!this.#asking.has(waiter)) void this.#ask(waiter)
+      if (!this.#isFollowing) this.#poll()
     })
   }
 
   /** An answer that says nothing of the object is none: a later one will. */
   async #ask(waiter: Waiter): Promise<void> {
     const options = { maxBytes: maxEventBytes }
+    this.#asking.add(waiter)
     const answer = await this.#components.client
       .json('GET', waiter.path, undefined, this.#ended.signal, options)
       .catch((): { status: number; body: unknown } => ({ status: 0, body: undefined }))
+    this.#asking.delete(waiter)
     if (!this.#waiters.has(waiter)) return
     if (answer.status === 200) waiter.take(answer.body as KubernetesObject)
     else if (answer.status === 404) waiter.take(undefined)
-    else this.ended(answer)
+    else this.#poll()
   }
 }
