@@ -53,6 +53,11 @@ export class ClusterKinds {
     return this.#stale.has(group)
   }
 
+  /** All kinds are known. */
+  get isWhole(): boolean {
+    return this.#stale.size === 0
+  }
+
   /** As helm's `--api-versions` has them: `apps/v1`, `apps/v1/Deployment`. */
   get apiVersions(): readonly string[] {
     const all = new Set<string>()

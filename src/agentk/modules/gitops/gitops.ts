@@ -178,26 +178,33 @@ class Sources {
       api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
     const client = { json: lane.json, send }
     const { namespace } = this.#options
+    // a chart may leave out what needs a kind that is not known now
+    let isInPart = false
     return {
       control: this.#control,
       lane,
       waits: new ObjectWaits({ client, clock, random, places: this.#places }, { selector: `${inventoryLabel}=${id}` }),
       kinds: this.#kinds,
       inventory: new Inventory(this.#control, { namespace, agentId: this.#agentId, id }),
-      render: async (files, { apiVersions }, signal) =>
-        this.#renderer.render(files, options, { version: await this.#version(signal), apiVersions }, signal),
+      render: async (files, { apiVersions, isWhole }, signal) => {
+        isInPart = options.helm !== undefined && !isWhole
+        const version = options.helm ? await this.#version(signal) : ''
+        return this.#renderer.render(files, options, { version, apiVersions }, signal)
+      },
       isHandedOver: (owner, key) =>
         this.#othersOf(own).some(({ wanted }) => wanted?.id === owner && !wanted.keys.has(keyText(key))),
       heir: (key) => this.#othersOf(own).find(({ wanted }) => wanted?.keys.has(keyText(key)))?.wanted?.id,
-      areOthersKnown: (commit) => this.#othersOf(own).every((other) => isKnown(other, own.block, commit)),
+      areOthersKnown: (commit) => !isInPart && this.#othersOf(own).every((other) => isKnown(other, own.block, commit)),
       clock,
     }
   }
 
   /** Of the API server: `v1.35.4`. */
   async #version(signal: AbortSignal): Promise<string> {
-    const { body } = await this.#control.json('GET', '/version', undefined, signal)
-    return textAt(body, 'gitVersion')
+    const { status, body } = await this.#control.json('GET', '/version', undefined, signal)
+    const version = textAt(body, 'gitVersion')
+    if (status === 200 && version !== '') return version
+    throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for /version` })
   }
 
   #othersOf(own: Running): readonly Running[] {

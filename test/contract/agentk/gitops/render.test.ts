@@ -50,13 +50,12 @@ t.test('plain files pass as they are', async (t) => {
 t.test('a program that is absent is named', async (t) => {
   const { signal } = new AbortController()
   const renderer = new Renderer({ path: `relative:${t.testdir({ kustomize: 'no program' })}` })
-  t.match(await renderer.render(filesOf(shop), byKustomize, cluster, signal), {
-    files: [],
-    problems: [{ file: 'prod', text: 'it needs the program kustomize or kubectl, which the PATH of agentk lacks' }],
+  await t.rejects(renderer.render(filesOf(shop), byKustomize, cluster, signal), {
+    message: 'prod: it needs the program kustomize or kubectl, which the PATH of agentk lacks',
   })
   const helm = { helm: { chart: 'c', values: [], release: 'r' }, defaultNamespace: 'shop' }
-  t.match(await renderer.render(filesOf({ 'c/Chart.yaml': 'name: c' }), helm, cluster, signal), {
-    problems: [{ file: 'c', text: 'it needs the program helm, which the PATH of agentk lacks' }],
+  await t.rejects(renderer.render(filesOf({ 'c/Chart.yaml': 'name: c' }), helm, cluster, signal), {
+    message: 'c: it needs the program helm, which the PATH of agentk lacks',
   })
 })
 
@@ -124,7 +123,7 @@ t.test('bounds: output, memory, time', async (t) => {
     if (!folder || !existsSync(join(path, folder, 'files/pid'))) throw new Error('it has not begun')
   })
   clock.advance(30_000)
-  t.match((await rendering).problems, [{ text: 'it did not end within 30 s' }])
+  await t.rejects(rendering, { message: 'kustomize did not end within 30 s' })
   t.strictSame(await leftOver(t), [], 'with all that it had started')
 })
 

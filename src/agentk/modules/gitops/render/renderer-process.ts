@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
-import { delimiter, isAbsolute, join } from 'node:path'
+import { basename, delimiter, isAbsolute, join } from 'node:path'
 import { type Clock, systemClock } from '../../../../lib/clock.ts'
 
 export interface RendererOptions {
@@ -26,7 +26,7 @@ const maxErrorBytes = 8 * 1024
 /** Nobody listens there: what a program would fetch is not fetched. */
 const deadProxy = 'http://127.0.0.1:1'
 
-/** Why nothing was rendered, as users are to read it. */
+/** Why nothing can be rendered of a commit, as users are to read it. */
 export class RenderFailure extends Error {}
 
 export interface ProgramRun {
@@ -126,7 +126,7 @@ export class RendererProcesses {
       }
       const onAbort = () => fail(signal.reason)
       const cancelTimeout = this.#clock.after(timeoutMs, () =>
-        fail(new RenderFailure(`it did not end within ${timeoutMs / 1000} s`)),
+        fail(new Error(`${basename(program)} did not end within ${timeoutMs / 1000} s`)),
       )
       signal.addEventListener('abort', onAbort, { once: true })
       child.stdout.on('data', (chunk: Buffer) => {
@@ -138,7 +138,7 @@ export class RendererProcesses {
         errors.push(chunk.subarray(0, maxErrorBytes - errorBytes))
         errorBytes = Math.min(maxErrorBytes, errorBytes + chunk.length)
       })
-      child.on('error', (error) => fail(new RenderFailure(error.message)))
+      child.on('error', fail)
       child.on('close', (code, killedBy) => {
         cancelTimeout()
         signal.removeEventListener('abort', onAbort)

@@ -43,7 +43,7 @@ export class Renderer {
     this.#folder = options.folder ?? tmpdir()
   }
 
-  /** @throws the signal's reason; an error of the file system */
+  /** @throws the signal's reason; an error that may pass: of the file system, of time, of programs that are not there */
   async render(
     files: readonly RepositoryFile[],
     options: Pick<SourceOptions, 'kustomize' | 'helm' | 'defaultNamespace'>,
@@ -59,11 +59,7 @@ export class Renderer {
     const found = programs.find(({ program }) => program !== undefined)
     if (found?.program === undefined) {
       const names = plan.programs.map(({ name }) => name).join(' or ')
-      return refused({
-        file: plan.file,
-        line: 0,
-        text: `it needs the program ${names}, which the PATH of agentk lacks`,
-      })
+      throw new Error(`${plan.file}: it needs the program ${names}, which the PATH of agentk lacks`)
     }
     const run = { program: found.program, args: found.args }
     return this.#processes.inTurn(() => this.#run(plan, run, files, signal), signal)
