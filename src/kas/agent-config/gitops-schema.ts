@@ -20,6 +20,14 @@ const objectText = 'the name of an object: lower-case letters, digits, hyphens a
 const objectName = z
   .string({ error: objectText })
   .regex(/^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/, { error: objectText })
+const releaseText = 'the name of a release: at most 53 lower-case letters, digits, hyphens and dots'
+const releaseName = z
+  .string({ error: releaseText })
+  .regex(/^[a-z0-9]([a-z0-9.-]{0,51}[a-z0-9])?$/, { error: releaseText })
+/** A folder or a file of the repository, from its root. */
+const inside = filled.refine((value) => !value.startsWith('/') && !value.split('/').includes('..'), {
+  error: 'a path inside the repository',
+})
 const limitText = 'a share such as "50%", or a number of objects'
 const isLimit = (value: unknown) =>
   typeof value === 'number' ? Number.isSafeInteger(value) && value >= 0 : /^(100|\d{1,2})%$/.test(String(value))
@@ -61,8 +69,8 @@ const source = block({
   adopt: listOf(filled, maxNames).optional(),
   namespaces: listOf(objectName, maxNamespaces).optional(),
   access_as: block({ service_account: block({ namespace: objectName, name: objectName }) }).optional(),
-  kustomize: block({ path: filled }).optional(),
-  helm: block({ chart: filled, values: listOf(filled, maxNames).optional(), release: objectName }).optional(),
+  kustomize: block({ path: inside }).optional(),
+  helm: block({ chart: inside, values: listOf(inside, maxNames).optional(), release: releaseName }).optional(),
   prune_confirm: z
     .array(filled, { error: 'a list' })
     .max(maxNames, { error: `a list of at most ${maxNames}` })

@@ -215,6 +215,10 @@ t.test('gitops: keys of ours, and what is said of wrong ones', async (t) => {
     [{ namespaces: [] }, `${at}.namespaces: `],
     [{ access_as: {} }, `${at}.access_as.service_account: `],
     [{ helm: { chart: 'c', release: 'r' } }, 'kustomize or helm, not both'],
+    [{ kustomize: { path: '/prod' } }, `${at}.kustomize.path: `],
+    [{ kustomize: { path: 'a/../../b' } }, `${at}.kustomize.path: `],
+    [{ helm: { chart: '..', release: 'r' } }, `${at}.helm.chart: `],
+    [{ helm: { chart: 'c', release: 'r'.repeat(54) } }, `${at}.helm.release: `],
     [
       { prune_limit: '101%' },
       `${at}.prune_limit: found "101%", allowed: a share such as "50%", or a number of objects`,
