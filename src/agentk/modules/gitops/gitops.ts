@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import type { GitopsBlock, SourceBlock } from '../../../proto/gitops-json.ts'
+import type { SourceBlock } from '../../../proto/gitops-json.ts'
 import { type ApiLane, ApiLanes, type LaneName } from '../../cluster/api-lanes.ts'
 import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { Term } from '../../election/terms.ts'
@@ -72,6 +72,7 @@ class Sources {
   readonly #agentId: bigint
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
+  #areAllRead = true
   readonly #began = Promise.withResolvers<void>()
 
   constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
@@ -92,9 +93,9 @@ class Sources {
 
   /** Starts what the configuration has, ends what it has no longer. Nothing is removed. */
   update(): void {
-    const block = this.#read()
-    if (!block || this.#term.signal.aborted) return
-    const blocks = new Map((block.manifest_projects ?? []).map((source) => [JSON.stringify(source), source]))
+    const sources = this.#read()
+    if (!sources || this.#term.signal.aborted) return
+    const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
@@ -103,12 +104,15 @@ class Sources {
   }
 
   /** @returns undefined: it cannot be used, what runs goes on */
-  #read(): GitopsBlock | undefined {
-    const block = this.#components.block()
+  #read(): readonly SourceBlock[] | undefined {
+    const { block, log } = this.#components
     try {
-      return block === undefined ? {} : readBlock(block)
+      const { sources, problems } = readBlock(block() ?? {})
+      for (const reason of problems) log.error({ reason }, 'A source of GitOps cannot be used')
+      this.#areAllRead = problems.length === 0
+      return sources
     } catch (error) {
-      this.#components.log.error({ reason: errorText(error) }, 'The sources of GitOps cannot be used')
+      log.error({ reason: errorText(error) }, 'The sources of GitOps cannot be used')
       return undefined
     }
   }
@@ -194,7 +198,7 @@ class Sources {
       isHandedOver: (owner, key) =>
         this.#othersOf(own).some(({ wanted }) => wanted?.id === owner && !wanted.keys.has(keyText(key))),
       heir: (key) => this.#othersOf(own).find(({ wanted }) => wanted?.keys.has(keyText(key)))?.wanted?.id,
-      areOthersKnown: (commit) => !isInPart && this.#othersOf(own).every((other) => isKnown(other, own.block, commit)),
+      areOthersKnown: (commit) => !isInPart && this.#areAllRead && this.#othersOf(own).every((other) => isKnown(other, own.block, commit)),
       clock,
     }
   }

@@ -1,12 +1,5 @@
 import * as z from 'zod'
-import {
-  type GitopsBlock,
-  maxNamespaces,
-  maxPaths,
-  maxSources,
-  type ResourceRule,
-  type SourceBlock,
-} from '../../../proto/gitops-json.ts'
+import { maxNamespaces, maxPaths, maxSources, type ResourceRule, type SourceBlock } from '../../../proto/gitops-json.ts'
 
 /** A source as its block says it, with every default. JSON can carry it. */
 export interface SourceOptions {
@@ -55,11 +48,23 @@ const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000
 const defaultPruneConfirm = ['CustomResourceDefinition', 'Namespace', 'PersistentVolume', 'PersistentVolumeClaim']
 
-/** Keys that a newer kas adds are left out. @throws Error what is wrong */
-export function readBlock(json: unknown): GitopsBlock {
-  const read = blockSchema.safeParse(json)
-  if (!read.success) throw new Error(`gitops: ${z.prettifyError(read.error)}`)
-  return read.data as GitopsBlock
+/**
+ * The sources of a GitopsBlock that can be used, and what is wrong with each of the others. Keys that a newer kas adds
+ * are left out.
+ *
+ * @throws Error: it is no such block
+ */
+export function readBlock(json: unknown): { sources: readonly SourceBlock[]; problems: readonly string[] } {
+  const block = blockSchema.safeParse(json)
+  if (!block.success) throw new Error(`gitops: ${z.prettifyError(block.error)}`)
+  const sources: SourceBlock[] = []
+  const problems: string[] = []
+  for (const [index, source] of (block.data.manifest_projects ?? []).entries()) {
+    const read = sourceSchema.safeParse(source)
+    if (read.success) sources.push(read.data as SourceBlock)
+    else problems.push(`gitops.manifest_projects[${index}]: ${z.prettifyError(read.error)}`)
+  }
+  return { sources, problems }
 }
 
 /** @param of.projectId - of the project that the block names. @throws Error what is wrong */
@@ -75,8 +80,8 @@ export function sourceOptions(
     id,
     manager: `agentk-${id}`,
     project: block.id ?? of.ownProject,
-    defaultNamespace: block.default_namespace ?? stockNamespace,
-    paths: block.paths ?? [{ glob: kustomize || helm ? '**/*' : '**/*.{yaml,yml,json}' }],
+    defaultNamespace: block.default_namespace || stockNamespace,
+    paths: block.paths?.length ? block.paths : [{ glob: kustomize || helm ? '**/*' : '**/*.{yaml,yml,json}' }],
     reconcileTimeoutMs: durationMs(block.reconcile_timeout),
     dryRunStrategy: block.dry_run_strategy ?? 'none',
     prune: block.prune ?? true,
@@ -117,6 +122,8 @@ function pruneLimit(limit: string | number): SourceOptions['pruneLimit'] {
 }
 
 const text = z.string().min(1).max(1024)
+/** Empty: as if it were absent, as the stock agent takes it. */
+const textOrNone = z.string().max(1024)
 /** Of Kubernetes: a DNS label. */
 const label = z.string().regex(/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 'is no name of a namespace')
 const accountName = z
@@ -135,10 +142,9 @@ const isOne = (value: object) => Object.values(value).filter((part) => part !== 
 const sourceSchema = z
   .object({
     id: text,
-    default_namespace: label,
+    default_namespace: label.or(z.literal('')),
     paths: z
       .array(z.object({ glob: text, file: text }).partial().refine(isOne, 'wants a glob or a file'))
-      .min(1)
       .max(maxPaths),
     reconcile_timeout: duration,
     dry_run_strategy: z.enum(['none', 'client', 'server']),
@@ -147,7 +153,7 @@ const sourceSchema = z
     prune_propagation_policy: z.enum(['orphan', 'background', 'foreground']),
     inventory_policy: z.enum(['must_match', 'adopt_if_no_inventory', 'adopt_all']),
     ref: z
-      .object({ tag: text, branch: text, commit: text })
+      .object({ tag: textOrNone, branch: textOrNone, commit: textOrNone })
       .partial()
       .refine(isOne, 'wants a tag, a branch or a commit'),
     resource_inclusions: rules,
@@ -177,4 +183,4 @@ const sourceSchema = z
   .partial()
   .refine(({ kustomize, helm }) => !(kustomize && helm), 'wants kustomize or helm, not both')
 
-const blockSchema = z.object({ manifest_projects: z.array(sourceSchema).max(maxSources).optional() })
+const blockSchema = z.object({ manifest_projects: z.array(z.unknown()).max(maxSources).optional() })

@@ -53,7 +53,7 @@ t.test('every key', async (t) => {
     conflicts: 'fail',
     environments: ['production'],
   }
-  const [read] = readBlock({ manifest_projects: [{ ...block, of_a_newer_kas: 1 }] }).manifest_projects ?? []
+  const [read] = readBlock({ manifest_projects: [{ ...block, of_a_newer_kas: 1 }] }).sources
   t.strictSame(read, block)
   const options = sourceOptions(read as SourceBlock, of)
   t.strictSame(options, {
@@ -86,8 +86,18 @@ t.test('every key', async (t) => {
 })
 
 t.test('an empty block names no source', async (t) => {
-  t.strictSame(readBlock({}), {})
-  t.strictSame(readBlock({ manifest_projects: [] }), { manifest_projects: [] })
+  t.strictSame(readBlock({}), { sources: [], problems: [] })
+  t.strictSame(readBlock({ manifest_projects: [] }), { sources: [], problems: [] })
+})
+
+t.test('a source that is wrong leaves the others; what is empty is absent', async (t) => {
+  const empty = { default_namespace: '', paths: [], ref: { branch: '' } }
+  const { sources, problems } = readBlock({ manifest_projects: [{ name: 'a' }, { name: 'B' }, empty] })
+  t.strictSame(sources, [{ name: 'a' }, empty])
+  t.match(problems, [/^gitops.manifest_projects\[1\]: .*wants 1 to 32 of a-z/])
+  t.equal(problems.length, 1)
+  const { ref: _, ...options } = sourceOptions(empty, of)
+  t.strictSame(options, sourceOptions({}, of))
 })
 
 t.test('what is wrong is named', async (t) => {
@@ -107,7 +117,8 @@ t.test('what is wrong is named', async (t) => {
     [{ access_as: { service_account: { namespace: 'a', name: 'b:c' } } }, /service account/],
     [{ on_removal: 'delete' }, /on_removal/],
   ]
-  for (const [source, why] of wrong) t.throws(() => readBlock({ manifest_projects: [source] }), why)
+  for (const [source, why] of wrong)
+    t.match(readBlock({ manifest_projects: [source] }), { sources: [], problems: [why] })
   t.throws(() => readBlock({ manifest_projects: Array(101).fill({}) }), /manifest_projects/)
   t.throws(() => readBlock('text'), /gitops/)
   const long = { ...of, agentId: 10n ** 15n, projectId: 10n ** 15n }
