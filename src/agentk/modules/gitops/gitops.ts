@@ -53,6 +53,8 @@ interface Running {
   readonly block: SourceBlock
   readonly stop: AbortController
   readonly done: Promise<void>
+  /** of the source, once its project is known */
+  id?: string
   /** what it wants; undefined: it has not said so yet */
   wanted?: { readonly id: string; readonly commit: string; readonly keys: ReadonlySet<string> }
 }
@@ -72,6 +74,8 @@ class Sources {
   readonly #agentId: bigint
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
+  /** sources that cannot be followed: what they want is not known */
+  readonly #unfollowed = new Set<string>()
   #areAllRead = true
   readonly #began = Promise.withResolvers<void>()
 
@@ -96,6 +100,7 @@ class Sources {
     const sources = this.#read()
     if (!sources || this.#term.signal.aborted) return
     const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
+    this.#unfollowed.clear()
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
@@ -148,6 +153,7 @@ class Sources {
           this.#syncs.write(status)
           this.#push.changed(status)
         },
+        claim: (id) => this.#claim(id, running),
         onWanted: (id, commit, keys) => {
           running.wanted = { id, commit, keys }
         },
@@ -159,13 +165,24 @@ class Sources {
     )
     const done = Promise.all(before.map((one) => one.done))
       .then(() => (signal.aborted ? undefined : work.run(signal)))
-      .catch((error: unknown) => this.#failed(error))
+      .catch((error: unknown) => {
+        this.#unfollowed.add(text)
+        this.#failed(error)
+      })
       .finally(() => {
         this.#running.delete(text)
-        if (running.wanted) this.#push.forget(running.wanted.id)
+        if (running.id !== undefined) this.#push.forget(running.id)
+        if (stop.signal.aborted) this.update() // the configuration may have it again
       })
     const running: Running = { block, stop, done }
     this.#running.set(text, running)
+  }
+
+  /** @throws Error: two would apply against one another */
+  #claim(id: string, own: Running): void {
+    if (this.#othersOf(own).some((other) => other.id === id))
+      throw new Error(`gitops: the configuration has ${id} twice: names tell sources of one project apart`)
+    own.id = id
   }
 
   #failed(error: unknown): void {
@@ -198,7 +215,11 @@ class Sources {
       isHandedOver: (owner, key) =>
         this.#othersOf(own).some(({ wanted }) => wanted?.id === owner && !wanted.keys.has(keyText(key))),
       heir: (key) => this.#othersOf(own).find(({ wanted }) => wanted?.keys.has(keyText(key)))?.wanted?.id,
-      areOthersKnown: (commit) => !isInPart && this.#areAllRead && this.#othersOf(own).every((other) => isKnown(other, own.block, commit)),
+      areOthersKnown: (commit) =>
+        !isInPart &&
+        this.#areAllRead &&
+        this.#unfollowed.size === 0 &&
+        this.#othersOf(own).every((other) => isKnown(other, { id, block: own.block }, commit)),
       clock,
     }
   }
@@ -217,7 +238,14 @@ class Sources {
 }
 
 /** What it wants at `commit` of the project, where that is one of its own. */
-function isKnown({ wanted, block }: Running, own: SourceBlock, commit: string): boolean {
-  const isOfSame = block.id === own.id && JSON.stringify(block.ref) === JSON.stringify(own.ref)
-  return wanted !== undefined && (!isOfSame || wanted.commit === commit)
+function isKnown({ wanted, block }: Running, own: { id: string; block: SourceBlock }, commit: string): boolean {
+  if (!wanted) return false
+  const isOfSame =
+    projectOf(wanted.id) === projectOf(own.id) && JSON.stringify(block.ref) === JSON.stringify(own.block.ref)
+  return !isOfSame || wanted.commit === commit
+}
+
+/** Its number: the configuration may name one project in several ways. */
+function projectOf(id: string): string | undefined {
+  return id.split('-')[1]
 }

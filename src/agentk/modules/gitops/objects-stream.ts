@@ -22,6 +22,8 @@ export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 /** A kas that ends a stream at once, without an error, is asked again after so long. ms */
 const minStreamMs = 1000
+/** What kas refuses it refuses sooner. ms */
+const acceptedMs = 10_000
 
 /** A file with what names its content; empty: kas has not said it. */
 export interface HeldFile extends RepositoryFile {
@@ -43,6 +45,8 @@ export interface ObjectsStreamComponents {
   readonly onSet: (set: ObjectSet) => void
   /** kas has refused, or what came was no set: it is asked again */
   readonly onProblem: (error: KasError) => void
+  /** kas has not refused: what comes will be told */
+  readonly onFollowing: () => void
   readonly clock: Clock
   readonly random: () => number
 }
@@ -96,7 +100,7 @@ interface Following {
 
 /** @returns undefined: the stream has ended without a set. @throws its error */
 async function followOnce(
-  { kas }: ObjectsStreamComponents,
+  { kas, clock, onFollowing }: ObjectsStreamComponents,
   session: ClientSession,
   { request, held, signal }: Following,
 ): Promise<ObjectSet | undefined> {
@@ -104,6 +108,7 @@ async function followOnce(
   void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, held)))
   stream.end()
   const reader = new SetReader(held)
+  const cancel = clock.after(acceptedMs, onFollowing)
   try {
     for await (const message of stream.messages) {
       reader.add(decodeMessage(ObjectsToSynchronizeResponseSchema, message))
@@ -111,6 +116,8 @@ async function followOnce(
   } catch (error) {
     stream.cancel()
     throw error
+  } finally {
+    cancel()
   }
   const { error } = await stream.done
   if (error) throw error

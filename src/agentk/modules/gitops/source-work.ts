@@ -2,7 +2,7 @@ import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { abortable } from '../../../lib/signals.ts'
+import { abortable, linkedController } from '../../../lib/signals.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../proto/gitops-json.ts'
 import type { ApplyEnd } from './apply/apply-run.ts'
@@ -32,6 +32,8 @@ export interface SourceWorkComponents {
   readonly wishes: (options: SourceOptions, signal: AbortSignal) => Promise<Wishes>
   /** the wishes of a source may have changed. @returns ends the listening */
   readonly onWish: (id: string, listener: () => void) => () => void
+  /** the source goes by this id from now on. @throws: another one does */
+  readonly claim: (id: string) => void
   /** it fares otherwise */
   readonly onStatus: (status: SourceStatus) => void
   /** what the source wants by this commit, by `keyText` */
@@ -58,20 +60,35 @@ export class SourceWork {
   #superseded = new AbortController()
   #wake = Promise.withResolvers<void>()
   #status: SourceStatus | undefined
+  /** why its files cannot be read; empty: they can */
+  #refusal = ''
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
     this.#components = components
     this.#work = options
   }
 
-  /** Until the signal aborts. Never rejects, unless the block cannot be used. */
+  /** Until the signal aborts. Never rejects, unless the block cannot be used, or its id is another's. */
   async run(signal: AbortSignal): Promise<void> {
     const { kas, clock, random } = this.#components
     const request = this.#optionsOf(0n)
-    const onSet = (set: ObjectSet) => this.#take(set)
-    const onProblem = (error: KasError) => this.#told(error)
-    const following = followObjects({ kas, onSet, onProblem, clock, random }, request, signal)
-    await Promise.all([following, this.#rounds(signal)])
+    const told = {
+      onSet: (set: ObjectSet) => this.#take(set),
+      onProblem: (error: KasError) => this.#told(error),
+      onFollowing: () => this.#isFollowing(),
+    }
+    const ended = linkedController(signal)
+    const both = [
+      followObjects({ kas, ...told, clock, random }, request, ended.signal),
+      this.#rounds(ended.signal),
+    ] as const
+    try {
+      await Promise.all(both)
+    } finally {
+      ended.abort(new KasError({ code: 'CANCELLED', detail: 'the source is not followed' }))
+      ended.dispose()
+      await Promise.allSettled(both)
+    }
   }
 
   #optionsOf(projectId: bigint): SourceOptions {
@@ -81,7 +98,13 @@ export class SourceWork {
 
   #take(set: ObjectSet): void {
     this.#set = set
-    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail: 'a newer commit has come' }))
+    this.#isFollowing()
+    this.#again('a newer commit has come')
+  }
+
+  /** A round that runs begins nothing more, and the next one follows. */
+  #again(detail: string): void {
+    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail }))
     this.#wake.resolve()
   }
 
@@ -90,8 +113,17 @@ export class SourceWork {
     const { log, clock, onStatus } = this.#components
     log.warn({ project: this.#optionsOf(0n).project, error }, 'The files of a project cannot be read')
     if (!this.#status) return
-    this.#status.set({ problem: errorText(error) }, clock.now())
+    this.#refusal = errorText(error)
+    this.#status.set({ problem: this.#refusal }, clock.now())
     onStatus(this.#status)
+  }
+
+  #isFollowing(): void {
+    const [status, refusal] = [this.#status, this.#refusal]
+    this.#refusal = ''
+    if (refusal === '' || status?.state.problem !== refusal) return
+    status.set({ problem: '' }, this.#components.clock.now())
+    this.#components.onStatus(status)
   }
 
   async #rounds(signal: AbortSignal): Promise<void> {
@@ -105,7 +137,10 @@ export class SourceWork {
         const set = this.#set
         if (!set) continue
         const options = this.#optionsOf(set.projectId)
-        if (!this.#status) unsubscribe = this.#components.onWish(options.id, () => this.#wake.resolve())
+        if (!this.#status) {
+          this.#components.claim(options.id)
+          unsubscribe = this.#components.onWish(options.id, () => this.#again('somebody wishes otherwise'))
+        }
         isDone = await this.#round(set, options, signal)
         if (isDone) backoff.reset()
       }

@@ -89,8 +89,8 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
 
   await t.test('an object moves from one source of a project to another: it stays the same object', async (t) => {
     const project = new ProjectKas(11n)
-    const [one, other] = ['one', 'other'].map((name) => ({ ...source, name, paths: [{ glob: `${name}/**` }] }))
-    if (!one || !other) throw new Error('no sources')
+    const of = (name: string, id: string) => ({ ...source, id, name, paths: [{ glob: `${name}/**` }] })
+    const [one, other] = [of('one', 'platform/shop'), of('other', 'Platform/Shop')]
     await startGitops(t, ground, project, { manifest_projects: [one, other] })
     project.push({ 'one/a.yaml': map('moves', '1'), 'one/b.yaml': map('one-b', '1'), 'other/c.yaml': map('c', '1') })
     await eventually(async () => (await statusOf('42-11-one'))?.phase === 'Synced')
@@ -110,6 +110,25 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     await eventually(() => project.states.at(-1)?.phase === Phase.SYNCED)
     t.match(project.states.at(-1), { source: '42-12', project: 'platform/shop', commit: project.commit })
   })
+
+  await t.test(
+    'a configuration that comes back at once; one that has a source twice, or one that is wrong',
+    async (t) => {
+      const project = new ProjectKas(13n)
+      const { configure, lines } = await startGitops(t, ground, project, { manifest_projects: [source] })
+      project.push({ 'a.yaml': map('back', '1') })
+      await eventually(async () => (await statusOf('42-13'))?.phase === 'Synced')
+      configure({ manifest_projects: [] })
+      configure({ manifest_projects: [source] })
+      project.push({ 'a.yaml': map('back', '2') })
+      await eventually(async () => (await value('back')) === '2')
+      configure({ manifest_projects: [source, { ...source, id: 'Platform/Shop' }, { ...source, name: 'B' }] })
+      await eventually(() => lines.some(({ reason }) => /has 42-13 twice/.test(String(reason))))
+      t.ok(lines.some(({ msg }) => msg === 'A source of GitOps cannot be used'))
+      project.push({ 'a.yaml': map('back', '3') })
+      await eventually(async () => (await value('back')) === '3')
+    },
+  )
 
   await t.test('a source that leaves the configuration, and a kas that refuses: nothing is deleted', async (t) => {
     const project = new ProjectKas(10n)

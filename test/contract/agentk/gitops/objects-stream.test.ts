@@ -53,6 +53,7 @@ async function follow(t: Test, ...streams: readonly (readonly Message[])[]) {
       kas: kasOf(sessions),
       onSet: (set) => sets.push(set),
       onProblem: (error) => problems.push(error),
+      onFollowing: () => undefined,
       clock: systemClock,
       random: () => 0,
     },
