@@ -47,6 +47,8 @@ export interface RoundInput {
   readonly files: readonly RepositoryFile[]
   /** digest of the plan that somebody has approved; empty: none */
   readonly approved: string
+  /** nothing is to be written: what the commit wants is told alone */
+  readonly isPaused?: boolean
   /** aborts once a newer commit has come: what has not begun is left */
   readonly superseded: AbortSignal
   /** what the commit wants is known: nothing has been written yet */
@@ -57,6 +59,7 @@ export interface RoundInput {
 /** `refused`: nothing was done, the last commit holds. */
 export type RoundResult =
   | { readonly is: 'refused'; readonly problems: readonly ManifestProblem[] }
+  | { readonly is: 'paused' }
   | {
       readonly is: 'done'
       readonly ends: readonly RoundEnd[]
@@ -98,8 +101,9 @@ export async function runRound(
 ): Promise<RoundResult> {
   const wanted = await read(components, input, options, signal)
   if ('problems' in wanted) return { is: 'refused', problems: wanted.problems }
+  input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key)))) // other sources wait for it
+  if (input.isPaused) return { is: 'paused' }
   if (options.dryRunStrategy !== 'none') return { is: 'refused', problems: [dryRun(options)] }
-  input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key))))
   return await new Round(components, input, options, wanted, signal).run()
 }
 

@@ -160,20 +160,19 @@ export class SourceWork {
     const fields = { source: options.id, commit_id: set.commit }
     try {
       const { approved, isPaused } = await wishes(options, signal)
-      if (isPaused) {
-        status.set({ phase: Phase.PAUSED, wanted: set.commit }, clock.now())
-        return true
-      }
       const { commit, files } = set
+      if (isPaused) status.set({ phase: Phase.PAUSED, wanted: commit }, clock.now())
       const input: RoundInput = {
         commit,
         files,
         approved,
+        isPaused,
         superseded: this.#superseded.signal,
         onWanted: (keys) => {
+          onWanted(options.id, commit, keys)
+          if (isPaused) return
           status.began(commit, keys.size, clock.now())
           onStatus(status)
-          onWanted(options.id, commit, keys)
         },
         onProgress: (phase, key, end) => {
           if (phase === 'pruning') status.set({ phase: Phase.PRUNING }, clock.now())
@@ -182,6 +181,7 @@ export class SourceWork {
         },
       }
       const result = await round(input, options, signal)
+      if (isPaused || result.is === 'paused') return true
       if (result.is === 'refused') {
         const [problem] = result.problems
         status.refused(commit, result.problems, clock.now())

@@ -103,6 +103,20 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     t.equal((await ground.get(keyOf('ConfigMap', 'moves'))).metadata.uid, uid)
   })
 
+  await t.test('a source that is paused holds what it wants, and not what others prune', async (t) => {
+    const project = new ProjectKas(14n)
+    const of = (name: string) => ({ ...source, name, paths: [{ glob: `${name}/**` }] })
+    const pause = { metadata: { name: 'gitops-42-14-other-sync', annotations: { 'agent.gitlab.com/pause': 'true' } } }
+    await ground.create(keyOf('ConfigMap', 'gitops-42-14-other-sync', 'gitops'), pause)
+    await startGitops(t, ground, project, { manifest_projects: [of('one'), of('other')] })
+    project.push({ 'one/a.yaml': map('pa', '1'), 'one/b.yaml': map('pb', '1'), 'one/c.yaml': map('pc', '1') })
+    await eventually(async () => (await statusOf('42-14-one'))?.phase === 'Synced')
+    project.push({ 'one/a.yaml': map('pa', '1'), 'other/c.yaml': map('pc', '1') })
+    await eventually(async () => (await value('pb')) === undefined)
+    t.equal(await value('pc'), '1', 'the other one wants it')
+    await eventually(async () => (await statusOf('42-14-other'))?.phase === 'Paused')
+  })
+
   await t.test('kas is told how sources fare', async (t) => {
     const project = new ProjectKas(12n)
     await startGitops(t, ground, project, { manifest_projects: [source] })
