@@ -10,6 +10,8 @@ interface Size {
 
 /** the longest that is taken */
 const messageBytes = 10 * 1024 * 1024
+/** more than may wait unread */
+const tinyMessages = 300_000
 
 /** what HTTP/2 reads and passes by: the preface, SETTINGS, frames of a type that it does not know */
 function payload(): Buffer {
@@ -18,6 +20,18 @@ function payload(): Buffer {
   const unknown = frame(0xfa, 16 * 1024 - 9)
   const frames = Array.from({ length: Math.ceil(messageBytes / unknown.length) }, () => unknown)
   return Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0), ...frames], messageBytes)
+}
+
+/** Messages of one byte, masked by zero: SETTINGS, each of which has to be answered before the next is read. */
+function tiny(): Buffer {
+  const bytes = Buffer.alloc(7 * tinyMessages)
+  const settings = Buffer.of(0, 0, 0, 4, 0, 0, 0, 0, 0)
+  for (let i = 0; i < tinyMessages; i++) {
+    bytes.writeUInt16BE(0x8281, 7 * i)
+    bytes[7 * i + 6] = settings[i % settings.length] as number
+  }
+  const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+  return Buffer.concat([Buffer.of(0x82, 0x80 | preface.length, 0, 0, 0, 0), preface, bytes])
 }
 
 const upgrade = [
@@ -33,7 +47,7 @@ const upgrade = [
 
 export const halfWebSockets: Attack<Size> = {
   name: 'half-websockets',
-  what: 'long WebSocket messages of strangers, each without its last byte',
+  what: 'WebSocket messages of strangers: long ones, each without its last byte, and many of one byte',
   cheap: { connections: 16 },
   full: { connections: 60 },
   async play(stage, { connections }, signal) {
@@ -42,8 +56,8 @@ export const halfWebSockets: Attack<Size> = {
     head[0] = 0x82
     head[1] = 0xff
     head.writeBigUInt64BE(BigInt(messageBytes), 2)
-    const frame = Buffer.concat([head, payload().subarray(0, -1)])
-    for (let i = 0; i < connections; i++) {
+    const sent = [Buffer.concat([head, payload().subarray(0, -1)]), tiny()]
+    for (let i = 0; i < 2 * connections; i++) {
       const socket = dial(stage.ca, stage.holder.agents, ['http/1.1'])
       sockets.push(socket)
       await once(socket, 'secureConnect', { signal })
@@ -51,7 +65,10 @@ export const halfWebSockets: Attack<Size> = {
       socket.on('error', () => undefined) // a reset, told by 'close'
       socket.write(upgrade)
       await abortable(Promise.race([new Promise((resolve) => socket.once('data', resolve)), closed]), signal)
-      await abortable(Promise.race([new Promise((resolve) => socket.write(frame, resolve)), closed]), signal)
+      await abortable(
+        Promise.race([new Promise((resolve) => socket.write(sent[i % 2] as Buffer, resolve)), closed]),
+        signal,
+      )
     }
     return { refusal: '', end: async () => sockets.forEach((socket) => void socket.destroy()) }
   },
