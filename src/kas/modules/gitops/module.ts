@@ -1,5 +1,6 @@
 import { maxStateBytes } from '../../../proto/gitops-json.ts'
 import type { KasHost, KasModule } from '../../module.ts'
+import { FollowedRefs } from './followed-refs.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { RoundTurns } from './round-turns.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
@@ -34,7 +35,17 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   const turns = new RoundTurns({ maxRounds, maxRoundsOfAgent, maxWaiting: maxWaitingRounds })
   const sent = usage.counter('gitops_sync')
   const serve = objectsToSynchronize(
-    { readableProject, repositories: repositories.trees, pushes, turns, sent, tracer, clock, log },
+    {
+      readableProject,
+      repositories: repositories.trees,
+      pushes,
+      refs: new FollowedRefs(),
+      turns,
+      sent,
+      tracer,
+      clock,
+      log,
+    },
     options,
   )
   const states = new States(clock)

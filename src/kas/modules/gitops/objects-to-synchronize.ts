@@ -19,6 +19,7 @@ import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
 import { type CommitId, isCommitId, type Reading, type Repositories } from '../../repositories/repositories.ts'
 import type { BlobLimits, TreeFile, Trees } from '../../repositories/tree.ts'
+import type { FollowedRefs } from './followed-refs.ts'
 import { checkPathCount, chosenFiles, type FileChoice, readPaths } from './round-files.ts'
 import type { RoundTurns } from './round-turns.ts'
 
@@ -29,6 +30,7 @@ export interface ObjectsToSynchronizeComponents {
   readonly readableProject: NonNullable<Directory['readableProject']>
   readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Trees
   readonly pushes: Pick<Pushes, 'onPush'>
+  readonly refs: Pick<FollowedRefs, 'follow'>
   readonly turns: Pick<RoundTurns, 'take'>
   /** a round was sent */
   readonly sent: () => void
@@ -239,12 +241,19 @@ class ObjectsStream {
 
   #follow(project: Agent['project']): Reading {
     if (this.#reading?.project.id === project.id) return this.#reading
+    const { repositories, refs } = this.#components
     const { ref } = this.#question
     const reading = { id: this.#call.agent.id, project, ref }
     this.#unfollow()
+    this.#unfollow = () => {}
+    const leave = refs.follow(reading)
+    this.#unfollow = leave
+    const detach = repositories.onMove(reading, () => this.#changed.resolve(), this.#options.pollMs)
+    this.#unfollow = () => {
+      detach()
+      leave()
+    }
     this.#reading = reading
-    const wake = () => this.#changed.resolve()
-    this.#unfollow = this.#components.repositories.onMove(reading, wake, this.#options.pollMs)
     return reading
   }
 

@@ -28,6 +28,7 @@ type RequestInit = MessageInitShape<typeof ObjectsToSynchronizeRequestSchema>
 function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeOptions> = {}) {
   const clock = new ManualClock()
   const moved = new Set<() => void>()
+  const followed = new Set<() => Reading>()
   const pushed = new Set<(event: PushEvent) => void>()
   const state = {
     head: undefined as CommitId | undefined | KasError,
@@ -77,6 +78,7 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
         blobs: async (_, __, files) => files.map(() => Buffer.from(state.content)),
       },
       pushes: { onPush: (listener) => keep(pushed, listener) },
+      refs: { follow: (of) => keep(followed, () => of) },
       turns: {
         take: async () => {
           state.turns += 1
@@ -104,15 +106,16 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
     for (const wake of moved) wake()
     await settle()
   }
-  return { call, ended, answers, settle, move, state, clock, moved, pushed }
+  return { call, ended, answers, settle, move, state, clock, moved, followed, pushed }
 }
 
 t.test('an empty repository waits; the first commit is a round, with which the stream ends', async (t) => {
-  const { ended, answers, settle, move, state, clock, moved, pushed, call } = start()
+  const { ended, answers, settle, move, state, clock, moved, followed, pushed, call } = start()
   await settle()
   t.equal(call.sentMetadata.length, 1)
   t.strictSame(answers(), [])
   t.strictSame(state.reads[0], { id: call.agent.id, project, ref: undefined })
+  t.equal(followed.size, 1)
   for (const push of pushed) push({ projectId: 9n, projectPath: 'apps/web' })
   for (const push of pushed) push({ projectId: 1n, projectPath: 'other' })
   clock.advance(250)
@@ -123,7 +126,10 @@ t.test('an empty repository waits; the first commit is a round, with which the s
     { case: 'object', value: { source: 'a.yaml', data: Buffer.from('a: 1'), blob: Buffer.from(blob, 'hex') } },
     { case: 'trailer' },
   ])
-  t.strictSame([moved.size, pushed.size, call.directoryListeners, state.turns, state.sent], [0, 0, 0, 0, 1])
+  t.strictSame(
+    [moved.size, followed.size, pushed.size, call.directoryListeners, state.turns, state.sent],
+    [0, 0, 0, 0, 0, 1],
+  )
 })
 
 t.test('the commit that the agent has is no news, a later one is', async (t) => {
