@@ -49,7 +49,9 @@ t.test('as it is, under an older Node', { buffered: true, skip: withoutOld }, as
   const elsewhere = join(folder, 'elsewhere')
   await mkdir(elsewhere)
   await writeFile(join(elsewhere, 'package.json'), '{ "private": true }')
-  const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error', tarball]
+  // what is not in the package is the packaged Node: a registry that hangs is asked again, npm itself waits 5 minutes
+  const patience = ['--fetch-timeout=20000', '--fetch-retries=3', '--fetch-retry-mintimeout=1000']
+  const args = ['install', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error', ...patience, tarball]
   await run('npm', args, { cwd: elsewhere, env: foreign })
   const commands = join(elsewhere, 'node_modules/.bin')
   const environment = { PATH: foreign.PATH ?? '' }
