@@ -2,38 +2,28 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { Applier } from './apply/applier.ts'
-import { type ApplyEnd, ApplyRun } from './apply/apply-run.ts'
+import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply/apply-run.ts'
 import { HealthGate } from './apply/health-gate.ts'
+import { neededGone } from './apply/needed-gone.ts'
 import { type PruneInput, type PrunePlan, prunePlan } from './apply/prune-plan.ts'
 import { Pruner } from './apply/pruner.ts'
-import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
-import type { ClusterKinds } from './cluster-kinds.ts'
 import type { EntryState, InventoryEntry } from './inventory/entry.ts'
 import type { Inventory } from './inventory/inventory.ts'
 import { stockInventory } from './inventory/stock-inventory.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
-import { desired } from './manifests/desired.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
-import { readFiles } from './manifests/read-yaml.ts'
-import type { SharedKinds } from './shared-kinds.ts'
 import type { SourceOptions } from './source-options.ts'
+import { readWanted, type Wanted, type WantedComponents } from './wanted.ts'
 
-export interface RoundComponents {
+export interface RoundComponents extends WantedComponents {
   /** of agentk itself */
   readonly control: ApiLane
   /** acts as the source's account */
   readonly lane: ApiLane
   readonly waits: ObjectWaits
-  readonly kinds: SharedKinds
   readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'saveOptions'>
-  /** manifests of what the repository holds */
-  readonly render: (
-    files: readonly RepositoryFile[],
-    kinds: ClusterKinds,
-    signal: AbortSignal,
-  ) => Promise<{ files: readonly RepositoryFile[]; problems: readonly ManifestProblem[] }>
   /** another source of this agent: one that has let go of the object, or one that wants it */
   readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
   readonly heir: (key: ObjectKey) => string | undefined
@@ -75,18 +65,6 @@ export type RoundResult =
 
 type RoundDone = Extract<RoundResult, { is: 'done' }>
 
-export interface RoundEnd {
-  readonly manifest: Manifest
-  readonly end: ApplyEnd
-}
-
-/** What a commit wants of the cluster, in order. */
-interface Wanted {
-  readonly manifests: readonly Manifest[]
-  readonly graph: WaveGraph
-  readonly kinds: ClusterKinds
-}
-
 /**
  * Brings one commit to the cluster. Killed anywhere, the next one finds in the inventory all that this one may have
  * made.
@@ -99,7 +77,7 @@ export async function runRound(
   options: SourceOptions,
   signal: AbortSignal,
 ): Promise<RoundResult> {
-  const wanted = await read(components, input, options, signal)
+  const wanted = await readWanted(components, input.files, options, signal)
   if ('problems' in wanted) return { is: 'refused', problems: wanted.problems }
   input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key)))) // other sources wait for it
   if (input.isPaused) return { is: 'paused' }
@@ -109,24 +87,6 @@ export async function runRound(
 
 function dryRun({ dryRunStrategy }: SourceOptions): ManifestProblem {
   return { file: '', line: 0, text: `dry_run_strategy: ${dryRunStrategy}: the commit can be read, nothing is written` }
-}
-
-async function read(
-  { kinds: shared, render }: RoundComponents,
-  { files }: RoundInput,
-  options: SourceOptions,
-  signal: AbortSignal,
-): Promise<Wanted | { problems: readonly ManifestProblem[] }> {
-  const kinds = await shared.current(signal)
-  const rendered = await render(files, kinds, signal)
-  if (rendered.problems.length > 0) return { problems: rendered.problems }
-  const { documents, problems } = readFiles(rendered.files)
-  if (problems.length > 0) return { problems }
-  const found = desired(documents, kinds, options)
-  if (found.problems.length > 0) return { problems: found.problems }
-  const manifests = [...found.manifests, ...found.unknown]
-  const { graph, problems: cycles } = waveGraph(manifests)
-  return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds }
 }
 
 class Round {
@@ -340,25 +300,6 @@ class Round {
   }
 }
 
-/**
- * Of what something must go before the commit can be applied. None: all of it is applied, and what has left it may go.
- * @returns undefined: nothing may go yet
- */
-function neededGone(ends: readonly RoundEnd[]): readonly ((key: ObjectKey) => boolean)[] | undefined {
-  const kinds = new Set<string>()
-  const namespaces = new Set<string>()
-  for (const { manifest, end } of ends) {
-    if (end.is === 'applied' || end.is === 'unchanged') continue
-    const problem = end.is === 'failed' ? end.problem.kind : undefined
-    if (problem === 'taken') kinds.add(kindText(manifest.key))
-    else if (problem === 'quota') namespaces.add(manifest.key.namespace)
-    else return undefined
-  }
-  const isOfKind = (key: ObjectKey) => kinds.has(kindText(key))
-  const isInside = (key: ObjectKey) => namespaces.has(key.namespace)
-  return [...(kinds.size > 0 ? [isOfKind] : []), ...(namespaces.size > 0 ? [isInside] : [])]
-}
-
 function ofStock(keys: readonly ObjectKey[]): ReadonlyMap<string, InventoryEntry> {
   const rest = { version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned' as const, reason: '' }
   return new Map(keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }]))
@@ -376,8 +317,4 @@ function isPrunedLater({ decisions }: PrunePlan): boolean {
 
 function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [T[], T[]] {
   return [all.filter(isFirst), all.filter((one) => !isFirst(one))]
-}
-
-function kindText({ group, kind }: ObjectKey): string {
-  return `${group}/${kind}`
 }

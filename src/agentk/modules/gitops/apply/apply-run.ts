@@ -24,6 +24,11 @@ export type ApplyEnd =
   | { readonly is: 'waits'; readonly text: string }
   | { readonly is: 'left' }
 
+export interface RoundEnd {
+  readonly manifest: Manifest
+  readonly end: ApplyEnd
+}
+
 export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>
   readonly gate: Pick<HealthGate, 'pass'>

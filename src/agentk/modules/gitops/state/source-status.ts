@@ -8,11 +8,11 @@ import {
   type SourceState,
   SourceStateSchema,
 } from '../../../../proto/gen/gitops_states_pb.ts'
-import type { ApplyEnd } from '../apply/apply-run.ts'
+import type { ApplyEnd, RoundEnd } from '../apply/apply-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { keyText } from '../manifests/object-key.ts'
-import type { RoundEnd, RoundResult } from '../round.ts'
+import type { RoundResult } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
 /** Told of an object, or of a plan. */
