@@ -6,6 +6,7 @@ import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { widgetDefinition } from '../../../support/widget-definition.ts'
 import { configMap, Ground, keyOf, skip } from './ground.ts'
 
 /** Deletions and waits, against a real API server. */
@@ -112,8 +113,8 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     const key = keyOf('CustomResourceDefinition', 'widgets.example.com', '', 'apiextensions.k8s.io')
     const kind = ground.kinds.find(key)
     if (!kind) throw new Error('no definitions')
-    await ground.apply(key, { ...widget, metadata: { name: key.name, ...marks } }, manager)
-    t.equal(await gate.pass(kind, key, widget, signal), undefined)
+    await ground.apply(key, { ...widgetDefinition, metadata: { name: key.name, ...marks } }, manager)
+    t.equal(await gate.pass(kind, key, widgetDefinition, signal), undefined)
     await ground.readKinds()
     t.match(ground.kinds.find({ group: 'example.com', kind: 'Widget' }), { plural: 'widgets', isNamespaced: true })
   })
@@ -148,21 +149,3 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     t.match(await pass('early'), /not healthy after 0 s: PVC is not Bound/)
   })
 })
-
-const widget = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  spec: {
-    group: 'example.com',
-    scope: 'Namespaced',
-    names: { plural: 'widgets', kind: 'Widget', singular: 'widget' },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-}

@@ -12,6 +12,7 @@ import { capturedLog } from '../../../support/captured-log.ts'
 import { CuttingFront } from '../../../support/cutting-front.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { KeptSink } from '../../../support/kept-sink.ts'
+import { widgetDefinition } from '../../../support/widget-definition.ts'
 
 /** Kinds of a real API server: what is kept equals what it lists, whatever happens to it or to agentk's rights. */
 
@@ -21,24 +22,6 @@ const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
-const widget = {
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: 'widgets.example.com' },
-  spec: {
-    group: 'example.com',
-    scope: 'Namespaced',
-    names: { plural: 'widgets', kind: 'Widget', singular: 'widget' },
-    versions: [
-      {
-        name: 'v1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-}
 const rules = [{ apiGroups: ['', 'apiregistration.k8s.io'], resources: ['*'], verbs: ['list', 'watch'] }]
 const podRules = [{ apiGroups: [''], resources: ['configmaps'], verbs: ['list', 'watch'] }]
 
@@ -137,7 +120,7 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
     const { sink } = await follow(t)
     await areLive(sink)
     let began = performance.now()
-    await admin.create(crds, widget)
+    await admin.create(crds, widgetDefinition)
     await eventually(() => sink.is('example.com/Widget') === 'live')
     t.comment(`followed after ${Math.round(performance.now() - began)} ms`)
     await admin.create('/apis/example.com/v1/namespaces/shop/widgets', {
