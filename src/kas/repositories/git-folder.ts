@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import type { SimpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
 import { type Branch, Branches } from './branch-names.ts'
+import type { DiskUse } from './disk-use.ts'
 import { type GitProcessOptions, gitFor, pipeGit } from './git-process.ts'
 import { endLeftovers } from './leftover-processes.ts'
 import type { ProcessLimit } from './process-limit.ts'
@@ -15,6 +16,10 @@ import { TreeListings } from './tree-listings.ts'
 export interface GitFolderComponents {
   readonly address: RepositoryAddress
   readonly limit: ProcessLimit
+  /** counts its bytes with those of others; absent: nothing does */
+  readonly disk?: DiskUse | undefined
+  /** on whose behalf its processes take turns */
+  readonly source: unknown
 }
 
 /** The ref under which the fetched branch is kept. */
@@ -117,12 +122,15 @@ export class GitFolder {
   }
 
   /** Bytes on the disk. */
-  size(): Promise<number> {
-    return folderBytes(this.path)
+  async size(): Promise<number> {
+    const bytes = await folderBytes(this.path)
+    this.#components.disk?.set(this, bytes)
+    return bytes
   }
 
-  remove(): Promise<void> {
-    return rm(this.path, { recursive: true, force: true, maxRetries: 3 })
+  async remove(): Promise<void> {
+    await rm(this.path, { recursive: true, force: true, maxRetries: 3 })
+    this.#components.disk?.delete(this)
   }
 
   /**
@@ -135,8 +143,10 @@ export class GitFolder {
     input: string,
     how: { take(bytes: Buffer): void; readonly signal: AbortSignal },
   ): Promise<void> {
+    const { limit, source } = this.#components
+    const { signal } = how
     try {
-      await this.#components.limit.run(() => pipeGit(this.path, argv, this.#options, { input, ...how }), how.signal)
+      await limit.run(() => pipeGit(this.path, argv, this.#options, { input, ...how }), { source, signal })
     } catch (error) {
       how.signal.throwIfAborted()
       if (error instanceof KasError) throw error
@@ -146,11 +156,11 @@ export class GitFolder {
 
   /** Runs what git does. @throws KasError REPOSITORY_FAILED */
   async run<T>(work: (git: SimpleGit) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { address, limit } = this.#components
+    const { address, limit, source } = this.#components
     const run = randomUUID()
     const git = await gitFor(this.path, address, this.#options, { signal, run })
     try {
-      return await limit.run(() => work(git), signal)
+      return await limit.run(() => work(git), { source, signal })
     } catch (error) {
       await endLeftovers(run)
       signal.throwIfAborted()

@@ -18,6 +18,8 @@ export interface GitMirrorOptions extends GitProcessOptions {
   /** where this mirror's generations lie */
   readonly folder: string
   readonly maxRepositoryBytes: number
+  /** of all mirrors that `disk` counts; none of them grows while they take more */
+  readonly maxCountedBytes: number
   /** a mirror that took so many fetches is made anew: shallow fetches leave old objects behind */
   readonly renewAfterFetches: number
   /** the longest that one poll of the other side may take, in ms */
@@ -96,6 +98,16 @@ export class GitMirror {
     await Promise.all(this.#removals)
   }
 
+  /** Removes what was fetched, once it has stopped. */
+  async remove(): Promise<void> {
+    try {
+      await this.#current?.folder.remove()
+      await rm(this.#options.folder, { recursive: true, force: true, maxRetries: 3 })
+    } catch (error) {
+      this.#components.log.warn({ error }, 'Replaced mirror cannot be removed')
+    }
+  }
+
   /** Takes the newest generation that an earlier process left, and removes older and half-made ones. */
   async #open(signal: AbortSignal) {
     const { folder } = this.#options
@@ -121,7 +133,7 @@ export class GitMirror {
     const current = this.#current
     const worn = !current || current.fetches >= this.#options.renewAfterFetches
     if (!worn) {
-      const commit = await this.#bounded(current.folder, remote, signal)
+      const commit = await this.#bounded(current.folder, remote, signal).catch((error) => this.#failed(error))
       if (commit) {
         current.fetched = commit
         current.fetches++
@@ -129,6 +141,16 @@ export class GitMirror {
       }
     }
     return await this.#renew(remote, signal)
+  }
+
+  /** Who has fetched nothing that may stay takes no room from the others. */
+  async #failed(error: unknown): Promise<never> {
+    const current = this.#current
+    if (this.#isFull && current?.fetched === undefined) {
+      this.#current = undefined
+      await current?.folder.remove()
+    }
+    throw error
   }
 
   async #renew(remote: Branch, signal: AbortSignal): Promise<CommitId> {
@@ -152,12 +174,20 @@ export class GitMirror {
   /** Fetches, and checks the folder's size before, meanwhile and after; `undefined`: it would be too large. */
   async #bounded(folder: GitFolder, remote: Branch, signal: AbortSignal): Promise<CommitId | undefined> {
     const { maxRepositoryBytes } = this.#options
-    const tooLarge = async () => (await folder.size()) > maxRepositoryBytes
+    const tooLarge = async () => {
+      const size = await folder.size()
+      this.#checkCounted()
+      return size > maxRepositoryBytes
+    }
     if (await tooLarge()) return undefined
     const controller = linkedController(signal)
     const overflow = this.#tooLargeError()
     const watching = this.#whileRunning(async () => {
-      if (await tooLarge()) controller.abort(overflow)
+      try {
+        if (await tooLarge()) controller.abort(overflow)
+      } catch (error) {
+        controller.abort(error)
+      }
     })
     try {
       const commit = await folder.fetch(remote.ref, controller.signal)
@@ -169,6 +199,17 @@ export class GitMirror {
       watching.end()
       controller.dispose()
     }
+  }
+
+  get #isFull(): boolean {
+    return (this.#components.disk?.total ?? 0) > this.#options.maxCountedBytes
+  }
+
+  /** @throws KasError REPOSITORY_FAILED */
+  #checkCounted(): void {
+    if (!this.#isFull) return
+    const detail = `refs beside default branches take more than ${this.#options.maxCountedBytes} bytes`
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail })
   }
 
   #whileRunning(check: () => Promise<void>): { end(): void } {

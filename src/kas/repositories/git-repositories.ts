@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { BranchWatch } from './branch-watch.ts'
+import { DiskUse } from './disk-use.ts'
 import { GitMirror } from './git-mirror.ts'
 import { GitTree } from './git-tree.ts'
 import { ProcessLimit } from './process-limit.ts'
@@ -33,6 +34,8 @@ export interface GitRepositoriesOptions {
   readonly pollMs?: number
   /** a newest commit that takes more is refused, in bytes; the disk may hold twice as much for a moment */
   readonly maxRepositoryBytes?: number
+  /** mirrors of refs beside default branches take no more together, in bytes: who follows a ref has named it */
+  readonly maxCountedBytes?: number
   /** git processes at once, over all repositories */
   readonly maxProcesses?: number
   /** git processes that wait for a turn; more are refused */
@@ -52,6 +55,7 @@ export interface GitRepositoriesOptions {
 const defaults = {
   pollMs: 3000, // "a push is noticed within seconds"; ls-remote costs about 10 ms of a core
   maxRepositoryBytes: 256 << 20,
+  maxCountedBytes: 8 * 2 ** 30,
   maxProcesses: 4,
   maxWaitingProcesses: 10_000,
   maxRepositories: 10_000,
@@ -72,23 +76,39 @@ export function gitRepositories(
   const { addresses, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
   const limit = new ProcessLimit({ maxRunning: options.maxProcesses, maxWaiting: options.maxWaitingProcesses })
+  const disk = new DiskUse()
+  /** mirrors that are being removed: the next one in the same folder waits */
+  const ending = new Map<string, Promise<void>>()
   const open = (
     key: string,
     address: RepositoryAddress,
-    { ref, watched: { pollMs } }: OpenedFor,
+    { projectId, agentId, ref, watched: { pollMs } }: OpenedFor,
   ): WatchedRepository => {
-    const own = { address: { ...address, ref }, limit, log: log.child({ mirror: key }), clock }
+    // who names many refs waits for his own; a default branch is everybody's
+    const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
+    const counted = ref === undefined ? {} : { disk }
+    const own = { ...counted, address: { ...address, ref }, limit, source, log: log.child({ mirror: key }), clock }
     const mirror = new GitMirror(own, { ...options, folder: join(options.stateDir, key) })
-    const watch = new BranchWatch({ poll: () => mirror.update(), pollMs, clock, log: own.log, random }, options)
-    const stop = async () => {
+    const poll = async () => {
+      await ending.get(key)
+      return await mirror.update()
+    }
+    const watch = new BranchWatch({ poll, pollMs, clock, log: own.log, random }, options)
+    const end = async (remove: boolean) => {
       await Promise.all([mirror.stop(), watch.stop()])
       await mirror.stop() // for what the last poll left
+      if (remove) await mirror.remove()
+    }
+    const stop = async ({ remove }: { remove: boolean }) => {
+      const ended = end(remove).finally(() => ending.get(key) === ended && ending.delete(key))
+      ending.set(key, ended)
+      await ended
     }
     return { watch, tree: new GitTree(mirror), file: (...args) => mirror.file(...args), stop }
   }
   const absence = ({ project }: Reading) => `project ${project.path} has no git repository in the directory`
   const { maxRepositories, pollMs } = options
-  return new WatchedRepositories({ addresses, keyOf, open }, { maxRepositories, pollMs, absence })
+  return new WatchedRepositories({ addresses, keyOf, open, clock }, { maxRepositories, pollMs, absence })
 }
 
 /** One mirror for one URL as seen with one set of credentials: nobody reads what another's credentials fetched. */

@@ -34,6 +34,11 @@ export class RecentlyUsed<Thing extends { readonly inUse: boolean }> {
     return this.#things.get(key)
   }
 
+  /** Ends `thing` if it is still the one of `key`. */
+  end(key: string, thing: Thing): void {
+    if (this.#things.get(key) === thing) this.#end(key, thing)
+  }
+
   clear(): void {
     for (const [key, thing] of this.#things) this.#end(key, thing)
   }

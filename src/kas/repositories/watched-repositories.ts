@@ -1,4 +1,5 @@
 import type { AgentId } from '../../call/call.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
 import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
@@ -23,8 +24,12 @@ export interface WatchedRepository {
   readonly tree: Tree
   /** As `Repositories.file`. */
   file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
-  /** Ends all that runs, the watch too. */
-  stop(): Promise<void>
+  /**
+   * Ends all that runs, the watch too.
+   *
+   * @param how.remove - what it keeps outside this process is removed
+   */
+  stop(how: { readonly remove: boolean }): Promise<void>
 }
 
 export interface WatchedRepositoriesComponents<Address> {
@@ -34,12 +39,15 @@ export interface WatchedRepositoriesComponents<Address> {
   open(key: string, address: Address, opened: OpenedFor): WatchedRepository
   /** whether this replica polls for an agent; absent: each does */
   readonly leads?: { leads(agentId: AgentId): boolean } | undefined
+  readonly clock: Clock
 }
 
 /** Whose repository is opened, at the default branch or another ref. */
 export interface OpenedFor {
   readonly projectId: bigint
   readonly ref: string | undefined
+  /** who was the first to read it */
+  readonly agentId: AgentId
   /** for its `BranchWatch` */
   readonly watched: Pick<BranchWatchComponents, 'polls' | 'pollMs' | 'onFound'>
 }
@@ -63,9 +71,13 @@ interface Follower {
   detach: () => void
 }
 
+/** From the last follower of a ref to its end: a stream that has brought a round is followed by the next one. ms */
+const keepUnfollowedMs = 30_000
+
 /** A repository with the reads that run: one that is read does not make room. */
 class Opened {
   readonly repository: WatchedRepository
+  cancelEnd = () => {}
   #reads = 0
 
   constructor(repository: WatchedRepository) {
@@ -94,6 +106,8 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   readonly #ending = new Set<Promise<void>>()
   /** by project */
   readonly #followers = new Map<bigint, Set<Follower>>()
+  /** by project: refs whose last follower has left a moment ago, such as one who was told that they are not there */
+  readonly #leftRefs = new Map<bigint, Set<string>>()
   readonly #foundListeners = new Set<(projectId: bigint) => void>()
   #detachAddresses: (() => void) | undefined
   #stopped = false
@@ -101,7 +115,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   constructor(components: WatchedRepositoriesComponents<Address>, options: WatchedRepositoriesOptions) {
     this.#components = components
     this.#options = options
-    const ended = (_: string, { repository }: Opened) => this.#end(repository)
+    const ended = (_: string, opened: Opened) => this.#end(opened)
     this.#opened = new RecentlyUsed({ ended }, { max: options.maxRepositories })
   }
 
@@ -154,6 +168,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
       followers.delete(follower)
       if (followers.size === 0 && this.#followers.get(projectId) === followers) this.#followers.delete(projectId)
       follower.detach()
+      this.#unfollowed(follower)
     }
   }
 
@@ -176,12 +191,13 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     await Promise.all(this.#watches(projectId).map((watch) => watch.poke(false)))
   }
 
-  /** Of the default branch, if somebody reads it, and of the refs that are followed. */
+  /** Of the default branch, if somebody reads it, and of the refs that are followed, or were a moment ago. */
   #watches(projectId: bigint): BranchWatch[] {
     const { addresses, keyOf } = this.#components
     const address = addresses.repository(projectId)
     if (!address) return []
-    const refs = new Set([undefined, ...Array.from(this.#followers.get(projectId) ?? [], ({ of }) => of.ref)])
+    const followed = Array.from(this.#followers.get(projectId) ?? [], ({ of }) => of.ref)
+    const refs = new Set([undefined, ...followed, ...(this.#leftRefs.get(projectId) ?? [])])
     return [...refs].flatMap((ref) => this.#opened.peek(keyOf(address, ref))?.repository.watch ?? [])
   }
 
@@ -190,8 +206,9 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     const { of } = follower
     const address = this.#components.addresses.repository(of.project.id)
     follower.key = address && this.#components.keyOf(address, of.ref)
-    const watch = address && this.#at(address, of).repository.watch
-    follower.detach = watch ? watch.onMove(follower.listener) : () => undefined
+    const opened = address && this.#at(address, of)
+    opened?.cancelEnd()
+    follower.detach = opened ? opened.repository.watch.onMove(follower.listener) : () => undefined
   }
 
   #addressesChanged(projectId?: bigint): void {
@@ -204,8 +221,37 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     const address = this.#components.addresses.repository(of.project.id)
     if (follower.key === (address && this.#components.keyOf(address, of.ref))) return
     follower.detach()
+    this.#unfollowed(follower)
     this.#follow(follower)
     follower.listener()
+  }
+
+  /** Of a ref beside the default branch nothing is kept for somebody who may come back. */
+  #unfollowed({ of, key }: Follower): void {
+    const opened = key === undefined ? undefined : this.#opened.peek(key)
+    if (!opened || key === undefined || of.ref === undefined || this.#stopped) return
+    opened.cancelEnd()
+    const forget = this.#remember(of.project.id, of.ref)
+    const endLater = () => {
+      const cancel = this.#components.clock.after(keepUnfollowedMs, () => {
+        if (opened.inUse) endLater()
+        else this.#opened.end(key, opened)
+      })
+      opened.cancelEnd = () => {
+        cancel()
+        forget()
+      }
+    }
+    endLater()
+  }
+
+  #remember(projectId: bigint, ref: string): () => void {
+    const refs = this.#leftRefs.get(projectId) ?? new Set()
+    this.#leftRefs.set(projectId, refs.add(ref))
+    return () => {
+      refs.delete(ref)
+      if (refs.size === 0 && this.#leftRefs.get(projectId) === refs) this.#leftRefs.delete(projectId)
+    }
   }
 
   /** @throws KasError REPOSITORY_FAILED if the agent's project has none, SHUTTING_DOWN */
@@ -215,13 +261,14 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: this.#options.absence(of) })
   }
 
-  #at(address: Address, { project, ref }: Reading): Opened {
+  #at(address: Address, { id: agentId, project, ref }: Reading): Opened {
     if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
     const { keyOf, open } = this.#components
     const key = keyOf(address, ref)
+    const projectId = project.id
     return this.#opened.at(
       key,
-      () => new Opened(open(key, address, { projectId: project.id, ref, watched: this.#watched(project.id, ref) })),
+      () => new Opened(open(key, address, { projectId, ref, agentId, watched: this.#watched(projectId, ref) })),
     )
   }
 
@@ -239,8 +286,9 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return { onFound, polls: leads && polls, pollMs }
   }
 
-  #end(repository: WatchedRepository): void {
-    const ended = repository.stop().then(() => void this.#ending.delete(ended))
+  #end({ repository, cancelEnd }: Opened): void {
+    cancelEnd()
+    const ended = repository.stop({ remove: !this.#stopped }).then(() => void this.#ending.delete(ended))
     this.#ending.add(ended)
   }
 }

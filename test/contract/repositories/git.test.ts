@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,10 +9,13 @@ import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import type { Agent } from '../../../src/kas/agent.ts'
 import { type GitRepositoriesOptions, gitRepositories } from '../../../src/kas/repositories/git-repositories.ts'
-import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
+import type { CommitId, Reading } from '../../../src/kas/repositories/repositories.ts'
 import type { RepositoryAddress } from '../../../src/kas/repositories/repository-url.ts'
+import type { Clock } from '../../../src/lib/clock.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
 import { startGitHttpsServer } from '../../support/git-https-server.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { failure, repositoriesSuite } from './repositories-suite.ts'
 import { treesSuite } from './trees-suite.ts'
 
@@ -22,7 +26,7 @@ const signal = new AbortController().signal
 /** A bare repository, and kas' view of it. */
 async function start(
   t: Test,
-  options: Partial<GitRepositoriesOptions> & { address?: Partial<RepositoryAddress> } = {},
+  { clock, ...options }: Partial<GitRepositoriesOptions> & { address?: Partial<RepositoryAddress>; clock?: Clock } = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-git-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
@@ -49,7 +53,7 @@ async function start(
   }
   const stateDir = join(folder, 'state')
   const { log, lines } = capturedLog()
-  const components = { addresses, log, random: () => 0 }
+  const components = { addresses, log, random: () => 0, ...(clock && { clock }) }
   const all: GitRepositoriesOptions = { stateDir, env: process.env, pollMs: 20, ...options }
   const repositories = gitRepositories(components, all)
   t.teardown(() => repositories.stop())
@@ -318,4 +322,41 @@ t.test('git: https with credentials and a CA of its own, over the wire', async (
   addresses.change({ url: `${origin}/moved`, credentialsFile })
   await failure(trusting.head(agent, signal))
   t.ok(seen.length > 0 && seen.every(({ url }) => url.startsWith('/moved/')), 'a redirect is not followed')
+})
+
+t.test('git: the mirror of a ref that nobody follows any more goes; who comes back soon finds it', async (t) => {
+  const clock = new ManualClock()
+  const { repositories, push, git, url, stateDir } = await start(t, { clock })
+  const one = await push({ a: '1' })
+  await git('push', '--quiet', url, 'HEAD:b')
+  const of = { ...agent, ref: 'refs/heads/b' }
+  const ignore = () => undefined
+  const leave = repositories.onMove(of, ignore)
+  t.equal(await repositories.head(of, signal), one)
+  t.equal((await readdir(stateDir)).length, 1)
+  leave()
+  clock.advance(29_999)
+  const leaveAgain = repositories.onMove(of, ignore)
+  clock.advance(60_000)
+  t.equal((await readdir(stateDir)).length, 1, 'somebody has come back')
+  await repositories.head(of, signal)
+  leaveAgain()
+  clock.advance(30_000)
+  await eventually(async () => (await readdir(stateDir)).length === 0)
+  t.equal(await repositories.head(of, signal), one, 'it is fetched anew')
+  t.equal(String(await repositories.file(of, one as CommitId, 'a', 10, signal)), '1')
+})
+
+t.test('git: refs beside the default branch take no more than they may together', async (t) => {
+  const { repositories, push, git, url } = await start(t, { maxCountedBytes: 200_000, maxBackoffMs: 20 })
+  const head = await push({ big: randomBytes(120_000) })
+  const refs = ['b', 'c', 'd'].map((name) => ({ ...agent, ref: `refs/heads/${name}` }))
+  for (const { ref } of refs) await git('push', '--quiet', url, `HEAD:${ref}`)
+  const [b, c, d] = refs as Reading[] as [Reading, Reading, Reading]
+  t.equal(await repositories.head(b, signal), head)
+  const refused = /refs beside default branches take more than 200000 bytes/
+  t.match((await failure(repositories.head(c, signal))).message, refused)
+  t.match((await failure(repositories.head(d, signal))).message, refused)
+  t.equal(await repositories.head(agent, signal), head, 'default branches do not count')
+  t.equal(await repositories.head(b, signal), head, 'who was there first stays')
 })

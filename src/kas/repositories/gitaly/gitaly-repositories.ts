@@ -72,7 +72,7 @@ export function gitalyRepositories(
   }
   const absence = ({ project }: Reading) => `GitLab has not said yet where the repository of ${project.path} lies`
   return new WatchedRepositories(
-    { addresses, keyOf, open, leads },
+    { addresses, keyOf, open, leads, clock },
     { maxRepositories: options.maxRepositories, pollMs: options.pollMs, absence },
   )
 }
