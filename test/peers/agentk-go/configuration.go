@@ -39,8 +39,10 @@ func (o *options) slowBackoff() *backoff {
 func (o *options) watchConfiguration(ctx context.Context, kas *grpc.ClientConn, sent func()) {
 	wait := o.slowBackoff()
 	lastCommit := ""
+	sources := &gitopsSources{options: o, kas: kas, running: map[string]context.CancelFunc{}}
+	apply := func(gitops []byte) error { return sources.apply(ctx, gitops) }
 	for ctx.Err() == nil {
-		err := o.configurationStream(ctx, kas, &lastCommit, sent)
+		err := o.configurationStream(ctx, kas, following{&lastCommit, sent, apply})
 		sent()
 		emit("configuration-ended", fields{"code": status.Code(err).String(), "message": status.Convert(err).Message()})
 		if err != nil && !sleep(ctx, wait.next()) {
@@ -49,14 +51,22 @@ func (o *options) watchConfiguration(ctx context.Context, kas *grpc.ClientConn, 
 	}
 }
 
-func (o *options) configurationStream(ctx context.Context, kas *grpc.ClientConn, lastCommit *string, sent func()) error {
+// following is what outlives one stream.
+type following struct {
+	lastCommit *string
+	sent       func()
+	// takes GitopsCF
+	apply func(gitops []byte) error
+}
+
+func (o *options) configurationStream(ctx context.Context, kas *grpc.ClientConn, as following) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := kas.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, getConfigurationMethod, grpc.WaitForReady(true))
 	if err != nil {
 		return err
 	}
-	request := appendText(nil, 1, *lastCommit)
+	request := appendText(nil, 1, *as.lastCommit)
 	if !o.withoutMeta { // 18.5 and later send the commit alone
 		request = appendNumber(appendMessage(request, 2, o.agentMeta(false)), 3, 1)
 	}
@@ -64,7 +74,7 @@ func (o *options) configurationStream(ctx context.Context, kas *grpc.ClientConn,
 		return err
 	}
 	_ = stream.CloseSend()
-	sent()
+	as.sent()
 	for {
 		var message []byte
 		if err = stream.RecvMsg(&message); err == io.EOF {
@@ -72,17 +82,17 @@ func (o *options) configurationStream(ctx context.Context, kas *grpc.ClientConn,
 		} else if err != nil {
 			return err
 		}
-		if err = o.applyConfiguration(message, lastCommit); err != nil {
+		if err = o.applyConfiguration(message, as); err != nil {
 			violation("AgentConfiguration.GetConfiguration", err)
 			return err
 		}
 	}
 }
 
-func (o *options) applyConfiguration(message []byte, lastCommit *string) error {
+func (o *options) applyConfiguration(message []byte, as following) error {
 	commit, externalURL := "", ""
 	var agentID, projectID uint64
-	var configuration []byte
+	var configuration, gitops []byte
 	err := readMessage(message, func(number protowire.Number, bytes []byte, _ uint64) (err error) {
 		switch number {
 		case 1:
@@ -95,10 +105,14 @@ func (o *options) applyConfiguration(message []byte, lastCommit *string) error {
 	if err == nil {
 		err = readMessage(configuration, func(number protowire.Number, bytes []byte, varint uint64) (err error) {
 			switch number {
+			case 1:
+				gitops = bytes
 			case 4:
 				agentID = varint
 			case 5:
 				projectID = varint
+			case 8:
+				o.ownProject, err = text(bytes)
 			case 11:
 				externalURL, err = text(bytes)
 			}
@@ -115,10 +129,10 @@ func (o *options) applyConfiguration(message []byte, lastCommit *string) error {
 		emit("configuration-refused", fields{"commit": commit, "agentId": agentID, "externalUrl": externalURL})
 		return nil // its commit is not remembered
 	}
-	o.knownAgentID, o.knownURL, *lastCommit = agentID, externalURL, commit
+	o.knownAgentID, o.knownURL, *as.lastCommit = agentID, externalURL, commit
 	emit("configuration", fields{"commit": commit, "agentId": agentID, "projectId": projectID, "externalUrl": externalURL,
 		"bytes": base64.StdEncoding.EncodeToString(configuration)})
-	return nil
+	return as.apply(gitops)
 }
 
 // register says every five minutes who this is (doc/reference/tunnel-protocol.md 1.6).

@@ -34,6 +34,7 @@ type options struct {
 
 	knownAgentID uint64
 	knownURL     string
+	ownProject   string // full path
 }
 
 type repeated []string

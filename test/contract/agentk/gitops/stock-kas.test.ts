@@ -1,0 +1,160 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { Registry } from 'prom-client'
+import t from 'tap'
+import type { Term } from '../../../../src/agentk/election/terms.ts'
+import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
+import { followObjects, type ObjectSet, objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import { Code, KasError } from '../../../../src/lib/errors.ts'
+import { AgentConfigurationSchema } from '../../../../src/proto/gen/agentcfg_pb.ts'
+import {
+  type ObjectsToSynchronizeRequest,
+  ObjectsToSynchronizeRequestSchema,
+  ObjectsToSynchronizeResponseSchema,
+} from '../../../../src/proto/gen/gitops_pb.ts'
+import { readOne } from '../../../../src/proto/unary.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { kasOf, silentLog, startSessions } from '../agent-side.ts'
+import { FakeKas, listenAs } from '../fake-kas.ts'
+
+/** Our agentk before a kas that knows the stock fields alone, as 16.5 does: no block of ours, no object ids. */
+
+interface Commit {
+  readonly id: string
+  readonly files: Readonly<Record<string, string>>
+}
+
+/** It answers each stream with the commit after the one that is named; the last one waits. */
+class StockKas {
+  readonly kas = new FakeKas()
+  readonly requests: ObjectsToSynchronizeRequest[] = []
+  refusal: KasError | undefined
+
+  constructor(commits: readonly Commit[]) {
+    this.kas.handlers.set(objectsMethod, async (stream) => {
+      const request = await readOne(ObjectsToSynchronizeRequestSchema, stream.messages)
+      this.requests.push(request)
+      if (this.refusal) throw this.refusal
+      stream.sendMetadata({})
+      const commit = commits[commits.findIndex(({ id }) => id === request.commitId) + 1]
+      if (!commit) {
+        await new Promise((_, reject) => stream.signal.addEventListener('abort', () => reject(stream.signal.reason)))
+        return
+      }
+      const send = (message: object) =>
+        stream.send(toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, message)))
+      await send({ message: { case: 'header', value: { commitId: commit.id, projectId: 7n } } })
+      for (const [source, text] of Object.entries(commit.files)) {
+        for (const data of [text.slice(0, 2), text.slice(2)]) {
+          await send({ message: { case: 'object', value: { source, data: Buffer.from(data) } } })
+        }
+      }
+      await send({ message: { case: 'trailer', value: {} } })
+    })
+  }
+}
+
+t.test('each commit comes whole; nothing is taken for held', async (t) => {
+  const one = { id: 'c1', files: { 'a.yaml': 'same', 'b.yaml': 'one' } }
+  const two = { id: 'c2', files: { 'a.yaml': 'same', 'b.yaml': 'two' } }
+  const stock = new StockKas([one, two])
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, stock.kas, 'grpc')}`)
+  const sets: ObjectSet[] = []
+  const problems: KasError[] = []
+  const stop = new AbortController()
+  const following = followObjects(
+    {
+      kas: kasOf(sessions),
+      onSet: (set) => sets.push(set),
+      onProblem: (error) => problems.push(error),
+      onFollowing: () => undefined,
+      clock: systemClock,
+      random: () => 0,
+    },
+    { project: 'platform/shop', paths: [{ glob: '**/*.yaml' }], ref: { branch: 'main' } },
+    stop.signal,
+  )
+  t.teardown(async () => {
+    stop.abort(new Error('over'))
+    await following
+  })
+  await eventually(() => stock.requests.length === 3)
+  t.strictSame(
+    sets.map(({ commit, files }) => ({
+      id: commit,
+      files: Object.fromEntries(files.map(({ path, data }) => [path, Buffer.from(data).toString()])),
+    })),
+    [one, two],
+  )
+  t.match(sets, [{ ageMs: 0 }, { ageMs: 0 }])
+  t.strictSame(
+    stock.requests.map(({ commitId, knownBlob }) => [commitId, knownBlob]),
+    [
+      ['', []],
+      ['c1', []],
+      ['c2', []],
+    ],
+  )
+  t.strictSame(problems, [])
+})
+
+t.test('one that does not serve it any more: told, and asked again later', async (t) => {
+  const stock = new StockKas([])
+  stock.refusal = new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: 'unknown service' })
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, stock.kas, 'grpc')}`)
+  const told = Promise.withResolvers<KasError>()
+  const stop = new AbortController()
+  const following = followObjects(
+    {
+      kas: kasOf(sessions),
+      onSet: () => t.fail('a set'),
+      onProblem: told.resolve,
+      onFollowing: () => undefined,
+      clock: systemClock,
+      random: () => 0,
+    },
+    { project: 'platform/shop', paths: [{ glob: '**' }] },
+    stop.signal,
+  )
+  t.equal((await told.promise).grpcCode, Code.UNIMPLEMENTED)
+  stop.abort(new Error('over'))
+  await following
+  t.equal(stock.requests.length, 1)
+})
+
+t.test('without our block sources rest: what stock sends of them starts nothing', async (t) => {
+  const stock = new StockKas([{ id: 'c1', files: {} }])
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, stock.kas, 'grpc')}`)
+  const sent = create(AgentConfigurationSchema, {
+    agentId: 42n,
+    projectPath: 'platform/clusters',
+    gitops: { manifestProjects: [{ id: 'platform/shop', paths: [{ glob: '**' }] }] },
+  })
+  const listeners: ((configuration: typeof sent) => void)[] = []
+  const untouched = new Proxy({}, { get: (_, name) => t.fail(`the API server is not asked: ${String(name)}`) })
+  const configuration = {
+    current: sent,
+    onChange: (listener: (configuration: typeof sent) => void) => void listeners.push(listener),
+    block: () => () => undefined,
+  }
+  const { lead } = createGitops(
+    {
+      api: untouched as never,
+      kas: kasOf(sessions),
+      configuration,
+      self: { meta: { podNamespace: 'gitops' } as never, product: '' },
+      clock: systemClock,
+      random: () => 0,
+      register: new Registry(),
+      log: () => silentLog,
+    },
+    { path: '' },
+  )
+  const term = new AbortController()
+  const leading = lead?.({ signal: term.signal, holds: () => true } satisfies Term)
+  for (const listener of listeners) listener(sent)
+  await sessions.session(AbortSignal.timeout(10_000))
+  term.abort(new Error('over'))
+  await leading
+  t.strictSame(stock.requests, [])
+})
