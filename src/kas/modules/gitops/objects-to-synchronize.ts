@@ -1,26 +1,20 @@
-import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import {
-  Gitops,
-  type GitRefCF,
-  ObjectsToSynchronizeRequestSchema,
-  type ObjectsToSynchronizeResponse,
-  ObjectsToSynchronizeResponseSchema,
-} from '../../../proto/gen/gitops_pb.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
-import { countField } from '../../../proto/wire/wire.ts'
+import { Gitops } from '../../../proto/gen/gitops_pb.ts'
+import { methodPath } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
-import { type CommitId, isCommitId, type Reading, type Repositories } from '../../repositories/repositories.ts'
-import type { BlobLimits, TreeFile, Trees } from '../../repositories/tree.ts'
+import type { CommitId, Reading, Repositories } from '../../repositories/repositories.ts'
+import type { BlobLimits, Trees } from '../../repositories/tree.ts'
 import type { FollowedRefs } from './followed-refs.ts'
-import { checkPathCount, chosenFiles, type FileChoice, readPaths } from './round-files.ts'
+import { type ObjectsRequest, readRequest } from './objects-request.ts'
+import { ObjectsSender } from './objects-sender.ts'
+import { chosenFiles } from './round-files.ts'
 import type { RoundTurns } from './round-turns.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
@@ -49,29 +43,18 @@ export interface ObjectsToSynchronizeOptions extends BlobLimits {
   readonly retryMs?: readonly [first: number, last: number]
   /** the longest that reading the files of a round may take, in ms */
   readonly maxReadMs?: number
-  /** the longest that an agent may take for a round that was read, and for any part of it, in ms */
-  readonly maxSendMs?: number
+  /** the longest that an agent may take nothing of a round, in ms */
   readonly maxStallMs?: number
+  /** what it takes of a round on an average, pauses aside */
+  readonly minBytesPerSecond?: number
 }
 
 const defaults = {
   retryMs: [10_000, 300_000] as readonly [number, number],
   maxReadMs: 120_000,
-  maxSendMs: 300_000,
   maxStallMs: 20_000,
+  minBytesPerSecond: 64 * 1024, // the largest round of the defaults within 5 minutes
 }
-
-/** Of a file, in one message: upstream's. */
-const chunkBytes = 128 * 1024
-
-/** More than a round of the highest limit has files; those beyond the limit are sent again. */
-const maxKnownBlobs = 10_000
-
-/** A project's full path, in characters. */
-const maxProjectLength = 1024
-
-/** What git takes for the name of a ref, without its first part. */
-const refName = /^(?![/.-])(?!.*(?:\.\.|\/\.|\/\/|@\{))[^\p{Cc} ~^:?*[\\]{1,250}(?<![/.])$/u
 
 /**
  * Sends an agent the files of a project at a commit that it does not have, once there is one, and ends: header, files,
@@ -90,57 +73,12 @@ export function objectsToSynchronize(
   }
 }
 
-interface Question {
-  /** full path, or number */
-  readonly project: string
-  readonly ref: string | undefined
-  /** the agent has it */
-  readonly commit: string
-  readonly choice: FileChoice
-  /** object ids, in hex */
-  readonly known: ReadonlySet<string>
-}
-
-async function readRequest(call: AgentCall, limits: ObjectsToSynchronizeOptions): Promise<Question> {
-  for await (const bytes of call.messages) {
-    const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field // counted before anything is built of them
-    checkPathCount(countField(bytes, paths.number), limits.maxPaths)
-    if (countField(bytes, knownBlob.number) > maxKnownBlobs) throw invalid(`more than ${maxKnownBlobs} known blobs`)
-    const request = decodeMessage(ObjectsToSynchronizeRequestSchema, bytes)
-    if (request.projectId === '') throw invalid('project_id is required')
-    if (request.projectId.length > maxProjectLength) throw invalid('project_id is too long')
-    return {
-      project: request.projectId,
-      ref: refOf(request.ref),
-      commit: request.commitId,
-      choice: readPaths(request.paths),
-      // what is beyond, as of a limit that was higher, is sent again
-      known: new Set(request.knownBlob.slice(0, limits.maxFiles).map((id) => Buffer.from(id).toString('hex'))),
-    }
-  }
-  throw invalid('no request message')
-}
-
-/** @throws KasError REF_NOT_FOUND for what can be none */
-function refOf(given: GitRefCF | undefined): string | undefined {
-  const { ref } = given ?? {}
-  if (!ref?.case || ref.value === '') return undefined
-  if (ref.case === 'commit') {
-    if (isCommitId(ref.value)) return ref.value
-  } else if (refName.test(ref.value)) return `refs/${ref.case === 'tag' ? 'tags' : 'heads'}/${ref.value}`
-  throw new KasError({ code: 'REF_NOT_FOUND', ref: ref.value.slice(0, 250) })
-}
-
-function invalid(detail: string): KasError {
-  return new KasError({ code: 'INVALID_MESSAGE', detail })
-}
-
 /** One running stream. */
 class ObjectsStream {
   readonly #components: ObjectsToSynchronizeComponents
   readonly #options: ObjectsToSynchronizeOptions & typeof defaults
   readonly #call: AgentCall
-  readonly #question: Question
+  readonly #question: ObjectsRequest
   #changed = Promise.withResolvers<void>()
   #reading: Reading | undefined
   #unfollow = () => {}
@@ -152,7 +90,7 @@ class ObjectsStream {
   constructor(
     components: ObjectsToSynchronizeComponents,
     options: ObjectsToSynchronizeOptions & typeof defaults,
-    { call, question }: { call: AgentCall; question: Question },
+    { call, question }: { call: AgentCall; question: ObjectsRequest },
   ) {
     this.#components = components
     this.#options = options
@@ -261,11 +199,11 @@ class ObjectsStream {
   async #round({ reading, commit }: { reading: Reading; commit: CommitId }, signal: AbortSignal): Promise<boolean> {
     const { repositories, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
-    const { maxFiles, maxReadMs, maxSendMs } = this.#options
+    const { maxFiles, maxReadMs } = this.#options
     const end = await turns.take(this.#call.agent.id, signal)
     const bounded = linkedController(signal)
     const detail = `reading took longer than ${maxReadMs} ms`
-    let cancel = clock.after(maxReadMs, () => bounded.abort(new KasError({ code: 'REPOSITORY_FAILED', detail })))
+    const cancel = clock.after(maxReadMs, () => bounded.abort(new KasError({ code: 'REPOSITORY_FAILED', detail })))
     try {
       if (!(await this.#mayStillRead(reading, bounded.signal))) return false
       const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
@@ -274,10 +212,10 @@ class ObjectsStream {
       const blobs = await repositories.blobs(reading, commit, missing, this.#options, bounded.signal)
       const contents = new Map(missing.map((file, i) => [file, blobs[i] as Uint8Array]))
       cancel()
-      cancel = clock.after(maxSendMs, () => bounded.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
-      await this.#send({ case: 'header', value: this.#header(reading, commit) }, bounded.signal)
-      for (const file of files) await this.#sendFile(file, contents.get(file), bounded.signal)
-      await this.#send({ case: 'trailer', value: {} }, bounded.signal)
+      const sender = new ObjectsSender({ call: this.#call, clock, signal }, this.#options)
+      await sender.header(this.#header(reading, commit))
+      for (const file of files) await sender.file(file, contents.get(file))
+      await sender.trailer()
       sent()
       const counts = { visited: tree.length, sent: files.length, known: files.length - missing.length }
       log.debug({ ...this.#fields(), commit_id: commit, ...counts }, 'GitOps: fetched files')
@@ -306,45 +244,8 @@ class ObjectsStream {
     return { commitId, projectId: project.id, ageMs, traceparent: tracer.current?.traceparent?.[0] ?? '' }
   }
 
-  /** A file is one message at least. */
-  async #sendFile({ path, blob }: TreeFile, content: Uint8Array | undefined, signal: AbortSignal): Promise<void> {
-    const first = { source: path, blob: Buffer.from(blob, 'hex') }
-    if (!content) return await this.#send({ case: 'object', value: { ...first, known: true } }, signal)
-    let at = 0
-    do {
-      const data = content.subarray(at, at + chunkBytes)
-      await this.#send({ case: 'object', value: at === 0 ? { ...first, data } : { source: path, data } }, signal)
-      at += chunkBytes
-    } while (at < content.length)
-  }
-
-  async #send(message: MessageOf, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
-    const bytes = toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, { message }))
-    const room = this.#call.send(bytes)
-    if (room) await this.#taken(room, signal)
-  }
-
-  /** @throws KasError DEADLINE_EXCEEDED if the agent takes nothing for too long */
-  async #taken(room: Promise<void>, signal: AbortSignal): Promise<void> {
-    const waiting = linkedController(signal)
-    const stalled = () => waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
-    const cancel = this.#components.clock.after(this.#options.maxStallMs, stalled)
-    try {
-      await abortable(room, waiting.signal)
-    } finally {
-      cancel()
-      waiting.dispose()
-    }
-  }
-
   #fields() {
     const { agent } = this.#call
     return { agent_id: String(agent.id), project_id: String(this.#reading?.project.id ?? '') }
   }
 }
-
-type MessageOf = Exclude<
-  Parameters<typeof create<typeof ObjectsToSynchronizeResponseSchema>>[1],
-  ObjectsToSynchronizeResponse | undefined
->['message'] & {}

@@ -1,0 +1,66 @@
+import { KasError } from '../../../lib/errors.ts'
+import { type GitRefCF, ObjectsToSynchronizeRequestSchema } from '../../../proto/gen/gitops_pb.ts'
+import { decodeMessage } from '../../../proto/unary.ts'
+import { countField } from '../../../proto/wire/wire.ts'
+import type { AgentCall } from '../../module.ts'
+import { isCommitId } from '../../repositories/repositories.ts'
+import { checkPathCount, type FileChoice, readPaths } from './round-files.ts'
+
+/** More than a round of the highest limit has files; those beyond the limit are sent again. */
+const maxKnownBlobs = 10_000
+
+/** A project's full path, in characters. */
+const maxProjectLength = 1024
+
+/** What git takes for the name of a ref, without its first part. */
+const refName = /^(?![/.-])(?!.*(?:\.\.|\/\.|\/\/|@\{))[^\p{Cc} ~^:?*[\\]{1,250}(?<![/.])$/u
+
+/** What an agent asks for, as one stream does. */
+export interface ObjectsRequest {
+  /** full path, or number */
+  readonly project: string
+  readonly ref: string | undefined
+  /** the agent has it */
+  readonly commit: string
+  readonly choice: FileChoice
+  /** object ids, in hex */
+  readonly known: ReadonlySet<string>
+}
+
+/** @throws KasError INVALID_MESSAGE, REF_NOT_FOUND, MANIFESTS_REFUSED */
+export async function readRequest(
+  call: Pick<AgentCall, 'messages'>,
+  limits: { readonly maxPaths: number; readonly maxFiles: number },
+): Promise<ObjectsRequest> {
+  for await (const bytes of call.messages) {
+    const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field // counted before anything is built of them
+    checkPathCount(countField(bytes, paths.number), limits.maxPaths)
+    if (countField(bytes, knownBlob.number) > maxKnownBlobs) throw invalid(`more than ${maxKnownBlobs} known blobs`)
+    const request = decodeMessage(ObjectsToSynchronizeRequestSchema, bytes)
+    if (request.projectId === '') throw invalid('project_id is required')
+    if (request.projectId.length > maxProjectLength) throw invalid('project_id is too long')
+    return {
+      project: request.projectId,
+      ref: refOf(request.ref),
+      commit: request.commitId,
+      choice: readPaths(request.paths),
+      // what is beyond, as of a limit that was higher, is sent again
+      known: new Set(request.knownBlob.slice(0, limits.maxFiles).map((id) => Buffer.from(id).toString('hex'))),
+    }
+  }
+  throw invalid('no request message')
+}
+
+/** @throws KasError REF_NOT_FOUND for what can be none */
+function refOf(given: GitRefCF | undefined): string | undefined {
+  const { ref } = given ?? {}
+  if (!ref?.case || ref.value === '') return undefined
+  if (ref.case === 'commit') {
+    if (isCommitId(ref.value)) return ref.value
+  } else if (refName.test(ref.value)) return `refs/${ref.case === 'tag' ? 'tags' : 'heads'}/${ref.value}`
+  throw new KasError({ code: 'REF_NOT_FOUND', ref: ref.value.slice(0, 250) })
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}

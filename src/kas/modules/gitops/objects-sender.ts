@@ -1,0 +1,94 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { abortable, linkedController } from '../../../lib/signals.ts'
+import {
+  type ObjectsToSynchronizeResponse,
+  type ObjectsToSynchronizeResponse_Header,
+  ObjectsToSynchronizeResponseSchema,
+} from '../../../proto/gen/gitops_pb.ts'
+import type { AgentCall } from '../../module.ts'
+import type { TreeFile } from '../../repositories/tree.ts'
+
+export interface ObjectsSenderComponents {
+  readonly call: Pick<AgentCall, 'send'>
+  readonly clock: Clock
+  readonly signal: AbortSignal
+}
+
+export interface ObjectsSenderOptions {
+  /** the longest that the agent may take nothing, in ms */
+  readonly maxStallMs: number
+  /** what it has to take on an average; a pause is made up for by what it takes faster before or after */
+  readonly minBytesPerSecond: number
+}
+
+/** Of a file, in one message: upstream's. */
+const chunkBytes = 128 * 1024
+
+/**
+ * Sends one round. An agent that takes it too slowly is cut, also if it takes a little from time to time.
+ *
+ * All throw KasError DEADLINE_EXCEEDED for that, and the signal's reason.
+ */
+export class ObjectsSender {
+  readonly #components: ObjectsSenderComponents
+  readonly #options: ObjectsSenderOptions
+  /** what was sent is to be taken by then, by the clock */
+  #dueAt: number
+
+  constructor(components: ObjectsSenderComponents, options: ObjectsSenderOptions) {
+    this.#components = components
+    this.#options = options
+    this.#dueAt = components.clock.now() + options.maxStallMs
+  }
+
+  async header(value: Omit<ObjectsToSynchronizeResponse_Header, '$typeName' | '$unknown'>): Promise<void> {
+    await this.#send({ case: 'header', value })
+  }
+
+  /** One message at least. @param content - undefined: the agent has it */
+  async file({ path, blob }: TreeFile, content: Uint8Array | undefined): Promise<void> {
+    const first = { source: path, blob: Buffer.from(blob, 'hex') }
+    if (!content) return await this.#send({ case: 'object', value: { ...first, known: true } })
+    let at = 0
+    do {
+      const data = content.subarray(at, at + chunkBytes)
+      await this.#send({ case: 'object', value: at === 0 ? { ...first, data } : { source: path, data } })
+      at += chunkBytes
+    } while (at < content.length)
+  }
+
+  async trailer(): Promise<void> {
+    await this.#send({ case: 'trailer', value: {} })
+  }
+
+  async #send(message: MessageOf): Promise<void> {
+    const { call, clock, signal } = this.#components
+    const { maxStallMs, minBytesPerSecond } = this.#options
+    signal.throwIfAborted()
+    const bytes = toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, { message }))
+    const earnedMs = (bytes.length / minBytesPerSecond) * 1000
+    this.#dueAt = Math.min(clock.now() + maxStallMs, this.#dueAt + earnedMs)
+    const room = call.send(bytes)
+    if (room) await this.#taken(room)
+  }
+
+  async #taken(room: Promise<void>): Promise<void> {
+    const { clock, signal } = this.#components
+    const waiting = linkedController(signal)
+    const late = () => waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
+    const cancel = clock.after(Math.max(0, this.#dueAt - clock.now()), late)
+    try {
+      await abortable(room, waiting.signal)
+    } finally {
+      cancel()
+      waiting.dispose()
+    }
+  }
+}
+
+type MessageOf = Exclude<
+  Parameters<typeof create<typeof ObjectsToSynchronizeResponseSchema>>[1],
+  ObjectsToSynchronizeResponse | undefined
+>['message'] & {}
