@@ -39,6 +39,8 @@ export interface RoundInput {
   readonly approved: string
   /** nothing is to be written: what the commit wants is told alone */
   readonly isPaused?: boolean
+  /** what the pod that led before has sent may not have landed yet: the round is to be made again once it has */
+  readonly isSettling?: boolean
   /** aborts once a newer commit has come: what has not begun is left */
   readonly superseded: AbortSignal
   /** what the commit wants is known: nothing has been written yet */
@@ -245,6 +247,7 @@ class Round {
       live: live.objects,
       appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
       wantedFree: needed.length === 0 ? new Set() : new Set(entries.map(({ key }) => keyText(key))),
+      isSettling: this.#input.isSettling ?? false,
       heir: this.#components.heir,
     }
     const plan = prunePlan(input, this.#options)

@@ -16,6 +16,12 @@ import { SourceStatus } from './state/source-status.ts'
 /** What is not in the cluster as it should be is tried again. ms */
 const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
+/**
+ * The pod that led before may have been frozen, or cut off, with calls on their way: these have landed by then, or never
+ * will. Above the time limit of a call, and the patience of TCP for a connection that is closed. ms
+ */
+const settleMs = 120_000
+
 /** What people say to a source, by annotations of its GitSync. */
 export interface Wishes {
   /** digest of the plan that may go; empty: none */
@@ -62,6 +68,7 @@ export class SourceWork {
   #status: SourceStatus | undefined
   /** why its files cannot be read; empty: they can */
   #refusal = ''
+  #isSettling = true
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
     this.#components = components
@@ -78,6 +85,10 @@ export class SourceWork {
       onFollowing: () => this.#isFollowing(),
     }
     const ended = linkedController(signal)
+    const cancel = clock.after(settleMs, () => {
+      this.#isSettling = false
+      this.#wake.resolve()
+    })
     const both = [
       followObjects({ kas, ...told, clock, random }, request, ended.signal),
       this.#rounds(ended.signal),
@@ -85,6 +96,7 @@ export class SourceWork {
     try {
       await Promise.all(both)
     } finally {
+      cancel()
       ended.abort(new KasError({ code: 'CANCELLED', detail: 'the source is not followed' }))
       ended.dispose()
       await Promise.allSettled(both)
@@ -167,6 +179,7 @@ export class SourceWork {
         files,
         approved,
         isPaused,
+        isSettling: this.#isSettling,
         superseded: this.#superseded.signal,
         onWanted: (keys) => {
           onWanted(options.id, commit, keys)

@@ -18,7 +18,7 @@ export type PruneOptions = Pick<
  */
 export type PruneDecision =
   | { readonly is: 'forget' }
-  | { readonly is: 'keep'; readonly state: 'failed' | 'waits' | 'detached'; readonly reason: string }
+  | { readonly is: 'keep'; readonly state: 'planned' | 'failed' | 'waits' | 'detached'; readonly reason: string }
   | { readonly is: 'delete'; readonly live: LiveObject }
   | { readonly is: 'confirm'; readonly live: LiveObject; readonly reason: string }
 
@@ -42,6 +42,8 @@ export interface PruneInput {
   readonly appliedUids: ReadonlySet<string>
   /** by `keyText`: what must go so that an apply can succeed */
   readonly wantedFree?: ReadonlySet<string>
+  /** what the pod that led before has sent may not have landed yet */
+  readonly isSettling?: boolean
   /** a source of this agent that wants it */
   readonly heir: (key: ObjectKey) => string | undefined
 }
@@ -68,7 +70,10 @@ export function prunePlan(input: PruneInput, options: PruneOptions): PrunePlan {
 function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions): PruneDecision {
   const text = keyText(entry.key)
   const live = input.live.get(text)
-  if (live === undefined) return { is: 'forget' }
+  if (live === undefined) {
+    const mayCome = input.isSettling && entry.uid === ''
+    return mayCome ? keep('planned', 'it has not been made, and may be on its way') : { is: 'forget' }
+  }
   if (live === null) return keep('failed', 'it cannot be read now')
   if (live.owner !== '' && live.owner !== options.id) return { is: 'forget' }
   const outside = outsideReach(entry.key, options)
@@ -101,7 +106,7 @@ function asked(entry: InventoryEntry, live: LiveObject, input: PruneInput, optio
   return isOfKind ? { is: 'confirm', live, reason: `prune_confirm: ${kind}` } : { is: 'delete', live }
 }
 
-function keep(state: 'failed' | 'waits' | 'detached', reason: string): PruneDecision {
+function keep(state: 'planned' | 'failed' | 'waits' | 'detached', reason: string): PruneDecision {
   return { is: 'keep', state, reason }
 }
 

@@ -1,0 +1,29 @@
+import t from 'tap'
+import { frozenAtEachCall, killedAtEachCall } from './every-call.ts'
+import { Ground, keyOf, skip } from './ground.ts'
+
+/** A pod that is lost at any moment of a round; `npm run soak -- gitops --part calls` does it with more objects. */
+
+const objects = 12
+/** So many objects are read, made, changed and deleted, and a few calls more. */
+const leastCalls = 2 * objects
+
+t.test('at each call of a round', { skip, timeout: 300_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+
+  await t.test('killed before it', async (t) => {
+    const calls = await killedAtEachCall(t, ground, { projectId: 1n, objects, is: 'unsent' })
+    t.ok(calls > leastCalls, `${calls} calls`)
+  })
+
+  await t.test('killed after it, before the answer', async (t) => {
+    const calls = await killedAtEachCall(t, ground, { projectId: 2n, objects, is: 'unanswered' })
+    t.ok(calls > leastCalls, `${calls} calls`)
+  })
+
+  await t.test('frozen, and thawed when another pod has brought a newer commit', async (t) => {
+    const calls = await frozenAtEachCall(t, ground, { projectId: 3n, objects })
+    t.ok(calls > leastCalls, `${calls} calls`)
+  })
+})

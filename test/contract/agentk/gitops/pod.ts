@@ -1,0 +1,175 @@
+import { createHash } from 'node:crypto'
+import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-client.ts'
+import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
+import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
+import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
+import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import { type RoundComponents, type RoundInput, runRound } from '../../../../src/agentk/modules/gitops/round.ts'
+import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
+import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import type { Ground } from './ground.ts'
+
+export type Files = Readonly<Record<string, string>>
+
+/**
+ * What happens to the pod at one of its calls, counted from 1. `unsent`: it is killed before the call; `unanswered`: after
+ * the API server has taken it; `held`: it is frozen, this call and those after it are on their way until it thaws.
+ */
+export interface Fault {
+  readonly at: number
+  readonly is: 'unsent' | 'unanswered' | 'held'
+}
+
+export interface PodOptions {
+  readonly agentId?: bigint
+  readonly projectId: bigint
+  readonly block?: SourceBlock
+  readonly fault?: Fault
+  /** what is answered in place of the API server; undefined: it answers itself */
+  readonly answer?: (method: string, path: string) => JsonAnswer | undefined
+}
+
+type Json = ApiClient['json']
+
+/** One process of agentk with one source: all that it asks of the API server passes here. */
+export class Pod {
+  readonly options: SourceOptions
+  readonly #ground: Ground
+  readonly #agentId: bigint
+  readonly #fault: Fault | undefined
+  readonly #answer: NonNullable<PodOptions['answer']>
+  readonly #lanes: ApiLanes
+  readonly #kinds: SharedKinds
+  readonly #killed = new AbortController()
+  readonly #frozen = Promise.withResolvers<void>()
+  readonly #thawed = Promise.withResolvers<void>()
+  readonly #sent = new Set<Promise<unknown>>()
+  #calls = 0
+  #leads = true
+
+  constructor(ground: Ground, { agentId = 42n, projectId, block = {}, fault, answer }: PodOptions) {
+    const all = { default_namespace: 'shop', prune_propagation_policy: 'background', ...block } as const
+    this.options = sourceOptions(all, { agentId, projectId, ownProject: 'platform/shop' })
+    this.#ground = ground
+    this.#agentId = agentId
+    this.#fault = fault
+    this.#answer = answer ?? (() => undefined)
+    const client = { json: this.#json }
+    // a bound on the rate would be all that its tests wait for
+    const options = { callsPerSecond: 100_000 }
+    this.#lanes = new ApiLanes({ client, clock: systemClock, holds: () => this.#leads }, options)
+    const lane = this.#lanes.lane('control')
+    this.#kinds = new SharedKinds({ lane, clock: systemClock, signal: this.#killed.signal })
+  }
+
+  /** Calls that it may have in flight. */
+  get width(): number {
+    return this.#lanes.width
+  }
+
+  get isKilled(): boolean {
+    return this.#killed.signal.aborted
+  }
+
+  /** Resolves once it is: never, if it makes fewer calls. */
+  get frozen(): Promise<void> {
+    return this.#frozen.promise
+  }
+
+  /** What it had on its way is sent. It does not lead any more. */
+  thaw(): void {
+    this.#leads = false
+    this.#thawed.resolve()
+  }
+
+  /** Resolves once the API server has answered all that was sent. */
+  async landed(): Promise<void> {
+    while (this.#sent.size > 0) await Promise.allSettled(this.#sent)
+  }
+
+  entries(): Promise<ReadonlyMap<string, InventoryEntry>> {
+    return this.#inventory().load(this.#killed.signal)
+  }
+
+  /** One round. @throws as `runRound` */
+  round(files: Files, input: Partial<RoundInput> = {}, components: Partial<RoundComponents> = {}) {
+    const { id, accessAs } = this.options
+    const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
+    const waiting = { client, clock: systemClock, random: Math.random, places: new WatchPlaces() }
+    return runRound(
+      {
+        control: this.#lanes.lane('control'),
+        lane: this.#lanes.lane('apply', accountHeaders(undefined, accessAs?.serviceAccount)),
+        waits: new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` }),
+        kinds: this.#kinds,
+        inventory: this.#inventory(),
+        render: async (all) => ({ files: all, problems: [] }),
+        isHandedOver: () => false,
+        heir: () => undefined,
+        areOthersKnown: () => true,
+        clock: systemClock,
+        ...components,
+      },
+      {
+        commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
+        files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
+        approved: '',
+        superseded: new AbortController().signal,
+        onWanted: () => undefined,
+        onProgress: () => undefined,
+        ...input,
+      },
+      this.options,
+      this.#killed.signal,
+    )
+  }
+
+  /** A round that is done. @throws what it was instead */
+  async bring(files: Files, input: Partial<RoundInput> = {}, components: Partial<RoundComponents> = {}) {
+    const result = await this.round(files, input, components)
+    if (result.is !== 'done') throw new Error(JSON.stringify(result))
+    const ends = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end]))
+    const is = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.is]))
+    return { ...result, all: result.ends, ends, is }
+  }
+
+  #inventory(): Inventory {
+    const { id } = this.options
+    return new Inventory(this.#lanes.lane('control'), { namespace: 'gitops', agentId: this.#agentId, id })
+  }
+
+  /** A process that ends takes nothing back: what was sent is without a signal. */
+  readonly #json: Json = async (method, path, body, signal, options) => {
+    this.#killed.signal.throwIfAborted()
+    signal?.throwIfAborted()
+    const call = ++this.#calls
+    const { at = 0, is } = this.#fault ?? {}
+    if (is === 'unsent' && call === at) throw this.#kill()
+    if (is === 'held' && call >= at) {
+      this.#frozen.resolve()
+      await this.#thawed.promise
+    }
+    const answered = this.#answer(method, path)
+    if (answered) return answered
+    const sending = this.#ground.client.json(method, path, body, undefined, options)
+    this.#sent.add(sending)
+    try {
+      const answer = await sending
+      if (is === 'unanswered' && call === at) throw this.#kill()
+      this.#killed.signal.throwIfAborted()
+      return answer
+    } finally {
+      this.#sent.delete(sending)
+    }
+  }
+
+  #kill(): Error {
+    const killed = new Error('killed')
+    this.#killed.abort(killed)
+    return killed
+  }
+}

@@ -1,0 +1,57 @@
+import t from 'tap'
+import type { RoundInput } from '../../../../src/agentk/modules/gitops/round.ts'
+import { SourceWork } from '../../../../src/agentk/modules/gitops/source-work.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+import { kasOf, startSessions } from '../agent-side.ts'
+import { listenAs } from '../fake-kas.ts'
+import { ProjectKas } from './gitops-side.ts'
+
+t.test('a commit is brought once more when what the pod before has sent has landed', async (t) => {
+  const project = new ProjectKas(7n)
+  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
+  const clock = new ManualClock()
+  const rounds: RoundInput[] = []
+  const statuses: unknown[] = []
+  const work = new SourceWork(
+    {
+      kas: kasOf(sessions),
+      round: async (input) => {
+        rounds.push(input)
+        const none = { ends: [], entries: new Map(), pruned: [], plan: '', planned: [], orphans: [] }
+        return { is: 'done', ...none, isPruneHeld: false }
+      },
+      wishes: async () => ({ approved: '', isPaused: false }),
+      onWish: () => () => undefined,
+      claim: () => undefined,
+      onStatus: (status) => statuses.push(status),
+      onWanted: () => undefined,
+      log: capturedLog().log,
+      clock,
+      random: Math.random,
+    },
+    { block: {}, agentId: 42n, ownProject: 'platform/shop' },
+  )
+  const ended = new AbortController()
+  const run = work.run(ended.signal)
+  project.push({ 'a.yaml': '' })
+  await eventually(() => statuses.length === 1)
+  clock.advance(119_000)
+  project.push({ 'a.yaml': 'b' })
+  await eventually(() => statuses.length === 2)
+  clock.advance(1000)
+  await eventually(() => statuses.length === 3)
+  t.strictSame(
+    rounds.map(({ isSettling, commit }) => [isSettling, commit === project.commit]),
+    [
+      [true, false],
+      [true, true],
+      [false, true],
+    ],
+  )
+  clock.advance(3600_000)
+  ended.abort(new Error('the test is over'))
+  await run
+  t.equal(rounds.length, 3)
+})
