@@ -7,6 +7,8 @@ import { HealthGate } from './apply/health-gate.ts'
 import { neededGone } from './apply/needed-gone.ts'
 import { type PruneInput, type PrunePlan, prunePlan } from './apply/prune-plan.ts'
 import { Pruner } from './apply/pruner.ts'
+import { Replacement } from './apply/replacement.ts'
+import { type ReplacementPlan, replacementPlan } from './apply/replacement-plan.ts'
 import type { EntryState, InventoryEntry } from './inventory/entry.ts'
 import type { Inventory } from './inventory/inventory.ts'
 import { stockInventory } from './inventory/stock-inventory.ts'
@@ -130,7 +132,7 @@ class Round {
     const live = await this.#readLive()
     await inventory.save(this.#entries.values(), this.#signal) // before anything is made
     try {
-      const ends = await this.#apply(known, live)
+      const ends = await this.#applyApproved(known, live)
       const plan = await this.#prune(known, live, ends)
       const result = this.#result(ends, plan, live)
       if (plan && result.plan === '' && this.#isChosenAnew && !isPrunedLater(plan)) {
@@ -175,14 +177,33 @@ class Round {
     return await readLiveObjects(entries, { lane, kinds }, this.#options, this.#signal)
   }
 
-  async #apply(known: ReadonlyMap<string, InventoryEntry>, live: LiveObjects): Promise<readonly RoundEnd[]> {
+  /** Once more, with what may be made again, if somebody has approved just that. */
+  async #applyApproved(known: ReadonlyMap<string, InventoryEntry>, live: LiveObjects): Promise<readonly RoundEnd[]> {
+    const ends = await this.#apply(known, live)
+    const { digest, uids } = this.#replacements(ends)
+    if (digest === '' || digest !== this.#input.approved) return ends
+    return await this.#apply(new Map(this.#entries), await this.#readLive(), uids)
+  }
+
+  #replacements(ends: readonly RoundEnd[]): ReplacementPlan {
+    return replacementPlan(ends, { id: this.#options.id, commit: this.#input.commit })
+  }
+
+  async #apply(
+    known: ReadonlyMap<string, InventoryEntry>,
+    live: LiveObjects,
+    approved: ReadonlySet<string> = new Set(),
+  ): Promise<readonly RoundEnd[]> {
     const { lane, control, waits, clock, kinds: shared, isHandedOver } = this.#components
     const { manifests, graph, kinds } = this.#wanted
+    const applier = new Applier({ lane, isHandedOver }, this.#options)
+    const pruner = new Pruner({ lane, waits, clock, kinds }, this.#options)
     const { reconcileTimeoutMs: timeoutMs, id } = this.#options
     const signal = this.#signal
     const run = new ApplyRun(
       {
-        applier: new Applier({ lane, isHandedOver }, this.#options),
+        applier,
+        replacement: new Replacement({ lane, applier, pruner, approved }, this.#options),
         gate: new HealthGate({ waits, lane: control, clock }, { timeoutMs }),
         lane,
         kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
@@ -289,7 +310,9 @@ class Round {
     const planned = [...entries].flatMap(([text, entry]) =>
       plan?.decisions.get(text)?.is === 'confirm' && entry.state === 'waits' ? [entry] : [],
     )
-    const waiting = planned.length > 0 && plan ? plan.digest : ''
+    const replaced = this.#replacements(ends) // where something has failed, nothing is pruned: one plan at a time
+    const waiting = planned.length > 0 && plan ? plan.digest : replaced.digest
+    for (const { manifest } of replaced.ends) planned.push(entries.get(keyText(manifest.key)) as InventoryEntry)
     return {
       is: 'done',
       ends,

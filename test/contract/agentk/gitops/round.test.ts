@@ -226,6 +226,97 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.match((await narrowed.done(one)).pruned, [{ name: 'left-out' }], 'and from then on it is as ever')
   })
 
+  await t.test('what only a new object can have: deleted and made again, where the manifest says so', async (t) => {
+    const source = new Source(ground, 11)
+    const job = (image: string, annotations = '') => `
+apiVersion: batch/v1
+kind: Job
+metadata: { name: again, annotations: { ${annotations} } }
+spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image: "${image}" }] } } }
+`
+    const key = keyOf('Job', 'again', 'shop', 'batch')
+    const replace = 'agent.gitlab.com/replace: allow'
+    await source.done({ 'a.yaml': job('a:1') })
+    const first = await ground.get(key)
+    t.match((await source.done({ 'a.yaml': job('a:2') })).ends.again, { is: 'failed', problem: { kind: 'immutable' } })
+    t.equal((await ground.get(key)).metadata.uid, first.metadata.uid)
+    // what could not be made again stays
+    const bad = await source.done({ 'a.yaml': job('', replace) })
+    t.match(bad.ends.again, { is: 'failed', problem: { text: /it stays: .*image/ } })
+    t.equal((await ground.get(key)).metadata.uid, first.metadata.uid)
+    // nor what says never
+    const never = await source.done({ 'a.yaml': job('a:2', `${replace}, agent.gitlab.com/prune: never`) })
+    t.match(never.ends.again, { is: 'failed', problem: { text: /never to delete it/ } })
+    t.match((await source.done({ 'a.yaml': job('a:2', replace) })).is, { again: 'applied' })
+    const second = await ground.get(key)
+    t.not(second.metadata.uid, first.metadata.uid)
+    t.equal(second.spec.template.spec.containers[0].image, 'a:2')
+    t.match((await source.done({ 'a.yaml': job('a:2', replace) })).is, { again: 'unchanged' })
+    // others' objects are not deleted
+    await ground.merge(key, { metadata: { annotations: { 'config.k8s.io/owning-inventory': null } } })
+    const foreign = await source.done({ 'a.yaml': job('a:3', replace) })
+    t.match(foreign.ends.again, { is: 'failed', problem: { text: /this source has not made it/ } })
+    t.equal((await ground.get(key)).metadata.uid, second.metadata.uid)
+  })
+
+  await t.test('and of a kind of prune_confirm, or by its annotation, once somebody approves', async (t) => {
+    const source = new Source(ground, 12)
+    const files = (name: string) => ({
+      'a.yaml': `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: bound, annotations: { agent.gitlab.com/replace: allow, agent.gitlab.com/prune: confirm } }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name} }
+`,
+      'b.yaml': map('after-bound', '1', 'argocd.argoproj.io/sync-wave: "1"'),
+    })
+    const key = keyOf('RoleBinding', 'bound', 'shop', 'rbac.authorization.k8s.io')
+    await source.done(files('view'))
+    const { uid } = (await ground.get(key)).metadata
+    const asking = await source.done(files('edit'))
+    t.match(asking, { is: { bound: 'failed' }, plan: /^[0-9a-f]{16}$/, planned: [{ key: { name: 'bound' } }] })
+    t.equal((await ground.get(key)).metadata.uid, uid)
+    t.equal((await source.done(files('edit'), { approved: 'another' })).plan, asking.plan)
+    t.equal((await ground.get(key)).metadata.uid, uid)
+    const approved = await source.done(files('edit'), { approved: asking.plan })
+    t.match(approved, { is: { bound: 'applied' }, plan: '', planned: [] })
+    t.equal((await ground.get(key)).roleRef.name, 'edit')
+    // the approval is used up
+    t.not((await source.done(files('admin'), { approved: asking.plan })).plan, '')
+    t.equal((await ground.get(key)).roleRef.name, 'edit')
+  })
+
+  await t.test('killed at any call while an object is made again, it is there in the end', async (t) => {
+    const job = (image: string) => ({
+      'a.yaml': `
+apiVersion: batch/v1
+kind: Job
+metadata: { name: killed, annotations: { agent.gitlab.com/replace: allow } }
+spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image: "${image}" }] } } }
+`,
+    })
+    const source = new Source(ground, 13)
+    await source.done(job('a:0'))
+    for (let at = 1; ; at++) {
+      const killed = new AbortController()
+      let calls = 0
+      ground.onAsk = () => {
+        calls += 1
+        if (calls === at) killed.abort(new Error('killed'))
+      }
+      const wasKilled = await source.done(job(`a:${at}`), { signal: killed.signal }).then(
+        () => false,
+        () => true,
+      )
+      ground.onAsk = () => undefined
+      t.match((await source.done(job(`a:${at}`))).is, { killed: /^(?:applied|unchanged)$/ }, `at ${at}`)
+      const live = await ground.get(keyOf('Job', 'killed', 'shop', 'batch'))
+      t.equal(live.spec.template.spec.containers[0].image, `a:${at}`, `at ${at}`)
+      if (!wasKilled) break
+      t.ok(at < 40)
+    }
+  })
+
   await t.test('what the stock agent has made is known, and goes when it leaves the repository', async (t) => {
     const source = new Source(ground, 8)
     const owned = { annotations: { 'config.k8s.io/owning-inventory': '42-8' } }

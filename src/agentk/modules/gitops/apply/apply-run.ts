@@ -8,9 +8,10 @@ import type { LiveObject } from '../live/live-object.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import { marked } from '../manifests/marks.ts'
 import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
-import type { Applier } from './applier.ts'
+import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { type HealthGate, isStateless } from './health-gate.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
+import { isReplaceable, type Replacement } from './replacement.ts'
 import type { WaveGraph } from './wave-graph.ts'
 
 /**
@@ -31,6 +32,7 @@ export interface RoundEnd {
 
 export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>
+  readonly replacement: Pick<Replacement, 'replace'>
   readonly gate: Pick<HealthGate, 'pass'>
   /** acts as the source's account */
   readonly lane: ApiLane
@@ -162,6 +164,14 @@ export class ApplyRun {
     }
   }
 
+  async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
+    const { applier, replacement } = this.#components
+    const outcome = await applier.apply(request, this.#signal)
+    const isRefused = 'problem' in outcome && outcome.problem.kind === 'immutable'
+    if (!isRefused || !isReplaceable(request.object)) return outcome
+    return await replacement.replace(request, this.#input.superseded, this.#signal)
+  }
+
   async #read(kind: ClusterKind, key: ObjectKey): Promise<KubernetesObject | undefined> {
     const path = objectPath(kind, key)
     const answer = await this.#components.lane.json('GET', path, undefined, this.#signal, { maxBytes: maxEventBytes })
@@ -201,7 +211,7 @@ export class ApplyRun {
     const object = marked(manifest, { inventory: id, owner: id })
     const uid = entries.get(text)?.uid ?? ''
     try {
-      const outcome = await this.#components.applier.apply({ key, kind, object, live: found, uid }, this.#signal)
+      const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
       if ('problem' in outcome) return failed(outcome.problem)
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
       const end: ApplyEnd = { is: 'applied', live: outcome.live }

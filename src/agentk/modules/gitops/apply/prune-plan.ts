@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import { pruneLimitFrom, type SourceOptions } from '../source-options.ts'
+import { planDigest } from './plan-digest.ts'
 
 export type PruneOptions = Pick<
   SourceOptions,
@@ -188,13 +188,14 @@ function isDefinition({ group, kind }: ObjectKey): boolean {
   return group === 'apiextensions.k8s.io' && kind === 'CustomResourceDefinition'
 }
 
-function digestOf({ commit }: PruneInput, decisions: ReadonlyMap<string, PruneDecision>, { id }: PruneOptions): string {
-  const lines = [...decisions].flatMap(([text, decision]) =>
-    decision.is === 'confirm' ? [`${text} ${decision.live.uid}`] : [],
-  )
-  if (lines.length === 0) return ''
-  return createHash('sha256')
-    .update(JSON.stringify([id, commit, lines.sort()]))
-    .digest('hex')
-    .slice(0, 16)
+function digestOf(
+  { commit, entries }: PruneInput,
+  decisions: ReadonlyMap<string, PruneDecision>,
+  { id }: PruneOptions,
+): string {
+  const deletes = entries.flatMap(({ key }) => {
+    const decision = decisions.get(keyText(key))
+    return decision?.is === 'confirm' ? [{ key, uid: decision.live.uid }] : []
+  })
+  return planDigest({ id, commit }, deletes)
 }

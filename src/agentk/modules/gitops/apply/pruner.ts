@@ -64,7 +64,7 @@ export class Pruner {
         continue
       }
       const ends = stage.map(async ({ entry, live }) => {
-        const survives = await this.#remove(entry, live, superseded, signal)
+        const survives = await this.remove(entry, live, superseded, signal)
         onEnd(entry, survives)
         return survives === undefined ? undefined : `${entry.key.kind} ${entry.key.name}`
       })
@@ -76,8 +76,8 @@ export class Pruner {
   }
 
   /** @returns why it is still there; undefined: it is gone */
-  async #remove(
-    entry: InventoryEntry,
+  async remove(
+    entry: Pick<InventoryEntry, 'key' | 'version'>,
     decided: LiveObject,
     superseded: AbortSignal,
     signal: AbortSignal,
@@ -127,7 +127,7 @@ export class Pruner {
 
   async #gone(
     kind: ClusterKind,
-    { key }: InventoryEntry,
+    { key }: Pick<InventoryEntry, 'key'>,
     uid: string,
     superseded: AbortSignal,
     signal: AbortSignal,

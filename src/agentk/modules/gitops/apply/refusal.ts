@@ -26,12 +26,13 @@ export interface ApplyProblem {
   readonly kind: ApplyProblemKind
   /** as people read it */
   readonly text: string
+  /** of `immutable`: uid of the object that goes once somebody approves */
+  readonly replaces?: string
 }
 
-/** Of the API server's own words. */
-const maxTextLength = 1000
+/** Where values stand before it, it may be far behind. */
 const immutable =
-  /field is immutable|Forbidden: (?:updates to|may not change|spec is immutable)|is immutable after creation/
+  /field is immutable|Forbidden: (?:updates to|(?:pod updates )?may not change|spec is immutable)|is immutable after creation|cannot change roleRef/
 /** Of the API server, and of the webhook of ingress-nginx. */
 const taken = /provided (?:port|IP) is already allocated|is already defined in ingress/
 const quota = /exceeded quota: /
@@ -47,7 +48,7 @@ export function isStale({ status, body }: JsonAnswer): boolean {
 /** What an answer that is no success means for the object; its text shows no values. */
 export function refusal(answer: JsonAnswer): ApplyProblem {
   const { status, body } = answer
-  const message = textAt(body, 'message').slice(0, maxTextLength)
+  const message = textAt(body, 'message')
   return { kind: kindOf(status, message), text: refusalText(answer) || `the API server answered ${status}` }
 }
 

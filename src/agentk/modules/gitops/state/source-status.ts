@@ -79,7 +79,8 @@ export class SourceStatus {
     const survivors = [...entries].filter(([text, { state }]) => !wanted.has(text) && state !== 'detached')
     const bad = ends.filter(({ end }) => end.is !== 'applied' && end.is !== 'unchanged')
     const isSynced = bad.length === 0
-    const phase = !isSynced ? Phase.FAILING : plan === '' ? Phase.SYNCED : Phase.APPROVAL
+    const isHeld = plan !== '' && bad.every(({ end }) => end.is === 'waits' || isAsking(end))
+    const phase = isHeld ? Phase.APPROVAL : isSynced ? Phase.SYNCED : Phase.FAILING
     const count = (is: ApplyEnd['is']) => ends.filter(({ end }) => end.is === is).length
     this.#state = {
       ...this.#state,
@@ -102,6 +103,11 @@ export class SourceStatus {
       planned: planned.slice(0, maxTold).map(keyOf),
     }
   }
+}
+
+/** It waits for approval. */
+function isAsking(end: ApplyEnd): boolean {
+  return end.is === 'failed' && end.problem.replaces !== undefined
 }
 
 function troubleOf({ manifest, end }: RoundEnd) {

@@ -44,11 +44,13 @@ interface Given {
   /** are as they were applied */
   readonly unchanged?: readonly string[]
   readonly failing?: readonly string[]
+  /** only a new object could have it */
+  readonly fixed?: readonly string[]
   /** why the gate of a Job does not open */
   readonly gate?: Promise<string | undefined>
 }
 
-function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], gate }: Given) {
+function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], fixed = [], gate }: Given) {
   const [entries, live] = [new Map<string, InventoryEntry>(), new Map<string, LiveObject>()]
   for (const { key, version } of manifests.filter(({ key }) => unchanged.includes(key.name))) {
     const { name } = key
@@ -64,7 +66,14 @@ function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], g
       applier: {
         apply: async ({ key: { name } }) => {
           if (failing.includes(name)) return { problem: { kind: 'invalid', text: 'bad' } }
+          if (fixed.includes(name)) return { problem: { kind: 'immutable', text: 'field is immutable' } }
           applied.push(name)
+          return { live: liveOf(name), object: {} }
+        },
+      },
+      replacement: {
+        replace: async ({ key: { name } }) => {
+          applied.push(`${name} is made again`)
           return { live: liveOf(name), object: {} }
         },
       },
@@ -138,4 +147,15 @@ t.test('a gate of a wave is asked once for all that wait for it', async (t) => {
   await ends
   t.strictSame(gated, ['job'])
   t.equal(applied.length, 51)
+})
+
+t.test('what only a new object can have makes one where the manifest says so, and else fails', async (t) => {
+  const [plain, allowed] = [manifest('plain', 0), manifest('allowed', 0)]
+  const { metadata } = allowed.object as { metadata: { annotations: object } }
+  const annotations = { ...metadata.annotations, 'agent.gitlab.com/replace': 'allow' }
+  const again = { ...allowed, object: { metadata: { ...metadata, annotations } } }
+  const { ends, applied } = runOf([plain, again], { fixed: ['plain', 'allowed'] })
+  t.match((await ends).get('plain'), { is: 'failed', problem: { kind: 'immutable' } })
+  t.match((await ends).get('allowed'), { is: 'applied' })
+  t.strictSame(applied, ['allowed is made again'])
 })

@@ -1,0 +1,106 @@
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { metadataOnly } from '../../../cluster/object-list.ts'
+import { maxEventBytes } from '../../../cluster/watch-request.ts'
+import { entryAt, type KubernetesObject } from '../../../health/object.ts'
+import { collectionPath, objectPath } from '../cluster-kinds.ts'
+import { type LiveObject, readLive } from '../live/live-object.ts'
+import type { ObjectTree } from '../manifests/manifest.ts'
+import { pruneAnnotation, replaceAnnotation } from '../object-annotations.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
+import type { Pruner } from './pruner.ts'
+import { type ApplyProblem, type ApplyProblemKind, refusal } from './refusal.ts'
+
+/** Of the object that is made as a trial, and not kept. */
+const trialName = 'agentk-trial-'
+/** What the old object holds: the new one gets it once that is gone. */
+const heldByOld: ReadonlySet<ApplyProblemKind> = new Set(['taken', 'quota'])
+/** What is in them, or of them, would go with them. */
+const parents: ReadonlySet<string> = new Set(['/Namespace', 'apiextensions.k8s.io/CustomResourceDefinition'])
+
+export interface ReplacementComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly applier: Pick<Applier, 'apply'>
+  readonly pruner: Pick<Pruner, 'remove'>
+  /** by uid: what may go though it asks for approval */
+  readonly approved: ReadonlySet<string>
+}
+
+export type ReplacementOptions = Pick<SourceOptions, 'id' | 'manager' | 'pruneConfirm'>
+
+/** The manifest says that its object may be deleted and made again. */
+export function isReplaceable(object: ObjectTree): boolean {
+  return entryAt(object, 'metadata.annotations', replaceAnnotation) === 'allow'
+}
+
+/**
+ * Where only a new object can have what a manifest wants: the old one goes, once the API server has said that it would
+ * take the new one, and that is made.
+ */
+export class Replacement {
+  readonly #components: ReplacementComponents
+  readonly #options: ReplacementOptions
+
+  constructor(components: ReplacementComponents, options: ReplacementOptions) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** @param superseded - ends the wait for the old object to go. @throws the connection's error, or the signal's reason */
+  async replace(request: ApplyRequest, superseded: AbortSignal, signal: AbortSignal): Promise<ApplyOutcome> {
+    const { lane, applier, pruner, approved } = this.#components
+    const { key, kind, object } = request
+    const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
+    const answer = await lane.json('GET', objectPath(kind, key), undefined, signal, options)
+    if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
+    if (answer.status !== 200) return { problem: refusal(answer) }
+    const live = readLive(answer.body as KubernetesObject, this.#options.manager)
+    const kept = this.#keptBecause(live, request)
+    const why = kept ?? (await this.#refused(request, signal))
+    if (why !== undefined) return immutable(`only a new object can have what the commit wants, and it stays: ${why}`)
+    const asks = this.#asksBecause(live, request)
+    if (asks !== undefined && !approved.has(live.uid)) {
+      return immutable(`it is to be deleted and made again, and that waits for approval: ${asks}`, live.uid)
+    }
+    if (superseded.aborted) return { problem: { kind: 'busy', text: 'a newer commit has come' } }
+    const survives = await pruner.remove({ key, version: kind.version }, live, superseded, signal)
+    if (survives !== undefined) return { problem: { kind: 'busy', text: `it is to be made again: ${survives}` } }
+    const made = await applier.apply({ key, kind, object, live: undefined, uid: live.uid }, signal)
+    if (!('problem' in made)) return made
+    return { problem: { ...made.problem, text: `it was deleted to be made again: ${made.problem.text}` } }
+  }
+
+  /** Why it may not be deleted, whoever approves. */
+  #keptBecause(live: LiveObject, { key, object }: ApplyRequest): string | undefined {
+    if (live.owner !== this.#options.id) return 'this source has not made it'
+    if (live.isControlled) return 'a controller keeps it'
+    if (live.isBeingDeleted) return 'it is being deleted'
+    if (parents.has(`${key.group}/${key.kind}`)) return 'what belongs to it would go with it'
+    const prunes = [live.prune, entryAt(object, 'metadata.annotations', pruneAnnotation)]
+    return prunes.includes('never') ? 'its annotations say never to delete it' : undefined
+  }
+
+  #asksBecause(live: LiveObject, { key, object }: ApplyRequest): string | undefined {
+    const prunes = [live.prune, entryAt(object, 'metadata.annotations', pruneAnnotation)]
+    if (prunes.includes('confirm')) return 'its annotation asks for it'
+    const isOfKind = this.#options.pruneConfirm.includes(key.kind) && !prunes.includes('allow')
+    return isOfKind ? `prune_confirm: ${key.kind}` : undefined
+  }
+
+  /** Why the API server would not take the new object, under a name of its own. */
+  async #refused({ key, kind, object }: ApplyRequest, signal: AbortSignal): Promise<string | undefined> {
+    const { name: _, ...metadata } = object.metadata as ObjectTree
+    const trial = { ...object, metadata: { ...metadata, generateName: trialName } }
+    const path = collectionPath(kind, kind.isNamespaced ? key.namespace : '')
+    const target = `${path}?fieldManager=${encodeURIComponent(this.#options.manager)}&dryRun=All`
+    const answer = await this.#components.lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
+    if (answer.status === 200 || answer.status === 201) return undefined
+    const problem = refusal(answer)
+    return heldByOld.has(problem.kind) ? undefined : problem.text
+  }
+}
+
+function immutable(text: string, replaces?: string): { problem: ApplyProblem } {
+  return { problem: { kind: 'immutable', text, ...(replaces !== undefined && { replaces }) } }
+}
