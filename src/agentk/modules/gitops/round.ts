@@ -16,6 +16,7 @@ import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
+import { type Rehearsed, rehearse } from './rehearsal.ts'
 import type { SourceOptions } from './source-options.ts'
 import { readWanted, type Wanted, type WantedComponents } from './wanted.ts'
 
@@ -54,6 +55,7 @@ export interface RoundInput {
 export type RoundResult =
   | { readonly is: 'refused'; readonly problems: readonly ManifestProblem[] }
   | { readonly is: 'paused' }
+  | Rehearsed
   | {
       readonly is: 'done'
       readonly ends: readonly RoundEnd[]
@@ -85,12 +87,8 @@ export async function runRound(
   if ('problems' in wanted) return { is: 'refused', problems: wanted.problems }
   input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key)))) // other sources wait for it
   if (input.isPaused) return { is: 'paused' }
-  if (options.dryRunStrategy !== 'none') return { is: 'refused', problems: [dryRun(options)] }
+  if (options.dryRunStrategy !== 'none') return await rehearse(components, input.commit, options, wanted, signal)
   return await new Round(components, input, options, wanted, signal).run()
-}
-
-function dryRun({ dryRunStrategy }: SourceOptions): ManifestProblem {
-  return { file: '', line: 0, text: `dry_run_strategy: ${dryRunStrategy}: the commit can be read, nothing is written` }
 }
 
 class Round {

@@ -201,6 +201,11 @@ export class SourceWork {
         log.error({ ...fields, reason: problem && problemText(problem) }, 'A commit cannot be applied')
         return true
       }
+      if (result.is === 'rehearsed') {
+        status.rehearsed(commit, result, clock.now())
+        log.info({ ...fields, objects: result.ends.length }, 'A commit was tried out: nothing is written')
+        return result.ends.every(({ end }) => end.is !== 'failed')
+      }
       status.done(commit, result, clock.now())
       log.info({ ...fields, objects: result.ends.length, pruned: result.pruned.length }, 'A commit was applied')
       return isComplete(result)

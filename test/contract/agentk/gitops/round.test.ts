@@ -333,11 +333,48 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     t.match(pruned, [{ name: 'stock-b' }])
   })
 
-  await t.test('dry_run_strategy: nothing is written', async (t) => {
-    const source = new Source(ground, 9, { dry_run_strategy: 'server' })
-    const { result, writes } = await asked(() => source.sync({ 'a.yaml': map('dry', '1') }))
-    t.match(result, { result: { is: 'refused', problems: [{ text: /dry_run_strategy: server/ }] } })
-    t.strictSame(writes, [])
+  await t.test('dry_run_strategy: what would be done is told, and nothing is written', async (t) => {
+    const writing = new Source(ground, 9)
+    await writing.done({
+      'a.yaml': map('dry-same', '1'),
+      'b.yaml': map('dry-goes', '1'),
+      'c.yaml': map('dry-new', '1'),
+    })
+    const namespace = 'apiVersion: v1\nkind: Namespace\nmetadata: { name: dry }\n'
+    const inside = 'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: dry-inside, namespace: dry }\n'
+    const files = {
+      'a.yaml': map('dry-same', '1'),
+      'c.yaml': map('dry-new', '2'),
+      'd.yaml': map('Dry_Bad', '1'),
+      'e.yaml': `${namespace}---\n${inside}`,
+    }
+    const ends = { 'dry-same': 'unchanged', 'dry-new': 'applied', dry: 'applied' }
+    const told = {
+      server: { ...ends, Dry_Bad: 'failed', 'dry-inside': 'waits' },
+      client: { ...ends, Dry_Bad: 'applied', 'dry-inside': 'applied' },
+    }
+    for (const strategy of ['server', 'client'] as const) {
+      const source = new Source(ground, 9, { dry_run_strategy: strategy })
+      ground.asked.length = 0
+      const { result, progress } = await source.sync(files)
+      if (result.is !== 'rehearsed') throw new Error(result.is)
+      const is = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end.is]))
+      t.strictSame(is, told[strategy], strategy)
+      t.strictSame(
+        result.leaving.map(({ key }) => key.name),
+        ['dry-goes'],
+      )
+      t.strictSame(progress, [])
+      const writes = ground.asked.filter(({ method }) => method !== 'GET')
+      t.ok(
+        writes.every(({ path }) => path.includes('dryRun=All')),
+        strategy,
+      )
+      t.equal(writes.length > 0, strategy === 'server')
+    }
+    t.strictSame([await value('dry-new'), await value('dry-goes')], ['1', '1'])
+    t.equal(await ground.get(keyOf('Namespace', 'dry', '')), undefined)
+    t.strictSame([...(await writing.entries()).keys()].length, 3)
   })
 
   await t.test('killed at any call, the next round ends where it would have ended', async (t) => {

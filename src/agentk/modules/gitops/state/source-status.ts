@@ -12,6 +12,7 @@ import type { ApplyEnd, RoundEnd } from '../apply/apply-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { keyText } from '../manifests/object-key.ts'
+import type { Rehearsed } from '../rehearsal.ts'
 import type { RoundResult } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -73,6 +74,19 @@ export class SourceStatus {
     this.#state = { ...this.#state, trouble }
   }
 
+  /** Nothing was written: what would be is told. */
+  rehearsed(commit: string, { ends, leaving }: Rehearsed, now: number): void {
+    const count = (...is: ApplyEnd['is'][]) => ends.filter(({ end }) => is.includes(end.is)).length
+    const failed = count('failed')
+    const problem = `dry_run_strategy: ${this.#options.dryRunStrategy}: nothing is written`
+    this.set({ phase: failed > 0 ? Phase.FAILING : Phase.PAUSED, wanted: commit, problem }, now)
+    const waiting = count('applied', 'waits', 'left')
+    const counts = create(CountsSchema, { objects: ends.length, unchanged: count('unchanged'), failed, waiting })
+    const moving = ends.filter(({ end }) => end.is !== 'unchanged')
+    const trouble = moving.slice(0, maxTold).map(troubleOf)
+    this.#state = { ...this.#state, counts, trouble, plan: '', planned: leaving.slice(0, maxTold).map(keyOf) }
+  }
+
   done(commit: string, result: Extract<RoundResult, { is: 'done' }>, now: number): void {
     const { ends, entries, pruned, plan, planned } = result
     const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
@@ -112,8 +126,18 @@ function isAsking(end: ApplyEnd): boolean {
 
 function troubleOf({ manifest, end }: RoundEnd) {
   const { key, version, file, line } = manifest
-  const text = end.is === 'failed' ? end.problem.text : end.is === 'waits' ? end.text : 'a newer commit has come'
-  return create(ObjectTroubleSchema, { key: keyOf({ key, version }), text: text.slice(0, maxTextLength), file, line })
+  return create(ObjectTroubleSchema, {
+    key: keyOf({ key, version }),
+    text: textOf(end).slice(0, maxTextLength),
+    file,
+    line,
+  })
+}
+
+function textOf(end: ApplyEnd): string {
+  if (end.is === 'failed') return end.problem.text
+  if (end.is === 'waits') return end.text
+  return end.is === 'applied' ? 'it would be applied' : 'a newer commit has come'
 }
 
 function keyOf({ key, version }: Pick<InventoryEntry, 'key' | 'version'>): Key {
