@@ -17,6 +17,7 @@ import { SharedKinds } from './shared-kinds.ts'
 import { readBlock, type SourceOptions } from './source-options.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
+import { SourceEvents } from './state/source-events.ts'
 import { StatePush } from './state/state-push.ts'
 
 export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
@@ -90,7 +91,8 @@ class Sources {
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush({ ...components, holds: term.holds })
     this.#renderer = new Renderer({ path: options.path }, clock)
-    const own = { lane: this.#control, client: api, kinds: this.#kinds }
+    const events = new SourceEvents({ ...components, lane: this.#lanes.lane('scan') })
+    const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
     const { namespace } = options
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
   }

@@ -6,6 +6,7 @@ import type { RoundResult } from '../../../../src/agentk/modules/gitops/round.ts
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { GitSyncs } from '../../../../src/agentk/modules/gitops/state/git-syncs.ts'
+import { SourceEvents } from '../../../../src/agentk/modules/gitops/state/source-events.ts'
 import { SourceStatus } from '../../../../src/agentk/modules/gitops/state/source-status.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
@@ -39,8 +40,9 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
   const ended = new AbortController()
   const { signal } = ended
   const kinds = new SharedKinds({ lane, clock: systemClock, signal })
+  const events = new SourceEvents({ lane, log, clock: systemClock })
   const syncs = new GitSyncs(
-    { lane, client: { json: lane.json, send }, kinds, log, clock: systemClock, random: Math.random },
+    { lane, client: { json: lane.json, send }, kinds, events, log, clock: systemClock, random: Math.random },
     { namespace: 'agentk', agentId: 42n },
   )
   const running = syncs.run(signal)
@@ -81,6 +83,19 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     syncs.write(status)
     await eventually(async () => (await ground.get(key)).status.phase === 'Refused')
     t.match((await ground.get(key)).status.trouble, [{ file: 'a.yaml', line: 3, text: 'no kind' }])
+    // with the rights that we ship, about this very object
+    const { uid } = (await ground.get(key)).metadata
+    const told = async () => {
+      const { body } = await ground.client.json('GET', '/api/v1/namespaces/agentk/events')
+      const { items } = body as { items: { reason: string; message: string; involvedObject: { uid: string } }[] }
+      return items.filter(({ involvedObject }) => involvedObject.uid === uid)
+    }
+    await eventually(async () => (await told()).some(({ reason }) => reason === 'Refused'))
+    t.match(await told(), [{ reason: 'ApprovalNeeded', message: /plan abc/ }, { message: 'c2: a.yaml:3: no kind' }])
+    status.refused('c3', [{ file: 'a.yaml', line: 3, text: 'no kind' }], systemClock.now())
+    syncs.write(status)
+    await eventually(async () => (await told()).some(({ message }) => message.startsWith('c3: ')))
+    t.equal((await told()).length, 2, 'one of an object and reason')
 
     let wishes = 0
     syncs.onWish('42-7-web', () => wishes++)

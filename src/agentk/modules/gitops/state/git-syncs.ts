@@ -13,6 +13,7 @@ import { collectionPath } from '../cluster-kinds.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
 import type { Wishes } from '../source-work.ts'
 import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
+import type { SourceEvents } from './source-events.ts'
 import type { SourceStatus } from './source-status.ts'
 
 /** A source that changes faster is written down as often as this. ms */
@@ -34,6 +35,7 @@ export interface GitSyncsComponents {
   readonly lane: ApiLane
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly kinds: SharedKinds
+  readonly events: Pick<SourceEvents, 'tell'>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -212,11 +214,16 @@ export class GitSyncs implements WatchSink {
       const name = nameOf(id)
       path = `${folder}/${name}`
       const labels = { [agentLabel]: String(this.#options.agentId) }
+      const { state } = status
+      let written: unknown
       if (!statusOf || !this.#made.has(path))
-        await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(status) }, signal)
-      if (!statusOf) return true
-      this.#made.add(path)
-      await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(status) }, signal)
+        written = await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(status) }, signal)
+      if (statusOf) {
+        this.#made.add(path)
+        written = await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(status) }, signal)
+      }
+      const about = { ...type, namespace: this.#options.namespace, name, uid: textAt(written, 'metadata.uid') }
+      this.#components.events.tell(about, state, signal)
       return true
     } catch (error) {
       this.#made.delete(path) // perhaps somebody has deleted it
@@ -226,10 +233,12 @@ export class GitSyncs implements WatchSink {
     }
   }
 
-  async #apply(path: string, object: object, signal: AbortSignal): Promise<void> {
+  /** @returns the object as it is now */
+  async #apply(path: string, object: object, signal: AbortSignal): Promise<unknown> {
     const options = { contentType: 'application/apply-patch+yaml' }
     const target = `${path}?fieldManager=${manager}&force=true`
     const { status, body } = await this.#components.lane.json('PATCH', target, object, signal, options)
     if (status >= 300) throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
+    return body
   }
 }

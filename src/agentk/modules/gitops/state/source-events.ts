@@ -1,0 +1,155 @@
+import { createHash } from 'node:crypto'
+import type { Clock } from '../../../../lib/clock.ts'
+import { errorText } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import { textAt } from '../../../health/object.ts'
+import { keyName } from '../manifests/object-key.ts'
+
+/** Objects of a round that have Events of their own: the state names more of them. */
+const maxObjects = 20
+/** Of an Event's message, as the API server has it. */
+const maxMessageLength = 1024
+const component = 'agentk-gitops'
+
+/** The object that an Event is about. */
+export interface EventTarget {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+}
+
+export interface SourceEvent {
+  readonly type: 'Normal' | 'Warning'
+  readonly reason: 'Applied' | 'Refused' | 'ApprovalNeeded' | 'ObjectFailed'
+  /** which the reason is about; empty: the source as a whole */
+  readonly object: string
+  readonly message: string
+}
+
+/** What of a state is an Event; undefined: the round goes on. */
+export function eventsOf(state: SourceState): readonly SourceEvent[] | undefined {
+  const { phase, commit, wanted, counts, problem, plan, planned, trouble } = state
+  if (phase === Phase.REFUSED) return [warning('Refused', `${wanted}: ${problem}`)]
+  if (phase === Phase.SYNCED) {
+    return [{ type: 'Normal', reason: 'Applied', object: '', message: `${commit}: ${counts?.objects ?? 0} objects` }]
+  }
+  if (phase !== Phase.APPROVAL && phase !== Phase.FAILING) return undefined
+  const names = planned.map(keyName).join(', ')
+  const asks = plan === '' ? [] : [warning('ApprovalNeeded', `${wanted}: plan ${plan} deletes ${names}`)]
+  const failing = trouble.flatMap(({ key, text }) => (key ? [warning('ObjectFailed', text, keyName(key))] : []))
+  return [...asks, ...failing.slice(0, maxObjects)]
+}
+
+function warning(reason: SourceEvent['reason'], message: string, object = ''): SourceEvent {
+  const text = object === '' ? message : `${object}: ${message}`
+  return { type: 'Warning', reason, object, message: text.slice(0, maxMessageLength) }
+}
+
+export interface SourceEventsComponents {
+  /** agentk's own: what else it does goes before */
+  readonly lane: ApiLane
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+interface Due {
+  readonly about: EventTarget
+  readonly events: readonly SourceEvent[]
+}
+
+/**
+ * Events of GitSyncs, one of an object and reason: it says what is so now, and is written again when that is something
+ * else. One that cannot be written is not missed.
+ */
+export class SourceEvents {
+  readonly #components: SourceEventsComponents
+  /** messages by the Event's name, of each source as it was told last */
+  readonly #told = new Map<string, ReadonlyMap<string, string>>()
+  readonly #due = new Map<string, Due>()
+  #isRunning = false
+  #isRefused = false
+
+  constructor(components: SourceEventsComponents) {
+    this.#components = components
+  }
+
+  /** Told soon, the newest of a source alone. */
+  tell(about: EventTarget, state: SourceState, signal: AbortSignal): void {
+    const events = eventsOf(state)
+    if (!events) return
+    this.#due.set(about.name, { about, events })
+    if (!this.#isRunning) void this.#run(signal)
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    this.#isRunning = true
+    for (const [name, due] of this.#due) {
+      this.#due.delete(name)
+      const before = this.#told.get(name)
+      const told = new Map<string, string>()
+      this.#told.set(name, told)
+      for (const event of due.events) {
+        const eventName = nameOf(due.about, event)
+        if (signal.aborted) break
+        const isTold = before?.get(eventName) === event.message
+        if (isTold || (await this.#write(due.about, eventName, event, signal))) told.set(eventName, event.message)
+      }
+    }
+    this.#isRunning = false
+  }
+
+  /** @returns whether it was taken */
+  async #write(about: EventTarget, name: string, event: SourceEvent, signal: AbortSignal): Promise<boolean> {
+    const { lane, log, clock } = this.#components
+    const path = `/api/v1/namespaces/${encodeURIComponent(about.namespace)}/events`
+    try {
+      let answer = await lane.json('POST', path, eventOf(about, name, event, clock.now()), signal)
+      if (answer.status === 409) {
+        const { type, message } = event
+        const change = { type, message, involvedObject: { uid: about.uid }, lastTimestamp: timeOf(clock.now()) }
+        const options = { contentType: 'application/merge-patch+json' }
+        answer = await lane.json('PATCH', `${path}/${encodeURIComponent(name)}`, change, signal, options)
+      }
+      if (answer.status >= 300) throw new Error(textAt(answer.body, 'message') || `status ${answer.status}`)
+      this.#isRefused = false
+      return true
+    } catch (error) {
+      if (!signal.aborted && !this.#isRefused) log.warn({ reason: errorText(error) }, 'Events cannot be written')
+      this.#isRefused = true
+      return false
+    }
+  }
+}
+
+/** The same for the same object and reason, whichever pod leads. */
+function nameOf({ name }: EventTarget, { reason, object }: SourceEvent): string {
+  const hash = createHash('sha256').update(`${reason} ${object}`).digest('hex').slice(0, 16)
+  return `${name}.${hash}`
+}
+
+function eventOf(about: EventTarget, name: string, { type, reason, message }: SourceEvent, now: number): object {
+  const at = timeOf(now)
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name, namespace: about.namespace },
+    involvedObject: about,
+    type,
+    reason,
+    message,
+    source: { component },
+    reportingComponent: component,
+    firstTimestamp: at,
+    lastTimestamp: at,
+    count: 1,
+  }
+}
+
+/** Kubernetes keeps seconds. */
+function timeOf(now: number): string {
+  return `${new Date(now).toISOString().slice(0, 19)}Z`
+}
