@@ -41,7 +41,7 @@ const maxBodyBytes = 3 * 1024 * 1024
 function bodyOf(sources: readonly object[]): Uint8Array {
   const whole = Buffer.from(JSON.stringify({ sources }))
   if (whole.length <= maxBodyBytes) return whole
-  const cut = sources.map((source) => ({ ...source, trouble: [], planned: [], problem: '', cut: true }))
+  const cut = sources.map((source) => ({ ...source, trouble: [], planned: [], orphan: [], problem: '', cut: true }))
   return Buffer.from(JSON.stringify({ sources: cut }))
 }
 

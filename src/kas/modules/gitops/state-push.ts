@@ -83,7 +83,7 @@ function watchToken(
 
 /** Counted before anything is built of it. @throws KasError INVALID_MESSAGE */
 function readState(bytes: Uint8Array): SourceState {
-  for (const { number, name } of [field.trouble, field.planned, field.environment]) {
+  for (const { number, name } of [field.trouble, field.planned, field.environment, field.orphan]) {
     if (count(bytes, number) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
   }
   const state = decodeMessage(SourceStateSchema, bytes)
@@ -93,7 +93,7 @@ function readState(bytes: Uint8Array): SourceState {
 
 /** How many objects are not well, and not which. */
 function cutDown(state: SourceState): Uint8Array {
-  return toBinary(SourceStateSchema, { ...state, trouble: [], planned: [], environment: [] })
+  return toBinary(SourceStateSchema, { ...state, trouble: [], planned: [], environment: [], orphan: [] })
 }
 
 function count(bytes: Uint8Array, number: number): number {

@@ -56,7 +56,7 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     pruned: [],
     plan: 'abc',
     planned: [{ ...entry, state: 'waits' }],
-    orphans: [],
+    orphans: [keyOf('Secret', 'orphan')],
     isPruneHeld: false,
   }
   status.done('c1', result, systemClock.now())
@@ -77,8 +77,15 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     await eventually(async () => (await ground.get(key))?.status !== undefined)
     const { spec, status: written } = await ground.get(key)
     t.strictSame(spec, { project: 'platform/shop', name: 'web' })
-    t.match(written, { phase: 'Approval', commit: 'c1', plan: 'abc', planned: ['Secret shop/old'] })
+    t.match(written, {
+      phase: 'Approval',
+      commit: 'c1',
+      plan: 'abc',
+      planned: ['Secret shop/old'],
+      orphans: ['Secret shop/orphan'],
+    })
     t.equal(written.conditions.length, 3)
+    t.match(written.counts, { orphans: 1 })
     status.refused('c2', [{ file: 'a.yaml', line: 3, text: 'no kind' }], systemClock.now())
     syncs.write(status)
     await eventually(async () => (await ground.get(key)).status.phase === 'Refused')

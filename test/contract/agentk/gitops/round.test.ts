@@ -333,6 +333,22 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     t.match(pruned, [{ name: 'stock-b' }])
   })
 
+  await t.test('what bears our marks and stands in no inventory is listed, and stays', async (t) => {
+    const source = new Source(ground, 14)
+    const files = { 'a.yaml': map('marked', '1'), 'b.yaml': map('orphaned', '1') }
+    t.strictSame((await source.done(files)).orphans, [])
+    const { inventory } = source
+    await inventory.load(new AbortController().signal)
+    await inventory.remove(new AbortController().signal)
+    for (const applied of ['applied', 'unchanged']) {
+      const { orphans, pruned, is } = await source.done({ 'a.yaml': map('marked', '1') })
+      t.match(orphans, [{ kind: 'ConfigMap', name: 'orphaned' }])
+      t.strictSame([is.marked, pruned.length], [applied, 0])
+    }
+    t.equal(await value('orphaned'), '1')
+    t.strictSame((await source.done(files)).orphans, [])
+  })
+
   await t.test('dry_run_strategy: what would be done is told, and nothing is written', async (t) => {
     const writing = new Source(ground, 9)
     await writing.done({

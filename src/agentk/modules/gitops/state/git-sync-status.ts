@@ -9,7 +9,7 @@ export function gitSyncSpec({ options: { project, name } }: SourceStatus): objec
 
 /** `status` of a GitSync: JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
 export function gitSyncStatus({ state }: SourceStatus): object {
-  const { commit, wanted, counts, problem, plan, planned, trouble, atMs } = state
+  const { commit, wanted, counts, problem, plan, planned, trouble, orphan, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
   return {
     commit,
@@ -20,6 +20,7 @@ export function gitSyncStatus({ state }: SourceStatus): object {
     problem,
     plan,
     planned: planned.map(keyName),
+    orphans: orphan.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
     conditions: conditionsOf(state),
   }

@@ -88,7 +88,7 @@ export class SourceStatus {
   }
 
   done(commit: string, result: Extract<RoundResult, { is: 'done' }>, now: number): void {
-    const { ends, entries, pruned, plan, planned } = result
+    const { ends, entries, pruned, plan, planned, orphans } = result
     const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
     const survivors = [...entries].filter(([text, { state }]) => !wanted.has(text) && state !== 'detached')
     const bad = ends.filter(({ end }) => end.is !== 'applied' && end.is !== 'unchanged')
@@ -111,10 +111,12 @@ export class SourceStatus {
         waiting: count('waits') + count('left'),
         pruned: pruned.length,
         survivors: survivors.length,
+        orphans: orphans.length,
       }),
       trouble: bad.slice(0, maxTold).map(troubleOf),
       plan,
       planned: planned.slice(0, maxTold).map(keyOf),
+      orphan: orphans.slice(0, maxTold).map((key) => keyOf({ key, version: '' })),
     }
   }
 }

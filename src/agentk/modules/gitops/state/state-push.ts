@@ -131,7 +131,7 @@ export function encoded(state: SourceState): Uint8Array {
 
 function halved(state: SourceState): SourceState {
   const half = <T>(all: readonly T[]) => all.slice(0, Math.floor(all.length / 2))
-  const { trouble, planned, environment } = state
-  if (trouble.length + planned.length === 0) return { ...state, environment: half(environment) }
-  return { ...state, trouble: half(trouble), planned: half(planned) }
+  const { trouble, planned, orphan, environment } = state
+  if (trouble.length + planned.length + orphan.length === 0) return { ...state, environment: half(environment) }
+  return { ...state, trouble: half(trouble), planned: half(planned), orphan: half(orphan) }
 }
