@@ -201,6 +201,7 @@ class Sources {
       api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
     const client = { json: lane.json, send }
     const { namespace } = this.#options
+    const inventoryOf = (of: string) => new Inventory(this.#control, { namespace, agentId: this.#agentId, id: of })
     // a chart may leave out what needs a kind that is not known now
     let isInPart = false
     return {
@@ -208,7 +209,8 @@ class Sources {
       lane,
       waits: new ObjectWaits({ client, clock, random, places: this.#places }, { selector: `${inventoryLabel}=${id}` }),
       kinds: this.#kinds,
-      inventory: new Inventory(this.#control, { namespace, agentId: this.#agentId, id }),
+      inventory: inventoryOf(id),
+      inventoryOf: (of) => (this.#othersOf(own).some((other) => mayBe(other, of)) ? undefined : inventoryOf(of)),
       render: async (files, { apiVersions, isWhole }, signal) => {
         isInPart = options.helm !== undefined && !isWhole
         const version = options.helm ? await this.#version(signal) : ''
@@ -245,6 +247,12 @@ function isKnown({ wanted, block }: Running, own: { id: string; block: SourceBlo
   const isOfSame =
     projectOf(wanted.id) === projectOf(own.id) && JSON.stringify(block.ref) === JSON.stringify(own.block.ref)
   return !isOfSame || wanted.commit === commit
+}
+
+/** Whether it goes by this id, or will once its project is known. */
+function mayBe({ id, block: { name } }: Running, of: string): boolean {
+  const [, ofName] = /^\d+-\d+(?:-(.*))?$/.exec(of) ?? []
+  return id === undefined ? ofName === name : id === of
 }
 
 /** Its number: the configuration may name one project in several ways. */

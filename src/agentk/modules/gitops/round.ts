@@ -1,5 +1,4 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { Applier } from './apply/applier.ts'
 import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply/apply-run.ts'
@@ -11,7 +10,7 @@ import { Replacement } from './apply/replacement.ts'
 import { type ReplacementPlan, replacementPlan } from './apply/replacement-plan.ts'
 import type { EntryState, InventoryEntry } from './inventory/entry.ts'
 import type { Inventory } from './inventory/inventory.ts'
-import { stockInventory } from './inventory/stock-inventory.ts'
+import { knownEntries } from './inventory/known-entries.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
@@ -26,7 +25,9 @@ export interface RoundComponents extends WantedComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   readonly waits: ObjectWaits
-  readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'saveOptions'>
+  readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'adopted' | 'saveOptions'>
+  /** one that is adopted; undefined: a source of this agent goes by that id, and lets go by itself */
+  readonly inventoryOf: (id: string) => Pick<Inventory, 'load'> | undefined
   /** another source of this agent: one that has let go of the object, or one that wants it */
   readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
   readonly heir: (key: ObjectKey) => string | undefined
@@ -120,21 +121,24 @@ class Round {
   }
 
   async run(): Promise<RoundResult> {
-    const { inventory } = this.#components
-    const entries = await inventory.load(this.#signal)
-    const known = entries.size === 0 ? ofStock(await this.#stockKeys()) : entries
-    this.#isChosenAnew = inventory.options !== undefined && chosenBy(inventory.options) !== chosenBy(this.#options)
-    if (!this.#isChosenAnew) await inventory.saveOptions(this.#options, this.#signal)
+    const { inventory, lane, inventoryOf } = this.#components
+    const own = await inventory.load(this.#signal)
+    const before = inventory.options
+    const source = { lane, inventoryOf, adopted: inventory.adopted }
+    const { entries: known, adopted } = await knownEntries(own, source, this.#options, this.#signal)
+    this.#isChosenAnew = before !== undefined && chosenBy(before) !== chosenBy(this.#options)
     for (const [text, entry] of known) this.#entries.set(text, entry)
     this.#plan()
     const live = await this.#readLive()
     await inventory.save(this.#entries.values(), this.#signal) // before anything is made
+    const kept = this.#isChosenAnew && before ? before : this.#options
+    await inventory.saveOptions(kept, adopted, this.#signal)
     try {
       const ends = await this.#applyApproved(known, live)
       const plan = await this.#prune(known, live, ends)
       const result = this.#result(ends, plan, live)
       if (plan && result.plan === '' && this.#isChosenAnew && !isPrunedLater(plan)) {
-        await inventory.saveOptions(this.#options, this.#signal)
+        await inventory.saveOptions(this.#options, adopted, this.#signal)
       }
       return result
     } finally {
@@ -150,19 +154,6 @@ class Round {
       if (this.#entries.has(text)) continue
       const rest = { uid: '', digest: '', fields: '', state: 'planned' as const, reason: '' }
       this.#entries.set(text, { key, version, wave: graph.wave(text), ...rest })
-    }
-  }
-
-  /** What the stock agent has made for the same project: the same marks, in an inventory of its own. */
-  async #stockKeys(): Promise<readonly ObjectKey[]> {
-    const { id, name, defaultNamespace: namespace } = this.#options
-    if (name !== undefined) return []
-    try {
-      return await stockInventory(this.#components.lane, { namespace, id }, this.#signal)
-    } catch (error) {
-      // without the right to look there, nothing that it has made is known, nor pruned
-      if (error instanceof KasError && error.spec.code === 'UNREACHABLE' && error.spec.httpStatus === 403) return []
-      throw error
     }
   }
 
@@ -322,11 +313,6 @@ class Round {
       isPruneHeld: this.#isPruneHeld,
     }
   }
-}
-
-function ofStock(keys: readonly ObjectKey[]): ReadonlyMap<string, InventoryEntry> {
-  const rest = { version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned' as const, reason: '' }
-  return new Map(keys.map((key): [string, InventoryEntry] => [keyText(key), { key, ...rest }]))
 }
 
 /** What of a commit becomes manifests, and where; and whether what leaves goes. */

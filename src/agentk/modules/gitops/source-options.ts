@@ -41,8 +41,8 @@ export interface SourceOptions {
 }
 
 export const pruneLimitFrom = 5
-/** Of a label's value, which it is. */
-const maxIdLength = 63
+/** Of a source's id: it is a label's value. */
+export const maxIdLength = 63
 /** As the stock agent has it. */
 const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000

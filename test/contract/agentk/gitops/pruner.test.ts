@@ -40,7 +40,7 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   const prune = async (prunables: readonly Prunable[], options: Partial<PrunerOptions> = {}, superseded = never) => {
     const pruner = new Pruner(
       { lane, waits, kinds: ground.kinds, clock: systemClock },
-      { id, manager, prunePropagationPolicy: 'background', pruneTimeoutMs: 60_000, ...options },
+      { manager, prunePropagationPolicy: 'background', pruneTimeoutMs: 60_000, ...options },
     )
     const ends: Record<string, string | undefined> = {}
     ground.asked.length = 0

@@ -19,6 +19,8 @@ interface Extra {
   readonly signal?: AbortSignal
   readonly heir?: string
   readonly areOthersKnown?: boolean
+  /** they run, too */
+  readonly followed?: readonly string[]
 }
 
 class Source {
@@ -37,8 +39,11 @@ class Source {
   }
 
   get inventory(): Inventory {
-    const control = this.#ground.lanes.lane('control')
-    return new Inventory(control, { namespace: 'gitops', agentId: 42n, id: this.options.id })
+    return this.#inventoryOf(this.options.id)
+  }
+
+  #inventoryOf(id: string): Inventory {
+    return new Inventory(this.#ground.lanes.lane('control'), { namespace: 'gitops', agentId: 42n, id })
   }
 
   entries(): Promise<ReadonlyMap<string, InventoryEntry>> {
@@ -61,6 +66,7 @@ class Source {
         waits,
         kinds: new SharedKinds({ lane: control, clock: systemClock, signal: new AbortController().signal }),
         inventory: this.inventory,
+        inventoryOf: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
         render: async (all) => ({ files: all, problems: [] }),
         isHandedOver: () => false,
         heir: () => extra.heir,
@@ -211,6 +217,49 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.match((await one.done({ 'b.yaml': map('kept', '1') })).pruned, [])
     t.equal(await value('moved'), '2')
     t.strictSame([...(await one.entries()).keys()], ['/ConfigMap/shop/kept'])
+  })
+
+  await t.test('a source by another name: what it had is known to it, and goes with approval alone', async (t) => {
+    const files = { 'a.yaml': map('named-a', '1'), 'b.yaml': map('named-b', '1'), 'c.yaml': map('named-c', '1') }
+    const { 'c.yaml': _, ...two } = files
+    await new Source(ground, 12).done(files)
+    const { uid } = (await ground.get(keyOf('ConfigMap', 'named-a'))).metadata
+    const renamed = new Source(ground, 12, { name: 'web', adopt: ['42-12', 'kustomize-controller'] })
+    const beside = await renamed.done(two, { followed: ['42-12'] })
+    t.match(beside, { is: { 'named-a': 'applied', 'named-b': 'applied' }, planned: [] }, 'one that runs lets go itself')
+    const first = await renamed.done(two)
+    t.strictSame(first.pruned, [])
+    t.match(first.planned, [{ key: { name: 'named-c' }, reason: 'inventory 42-12 has made it' }])
+    t.equal((await ground.get(keyOf('ConfigMap', 'named-a'))).metadata.uid, uid)
+    const again = await asked(() => renamed.done(two))
+    t.equal(again.result.plan, first.plan)
+    t.strictSame(again.writes, [])
+    t.ok(again.calls <= 8, `${again.calls} calls: it is not read again`)
+    t.equal(await value('named-c'), '1')
+    t.match((await renamed.done(two, { approved: first.plan })).pruned, [{ name: 'named-c' }])
+    t.match(
+      (await new Source(ground, 12).done(two)).is,
+      { 'named-a': 'failed' },
+      'the old one has nothing of it any more',
+    )
+    t.match((await new Source(ground, 12).done({ 'd.yaml': map('named-d', '1') })).pruned, [])
+    t.strictSame([await value('named-a'), await value('named-b')], ['1', '1'])
+  })
+
+  await t.test('what the stock agent has made for another agent: known, and goes with approval alone', async (t) => {
+    const owned = { annotations: { 'config.k8s.io/owning-inventory': '41-13' } }
+    for (const name of ['old-a', 'old-b']) {
+      const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop', ...owned }, data: {} }
+      await ground.apply(keyOf('ConfigMap', name), object, 'agentk')
+    }
+    await ground.create(keyOf('ConfigMap', 'inventory-41-13'), {
+      metadata: { name: 'inventory-41-13', labels: { 'cli-utils.sigs.k8s.io/inventory-id': '41-13' } },
+      data: { 'shop_old-a__ConfigMap': '', 'shop_old-b__ConfigMap': '' },
+    })
+    const source = new Source(ground, 13, { adopt: ['41-13'] })
+    const { is, pruned, planned } = await source.done({ 'a.yaml': map('old-a', '1') })
+    t.match({ is, pruned }, { is: { 'old-a': 'applied' }, pruned: [] })
+    t.match(planned, [{ key: { name: 'old-b' }, reason: 'inventory 41-13 has made it' }])
   })
 
   await t.test('what a change of the configuration leaves out waits for approval, until it is given', async (t) => {

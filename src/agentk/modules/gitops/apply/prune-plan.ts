@@ -7,7 +7,7 @@ import { planDigest } from './plan-digest.ts'
 
 export type PruneOptions = Pick<
   SourceOptions,
-  'id' | 'prune' | 'pruneConfirm' | 'pruneLimit' | 'namespaces' | 'resourceInclusions' | 'resourceExclusions'
+  'id' | 'adopt' | 'prune' | 'pruneConfirm' | 'pruneLimit' | 'namespaces' | 'resourceInclusions' | 'resourceExclusions'
 >
 
 /**
@@ -75,7 +75,7 @@ function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions)
     return mayCome ? keep('planned', 'it has not been made, and may be on its way') : { is: 'forget' }
   }
   if (live === null) return keep('failed', 'it cannot be read now')
-  if (live.owner !== '' && live.owner !== options.id) return { is: 'forget' }
+  if (!['', options.id, ...options.adopt].includes(live.owner)) return { is: 'forget' }
   const outside = outsideReach(entry.key, options)
   if (entry.state === 'detached') return keep('detached', entry.reason)
   if (outside) return keep('detached', outside)
@@ -99,6 +99,7 @@ function guarded(entry: InventoryEntry, live: LiveObject, input: PruneInput): Pr
 function asked(entry: InventoryEntry, live: LiveObject, input: PruneInput, options: PruneOptions): PruneDecision {
   if (!options.prune) return keep('waits', 'prune: false')
   const { kind } = entry.key
+  if (live.owner !== options.id) return { is: 'confirm', live, reason: `inventory ${live.owner} has made it` }
   if (input.wantedFree?.has(keyText(entry.key)))
     return { is: 'confirm', live, reason: 'what comes needs what it holds' }
   if (live.prune === 'confirm') return { is: 'confirm', live, reason: 'its annotation asks for approval' }

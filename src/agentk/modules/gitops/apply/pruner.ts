@@ -23,7 +23,7 @@ export interface PrunerComponents {
   readonly clock: Clock
 }
 
-export type PrunerOptions = Pick<SourceOptions, 'id' | 'manager' | 'prunePropagationPolicy' | 'pruneTimeoutMs'>
+export type PrunerOptions = Pick<SourceOptions, 'manager' | 'prunePropagationPolicy' | 'pruneTimeoutMs'>
 
 export interface Prunable {
   readonly entry: InventoryEntry
@@ -120,7 +120,7 @@ export class Pruner {
 
   /** What was decided does not hold for what it has become. */
   #isOther(live: LiveObject, decided: LiveObject): string | undefined {
-    if (live.owner !== this.#options.id) return 'its owner annotation has changed meanwhile'
+    if (live.owner !== decided.owner) return 'its owner annotation has changed meanwhile'
     if (live.isControlled) return 'a controller keeps it'
     return live.prune === decided.prune ? undefined : 'its annotations have changed meanwhile'
   }

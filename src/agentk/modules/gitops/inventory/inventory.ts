@@ -84,13 +84,22 @@ export class Inventory {
     return text === undefined ? undefined : (JSON.parse(text) as SourceOptions)
   }
 
-  /** Keeps the options beside the entries, for when the configuration has them no longer. After `load`. @throws as `save` */
-  async saveOptions(options: SourceOptions, signal: AbortSignal): Promise<void> {
+  /** Inventories whose entries it has taken in. After `load`. */
+  get adopted(): readonly string[] {
+    const text = this.#source?.data?.adopted
+    return text === undefined ? [] : (JSON.parse(text) as string[])
+  }
+
+  /**
+   * Keeps the options beside the entries, for when the configuration has them no longer, and whose entries these are.
+   * After `load`. @throws as `save`
+   */
+  async saveOptions(options: SourceOptions, adopted: readonly string[], signal: AbortSignal): Promise<void> {
     if (!this.#shards) throw new Error('an inventory is saved after it has been loaded')
-    const text = JSON.stringify(options)
-    if (this.#source?.data?.options === text) return
-    const map = { metadata: this.#metadata(optionsName, this.#source), data: { options: text } }
-    this.#source = await this.#maps.write(map, signal)
+    const data = { options: JSON.stringify(options), ...(adopted.length > 0 && { adopted: JSON.stringify(adopted) }) }
+    const known = this.#source?.data
+    if (known?.options === data.options && known.adopted === data.adopted) return
+    this.#source = await this.#maps.write({ metadata: this.#metadata(optionsName, this.#source), data }, signal)
   }
 
   /** Removes the ConfigMaps of a source that is gone, the options last. After `load`. @throws as `save` */

@@ -10,6 +10,7 @@ import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/o
 
 const options: PruneOptions = {
   id: '42-7',
+  adopt: ['40-7', 'helm'],
   prune: true,
   pruneConfirm: ['CustomResourceDefinition', 'Namespace'],
   pruneLimit: { percent: 50 },
@@ -102,6 +103,7 @@ t.test('it leaves the inventory: it is gone, of another, or the same object by a
 
 const confirmed: [what: string, given: Case, reason: RegExp][] = [
   ['its annotation', { live: { prune: 'confirm' } }, /annotation/],
+  ['an adopted inventory has made it', { live: { owner: '40-7' } }, /inventory 40-7 has made it/],
   ['it is in the way', { input: { wantedFree: new Set(['/ConfigMap/shop/a']) } }, /needs/],
   ['the commit is empty', { input: { wantedSize: 0 } }, /nothing at all/],
   ['the configuration has changed', { input: { isChosenAnew: true } }, /chooses other manifests/],
