@@ -10,11 +10,11 @@ import type { AgentkHost } from '../../module.ts'
 import { Inventory } from './inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
 import { inventoryLabel } from './manifests/marks.ts'
-import { keyText } from './manifests/object-key.ts'
 import { Renderer } from './render/renderer.ts'
 import { type RoundComponents, runRound } from './round.ts'
 import { SharedKinds } from './shared-kinds.ts'
 import { readBlock, type SourceOptions } from './source-options.ts'
+import { SourceTable } from './source-table.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
 import { SourceEvents } from './state/source-events.ts'
@@ -51,13 +51,9 @@ export async function leadGitops(components: GitopsComponents, options: GitopsOp
 }
 
 interface Running {
-  readonly block: SourceBlock
+  readonly work: SourceWork
   readonly stop: AbortController
   readonly done: Promise<void>
-  /** of the source, once its project is known */
-  id?: string
-  /** what it wants; undefined: it has not said so yet */
-  wanted?: { readonly id: string; readonly commit: string; readonly keys: ReadonlySet<string> }
 }
 
 /** The sources of one term. */
@@ -75,9 +71,9 @@ class Sources {
   readonly #agentId: bigint
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
-  /** sources that cannot be followed: what they want is not known */
-  readonly #unfollowed = new Set<string>()
-  #areAllRead = true
+  readonly #table = new SourceTable()
+  /** in the table, and not followed: what they want is not known */
+  readonly #unfollowed = new Set<object>()
   readonly #began = Promise.withResolvers<void>()
 
   constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
@@ -102,12 +98,14 @@ class Sources {
     const sources = this.#read()
     if (!sources || this.#term.signal.aborted) return
     const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
+    for (const source of this.#unfollowed) this.#table.delete(source)
     this.#unfollowed.clear()
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
     for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source)
     if (blocks.size > 0) this.#began.resolve()
+    this.#heard()
   }
 
   /** @returns undefined: it cannot be used, what runs goes on */
@@ -116,7 +114,7 @@ class Sources {
     try {
       const { sources, problems } = readBlock(block() ?? {})
       for (const reason of problems) log.error({ reason }, 'A source of GitOps cannot be used')
-      this.#areAllRead = problems.length === 0
+      this.#table.isWhole = problems.length === 0
       return sources
     } catch (error) {
       log.error({ reason: errorText(error) }, 'The sources of GitOps cannot be used')
@@ -145,19 +143,19 @@ class Sources {
     const stop = new AbortController()
     const signal = AbortSignal.any([stop.signal, this.#term.signal])
     const before = [...this.#running.values()].filter(({ stop: other }) => other.signal.aborted)
-    const work = new SourceWork(
+    const work: SourceWork = new SourceWork(
       {
         kas,
-        round: (input, options, inRound) => runRound(this.#roundOf(options, running), input, options, inRound),
+        round: (input, options, inRound) => runRound(this.#roundOf(options, stop), input, options, inRound),
         wishes: ({ id }, asking) => this.#syncs.wishes(id, asking),
         onWish: (id, listener) => this.#syncs.onWish(id, listener),
         onStatus: (status) => {
           this.#syncs.write(status)
           this.#push.changed(status)
         },
-        claim: (id) => this.#claim(id, running),
-        onWanted: (id, commit, keys) => {
-          running.wanted = { id, commit, keys }
+        claim: (id) => this.#table.claim(stop, id),
+        onWants: (wants) => {
+          if (this.#table.wants(stop, wants)) this.#heard(work)
         },
         log,
         clock,
@@ -168,23 +166,25 @@ class Sources {
     const done = Promise.all(before.map((one) => one.done))
       .then(() => (signal.aborted ? undefined : work.run(signal)))
       .catch((error: unknown) => {
-        this.#unfollowed.add(text)
+        this.#unfollowed.add(stop)
         this.#failed(error)
       })
       .finally(() => {
         this.#running.delete(text)
-        if (running.id !== undefined) this.#push.forget(running.id)
+        const id = this.#table.get(stop)?.id
+        if (id !== undefined) this.#push.forget(id)
+        if (this.#unfollowed.has(stop)) this.#table.set(stop, { block })
+        else this.#table.delete(stop)
+        this.#heard()
         if (stop.signal.aborted) this.update() // the configuration may have it again
       })
-    const running: Running = { block, stop, done }
-    this.#running.set(text, running)
+    this.#table.set(stop, { block })
+    this.#running.set(text, { work, stop, done })
   }
 
-  /** @throws Error: two would apply against one another */
-  #claim(id: string, own: Running): void {
-    if (this.#othersOf(own).some((other) => other.id === id))
-      throw new Error(`gitops: the configuration has ${id} twice: names tell sources of one project apart`)
-    own.id = id
+  /** What is held may go, perhaps. @param by - has said something itself */
+  #heard(by?: SourceWork): void {
+    for (const { work } of this.#running.values()) if (work !== by) work.heard()
   }
 
   #failed(error: unknown): void {
@@ -192,7 +192,7 @@ class Sources {
     this.#components.log.error({ reason: errorText(error) }, 'A source of GitOps is not followed')
   }
 
-  #roundOf(options: SourceOptions, own: Running): RoundComponents {
+  #roundOf(options: SourceOptions, source: object): RoundComponents {
     const { api, clock, random } = this.#components
     const { id, accessAs } = options
     const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
@@ -202,6 +202,7 @@ class Sources {
     const client = { json: lane.json, send }
     const { namespace } = this.#options
     const inventoryOf = (of: string) => new Inventory(this.#control, { namespace, agentId: this.#agentId, id: of })
+    const others = this.#table.others(source)
     // a chart may leave out what needs a kind that is not known now
     let isInPart = false
     return {
@@ -210,20 +211,17 @@ class Sources {
       waits: new ObjectWaits({ client, clock, random, places: this.#places }, { selector: `${inventoryLabel}=${id}` }),
       kinds: this.#kinds,
       inventory: inventoryOf(id),
-      inventoryOf: (of) => (this.#othersOf(own).some((other) => mayBe(other, of)) ? undefined : inventoryOf(of)),
+      inventoryOf: (of) => (this.#table.isBeside(source, of) ? undefined : inventoryOf(of)),
       render: async (files, { apiVersions, isWhole }, signal) => {
         isInPart = options.helm !== undefined && !isWhole
         const version = options.helm ? await this.#version(signal) : ''
         return this.#renderer.render(files, options, { version, apiVersions }, signal)
       },
-      isHandedOver: (owner, key) =>
-        this.#othersOf(own).some(({ wanted }) => wanted?.id === owner && !wanted.keys.has(keyText(key))),
-      heir: (key) => this.#othersOf(own).find(({ wanted }) => wanted?.keys.has(keyText(key)))?.wanted?.id,
-      areOthersKnown: (commit) =>
-        !isInPart &&
-        this.#areAllRead &&
-        this.#unfollowed.size === 0 &&
-        this.#othersOf(own).every((other) => isKnown(other, { id, block: own.block }, commit)),
+      others: {
+        ...others,
+        mayWant: (key, commit) =>
+          isInPart ? 'the chart may want it, of kinds that are not known now' : others.mayWant(key, commit),
+      },
       clock,
     }
   }
@@ -235,27 +233,4 @@ class Sources {
     if (status === 200 && version !== '') return version
     throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for /version` })
   }
-
-  #othersOf(own: Running): readonly Running[] {
-    return [...this.#running.values()].filter((other) => other !== own)
-  }
-}
-
-/** What it wants at `commit` of the project, where that is one of its own. */
-function isKnown({ wanted, block }: Running, own: { id: string; block: SourceBlock }, commit: string): boolean {
-  if (!wanted) return false
-  const isOfSame =
-    projectOf(wanted.id) === projectOf(own.id) && JSON.stringify(block.ref) === JSON.stringify(own.block.ref)
-  return !isOfSame || wanted.commit === commit
-}
-
-/** Whether it goes by this id, or will once its project is known. */
-function mayBe({ id, block: { name } }: Running, of: string): boolean {
-  const [, ofName] = /^\d+-\d+(?:-(.*))?$/.exec(of) ?? []
-  return id === undefined ? ofName === name : id === of
-}
-
-/** Its number: the configuration may name one project in several ways. */
-function projectOf(id: string): string | undefined {
-  return id.split('-')[1]
 }

@@ -1,19 +1,20 @@
 import type { ApiLane } from '../../cluster/api-lanes.ts'
-import { type Applied, Applier, type ApplierComponents } from './apply/applier.ts'
+import { type Applied, Applier } from './apply/applier.ts'
 import { type ApplyEnd, ApplyRun, type ApplyRunComponents, type RoundEnd } from './apply/apply-run.ts'
 import { prunePlan } from './apply/prune-plan.ts'
 import type { InventoryEntry } from './inventory/entry.ts'
 import type { Inventory } from './inventory/inventory.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
-import { keyText, type ObjectKey } from './manifests/object-key.ts'
+import { keyText } from './manifests/object-key.ts'
 import type { SourceOptions } from './source-options.ts'
+import type { OtherSources } from './source-table.ts'
 import type { Wanted } from './wanted.ts'
 
-export interface RehearsalComponents extends Pick<ApplierComponents, 'isHandedOver'> {
+export interface RehearsalComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   readonly inventory: Pick<Inventory, 'load'>
-  readonly heir: (key: ObjectKey) => string | undefined
+  readonly others: OtherSources
 }
 
 /** What a commit would do. */
@@ -59,7 +60,7 @@ export async function rehearse(
 }
 
 function runComponents(
-  { lane, isHandedOver }: RehearsalComponents,
+  { lane, others: { isHandedOver } }: RehearsalComponents,
   kinds: Wanted['kinds'],
   options: SourceOptions,
 ): ApplyRunComponents {
@@ -106,7 +107,7 @@ function lateEnd(text: string, ends: ReadonlyMap<string, ApplyEnd>, before: read
 }
 
 function leavingOf(
-  { heir }: RehearsalComponents,
+  { others }: RehearsalComponents,
   { commit, left, size, live }: { commit: string; left: readonly InventoryEntry[]; size: number; live: LiveObjects },
   options: SourceOptions,
   { manifests, kinds }: Wanted,
@@ -118,11 +119,12 @@ function leavingOf(
       inventorySize: size,
       wantedSize: manifests.length,
       isChosenAnew: false,
-      staying: manifests.map(({ key }) => key),
+      staying: [...manifests.map(({ key }) => key), ...others.wanted()],
       plural: (key) => kinds.find(key)?.plural,
       live: live.objects,
       appliedUids: new Set(),
-      heir,
+      heir: others.heir,
+      held: (key) => others.mayWant(key, commit),
     },
     options,
   )

@@ -17,6 +17,7 @@ import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/mani
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
 import { type Rehearsed, rehearse } from './rehearsal.ts'
 import type { SourceOptions } from './source-options.ts'
+import type { OtherSources } from './source-table.ts'
 import { readWanted, type Wanted, type WantedComponents } from './wanted.ts'
 
 export interface RoundComponents extends WantedComponents {
@@ -28,11 +29,7 @@ export interface RoundComponents extends WantedComponents {
   readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'adopted' | 'saveOptions'>
   /** one that is adopted; undefined: a source of this agent goes by that id, and lets go by itself */
   readonly inventoryOf: (id: string) => Pick<Inventory, 'load'> | undefined
-  /** another source of this agent: one that has let go of the object, or one that wants it */
-  readonly isHandedOver: (owner: string, key: ObjectKey) => boolean
-  readonly heir: (key: ObjectKey) => string | undefined
-  /** what each other source wants is known, of those of the same project at this commit: else nothing is pruned */
-  readonly areOthersKnown: (commit: string) => boolean
+  readonly others: OtherSources
   readonly clock: Clock
 }
 
@@ -47,8 +44,8 @@ export interface RoundInput {
   readonly isSettling?: boolean
   /** aborts once a newer commit has come: what has not begun is left */
   readonly superseded: AbortSignal
-  /** what the commit wants is known: nothing has been written yet */
-  readonly onWanted: (keys: ReadonlySet<string>) => void
+  /** by `keyText`: what the commit wants, before anything is written; or what the source has made, if it is refused */
+  readonly onWanted: (keys: ReadonlyMap<string, ObjectKey>, isRefused: boolean) => void
   readonly onProgress: (phase: 'applying' | 'pruning', key: ObjectKey, end: ApplyEnd | undefined) => void
 }
 
@@ -85,8 +82,11 @@ export async function runRound(
   signal: AbortSignal,
 ): Promise<RoundResult> {
   const wanted = await readWanted(components, input.files, options, signal)
-  if ('problems' in wanted) return { is: 'refused', problems: wanted.problems }
-  input.onWanted(new Set(wanted.manifests.map(({ key }) => keyText(key)))) // other sources wait for it
+  if ('problems' in wanted) {
+    input.onWanted(keyed((await components.inventory.load(signal)).values()), true)
+    return { is: 'refused', problems: wanted.problems }
+  }
+  input.onWanted(keyed(wanted.manifests), false) // other sources wait for it
   if (input.isPaused) return { is: 'paused' }
   if (options.dryRunStrategy !== 'none') return await rehearse(components, input.commit, options, wanted, signal)
   return await new Round(components, input, options, wanted, signal).run()
@@ -102,7 +102,6 @@ class Round {
   readonly #entries = new Map<string, InventoryEntry>()
   readonly #pruned: ObjectKey[] = []
   #remembered = Promise.resolve()
-  #isPruneHeld = false
   /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
   #isChosenAnew = false
 
@@ -183,9 +182,9 @@ class Round {
     live: LiveObjects,
     approved: ReadonlySet<string> = new Set(),
   ): Promise<readonly RoundEnd[]> {
-    const { lane, control, waits, clock, kinds: shared, isHandedOver } = this.#components
+    const { lane, control, waits, clock, kinds: shared, others } = this.#components
     const { manifests, graph, kinds } = this.#wanted
-    const applier = new Applier({ lane, isHandedOver }, this.#options)
+    const applier = new Applier({ lane, isHandedOver: others.isHandedOver }, this.#options)
     const pruner = new Pruner({ lane, waits, clock, kinds }, this.#options)
     const { reconcileTimeoutMs: timeoutMs, id } = this.#options
     const signal = this.#signal
@@ -243,22 +242,22 @@ class Round {
     const left = [...known.values()].filter(({ key }) => !wanted.has(keyText(key)))
     const needed = neededGone(ends)
     if (needed === undefined) return undefined
-    this.#isPruneHeld = left.length > 0 && !this.#components.areOthersKnown(this.#input.commit)
-    if (this.#isPruneHeld) return undefined
-    const [entries, others] = parted(left, ({ key }) => needed.length === 0 || needed.some((isNeeded) => isNeeded(key)))
+    const { others } = this.#components
+    const [entries, later] = parted(left, ({ key }) => needed.length === 0 || needed.some((isNeeded) => isNeeded(key)))
     const input: PruneInput = {
       commit: this.#input.commit,
       entries,
       inventorySize: known.size,
       wantedSize: wanted.size,
       isChosenAnew: this.#isChosenAnew,
-      staying: [...ends.map(({ manifest }) => manifest.key), ...others.map(({ key }) => key)],
+      staying: [...[...ends.map(({ manifest }) => manifest), ...later].map(({ key }) => key), ...others.wanted()],
       plural: (key) => this.#wanted.kinds.find(key)?.plural,
       live: live.objects,
       appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
       wantedFree: needed.length === 0 ? new Set() : new Set(entries.map(({ key }) => keyText(key))),
       isSettling: this.#input.isSettling ?? false,
-      heir: this.#components.heir,
+      heir: others.heir,
+      held: (key) => others.mayWant(key, this.#input.commit),
     }
     const plan = prunePlan(input, this.#options)
     await this.#follow(plan, entries)
@@ -310,7 +309,7 @@ class Round {
       plan: waiting,
       planned,
       orphans,
-      isPruneHeld: this.#isPruneHeld,
+      isPruneHeld: plan?.isHeld ?? false,
     }
   }
 }
@@ -323,6 +322,10 @@ function chosenBy({ paths, kustomize, helm, defaultNamespace, prune }: SourceOpt
 /** Something that has left could not be decided upon. */
 function isPrunedLater({ decisions }: PrunePlan): boolean {
   return [...decisions.values()].some((decision) => decision.is === 'keep' && decision.state === 'failed')
+}
+
+function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, ObjectKey> {
+  return new Map(Array.from(all, ({ key }) => [keyText(key), key]))
 }
 
 function parted<T>(all: readonly T[], isFirst: (one: T) => boolean): readonly [T[], T[]] {

@@ -11,6 +11,7 @@ import { keyName, type ObjectKey } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
 import type { RoundInput, RoundResult } from './round.ts'
 import { type SourceOptions, sourceOptions } from './source-options.ts'
+import type { SourceWants } from './source-table.ts'
 import { SourceStatus } from './state/source-status.ts'
 
 /** What is not in the cluster as it should be is tried again. ms */
@@ -42,8 +43,7 @@ export interface SourceWorkComponents {
   readonly claim: (id: string) => void
   /** it fares otherwise */
   readonly onStatus: (status: SourceStatus) => void
-  /** what the source wants by this commit, by `keyText` */
-  readonly onWanted: (id: string, commit: string, keys: ReadonlySet<string>) => void
+  readonly onWants: (wants: SourceWants) => void
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -69,6 +69,10 @@ export class SourceWork {
   /** why its files cannot be read; empty: they can */
   #refusal = ''
   #isSettling = true
+  /** something stays until other sources have said what they want */
+  #isHeld = false
+  /** they have said something since the round began */
+  #isHeard = false
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
     this.#components = components
@@ -112,6 +116,12 @@ export class SourceWork {
     this.#set = set
     this.#isFollowing()
     this.#again('a newer commit has come')
+  }
+
+  /** Other sources have said what they want. */
+  heard(): void {
+    this.#isHeard = true
+    if (this.#isHeld) this.#wake.resolve()
   }
 
   /** A round that runs begins nothing more, and the next one follows. */
@@ -165,7 +175,7 @@ export class SourceWork {
 
   /** @returns false: it is to be tried again */
   async #round(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { clock, log, round, wishes, onStatus, onWanted } = this.#components
+    const { clock, log, round, wishes, onStatus, onWants } = this.#components
     this.#status ??= new SourceStatus(options, clock.now())
     const status = this.#status
     this.#superseded = new AbortController()
@@ -181,9 +191,9 @@ export class SourceWork {
         isPaused,
         isSettling: this.#isSettling,
         superseded: this.#superseded.signal,
-        onWanted: (keys) => {
-          onWanted(options.id, commit, keys)
-          if (isPaused) return
+        onWanted: (keys, isRefused) => {
+          onWants({ commit: isRefused ? '' : commit, keys })
+          if (isPaused || isRefused) return
           status.began(commit, keys.size, clock.now())
           onStatus(status)
         },
@@ -193,7 +203,11 @@ export class SourceWork {
           onStatus(status)
         },
       }
+      this.#isHeard = false
+      this.#isHeld = false
       const result = await round(input, options, signal)
+      this.#isHeld = result.is === 'done' && result.isPruneHeld
+      if (this.#isHeld && this.#isHeard) this.#wake.resolve()
       if (isPaused || result.is === 'paused') return true
       if (result.is === 'refused') {
         const [problem] = result.problems

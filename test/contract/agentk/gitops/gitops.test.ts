@@ -117,6 +117,32 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     await eventually(async () => (await statusOf('42-14-other'))?.phase === 'Paused')
   })
 
+  await t.test(
+    'a source whose commit is refused holds what it could want, until one comes that can be read',
+    async (t) => {
+      const project = new ProjectKas(15n)
+      const of = (name: string) => ({ ...source, name, paths: [{ glob: `${name}/**` }] })
+      const { configure } = await startGitops(t, ground, project, { manifest_projects: [of('one'), of('other')] })
+      const isDone = async () => {
+        const { phase, commit } = (await statusOf('42-15-one')) ?? {}
+        return phase === 'Synced' && commit === project.commit
+      }
+      project.push({ 'one/a.yaml': map('ra', '1'), 'one/b.yaml': map('rb', '1'), 'one/c.yaml': map('rc', '1') })
+      await eventually(isDone)
+      project.push({ 'one/a.yaml': map('ra', '1'), 'one/c.yaml': map('rc', '1'), 'other/b.yaml': 'kind: [' })
+      await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused')
+      await eventually(isDone)
+      t.equal(await value('rb'), '1', 'perhaps it has moved')
+      project.push({ 'one/a.yaml': map('ra', '1'), 'one/c.yaml': map('rc', '1'), 'other/d.yaml': map('rd', '1') })
+      await eventually(async () => (await value('rb')) === undefined)
+      configure({ manifest_projects: [of('one'), { ...of('other'), namespaces: ['elsewhere'] }] })
+      await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused')
+      project.push({ 'one/a.yaml': map('ra', '1'), 'other/d.yaml': map('rd', '1') })
+      await eventually(async () => (await value('rc')) === undefined)
+      t.equal((await statusOf('42-15-other')).phase, 'Refused')
+    },
+  )
+
   await t.test('kas is told how sources fare', async (t) => {
     const project = new ProjectKas(12n)
     await startGitops(t, ground, project, { manifest_projects: [source] })

@@ -4,7 +4,7 @@ import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inven
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
-import { keyText } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { runRound } from '../../../../src/agentk/modules/gitops/round.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
@@ -18,7 +18,9 @@ interface Extra {
   readonly approved?: string
   readonly signal?: AbortSignal
   readonly heir?: string
-  readonly areOthersKnown?: boolean
+  /** what another source wants is not known */
+  readonly held?: string
+  readonly wantedByOthers?: readonly ObjectKey[]
   /** they run, too */
   readonly followed?: readonly string[]
 }
@@ -68,9 +70,12 @@ class Source {
         inventory: this.inventory,
         inventoryOf: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
         render: async (all) => ({ files: all, problems: [] }),
-        isHandedOver: () => false,
-        heir: () => extra.heir,
-        areOthersKnown: () => extra.areOthersKnown ?? true,
+        others: {
+          isHandedOver: () => false,
+          heir: () => extra.heir,
+          mayWant: () => extra.held,
+          wanted: () => extra.wantedByOthers ?? [],
+        },
         clock: systemClock,
       },
       {
@@ -209,8 +214,9 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
   await t.test('what goes to another source is not deleted', async (t) => {
     const [one, other] = [new Source(ground, 6), new Source(ground, 7, { adopt: ['42-6'] })]
     await one.done({ 'a.yaml': map('moved', '1'), 'b.yaml': map('kept', '1') })
-    const held = await one.done({ 'b.yaml': map('kept', '1') }, { areOthersKnown: false })
+    const held = await one.done({ 'b.yaml': map('kept', '1') }, { held: 'somebody may want it' })
     t.match(held, { pruned: [], isPruneHeld: true })
+    t.match(held.entries.get('/ConfigMap/shop/moved'), { state: 'waits', reason: 'somebody may want it' })
     t.match((await one.done({ 'b.yaml': map('kept', '1') }, { heir: '42-7' })).pruned, [])
     t.equal(await value('moved'), '1')
     t.match((await other.done({ 'a.yaml': map('moved', '2') })).is, { moved: 'applied' })
@@ -260,6 +266,18 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const { is, pruned, planned } = await source.done({ 'a.yaml': map('old-a', '1') })
     t.match({ is, pruned }, { is: { 'old-a': 'applied' }, pruned: [] })
     t.match(planned, [{ key: { name: 'old-b' }, reason: 'inventory 41-13 has made it' }])
+  })
+
+  await t.test('a namespace stays as long as another source wants what is in it', async (t) => {
+    const home = (name: string) => `{ apiVersion: v1, kind: Namespace, metadata: { name: ${name} } }`
+    const source = new Source(ground, 14, { prune_confirm: [] })
+    await source.done({ 'a.yaml': map('at-home', '1'), 'n.yaml': home('home') })
+    const left = { 'a.yaml': map('at-home', '1') }
+    const held = await source.done(left, { wantedByOthers: [keyOf('ConfigMap', 'theirs', 'home')] })
+    t.match(held, { pruned: [], plan: '' })
+    t.match(held.entries.get('/Namespace//home'), { state: 'waits', reason: 'ConfigMap home/theirs would go with it' })
+    const { metadata } = await ground.get(keyOf('Namespace', 'home', ''))
+    t.equal(metadata.deletionTimestamp, undefined)
   })
 
   await t.test('what a change of the configuration leaves out waits for approval, until it is given', async (t) => {

@@ -26,7 +26,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
       onWish: () => () => undefined,
       claim: () => undefined,
       onStatus: (status) => statuses.push(status),
-      onWanted: () => undefined,
+      onWants: () => undefined,
       log: capturedLog().log,
       clock,
       random: Math.random,

@@ -3,6 +3,7 @@ import type { LiveObject } from '../live/live-object.ts'
 import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import { pruneLimitFrom, type SourceOptions } from '../source-options.ts'
+import { isChild, isParent } from './parents.ts'
 import { planDigest } from './plan-digest.ts'
 
 export type PruneOptions = Pick<
@@ -32,7 +33,7 @@ export interface PruneInput {
   readonly wantedSize: number
   /** the configuration chooses other manifests of a commit than before */
   readonly isChosenAnew: boolean
-  /** what stays whatever is decided: wanted, or in the inventory and not to be decided upon now */
+  /** what stays whatever is decided: wanted by any source, or in the inventory and not to be decided upon now */
   readonly staying: readonly ObjectKey[]
   /** as the API server calls the objects of its kind; undefined: not known */
   readonly plural: (key: ObjectKey) => string | undefined
@@ -44,8 +45,10 @@ export interface PruneInput {
   readonly wantedFree?: ReadonlySet<string>
   /** what the pod that led before has sent may not have landed yet */
   readonly isSettling?: boolean
-  /** a source of this agent that wants it */
+  /** another source of this agent that wants it */
   readonly heir: (key: ObjectKey) => string | undefined
+  /** why it is not known yet whether there is one */
+  readonly held: (key: ObjectKey) => string | undefined
 }
 
 export interface PrunePlan {
@@ -53,18 +56,21 @@ export interface PrunePlan {
   readonly decisions: ReadonlyMap<string, PruneDecision>
   /** what an approval names; empty: nothing waits for one */
   readonly digest: string
+  /** something stays until others have said what they want */
+  readonly isHeld: boolean
 }
 
 /** Decides on each object that has left a source; deletes nothing. */
 export function prunePlan(input: PruneInput, options: PruneOptions): PrunePlan {
   const decisions = new Map(input.entries.map((entry) => [keyText(entry.key), decide(entry, input, options)]))
+  const isHeld = holdChildren(input, decisions)
   const all = unusual(input, decisions, options)
   for (const [text, decision] of decisions) {
     if (all && decision.is === 'delete') decisions.set(text, { ...decision, is: 'confirm', reason: all })
   }
   holdParents(input, decisions)
   waitWithParents(input, decisions)
-  return { decisions, digest: digestOf(input, decisions, options) }
+  return { decisions, digest: digestOf(input, decisions, options), isHeld }
 }
 
 function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions): PruneDecision {
@@ -82,7 +88,8 @@ function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions)
   const heir = input.heir(entry.key)
   if (heir !== undefined) return keep('waits', `source ${heir} wants it`)
   if (live.prune === 'never') return keep('waits', 'its annotations say never to delete it')
-  return guarded(entry, live, input) ?? asked(entry, live, input, options)
+  const held = input.held(entry.key)
+  return guarded(entry, live, input) ?? (held ? keep('waits', held) : asked(entry, live, input, options))
 }
 
 /** What is perhaps not the object that this source has made. */
@@ -113,11 +120,13 @@ function keep(state: 'planned' | 'failed' | 'waits' | 'detached', reason: string
 
 /** Why all that would go waits. */
 function unusual(
-  { inventorySize, wantedSize, isChosenAnew }: PruneInput,
+  { entries, inventorySize, wantedSize, isChosenAnew, held }: PruneInput,
   decisions: ReadonlyMap<string, PruneDecision>,
   { pruneLimit }: PruneOptions,
 ): string | undefined {
-  const count = [...decisions.values()].filter(({ is }) => is === 'delete' || is === 'confirm').length
+  // what is held now goes later, perhaps: in two parts it is no less
+  const leaving = entries.filter(({ key }) => goes(decisions.get(keyText(key))) || held(key) !== undefined)
+  const count = leaving.length
   if (wantedSize === 0) return 'the commit wants nothing at all'
   if (isChosenAnew) return 'the configuration chooses other manifests than before'
   const limit = 'objects' in pruneLimit ? pruneLimit.objects : (inventorySize * pruneLimit.percent) / 100
@@ -125,26 +134,44 @@ function unusual(
   return `prune_limit: ${count} of ${inventorySize} objects`
 }
 
+/**
+ * What goes with a namespace, or with the definition of its kind, is decided upon when that is. @returns whether anything
+ * is held
+ */
+function holdChildren({ entries, live, held, plural }: PruneInput, decisions: Map<string, PruneDecision>): boolean {
+  const isHeld = ({ key }: InventoryEntry) => decisions.get(keyText(key))?.is === 'keep' && held(key) !== undefined
+  const isUndecided = (entry: InventoryEntry) => live.get(keyText(entry.key)) === null || isHeld(entry)
+  for (const { key: parent } of entries.filter((entry) => isParent(entry.key) && isUndecided(entry))) {
+    for (const { key } of entries) {
+      if (!goes(decisions.get(keyText(key))) || !isChild(key, parent, plural(key))) continue
+      decisions.set(keyText(key), keep('waits', `it goes with ${keyName(parent)}, which is not decided upon now`))
+    }
+  }
+  return entries.some(isHeld)
+}
+
 /** A namespace or a definition stays as long as anything in it, or of its kind, is to stay: that would go with it. */
 function holdParents(input: PruneInput, decisions: Map<string, PruneDecision>): void {
-  const { entries, staying, live } = input
+  const { entries, staying, live, plural } = input
   const kept = entries.filter(({ key }) => {
     const text = keyText(key)
     const is = decisions.get(text)?.is
     return is === 'keep' || (is === 'forget' && live.has(text))
   })
   const stay = [...staying, ...kept.map(({ key }) => key)]
-  for (const { key } of entries.filter(isParent)) {
+  for (const { key } of entries.filter((entry) => isParent(entry.key))) {
     const text = keyText(key)
-    const child = goes(decisions.get(text)) && stay.find((one) => isChild(one, key, input))
+    const child = goes(decisions.get(text)) && stay.find((one) => isChild(one, key, plural(one)))
     if (child) decisions.set(text, keep('waits', `${keyName(child)} would go with it`))
   }
 }
 
 /** What goes with a namespace, or with the definition of its kind, waits for the same approval; they wait for its own. */
 function waitWithParents(input: PruneInput, decisions: Map<string, PruneDecision>): void {
-  const families = input.entries.filter(isParent).map(({ key: parent }) => {
-    const children = input.entries.filter(({ key }) => isChild(key, parent, input))
+  const { entries, plural } = input
+  const parents = entries.filter(({ key }) => isParent(key))
+  const families = parents.map(({ key: parent }) => {
+    const children = entries.filter(({ key }) => isChild(key, parent, plural(key)))
     return { parent, children: children.map(({ key }) => key) }
   })
   const waits = (key: ObjectKey) => decisions.get(keyText(key))?.is === 'confirm'
@@ -168,25 +195,6 @@ function waitWithParents(input: PruneInput, decisions: Map<string, PruneDecision
 
 function goes(decision: PruneDecision | undefined): boolean {
   return decision?.is === 'delete' || decision?.is === 'confirm'
-}
-
-function isParent({ key }: InventoryEntry): boolean {
-  return isNamespace(key) || isDefinition(key)
-}
-
-function isChild(key: ObjectKey, parent: ObjectKey, { plural }: PruneInput): boolean {
-  if (isNamespace(parent)) return key.namespace === parent.name
-  const known = plural(key) // `widgets.example.com`: the group is what follows the first dot
-  if (known !== undefined) return parent.name === `${known}.${key.group}`
-  return parent.name.slice(parent.name.indexOf('.') + 1) === key.group
-}
-
-function isNamespace({ group, kind }: ObjectKey): boolean {
-  return group === '' && kind === 'Namespace'
-}
-
-function isDefinition({ group, kind }: ObjectKey): boolean {
-  return group === 'apiextensions.k8s.io' && kind === 'CustomResourceDefinition'
 }
 
 function digestOf(

@@ -8,8 +8,8 @@ import { type ClusterKind, type ClusterKinds, objectPath } from '../cluster-kind
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type LiveObject, readLive } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
-import { keyText } from '../manifests/object-key.ts'
 import type { SourceOptions } from '../source-options.ts'
+import { isParent } from './parents.ts'
 import { refusal } from './refusal.ts'
 
 /** Others write the object meanwhile: it is read again, so often. */
@@ -167,8 +167,7 @@ function stages(prunables: readonly Prunable[]): readonly (readonly Prunable[])[
 
 /** Kinds that others are in, or of, go last, whatever their wave. */
 function placeOf({ key, wave }: InventoryEntry): readonly [number, number] {
-  const isParent = keyText(key).startsWith('/Namespace/') || key.kind === 'CustomResourceDefinition'
-  return [isParent ? 1 : 0, -wave]
+  return [isParent(key) ? 1 : 0, -wave]
 }
 
 function compare([one, oneWave]: readonly [number, number], [other, otherWave]: readonly [number, number]): number {

@@ -62,6 +62,7 @@ function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest 
     live: all,
     appliedUids: new Set(),
     heir: () => undefined,
+    held: () => undefined,
     ...input,
   }
   return prunePlan(given, { ...options, ...rest.options })
@@ -173,6 +174,32 @@ t.test('a namespace or a definition stays while anything that stays would go wit
   t.match(of([crd], { input: { staying: [widget], plural } }).get(crdText), held('Widget.example.com shop/w'))
   t.match(of([crd], { input: { staying: [gadget], plural } }).get(crdText), { is: 'confirm' })
   t.match(of([crd], { input: { staying: [gadget] } }).get(crdText), held('Gadget.example.com shop/g'))
+})
+
+t.test('what others may want stays, and all that would have gone with it', async (t) => {
+  const crd = entry('widgets.example.com', {}, 'CustomResourceDefinition', 'apiextensions.k8s.io')
+  const entries = [crd, entry('w', {}, 'Widget', 'example.com'), entry('other')]
+  const held = ({ name }: { name: string }) => (name === crd.key.name ? 'who knows' : undefined)
+  const { decisions, isHeld, digest } = planOf(entries, { input: { held } })
+  t.match([isHeld, digest], [true, ''])
+  t.match(decisions.get(keyText(crd.key)), { is: 'keep', state: 'waits', reason: 'who knows' })
+  t.match(decisions.get('example.com/Widget/shop/w'), {
+    is: 'keep',
+    state: 'waits',
+    reason: /goes with CustomResource/,
+  })
+  t.match(decisions.get('/ConfigMap/shop/other'), { is: 'delete' })
+  const unread = new Map([...entries].map(({ key }) => [keyText(key), key === crd.key ? null : liveOf(key.name)]))
+  const { decisions: later } = planOf(entries, { input: { live: unread } })
+  t.match(later.get('example.com/Widget/shop/w'), { is: 'keep' }, 'nor while it cannot be read')
+  t.equal(planOf(entries, { input: { held, live: new Map() } }).isHeld, false, 'nothing of it is there')
+})
+
+t.test('what is held counts: two parts of a plan are no less than one', async (t) => {
+  const entries = ['a', 'b', 'c', 'd'].map((name) => entry(name))
+  const held = ({ name }: { name: string }) => (name < 'c' ? 'who knows' : undefined)
+  const { decisions } = planOf(entries, { input: { inventorySize: 7, held } })
+  t.match(decisions.get('/ConfigMap/shop/d'), { is: 'confirm', reason: /prune_limit: 4 of 7/ })
 })
 
 t.test('what another source wants, or its annotation keeps, is looked at again', async (t) => {
