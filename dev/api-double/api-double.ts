@@ -8,7 +8,7 @@ import { discoveryDocument, openApiDocument } from './discovery.ts'
 import { offersChannels, serveExec } from './exec-web-socket.ts'
 import { decodeKubernetesProtobuf, protobufType } from './kubernetes-protobuf.ts'
 import { serveLog } from './logs.ts'
-import { Objects } from './objects.ts'
+import { applyType, Objects } from './objects.ts'
 import { readDocument } from './reads.ts'
 import { parseTarget, type RequestTarget } from './request-target.ts'
 import { containersOf, isReview } from './resources.ts'
@@ -51,8 +51,9 @@ const maxBodyBytes = 1_048_576
 const maxConnections = 1000
 
 /**
- * A small Kubernetes API in this process, enough for kubectl: list, get, watch, tables, ConfigMaps that can be
- * written, logs and exec that make up what they say. It runs nothing and forgets everything when it stops.
+ * A small Kubernetes API in this process, enough for kubectl: list, get, watch, tables, Namespaces and ConfigMaps that
+ * can be written and applied, logs and exec that make up what they say. It runs nothing and forgets everything when it
+ * stops.
  */
 export class ApiDouble implements Service {
   readonly #options: Required<ApiDoubleOptions>
@@ -151,7 +152,7 @@ export class ApiDouble implements Service {
     const write = { target, contentType: request.headers['content-type'] ?? '', body: await readBody(request) }
     if (verb === 'create') return sendJson(response, 201, this.#objects.create(write))
     if (verb === 'update') return sendJson(response, 200, this.#objects.replace(write))
-    if (verb === 'patch') return sendJson(response, 200, this.#objects.patch(write))
+    if (verb === 'patch') return sendJson(response, this.#objects.has(target) ? 200 : 201, this.#objects.patch(write))
     sendJson(response, 200, this.#objects.delete(write))
   }
 
@@ -210,7 +211,8 @@ async function readBody(request: IncomingMessage): Promise<unknown> {
   if (bytes === 0) return undefined
   const type = request.headers['content-type'] ?? 'application/json'
   if (type.startsWith(protobufType)) return decodeKubernetesProtobuf(Buffer.concat(chunks))
-  if (!/[/+]json\b/.test(type)) throw new StatusError(415, `the API double reads JSON, not ${JSON.stringify(type)}`)
+  if (!/[/+]json\b/.test(type) && !type.startsWith(applyType))
+    throw new StatusError(415, `the API double reads JSON, not ${JSON.stringify(type)}`)
   try {
     return JSON.parse(Buffer.concat(chunks).toString())
   } catch {

@@ -1,14 +1,18 @@
 import { randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import { type FieldSet, fieldsOf, withoutFields } from './field-sets.ts'
 import { asRecord, type KubeObject, type Metadata } from './kube-object.ts'
 import { mergePatch } from './merge-patch.ts'
 import type { RequestTarget } from './request-target.ts'
-import { apiVersionOf, type Resource } from './resources.ts'
+import { apiVersionOf, type Resource, resources } from './resources.ts'
 import { named } from './seed.ts'
 import { StatusError } from './status-error.ts'
 import type { Store } from './store.ts'
 
 /** Names as Kubernetes takes them (RFC 1123 subdomains). */
 const namePattern = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+/** What it holds may be YAML: the double reads JSON, which is such. */
+export const applyType = 'application/apply-patch+yaml'
 const mergeTypes = ['application/merge-patch+json', 'application/strategic-merge-patch+json']
 
 export interface Write {
@@ -39,7 +43,7 @@ export class Objects {
     if (!given && this.#store.has(key)) return this.create({ target, contentType: '', body }) // so does an API server
     if (isDryRun(target))
       return { ...object, metadata: { ...object.metadata, name, ...(namespace ? { namespace } : {}) } }
-    return this.#store.create(key, object)
+    return this.#store.create(key, completed(target.resource, name, object))
   }
 
   /** @throws StatusError 400, 404, 409 */
@@ -48,17 +52,25 @@ export class Objects {
     if (object.metadata.name !== target.name) {
       throw new StatusError(400, 'the name of the object does not match the name on the URL')
     }
-    return this.#replace(target, object)
+    const { managedFields } = this.#store.get(keyOf(target)).metadata
+    return this.#replace(target, { ...object, metadata: { managedFields, ...object.metadata } })
   }
 
-  /** JSON merge patches and what of strategic ones is the same. @throws StatusError 400, 404, 409, 415 */
+  has(target: RequestTarget): boolean {
+    return this.#store.has(keyOf(target))
+  }
+
+  /**
+   * Server-side apply, JSON merge patches and what of strategic ones is the same.
+   *
+   * @throws StatusError 400, 404, 409, 415, 422
+   */
   patch({ target, body, contentType }: Write): KubeObject {
     const type = contentType.split(';')[0]?.trim() ?? ''
+    if (type === applyType) return this.#apply(target, checked(target.resource, body))
     if (!mergeTypes.includes(type)) {
-      throw new StatusError(
-        415,
-        `the API double takes no patch of type ${JSON.stringify(type)}, but ${mergeTypes.join(', ')}`,
-      )
+      const known = [...mergeTypes, applyType].join(', ')
+      throw new StatusError(415, `the API double takes no patch of type ${JSON.stringify(type)}, but ${known}`)
     }
     if (!asRecord(body)) throw new StatusError(400, 'a patch is a JSON object')
     const merged = checked(target.resource, mergePatch(this.#store.get(keyOf(target)), body))
@@ -76,10 +88,49 @@ export class Objects {
         throw new StatusError(409, `the ${field} in the precondition (${wanted}) does not match (${metadata[field]})`)
       }
     }
-    if (!isDryRun(target)) this.#store.delete(keyOf(target))
+    if (!isDryRun(target)) this.#delete(target)
     const { name, group } = target.resource
     const details = { name: target.name, ...(group ? { group } : {}), kind: name, uid: metadata.uid }
     return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
+  }
+
+  /** With a namespace goes what is in it. */
+  #delete(target: RequestTarget): void {
+    this.#store.delete(keyOf(target))
+    if (target.resource.kind !== 'Namespace') return
+    for (const resource of resources.filter(({ namespaced }) => namespaced)) {
+      for (const { metadata } of this.#store.list(resource, target.name)) {
+        this.#store.delete({ resource, namespace: target.name, name: metadata.name })
+      }
+    }
+  }
+
+  /** One manager an object: what belongs to whom, where there are more, an API server knows. */
+  #apply(target: RequestTarget, applied: KubeObject): KubeObject {
+    const { resource, namespace, name = '' } = target
+    const manager = target.query.get('fieldManager')
+    if (!manager) throw new StatusError(400, 'fieldManager is required for an apply')
+    if (isDryRun(target)) throw new StatusError(400, 'the API double makes no dry run of an apply')
+    if (applied.metadata.name !== name) throw new StatusError(400, 'the name of the object is not the one on the URL')
+    const { resourceVersion, ...metadata } = applied.metadata
+    const fieldsV1 = fieldsOf(applied)
+    const entry = { manager, operation: 'Apply', apiVersion: apiVersionOf(resource), fieldsType: 'FieldsV1', fieldsV1 }
+    if (!this.has(target)) {
+      this.#namespace(target, metadata)
+      const object = { ...applied, metadata: { ...metadata, managedFields: [entry] } }
+      return this.#store.create({ resource, namespace, name }, completed(resource, name, object))
+    }
+    const current = this.#store.get(keyOf(target))
+    const isMeant = resourceVersion === undefined || resourceVersion === current.metadata.resourceVersion
+    if (!isMeant) return this.#store.replace(keyOf(target), applied) // refuses it
+    const [own] = (current.metadata.managedFields ?? []) as { manager: string; fieldsV1: FieldSet }[]
+    if (own?.manager !== manager) {
+      const owner = own ? `is ${own.manager}'s` : 'has not been made by an apply'
+      throw new StatusError(422, `the API double keeps one field manager an object: ${resource.kind} ${name} ${owner}`)
+    }
+    const merged = mergePatch(withoutFields(current, own.fieldsV1, fieldsV1), { ...applied, metadata }) as KubeObject
+    const object = { ...merged, metadata: { ...merged.metadata, managedFields: [entry] } }
+    return isDeepStrictEqual(object, current) ? current : this.#replace(target, object)
   }
 
   #replace(target: RequestTarget, object: KubeObject): KubeObject {
@@ -97,6 +148,13 @@ export class Objects {
     this.#store.get({ resource: named('namespaces'), name: namespace })
     return namespace
   }
+}
+
+/** A namespace is there at once, and bears its name. */
+function completed(resource: Resource, name: string, object: KubeObject): KubeObject {
+  if (resource.kind !== 'Namespace') return object
+  const labels = { ...object.metadata.labels, 'kubernetes.io/metadata.name': name }
+  return { ...object, metadata: { ...object.metadata, labels }, status: { phase: 'Active' } }
 }
 
 function keyOf({ resource, namespace, name = '' }: RequestTarget) {

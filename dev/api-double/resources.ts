@@ -39,7 +39,7 @@ export const resources: readonly Resource[] = [
     kind: 'Namespace',
     namespaced: false,
     shortNames: ['ns'],
-    verbs: reading,
+    verbs: [...reading, ...writing],
     columns: [name, { name: 'Status', type: 'string', value: (object) => fieldAt(object, 'status.phase') }, age],
   },
   {

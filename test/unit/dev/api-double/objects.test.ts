@@ -71,7 +71,6 @@ t.test('patches by merging; replaces; refuses other patches', async (t) => {
   const strategic = 'application/strategic-merge-patch+json; charset=utf-8'
   t.same(patch(strategic, { data: { '$setElementOrder/x': [], y: 'new' } }).data, { y: 'new', z: '3' })
   t.throws(() => patch('application/json-patch+json', []), { code: 415 })
-  t.throws(() => patch('application/apply-patch+yaml', {}), { code: 415 })
   t.throws(() => patch(merge, { metadata: { name: 'b' } }), { code: 400 })
   t.throws(() => patch(merge, { metadata: { resourceVersion: '1' } }), { code: 409 })
   t.throws(() => patch(merge, 'text'), { code: 400 })
@@ -79,6 +78,49 @@ t.test('patches by merging; replaces; refuses other patches', async (t) => {
     n: '1',
   })
   t.throws(() => objects.replace({ target: target('b'), contentType: '', body: body('a') }), { code: 400 })
+})
+
+t.test('applies what one manager wants, and refuses what only an API server knows', async (t) => {
+  const { objects, target, body, create, store } = setUp()
+  const apply = (name: string, object: Record<string, unknown>, query = 'fieldManager=m') =>
+    objects.patch({ target: target(name, query), contentType: 'application/apply-patch+yaml', body: object })
+  const metadata = { name: 'a', labels: { x: '1' }, resourceVersion: '1' }
+  const made = apply('a', body('a', { metadata, data: { x: '1', y: '1' } }))
+  t.match(made, { data: { x: '1', y: '1' }, metadata: { namespace: 'demo', labels: { x: '1' } } })
+  const fieldsV1 = { 'f:metadata': { 'f:labels': { 'f:x': {} } }, 'f:data': { 'f:x': {}, 'f:y': {} } }
+  t.strictSame(made.metadata.managedFields, [
+    { manager: 'm', operation: 'Apply', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1 },
+  ])
+  objects.patch({ target: target('a'), contentType: merge, body: { metadata: { annotations: { own: 'b' } } } })
+  t.throws(() => apply('a', body('a', { metadata })), { code: 409 }, 'that was another one')
+  const changed = apply('a', body('a', { data: { y: '2' } }))
+  t.strictSame(changed.data, { y: '2' }, 'what left goes')
+  t.match(changed.metadata, { labels: undefined, annotations: { own: 'b' } }, "what is others' stays")
+  t.equal(apply('a', body('a', { data: { y: '2' } })), changed, 'the same again changes nothing')
+  const { version } = store
+  t.throws(() => apply('a', body('a'), 'fieldManager=other'), { code: 422, message: /one field manager.*is m's/ })
+  t.throws(() => apply('a', body('a'), 'fieldManager=m&dryRun=All'), { code: 400, message: /dry run/ })
+  t.throws(() => apply('a', body('a'), ''), { code: 400 })
+  t.throws(() => apply('b', body('a')), { code: 400 })
+  create('b')
+  t.throws(() => apply('b', body('b')), { code: 422, message: /has not been made by an apply/ })
+  t.equal(store.version, version + 1)
+})
+
+t.test('namespaces come, and go with what is in them', async (t) => {
+  const { objects, target, create, store } = setUp()
+  const namespace = { ...target('shop'), resource: named('namespaces'), namespace: undefined }
+  const made = objects.create({
+    target: { ...namespace, name: undefined },
+    contentType: '',
+    body: { metadata: { name: 'shop' } },
+  })
+  t.match(made, { status: { phase: 'Active' }, metadata: { labels: { 'kubernetes.io/metadata.name': 'shop' } } })
+  objects.create({ target: { ...target(), namespace: 'shop' }, contentType: '', body: { metadata: { name: 'a' } } })
+  create('a')
+  objects.delete({ target: namespace, contentType: '', body: undefined })
+  t.same(store.list(named('configmaps'), 'shop'), [])
+  t.ok(objects.has(target('a')), 'others stay')
 })
 
 t.test('a patch does not touch prototypes', async (t) => {
