@@ -1,8 +1,11 @@
 import { rm } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { clusterKind } from './start/cluster.ts'
+import { exampleFor } from './start/example-repository.ts'
 import { LocalStack } from './start/local-stack.ts'
 import { choosePorts, lastOffset } from './start/ports.ts'
+import { PushWatch } from './start/push-watch.ts'
 import { tableOf, viewPlaced, viewReplicas } from './start/replica-table.ts'
 import { screenOf } from './start/screen.ts'
 import { claimStateFolder } from './start/state-folder.ts'
@@ -37,12 +40,16 @@ async function main(): Promise<number> {
     await rm(path, { recursive: true, force: true })
     throw error
   }
+  const { kubeconfig } = given
+  const assets = process.env.KUBEBUILDER_ASSETS
+  const example = await exampleFor(clusterKind({ kubeconfig, assets }))
   const table = async () => tableOf(await viewReplicas(stack.replicas))
   const stack = new LocalStack({
     folder: path,
     ports: chosen.ports,
-    kubeconfig: given.kubeconfig,
-    assets: process.env.KUBEBUILDER_ASSETS,
+    kubeconfig,
+    assets,
+    example: example?.files,
     onStep: (text) => print(`starting ${text}\n`),
     onLost: ({ name }) => {
       print(`\n${name} has ended, the others go on.\n`)
@@ -50,20 +57,24 @@ async function main(): Promise<number> {
       answers.then(async () => print(`${indented(await table())}\n`)).catch(() => undefined) // interrupted meanwhile
     },
   })
+  const pushes = new PushWatch({ folder: path, replicas: stack.replicas })
   try {
     await stack.start(interrupted.first)
+    pushes.start()
     const proxied = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy'].some((name) => process.env[name])
     print(
-      `\n${screenOf({ folder, number, chosen, cluster: stack.cluster, table: tableOf(await viewPlaced(stack.replicas)), proxied })}`,
+      `\n${screenOf({ folder, number, chosen, cluster: stack.cluster, example, table: tableOf(await viewPlaced(stack.replicas)), proxied })}`,
     )
     await Promise.race([interrupted.waited, stack.failed])
   } catch (error) {
     if (!interrupted.first.aborted) {
+      pushes.stop()
       await stack.stop(interrupted.second, { keepFolder: true })
       throw error
     }
   }
   print('\nstopping\n')
+  pushes.stop()
   await stack.stop(interrupted.second)
   return 0
 }

@@ -7,9 +7,11 @@ import { missingAssets } from '../control-plane/assets.ts'
 import { ControlPlane } from '../control-plane/control-plane.ts'
 import { kubeconfigText } from '../control-plane/kubeconfig.ts'
 
+export type ClusterKind = 'named' | 'real' | 'double'
+
 /** The cluster that agentk serves. */
 export interface Cluster {
-  readonly kind: 'named' | 'real' | 'double'
+  readonly kind: ClusterKind
   /** for the screen */
   readonly description: string
   /** absolute path */
@@ -33,10 +35,17 @@ export interface ClusterChoice {
  * The cluster that was named; else a real API server if its programs are there; else the embedded double. No
  * cluster is ever found by itself: not by KUBECONFIG, not in the home folder.
  */
+export function clusterKind({ kubeconfig, assets }: Pick<ClusterChoice, 'kubeconfig' | 'assets'>): ClusterKind {
+  if (kubeconfig !== undefined) return 'named'
+  return missingAssets(assets, 'api').length === 0 ? 'real' : 'double'
+}
+
+/** The one that `clusterKind` says. */
 export async function startCluster(choice: ClusterChoice): Promise<Cluster> {
-  if (choice.kubeconfig !== undefined) return namedCluster(resolve(choice.kubeconfig))
-  if (missingAssets(choice.assets, 'api').length === 0) return realCluster(choice.assets ?? '')
-  return doubleCluster(choice)
+  const { kubeconfig, assets } = choice
+  const kind = clusterKind(choice)
+  if (kind === 'named') return namedCluster(resolve(kubeconfig ?? ''))
+  return kind === 'real' ? realCluster(assets ?? '') : doubleCluster(choice)
 }
 
 async function namedCluster(kubeconfig: string): Promise<Cluster> {

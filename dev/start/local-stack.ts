@@ -10,6 +10,7 @@ import { type Cluster, type DoubleOptions, startCluster } from './cluster.ts'
 import { agentkProgram, type Programs } from './local-programs.ts'
 import { LocalReplica } from './local-replica.ts'
 import type { Ports } from './ports.ts'
+import type { RepositoryFiles } from './project-repository.ts'
 import { untilOk } from './readiness.ts'
 import { files, type Graces, replicaName, writeKubeconfig, writeSettings } from './settings.ts'
 
@@ -29,6 +30,8 @@ export interface LocalStackOptions {
   readonly programs?: Programs | undefined
   /** of the embedded API double, if that is the cluster */
   readonly doubleOptions?: DoubleOptions
+  /** beside the agent's configuration; default: none */
+  readonly example?: RepositoryFiles | undefined
   /** told what is being done, for the screen */
   readonly onStep?: (text: string) => void
   /** told when a replica has ended by itself while others serve */
@@ -81,6 +84,11 @@ export class LocalStack implements Service {
     return this.#failed.promise
   }
 
+  /** its state folder */
+  get folder(): string {
+    return this.#options.folder
+  }
+
   /** Once started. */
   get cluster(): Cluster {
     if (!this.#cluster) throw new Error('the cluster has not been started')
@@ -95,10 +103,11 @@ export class LocalStack implements Service {
 
   /** Resolves when a call has gone through each replica, and through the balancer, to the cluster and back. */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    const { folder, ports, kubeconfig, assets, graces, first, doubleOptions, onStep = () => undefined } = this.#options
+    const { folder, ports, kubeconfig, assets, graces, first, doubleOptions, example } = this.#options
+    const { onStep = () => undefined } = this.#options
     await this.#warden.start()
     const authority = await Authority.create('kas npm start')
-    const inputs = { folder, ports, authority, warden: this.#warden, ...(graces ? { graces } : {}) }
+    const inputs = { folder, ports, authority, warden: this.#warden, example, ...(graces ? { graces } : {}) }
     const settings = await writeSettings(inputs)
     this.#access = { authority: authority.certificate, ...settings }
     onStep('the cluster')

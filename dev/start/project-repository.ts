@@ -3,13 +3,14 @@ import { devNull } from 'node:os'
 
 const author = { NAME: 'npm start', EMAIL: 'npm-start@localhost' }
 
+/** Contents by path. */
+export type RepositoryFiles = Readonly<Record<string, string>>
+
 /**
  * Makes a bare Git repository at `path` whose default branch `main` holds `files` in one commit. Neither this
  * user's nor the machine's Git settings have a say in it.
- *
- * @param files - contents by path
  */
-export async function createProjectRepository(path: string, files: Readonly<Record<string, string>>): Promise<void> {
+export async function createProjectRepository(path: string, files: RepositoryFiles): Promise<void> {
   await git(undefined, ['init', '--quiet', '--bare', path])
   const entries: string[] = []
   for (const [name, content] of Object.entries(files)) {
@@ -21,6 +22,14 @@ export async function createProjectRepository(path: string, files: Readonly<Reco
   const commit = await git(path, ['commit-tree', tree, '-m', 'Configure the agent'])
   await git(path, ['update-ref', 'refs/heads/main', commit])
   await git(path, ['symbolic-ref', 'HEAD', 'refs/heads/main'])
+}
+
+/** A clone to push from, whose commits are this program's: nothing of this user's Git settings is needed. */
+export async function cloneRepository(path: string, clone: string): Promise<void> {
+  await git(undefined, ['clone', '--quiet', path, clone])
+  for (const [field, value] of Object.entries(author)) {
+    await git(undefined, ['-C', clone, 'config', `user.${field.toLowerCase()}`, value])
+  }
 }
 
 function git(repository: string | undefined, args: readonly string[], input = ''): Promise<string> {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Cluster } from './cluster.ts'
+import type { Example } from './example-repository.ts'
 import { agentAddress } from './local-programs.ts'
 import type { ChosenPorts } from './ports.ts'
 import { agent, files, replicaFiles, replicaName } from './settings.ts'
@@ -11,6 +12,8 @@ export interface ScreenInputs {
   readonly number: number
   readonly chosen: ChosenPorts
   readonly cluster: Pick<Cluster, 'kind' | 'description'>
+  /** what the cluster is held to; undefined: nothing */
+  readonly example: Example | undefined
   /** which replica is where, a line each */
   readonly table: readonly string[]
   /** curl would go through a proxy */
@@ -20,23 +23,40 @@ export interface ScreenInputs {
 const namedPod = '/api/v1/namespaces/demo/pods/clock/log?follow=true&tailLines=3'
 const watchedNamespaces = '/api/v1/namespaces?watch=true'
 
+/** What the line to push adds, with a text to change. */
+const pushed = '{apiVersion: v1, kind: ConfigMap, metadata: {name: hello, namespace: shop}, data: {text: hello}}'
+
 /** Lines that work as they stand in a shell in the project's folder; the last one goes on until Ctrl-C. */
-export function linesToTry({ folder, number, chosen, cluster, proxied }: ScreenInputs): string[] {
+export function linesToTry({ folder, number, chosen, cluster, example, proxied }: ScreenInputs): string[] {
   const server = `https://127.0.0.1:${chosen.ports.kubernetes}`
   const credentials = `--cacert ${join(folder, files.authority)} -H @${join(folder, files.userHeader)}`
   const curl = (options: string) => `curl ${options}${proxied ? " --noproxy '*'" : ''} ${credentials}`
   const run = number === 1 ? '' : `KAS_RUN=${number} `
+  const kas = (command: string) => `npm run -s kas -- ${command} --kubeconfig ${join(folder, files.kubeconfig)}`
   return [
     `${run}npm run -s kubectl -- get pods -A`,
-    `npm run -s kas -- tree --kubeconfig ${join(folder, files.kubeconfig)}`,
+    kas('tree'),
     `${curl('-sS')} ${server}/api/v1/namespaces`,
+    ...(example
+      ? [
+          `(cd ${join(folder, files.clone)} && echo '${pushed}' > manifests/hello.yaml && git add . && git commit -qm hello && git push -q)`,
+          `${curl('-sS')} ${server}/api/v1/namespaces/shop/configmaps/hello`,
+          kas('gitops status'),
+        ]
+      : []),
     `${curl('-sSN')} '${server}${cluster.kind === 'double' ? namedPod : watchedNamespaces}'`,
   ]
 }
 
+function manifestLines({ leftOut }: Example, folder: string): string[] {
+  const line = `  gitops   what is pushed below manifests/ of ${files.repository} comes to the cluster; a clone: ${join(folder, files.clone)}`
+  if (leftOut.length === 0) return [line]
+  return [line, `           (the double keeps no kinds that run: without ${leftOut.join(', ')} of the example)`]
+}
+
 /** What runs where, and what to try. */
 export function screenOf(inputs: ScreenInputs): string {
-  const { folder, chosen, cluster, table } = inputs
+  const { folder, chosen, cluster, example, table } = inputs
   const { ports, taken } = chosen
   const pad = ' '.repeat(11)
   const { configuration, log, socket } = replicaFiles(replicaName(0))
@@ -49,6 +69,7 @@ export function screenOf(inputs: ScreenInputs): string {
     `  kas      https://127.0.0.1:${ports.kubernetes}, the balancer: the cluster's API, through the agent, for kubectl, CI, browsers`,
     `  files    ${folder}/: ${log} and so on, ${files.agentkLog}, ${configuration}, ${files.directory},`,
     `${pad}${files.repository} (push to .gitlab/agents/${agent.name}/config.yaml in it: who may use the agent)`,
+    ...(example ? manifestLines(example, folder) : []),
     ...(taken
       ? [`  ports    ${taken} was taken, so these start at ${chosen.base} (--port-base N chooses others)`]
       : []),

@@ -5,7 +5,7 @@ import { stringify } from 'yaml'
 import type { Authority } from '../certificates.ts'
 import { kubeconfigText } from '../control-plane/kubeconfig.ts'
 import type { Ports, ReplicaPorts } from './ports.ts'
-import { createProjectRepository } from './project-repository.ts'
+import { cloneRepository, createProjectRepository, type RepositoryFiles } from './project-repository.ts'
 
 /** Names of the files of one `npm start`, below its state folder; those of a replica: `replicaFiles`. */
 export const files = {
@@ -15,6 +15,7 @@ export const files = {
   secret: 'secret',
   directory: 'directory.yaml',
   repository: 'clusters.git',
+  clone: 'clusters',
   agentToken: 'agent.token',
   userHeader: 'user.header',
   jobHeader: 'ci.header',
@@ -56,6 +57,8 @@ interface Inputs {
   readonly graces?: Graces
   /** whether the agent shows what runs in its cluster; default: yes */
   readonly views?: boolean
+  /** of the agent's project, beside its configuration; with a clone to push from. Default: none */
+  readonly example?: RepositoryFiles | undefined
 }
 
 /**
@@ -63,7 +66,7 @@ interface Inputs {
  * directory file with one agent, one user and one CI job, and the Git repository with the agent's configuration.
  */
 export async function writeSettings(inputs: Inputs): Promise<Settings> {
-  const { folder, ports, authority, graces = shortGraces, views = true } = inputs
+  const { folder, ports, authority, graces = shortGraces, views = true, example } = inputs
   const write = (name: string, content: string) => writeFile(join(folder, name), content, { mode: 0o600 })
   const [agentToken, userToken, jobToken] = [newToken('glagent-'), newToken('glpat-'), newToken('glcbt-')]
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
@@ -81,7 +84,9 @@ export async function writeSettings(inputs: Inputs): Promise<Settings> {
   await createProjectRepository(resolve(folder, files.repository), {
     [`.gitlab/agents/${agent.name}/config.yaml`]: stringify(agentConfiguration),
     ...(views ? { [`.gitlab/agents/${agent.name}/views.yaml`]: viewsFile } : {}),
+    ...example,
   })
+  if (example) await cloneRepository(resolve(folder, files.repository), resolve(folder, files.clone))
   const userCredential = `pat:${agent.id}:${userToken}`
   await write(files.userHeader, `Authorization: Bearer ${userCredential}\n`)
   await write(files.jobHeader, `Authorization: Bearer ci:${agent.id}:${jobToken}\n`)

@@ -36,6 +36,27 @@ async function trap(t: Test) {
   return { home, kubeconfig: join(home, '.kube/config'), connections: () => connections }
 }
 
+/** On a machine with much to do. */
+const soon = { timeoutMs: 60_000 }
+
+/** Runs a line until its output matches. */
+function untilSays(t: Test, line: string, pattern: RegExp, env = plainEnv): Promise<void> {
+  return eventually(async () => {
+    const { out, err } = await run(t, line, env)
+    if (!pattern.test(out)) throw new Error(`${line}: ${out}${err}`)
+  }, soon)
+}
+
+/** Pushes as it is printed, and waits for the object. */
+async function pushedByItsLine(t: Test, lines: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const [push = '', object = '', status = ''] = lines.slice(3)
+  await untilSays(t, status, / SYNCED /, env)
+  t.match(await run(t, push, env), { code: 0 })
+  const pushedAt = performance.now()
+  await untilSays(t, object, /"kind": ?"ConfigMap".*"text": ?"hello"/s, env)
+  t.comment(`from push to object: ${Math.round(performance.now() - pushedAt)} ms`)
+}
+
 /** Each of kas and agentk has 5 s before it is killed. */
 const stopMs = 10_000
 
@@ -43,7 +64,8 @@ t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C
   const trapped = await trap(t)
   const env = { ...plainEnv, HOME: trapped.home, KUBECONFIG: trapped.kubeconfig }
   const first = await start(t, ['npm', 'start'], env)
-  const [kubectlLine = '', treeLine = '', listLine = '', followLine = ''] = first.lines
+  const [kubectlLine = '', treeLine = '', listLine = ''] = first.lines
+  const followLine = first.lines.at(-1) ?? ''
   t.match(first.screen, /embedded API double .*: no real cluster/)
   for (const name of ['kas-0', 'kas-1', 'kas-2']) t.match(first.screen, new RegExp(`^  ${name} +ready .* 3$`, 'm'))
   t.match(first.screen, /^ {2}kas-\d .* home +1 +3$/m)
@@ -96,6 +118,19 @@ t.test('one start, used and then killed', async (t) => {
     })
   })
 
+  await t.test('the line that pushes brings its object; what the double cannot keep is said by name', async (t) => {
+    await pushedByItsLine(t, lines, plainEnv)
+    const clone = join(folder, 'clusters')
+    const manifest = '{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}}'
+    const push = `cd ${clone} && echo '${manifest}' > manifests/web.yaml && git add . && git commit -qm web && git push -q`
+    t.match(await run(t, push), { code: 0 })
+    await untilSays(t, lines[5] ?? '', /^42-1: Service shop\/web: .*Service/m)
+    t.match(await run(t, `cd ${clone} && git rm -q manifests/web.yaml && git commit -qm none && git push -q`), {
+      code: 0,
+    })
+    await untilSays(t, lines[5] ?? '', / SYNCED /)
+  })
+
   await t.test('a push changes who may use the agent', async (t) => {
     const list = lines[2] ?? ''
     t.match(JSON.parse((await run(t, list)).out), { kind: 'NamespaceList' })
@@ -135,7 +170,8 @@ t.test('with KUBEBUILDER_ASSETS it serves a real API server', { skip: withoutSer
   const { lines, screen, child, exited, folder } = await start(t, ['node', 'dev/start.ts'], process.env)
   t.match(screen, 'a real API server')
   t.match(JSON.parse((await run(t, lines[2] ?? '')).out), { kind: 'NamespaceList' })
-  t.match(JSON.parse((await firstLines(t, lines[3] ?? '', 1))[0] ?? ''), { type: 'ADDED' })
+  t.match(JSON.parse((await firstLines(t, lines.at(-1) ?? '', 1))[0] ?? ''), { type: 'ADDED' })
+  await pushedByItsLine(t, lines, process.env)
   t.equal((await run(t, lines[0] ?? '', process.env)).code, 0)
   signalGroup(child, 'SIGINT')
   t.equal(await exited, 0)

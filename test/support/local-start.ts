@@ -19,7 +19,7 @@ const startTimeoutMs = 90_000
 export interface Running {
   readonly child: ChildProcess
   readonly screen: string
-  /** the three lines to try, as printed */
+  /** to try, as printed; the last one goes on until it is ended */
   readonly lines: readonly string[]
   /** as printed, for instance `.run/1` */
   readonly folder: string
@@ -54,7 +54,7 @@ export function launch(t: Test, command: string[], env: NodeJS.ProcessEnv) {
 export async function start(t: Test, command: string[], env: NodeJS.ProcessEnv = plainEnv): Promise<Running> {
   const { child, exited, output, changed } = launch(t, command, env)
   const printed = new Promise<void>((resolve) => {
-    changed.addEventListener('change', () => linesOf(output()).length === 4 && resolve())
+    changed.addEventListener('change', () => linesOf(output()).length > 0 && resolve())
   })
   const ended = exited.then((code) => Promise.reject(new Error(`it ended with ${code}: ${output()}`)))
   ended.catch(() => undefined) // of no interest once it has printed its lines

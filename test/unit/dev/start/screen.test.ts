@@ -5,7 +5,8 @@ const ports = { agents: 8250, kubernetes: 8254, agentkOps: 8259, replicas: [] }
 const table = ['replica  is', 'kas-0    ready']
 const cluster = { kind: 'double', description: 'an embedded API double' } as const
 const chosen = { ports, base: 8250, taken: 8154 }
-const inputs = { folder: '.run/2', number: 2, chosen, cluster, table, proxied: false }
+const example = { files: {}, leftOut: ['manifests/2-web.yaml'] }
+const inputs = { folder: '.run/2', number: 2, chosen, cluster, example, table, proxied: false }
 
 t.test('the screen says what runs where and which port was taken', async (t) => {
   const screen = screenOf(inputs)
@@ -16,6 +17,8 @@ t.test('the screen says what runs where and which port was taken', async (t) => 
     '  kas-0    ready\n',
     '8154 was taken',
     '--port-base',
+    'a clone: .run/2/clusters\n',
+    'without manifests/2-web.yaml of the example',
   ]) {
     t.ok(screen.includes(text), text)
   }
@@ -26,8 +29,13 @@ t.test('the lines name this start, go round a proxy, and watch what the cluster 
   t.match(linesToTry(inputs)[0], /^KAS_RUN=2 npm run -s kubectl -- /)
   t.match(linesToTry(inputs)[1], /^npm run -s kas -- tree --kubeconfig /)
   t.match(linesToTry({ ...inputs, number: 1 })[0], /^npm run -s kubectl -- /)
-  t.match(linesToTry(inputs)[3], 'pods/clock/log?follow=true')
-  t.match(linesToTry({ ...inputs, cluster: { ...cluster, kind: 'real' } })[3], 'namespaces?watch=true')
+  t.match(linesToTry(inputs)[3], /^\(cd \.run\/2\/clusters && .* git push -q\)$/)
+  t.match(linesToTry(inputs)[4], /configmaps\/hello$/)
+  t.match(linesToTry(inputs)[5], /gitops status --kubeconfig \.run\/2\/kubeconfig$/)
+  t.match(linesToTry(inputs).at(-1), 'pods/clock/log?follow=true')
+  t.match(linesToTry({ ...inputs, cluster: { ...cluster, kind: 'real' } }).at(-1), 'namespaces?watch=true')
+  const named = { ...inputs, cluster: { ...cluster, kind: 'named' as const }, example: undefined }
+  t.equal(linesToTry(named).length, 4, "nothing is brought to somebody's own cluster")
   t.notMatch(linesToTry(inputs)[2], 'noproxy')
   t.match(linesToTry({ ...inputs, proxied: true })[2], "--noproxy '*'")
 })
