@@ -11,6 +11,9 @@ import type { Target } from './load.ts'
 const replicas = 2
 const agentToken = 'bench-agent-token'
 const jobToken = 'bench-job-token'
+const ownProject = { id: 1, path: 'platform/clusters' } as const
+/** where agentk keeps what is its own */
+export const agentkNamespace = 'bench'
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
 /** How agentk reaches kas; the schemes of TLS need the files. */
@@ -42,17 +45,26 @@ export async function startOurs(
   writeFileSync(file('directory.yaml'), JSON.stringify(directory(file('clusters.git'))), { mode: 0o600 })
   writeFileSync(file('token'), agentToken, { mode: 0o600 })
   writeFileSync(file('secret'), randomBytes(32).toString('base64'), { mode: 0o600 })
-  const ports = await freePorts(replicas * 5)
+  const ports = await freePorts(replicas * 6)
   const certificate = tls && { certificate_file: tls.cert, key_file: tls.key }
-  const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * 5]}`)
+  const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * 6]}`)
   const all = members.map((gossip, i) => {
-    const [, agents, ops, kubernetes, links] = ports.slice(i * 5) as [number, number, number, number, number]
+    const [, agents, ops, kubernetes, links, rails] = ports.slice(i * 6) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ]
+    const secret = { authentication_secret_file: file('secret') }
     const at = (port: number) => ({ address: `127.0.0.1:${port}` })
     const configuration = {
       directory: { file: file('directory.yaml') },
       agent: { listen: { ...at(agents), websocket: true, ...certificate }, kubernetes_api: { listen: at(kubernetes) } },
       observability: { listen: at(ops), logging: { level: 'error' } },
-      private_api: { listen: { ...at(links), authentication_secret_file: file('secret') } },
+      api: { listen: { ...at(rails), ...secret } },
+      private_api: { listen: { ...at(links), ...secret } },
       cluster: { name: `kas-${i}`, listen: { address: gossip }, discovery: { static: members } },
     }
     writeFileSync(file(`kas-${i}.yaml`), JSON.stringify(configuration))
@@ -63,7 +75,7 @@ export async function startOurs(
       path,
       headers: { authorization: `Bearer ci:42:${jobToken}` },
     })
-    return { pid: pid as number, agents, target }
+    return { pid: pid as number, agents, rails, target }
   })
   const [holder, other] = all as [(typeof all)[0], (typeof all)[0]]
   const args = [
@@ -73,10 +85,12 @@ export async function startOurs(
     '--observability-listen-address=127.0.0.1:0',
     ...(tls ? [`--kas-ca-cert-file=${tls.ca}`] : []),
   ]
-  const env = { POD_NAMESPACE: 'bench', POD_NAME: 'agentk-0' }
-  const agentk = programs.spawn(...programOf(run.agentk, args, { flags: agentkFlags, env }))
+  const env = { POD_NAMESPACE: agentkNamespace, POD_NAME: 'agentk-0' }
+  const startAgentk = () => programs.spawn(...programOf(run.agentk, args, { flags: agentkFlags, env }))
+  const agentk = startAgentk()
   for (const { target } of all) await connected(target('/version'))
-  return { holder, other, agentk, agentkPid: agentk.pid as number }
+  const project = { ...ownProject, repository: file('clusters.git'), secretFile: file('secret') }
+  return { holder, other, agentk, agentkPid: agentk.pid as number, startAgentk, project }
 }
 
 /** @param words - Node, its flags, the program */
@@ -97,15 +111,15 @@ function createRepository(folder: string, files: Readonly<Record<string, string>
 
 function directory(repository: string) {
   return {
-    projects: [{ id: 1, path: 'platform/clusters', groups: [], git: { url: repository } }],
-    agents: [{ id: 42, name: 'prod', project: 1, tokens: [{ sha256: sha256(agentToken) }] }],
+    projects: [{ ...ownProject, groups: [], git: { url: repository } }],
+    agents: [{ id: 42, name: 'prod', project: ownProject.id, tokens: [{ sha256: sha256(agentToken) }] }],
     users: [{ id: 5, username: 'ada', tokens: [], roles: {} }],
     ci_tokens: [{ sha256: sha256(jobToken), user: 5, project: 1, job: 900, pipeline: 90 }],
   }
 }
 
 const retryMs = 100
-const patienceMs = 30_000
+const patienceMs = 90_000
 
 async function connected({ origin, path, headers }: Target): Promise<void> {
   const end = Date.now() + patienceMs

@@ -1,0 +1,110 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parse } from 'yaml'
+import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
+import type { Programs as Run } from '../../dev/start/local-programs.ts'
+import { GitPushes } from '../../test/support/git-pushes.ts'
+import { agentkNamespace, startOurs } from '../hop/ours.ts'
+import type { Programs } from '../support/programs.ts'
+import { AuditLog, auditPolicy } from './audit-log.ts'
+
+const gitSync = resolve(import.meta.dirname, '../../deploy/kubernetes/agentk-gitops/0-gitsync.yaml')
+const account = 'agentk'
+export const agentkUser = `system:serviceaccount:${agentkNamespace}:${account}`
+const tokenLifeMs = 24 * 3_600_000
+/** another process' state cannot be subscribed to. ms */
+const askAgainMs = 50
+
+/** A real API server that writes down what it is asked, two replicas of kas, one agentk, and its project. */
+export interface Ground {
+  readonly controlPlane: ControlPlane
+  readonly log: AuditLog
+  readonly pushes: GitPushes
+  readonly kasPid: number
+  /** the one of now */
+  readonly agentkPid: number
+  /** GitLab tells a replica of a push: the one that agentk is not at */
+  tell(): Promise<void>
+  /** agentk is killed, and started again */
+  restartAgentk(): Promise<void>
+  /** Until this commit is in the cluster, as who leads now says. */
+  synced(commit: string, signal: AbortSignal): Promise<void>
+}
+
+/** @param folder - goes with the bench */
+export async function startGround(
+  programs: Programs,
+  { assets, folder, run }: { assets: string; folder: string; run: Run },
+  onStop: (stop: () => Promise<unknown>) => void,
+): Promise<Ground> {
+  const policy = join(folder, 'audit-policy.json')
+  writeFileSync(policy, JSON.stringify(auditPolicy))
+  const auditLogFile = join(folder, 'audit.log')
+  const flags = [`--audit-policy-file=${policy}`]
+  const controlPlane = new ControlPlane({ assets, parts: 'api', auditLogFile, flags })
+  onStop(() => controlPlane.stop())
+  await controlPlane.start()
+  const ours = await startOurs(
+    programs,
+    join(folder, 'kas'),
+    await agentkAccount(controlPlane, folder),
+    { scheme: 'grpc' },
+    { run },
+  )
+  const { holder, other, project, startAgentk } = ours
+  const pushes = new GitPushes({ ...project, project })
+  onStop(async () => pushes.close())
+  let agentk: ChildProcess = ours.agentk
+  return {
+    controlPlane,
+    log: new AuditLog(auditLogFile),
+    pushes,
+    kasPid: holder.pid,
+    get agentkPid() {
+      return agentk.pid as number
+    },
+    tell: () => pushes.tell(other.rails),
+    restartAgentk: async () => {
+      const ended = once(agentk, 'exit')
+      agentk.kill('SIGKILL')
+      await ended
+      agentk = startAgentk()
+    },
+    synced: async (commit, signal) => {
+      const { origin, path, headers } = holder.target('/gitops/state')
+      for (;;) {
+        const answer = await fetch(origin + path, { headers, signal })
+        const { sources = [] } = answer.ok ? ((await answer.json()) as { sources?: State[] }) : {}
+        const [state] = sources
+        if (state?.phase === 'SYNCED' && state.commit === commit && !state.stale) return
+        if (state?.phase === 'REFUSED') throw new Error(`the commit was refused: ${state.problem}`)
+        await sleep(askAgainMs, undefined, { signal })
+      }
+    },
+  }
+}
+
+interface State {
+  readonly commit: string
+  readonly phase: string
+  readonly problem: string
+  readonly stale: boolean
+}
+
+/** @returns path of a kubeconfig of agentk's account, which may do all */
+async function agentkAccount(controlPlane: ControlPlane, folder: string): Promise<string> {
+  const { admin, server, caFile } = controlPlane
+  await admin.create('/api/v1/namespaces', { metadata: { name: agentkNamespace } })
+  const definition = parse(readFileSync(gitSync, 'utf8'))
+  await admin.create('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
+  const created = await createServiceAccount(admin, { namespace: agentkNamespace, name: account })
+  const user = { token: controlPlane.signToken({ account: created, lifeMs: tokenLifeMs }) }
+  const path = join(folder, 'agentk.kubeconfig')
+  writeFileSync(path, kubeconfigText({ server, caFile, user }), { mode: 0o600 })
+  return path
+}

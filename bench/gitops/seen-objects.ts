@@ -1,0 +1,67 @@
+import type { ApiClient } from '../../dev/control-plane/api-client.ts'
+import { machineTime } from '../support/machine-time.ts'
+import { collections, toolLabel } from './objects.ts'
+
+/** What the API server tells of one tool's objects, as it tells it. */
+export class SeenObjects {
+  readonly #admin: ApiClient
+  readonly #tool: string
+  readonly #stop = new AbortController()
+  /** what each says of its version, by uid */
+  readonly #versions = new Map<string, string>()
+  #lastAt = 0
+  #wake: () => void = () => undefined
+
+  constructor(admin: ApiClient, tool: string) {
+    this.#admin = admin
+    this.#tool = tool
+  }
+
+  start(): void {
+    const selector = encodeURIComponent(`${toolLabel}=${this.#tool}`)
+    for (const path of collections) void this.#follow(`${path}?labelSelector=${selector}`)
+  }
+
+  stop(): void {
+    this.#stop.abort()
+  }
+
+  /** @returns by the machine's clock: when the last of `count` came. ms */
+  count(count: number, signal: AbortSignal): Promise<number> {
+    return this.#until(() => this.#versions.size >= count, signal)
+  }
+
+  /** @returns when the last of `count` objects said this version. ms */
+  version(version: string, count: number, signal: AbortSignal): Promise<number> {
+    const says = () => Array.from(this.#versions.values()).filter((one) => one === version).length
+    return this.#until(() => says() >= count, signal)
+  }
+
+  async #until(isThere: () => boolean, signal: AbortSignal): Promise<number> {
+    while (!isThere()) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      this.#wake = resolve
+      const late = () => reject(signal.reason)
+      signal.addEventListener('abort', late, { once: true })
+      await promise.finally(() => signal.removeEventListener('abort', late))
+    }
+    return this.#lastAt
+  }
+
+  async #follow(path: string): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      try {
+        for await (const { type, object } of this.#admin.watch(path, signal)) {
+          if (type === 'ADDED' || type === 'MODIFIED')
+            this.#versions.set(object.metadata.uid, object.data?.version ?? '')
+          else if (type === 'DELETED') this.#versions.delete(object.metadata.uid)
+          this.#lastAt = machineTime()
+          this.#wake()
+        }
+      } catch (error) {
+        if (!signal.aborted) throw error
+      }
+    }
+  }
+}
