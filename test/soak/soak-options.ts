@@ -16,6 +16,7 @@ export const sceneDefaults = {
   withdrawn: {},
   hostile: { seconds: 60 },
   views: { times: 10, views: 50, pods: 20_000, runs: 100 },
+  gitops: { pushes: 200, kills: 20, minutes: 30, seed: 1 },
 } as const
 
 /** What the scene `hostile` plays, in this order. */
@@ -24,6 +25,13 @@ export const attackNames = attacks.map(({ name }) => name)
 /** What the scene `views` plays, in this order. */
 export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
 export type ViewsPart = (typeof viewsParts)[number]
+
+/** What the scene `gitops` plays, in this order. */
+export const gitopsParts = ['kills', 'faults'] as const
+export type GitopsPart = (typeof gitopsParts)[number]
+
+/** of scenes that have them */
+const partsOf: { readonly [Name in SceneName]?: readonly string[] } = { views: viewsParts, gitops: gitopsParts }
 
 export type SceneName = keyof typeof sceneDefaults
 type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
@@ -44,7 +52,9 @@ type Chosen<Name> = Name extends 'hostile'
   ? { readonly attack?: string }
   : Name extends 'views'
     ? { readonly part?: ViewsPart }
-    : unknown
+    : Name extends 'gitops'
+      ? { readonly part?: GitopsPart }
+      : unknown
 
 /** one connection each, and ports are few */
 const maxCount = 10_000
@@ -73,7 +83,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
     ...Object.keys(defaults),
     ...(withoutScheme.has(scene) ? [] : ['scheme']),
     ...(scene === 'hostile' ? ['attack'] : []),
-    ...(scene === 'views' ? ['part'] : []),
+    ...(partsOf[scene] ? ['part'] : []),
   ]
   const foreign = Object.keys(values).find((name) => !allowed.includes(name))
   if (foreign)
@@ -81,7 +91,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
   const given = values as Readonly<Record<string, string | undefined>>
   const chosen = Object.entries(defaults).map(([name, value]) => [name, numberOf(name, given[name], value)])
   const attack = given.attack === undefined ? {} : { attack: oneOf('attack', attackNames, given.attack) }
-  const part = given.part === undefined ? {} : { part: oneOf('part', viewsParts, given.part) }
+  const part = given.part === undefined ? {} : { part: oneOf('part', partsOf[scene] ?? [], given.part) }
   return {
     scene,
     scheme: oneOf('scheme', schemes, given.scheme ?? schemes[0]),
@@ -101,6 +111,7 @@ const withoutScheme: ReadonlySet<SceneName> = new Set([
   'withdrawn',
   'hostile',
   'views',
+  'gitops',
 ])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)

@@ -6,6 +6,7 @@ import { burst } from './burst.ts'
 import { crowd } from './crowd.ts'
 import { EndlessCluster } from './endless-cluster.ts'
 import { exactlyOnce } from './exactly-once/exactly-once.ts'
+import { gitopsScene } from './gitops/gitops.ts'
 import { Ground } from './ground.ts'
 import { readers } from './readers.ts'
 import { RollingGround, twoPods } from './rolling/rolling-ground.ts'
@@ -13,6 +14,7 @@ import { rolling } from './rolling.ts'
 import type { Findings } from './scene.ts'
 import {
   attackNames,
+  gitopsParts,
   type SceneName,
   type Scheme,
   type SoakOptions,
@@ -45,14 +47,15 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   withdrawn     how long who may no longer still gets something      five minutes
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
+  gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last seven none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last eight none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
-  --part NAME           of views, that one alone: ${viewsParts.join(', ')}
+  --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')}
 
 All but readers, placement, cutting-front, withdrawn and hostile need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
-Figures, then one line: ok, or what failed; of views, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
+Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
 
 /** upstream's least number of idle tunnels, and ours */
@@ -77,6 +80,7 @@ function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   if (options.scene === 'rolling') return runRolling(options, signal)
   if (isTapProgram(options)) return tapProgram(options.scene, { say, signal }, options)
   if (options.scene === 'exactly-once') return exactlyOnce({ say, signal }, { assets: assetsWith('all') }, options)
+  if (options.scene === 'gitops') return gitopsScene({ say, signal }, { assets: assetsWith('api') }, options)
   if (options.scene === 'views') return viewsScene({ say, signal }, { assets: assetsWith('all') }, options)
   return runOnCluster(options, signal)
 }
@@ -90,7 +94,7 @@ function assetsWith(parts: Parts): string {
 }
 
 async function runOnCluster(
-  options: Exclude<Playable, TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' | 'views' }>,
+  options: Exclude<Playable, TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' | 'views' | 'gitops' }>,
   signal: AbortSignal,
 ): Promise<Findings> {
   const parts = options.scene === 'burst' ? 'api' : 'all'

@@ -1,0 +1,124 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { parse } from 'yaml'
+import type { ApiClient } from '../../../dev/control-plane/api-client.ts'
+import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
+import { freePorts } from '../../../dev/control-plane/free-ports.ts'
+import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
+import { createServiceAccount } from '../../../dev/control-plane/service-account.ts'
+import type { LocalReplica } from '../../../dev/start/local-replica.ts'
+import { agent, files } from '../../../dev/start/settings.ts'
+import { GitPushes } from '../../support/git-pushes.ts'
+import { Seeded } from '../../support/seeded.ts'
+import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
+import { AgentkPod } from '../views/views-ground.ts'
+import { BusyFront } from './busy-front.ts'
+import { configuration, namespaces, PushedSources } from './pushed-sources.ts'
+
+const gitSync = resolve(import.meta.dirname, '../../../deploy/kubernetes/agentk-gitops/0-gitsync.yaml')
+const graces = { listen: '0s', shutdown: '1s' }
+const dayMs = 24 * 3_600_000
+
+/**
+ * A real API server behind a front that may be busy, three replicas of kas behind a balancer, two pods of agentk, and
+ * the agent's project in Git.
+ */
+export class GitopsGround {
+  readonly controlPlane: ControlPlane
+  readonly front: BusyFront
+  readonly sources: PushedSources
+  readonly pods: readonly AgentkPod[]
+  readonly #ground: RollingGround
+  readonly #pushes: GitPushes
+
+  private constructor(parts: {
+    controlPlane: ControlPlane
+    front: BusyFront
+    pushes: GitPushes
+    sources: PushedSources
+    pods: readonly AgentkPod[]
+    ground: RollingGround
+  }) {
+    this.controlPlane = parts.controlPlane
+    this.front = parts.front
+    this.#pushes = parts.pushes
+    this.sources = parts.sources
+    this.pods = parts.pods
+    this.#ground = parts.ground
+  }
+
+  /**
+   * @param assets - what KUBEBUILDER_ASSETS names
+   */
+  static async start({ assets, seed }: { assets: string; seed: number }, signal: AbortSignal): Promise<GitopsGround> {
+    const controlPlane = new ControlPlane({ assets, parts: 'api' })
+    await controlPlane.start()
+    let front: BusyFront | undefined
+    let pushes: GitPushes | undefined
+    let sources: PushedSources | undefined
+    try {
+      for (const name of namespaces) await controlPlane.admin.create('/api/v1/namespaces', { metadata: { name } })
+      front = await BusyFront.start(controlPlane)
+      const kubeconfig = await agentkAccount(controlPlane, front)
+      const prepare = async (folder: string) => {
+        const [repository, secretFile] = [join(folder, files.repository), join(folder, files.secret)]
+        pushes = new GitPushes({ repository, secretFile, project: agent.project })
+        const place = `.gitlab/agents/${agent.name}`
+        const gitops = JSON.stringify(configuration)
+        await pushes.commit({ [`${place}/gitops.yaml`]: gitops, [`${place}/views.yaml`]: null })
+        sources = new PushedSources(pushes, new Seeded(seed))
+        await sources.begin()
+        return undefined
+      }
+      let pods: AgentkPod[] = []
+      const startAgents = async (place: AgentPlace) => {
+        const opsPorts = await freePorts(2)
+        pods = opsPorts.map((opsPort, i) => new AgentkPod(place, { name: `agentk-${i}`, opsPort }))
+        await Promise.all(pods.map((pod) => pod.start()))
+        return { stop: () => Promise.all(pods.map((pod) => pod.stop())) }
+      }
+      const ground = await RollingGround.start({ assets, kubeconfig, graces, startAgents, prepare }, signal)
+      const prepared = { pushes: pushes as unknown as GitPushes, sources: sources as unknown as PushedSources }
+      return new GitopsGround({ controlPlane, front, pods, ground, ...prepared })
+    } catch (error) {
+      pushes?.close()
+      front?.stop()
+      await controlPlane.stop()
+      throw error
+    }
+  }
+
+  /** of the cluster, past the front */
+  get admin(): ApiClient {
+    return this.controlPlane.admin
+  }
+
+  get replicas(): readonly LocalReplica[] {
+    return this.#ground.replicas
+  }
+
+  /** All replicas know one another, and a call goes through each. */
+  settled(signal: AbortSignal): Promise<void> {
+    return this.#ground.settled(signal)
+  }
+
+  async stop(): Promise<void> {
+    this.#pushes.close()
+    await this.#ground.stop()
+    this.front.stop()
+    await this.controlPlane.stop()
+  }
+}
+
+/** @returns path of a kubeconfig of the account that the pods have: it may do all, through the front */
+async function agentkAccount(controlPlane: ControlPlane, front: BusyFront): Promise<string> {
+  const { admin, folder } = controlPlane
+  const definition = parse(await readFile(gitSync, 'utf8'))
+  await admin.create('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
+  const account = await createServiceAccount(admin, { namespace: 'default', name: 'agentk' })
+  const user = { token: controlPlane.signToken({ account, lifeMs: dayMs }) }
+  const path = join(folder, 'agentk.kubeconfig')
+  const { server, authority } = front
+  await writeFile(path, kubeconfigText({ server, authority, user }), { mode: 0o600 })
+  return path
+}

@@ -1,0 +1,45 @@
+import type { Findings, Stage } from '../scene.ts'
+import { type GitopsPart, gitopsParts } from '../soak-options.ts'
+import { pushesUnderFaults } from './faults.ts'
+import { GitopsGround } from './gitops-ground.ts'
+import { killsDuringPushes } from './kills.ts'
+
+export interface GitopsSceneOptions {
+  readonly pushes: number
+  /** of replicas, during the pushes */
+  readonly kills: number
+  /** of faults */
+  readonly minutes: number
+  readonly seed: number
+  /** without it: all of them */
+  readonly part?: GitopsPart
+}
+
+/**
+ * Commits that become the cluster, through three replicas and two pods of agentk (doc/gitops.md).
+ *
+ * @param assets - what KUBEBUILDER_ASSETS names
+ */
+export async function gitopsScene(
+  stage: Pick<Stage, 'say' | 'signal'>,
+  { assets }: { assets: string },
+  options: GitopsSceneOptions,
+): Promise<Findings> {
+  const [figures, failures]: [string[], string[]] = [[], []]
+  const data: Record<string, unknown> = {}
+  for (const part of options.part ? [options.part] : gitopsParts) {
+    stage.say(`${part}: an API server, three replicas of kas and two pods of agentk start`)
+    const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
+    try {
+      const found = await (part === 'kills'
+        ? killsDuringPushes(ground, stage, options)
+        : pushesUnderFaults(ground, stage, { assets, minutes: options.minutes }))
+      figures.push(...found.figures)
+      failures.push(...found.failures.map((failure) => `${part}: ${failure}`))
+      Object.assign(data, found.data)
+    } finally {
+      await ground.stop()
+    }
+  }
+  return { figures, failures, data }
+}
