@@ -212,7 +212,8 @@ t.test('graph is not known here', async (t) => {
   const response = await get('/graph', headers)
   t.match(await response.json(), {
     code: 404,
-    message: 'GitLab Agent Server: Not found: this version has no graph API',
+    message:
+      "GitLab Agent Server: Not found: GitLab's graph API is not served: kas tree shows what belongs to what, from <prefix>views",
   })
   const graph = { path: '/k8s-proxy/graph', protocols: ['gitlab-agent-graph-api'], headers }
   await t.rejects(WatchClient.open(t, port, graph), refusedWith(404))

@@ -63,6 +63,8 @@ export interface OwnCall {
   checkAccess(watch?: AccessWatch): () => void
 }
 
+const graphRefusal = "GitLab's graph API is not served: kas tree shows what belongs to what, from <prefix>views"
+
 /** What kas answers by itself on 8154. */
 export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
@@ -82,15 +84,15 @@ export class OwnEndpoints {
   /**
    * Undefined: the request is for the cluster.
    *
-   * `graph` is not served: neither name nor messages of the call to agentk are known, and clients do without it when
-   * they get 404 (doc/reference/gitlab-contract.md 9.4 no. 38). Without a secret for tokens, neither they nor watches are
+   * `graph` is not served, and clients do without it when they get 404
+   * (doc/decisions/0022-gitlabs-graph-is-refused.md). Without a secret for tokens, neither they nor watches are
    * (doc/reference/gitlab-contract.md 9.3 no. 25).
    *
    * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
    */
   find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
     const { webSocketTokens, endpoints, views } = this.#components
-    if (path === '/graph') throw new KasError({ code: 'NOT_SERVED', what: 'this version has no graph API' })
+    if (path === '/graph') throw new KasError({ code: 'NOT_SERVED', what: graphRefusal })
     if (path === '/watch' || wantsToken) {
       if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
       allow(method, ['GET'])
