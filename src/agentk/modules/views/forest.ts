@@ -1,6 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { Family, Node, type Words } from './forest-node.ts'
 import { type Above, Owners, standsOtherwise } from './owners.ts'
+import { PlaceholderNames } from './placeholder-names.ts'
 import type { ReadQuery } from './query.ts'
 import { QueryScope } from './query-scope.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from './record.ts'
@@ -43,8 +44,7 @@ export class Forest {
   readonly #nodes = new Map<string, Node>([['', this.root]])
   /** among them */
   #groups = 0
-  /** by placeholder: the child that says what it is */
-  readonly #least = new Map<Node, Node>()
+  readonly #placeholders = new PlaceholderNames()
   /** ids of what is to be placed, the first first */
   readonly #unplaced = new Set<string>()
   /** undefined: settled. Ends the work. */
@@ -153,7 +153,7 @@ export class Forest {
     if (isMoved) this.#attach(node, parent)
     else {
       this.#tell(node)
-      if (parent.what === 'placeholder') this.#leastMayBe(node, parent)
+      this.#mayRename(parent, node)
       if (isWorseOrBetter || parent.what === 'group') this.#refresh(parent)
     }
   }
@@ -161,7 +161,7 @@ export class Forest {
   /** A group or a placeholder: there as long as there is something in it. */
   #placeGiven(node: Node): void {
     if (node.what !== 'root' && node.families.length === 0) this.#remove(node)
-    else if (node.what === 'placeholder') this.#nameAsLeastSays(node)
+    else if (node.what === 'placeholder') this.#rename(node)
   }
 
   #parentOf(record: ObjectRecord, above: Above): Node {
@@ -202,15 +202,12 @@ export class Forest {
     return node
   }
 
-  /** What objects say of an owner that is not shown may differ: the one of the least uid decides. */
-  #nameAsLeastSays(placeholder: Node): void {
-    let least = this.#least.get(placeholder)
-    if (least?.parent !== placeholder) {
-      least = undefined
-      for (const child of placeholder.children()) least = lesser(least, child)
-      if (least) this.#least.set(placeholder, least)
-    }
-    const owner = least?.record?.owner
+  #mayRename(parent: Node, child: Node): void {
+    if (parent.what === 'placeholder' && this.#placeholders.touch(child, parent)) this.#unplaced.add(parent.id)
+  }
+
+  #rename(placeholder: Node): void {
+    const owner = this.#placeholders.ownerOf(placeholder)
     if (!owner || (owner.kind === placeholder.kind && owner.name === placeholder.name)) return
     this.#detach(placeholder)
     const { id, namespace } = placeholder
@@ -227,7 +224,7 @@ export class Forest {
     }
     this.#detach(node)
     this.#nodes.delete(node.id)
-    this.#least.delete(node)
+    this.#placeholders.delete(node)
     if (node.what === 'group') this.#groups--
   }
 
@@ -259,17 +256,10 @@ export class Forest {
       if (family.isBundle !== wasBundle) listener.rebundled(family)
       listener.touched(node, parent)
     }
-    if (parent.what === 'placeholder') this.#leastMayBe(node, parent)
+    this.#mayRename(parent, node)
     // it may have been there for it alone
     if (parent.families.length === 0) this.#unplaced.add(parent.id)
     this.#refresh(parent)
-  }
-
-  #leastMayBe(child: Node, placeholder: Node): void {
-    const least = this.#least.get(placeholder)
-    if (child !== least && lesser(least, child) === least) return
-    if (child.parent === placeholder) this.#least.set(placeholder, child)
-    this.#unplaced.add(placeholder.id)
   }
 
   /** While not all is placed yet, `parent` may still stand below `node`: then that one is placed anew. */
@@ -305,8 +295,4 @@ export class Forest {
     const { parent } = node
     if (parent) for (const listener of this.listeners) listener.touched(node, parent)
   }
-}
-
-function lesser(one: Node | undefined, other: Node): Node {
-  return one && one.id < other.id ? one : other
 }
