@@ -1,6 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { viewsBounds } from '../../../proto/views-json.ts'
 import { maxNamespacesAsked, type Wanted } from './access/review-plan.ts'
 import type { Access, Caller, Reviews } from './access/reviews.ts'
 import { eventKind, namingKinds } from './access/visibility.ts'
@@ -13,6 +12,7 @@ import { type ReadQuery, readQuery } from './query.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
 import type { VerdictSide } from './severity.ts'
 import { View } from './view.ts'
+import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
 /** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
@@ -24,8 +24,6 @@ const maxHeldMs = 30_000
 
 /** Of a node; names and kinds of Kubernetes are far shorter. */
 const maxIdLength = 2048
-/** Of one user: others find room. Those that are let in as the agent are many, and no one of them. */
-const maxViewsPerUser = 200
 
 export interface ViewOut {
   /** @param json - one value, as in src/proto/views-json.ts; the next one comes once it was `taken` */
@@ -61,11 +59,10 @@ export interface ViewHostComponents {
 export interface ViewHostOptions {
   /** whose verdict orders and counts; default: Argo CD's */
   readonly verdict?: VerdictSide
+  readonly room?: ViewRoomOptions
 }
 
-interface Opened {
-  /** in the cluster; undefined: as the agent */
-  readonly user: string | undefined
+interface Opened extends Seat {
   readonly query: ReadQuery
   readonly view: View | EventsView
   readonly openedAt: number
@@ -85,6 +82,7 @@ export class ViewHost {
   readonly #scans: Scans
   readonly #present = new Present()
   readonly #opened = new Set<Opened>()
+  readonly #room: ViewRoom
   readonly #unsubscribe: (() => void)[]
   #isFirstList = true
   /** views that resume wait for the first list */
@@ -92,9 +90,10 @@ export class ViewHost {
   #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
   readonly #cancels: readonly (() => void)[]
 
-  constructor(components: ViewHostComponents, { verdict = 'argo' }: ViewHostOptions = {}) {
+  constructor(components: ViewHostComponents, { verdict = 'argo', room }: ViewHostOptions = {}) {
     const { records, states, events, clock } = components
     this.#components = components
+    this.#room = new ViewRoom(this.#opened, room)
     this.#forests = new Forests({ records, clock, side: verdict })
     this.#scans = new Scans(clock)
     for (const { kind, namespace } of records.all()) this.#present.add(kind, namespace)
@@ -129,7 +128,7 @@ export class ViewHost {
    */
   open({ caller, query, resumes = false }: WantedView, out: ViewOut): OpenView {
     const user = caller.as === 'user' ? caller.user.username : undefined
-    this.#checkRoom(user)
+    this.#room.checkView(user)
     const read = readQuery(query)
     const { clock, reviews } = this.#components
     const opened: Opened = {
@@ -172,20 +171,6 @@ export class ViewHost {
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 
-  /** @throws KasError TOO_MANY_STREAMS */
-  #checkRoom(user: string | undefined): void {
-    const { maxViewsPerAgent } = viewsBounds
-    if (this.#opened.size >= maxViewsPerAgent) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxViewsPerAgent, what: 'views' })
-    }
-    if (user === undefined) return
-    let own = 0
-    for (const one of this.#opened) if (one.user === user) own++
-    if (own >= maxViewsPerUser) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxViewsPerUser, what: 'views of one user' })
-    }
-  }
-
   #makeView(query: ReadQuery, out: ViewOut): View | EventsView {
     const { clock, records, events } = this.#components
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
@@ -199,6 +184,12 @@ export class ViewHost {
 
   #show(opened: Opened, visibility: Visibility): void {
     const isSame = opened.visibility?.key === visibility.key
+    try {
+      if (!isSame) this.#room.checkVisibility(opened, visibility)
+    } catch (error) {
+      this.#end(opened, KasError.from(error))
+      return
+    }
     opened.visibility = visibility
     this.#setState(opened)
     if (isSame || opened.isHeld) return

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { eventKind } from '../../../../../src/agentk/modules/views/access/visibility.ts'
+import { viewRoomDefaults } from '../../../../../src/agentk/modules/views/view-room.ts'
 import { viewsBounds } from '../../../../../src/proto/views-json.ts'
 import { kinds, recordOf } from '../../../../support/views/records.ts'
 import { agent, user, ViewStage } from '../../../../support/views/view-stage.ts'
@@ -155,6 +156,29 @@ t.test('bounds: of pages, of rows, of views', async (t) => {
   t.match(last.client.error, { code: 'BAD_REQUEST' })
   last.view.page('', 1)
   stage.open(agent, { view: 'tree' })
+})
+
+t.test('a view that would see what no other does is refused when there are too many such', async (t) => {
+  const stage = start(t)
+  stage.options = { room: { ...viewRoomDefaults, maxVisibilities: 2 } }
+  for (const name of ['ann', 'bob', 'carl']) {
+    stage.api.rights.set(name, [['/pods', name]])
+    stage.records.put(recordOf({ uid: `pod-of-${name}`, namespace: name }))
+  }
+  stage.api.rights.set('dan', [['/pods', 'ann']])
+  const see = async (name: string) => {
+    const opened = stage.open(user(name), { view: 'list' })
+    await stage.pass()
+    await stage.pass(100)
+    return opened
+  }
+  const ann = await see('ann')
+  const bob = await see('bob')
+  t.match((await see('carl')).client.error, { code: 'TOO_MANY_STREAMS', message: /different rights/ })
+  t.strictSame((await see('dan')).client.order(), ['pod-of-ann'], 'he sees what Ann does')
+  bob.view.close()
+  t.strictSame((await see('carl')).client.order(), ['pod-of-carl'])
+  t.strictSame(ann.client.order(), ['pod-of-ann'])
 })
 
 t.test('rows count that are there, not those that there might be', async (t) => {

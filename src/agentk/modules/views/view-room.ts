@@ -1,0 +1,66 @@
+import { KasError } from '../../../lib/errors.ts'
+import { viewsBounds } from '../../../proto/views-json.ts'
+import type { Visibility } from './record.ts'
+
+/** How much there may be at once. One user leaves room for others; those let in as the agent are many, and no one user. */
+export interface ViewRoomOptions {
+  readonly maxViews: number
+  readonly maxViewsPerUser: number
+  /** different rights of those who look: each change of an object is compared with each of them */
+  readonly maxVisibilities: number
+  readonly maxVisibilitiesPerUser: number
+}
+
+export const viewRoomDefaults: ViewRoomOptions = {
+  maxViews: viewsBounds.maxViewsPerAgent,
+  maxViewsPerUser: 200,
+  maxVisibilities: 128,
+  maxVisibilitiesPerUser: 16,
+}
+
+/** A view that is open. */
+export interface Seat {
+  /** in the cluster; undefined: as the agent */
+  readonly user: string | undefined
+  /** undefined: not known yet */
+  readonly visibility: Visibility | undefined
+}
+
+/** Whether those that look leave room. */
+export class ViewRoom {
+  readonly #seats: Iterable<Seat>
+  readonly #options: ViewRoomOptions
+
+  /** @param seats - all views that are open, whenever it is asked */
+  constructor(seats: Iterable<Seat>, options: ViewRoomOptions = viewRoomDefaults) {
+    this.#seats = seats
+    this.#options = options
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS: there is none for one more view of the user */
+  checkView(user: string | undefined): void {
+    const { maxViews, maxViewsPerUser } = this.#options
+    check([...this.#seats].length, maxViews, 'views')
+    if (user !== undefined) check(this.#of(user).length, maxViewsPerUser, 'views of one user')
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS: there is none for what `seat` is to see from now on */
+  checkVisibility(seat: Seat, visibility: Visibility): void {
+    const { maxVisibilities, maxVisibilitiesPerUser } = this.#options
+    const others = (seats: Iterable<Seat>) => {
+      const keys = [...seats].flatMap((one) => (one === seat ? [] : (one.visibility?.key ?? [])))
+      return new Set(keys.filter((key) => key !== visibility.key)).size
+    }
+    check(others(this.#seats), maxVisibilities, 'different rights of those who look')
+    if (seat.user !== undefined)
+      check(others(this.#of(seat.user)), maxVisibilitiesPerUser, 'different rights of one user')
+  }
+
+  #of(user: string): readonly Seat[] {
+    return [...this.#seats].filter((seat) => seat.user === user)
+  }
+}
+
+function check(taken: number, limit: number, what: string): void {
+  if (taken >= limit) throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what })
+}

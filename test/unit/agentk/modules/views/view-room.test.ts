@@ -1,0 +1,58 @@
+import t from 'tap'
+import type { Visibility } from '../../../../../src/agentk/modules/views/record.ts'
+import { type Seat, ViewRoom } from '../../../../../src/agentk/modules/views/view-room.ts'
+
+const options = { maxViews: 6, maxViewsPerUser: 4, maxVisibilities: 3, maxVisibilitiesPerUser: 2 }
+const seeing = (key: string): Visibility => ({
+  mayList: () => true,
+  mayListEvents: () => true,
+  mayName: () => true,
+  key,
+})
+
+function start() {
+  const seats: { user: string | undefined; visibility: Visibility | undefined }[] = []
+  const room = new ViewRoom(seats, options)
+  const enter = (user: string | undefined): (typeof seats)[number] => {
+    room.checkView(user)
+    const seat = { user, visibility: undefined }
+    seats.push(seat)
+    return seat
+  }
+  const see = (seat: Seat & { visibility: Visibility | undefined }, key: string) => {
+    room.checkVisibility(seat, seeing(key))
+    seat.visibility = seeing(key)
+  }
+  return { seats, enter, see }
+}
+
+t.test('views: of all, and of one user', async (t) => {
+  const { enter } = start()
+  for (let i = 0; i < 4; i++) enter('ann')
+  t.throws(() => enter('ann'), { code: 'TOO_MANY_STREAMS', message: /views of one user/ })
+  for (let i = 0; i < 2; i++) enter(undefined)
+  t.throws(() => enter('bob'), { code: 'TOO_MANY_STREAMS', message: /views/ })
+})
+
+t.test('rights: equal ones count once, one user has a share of them', async (t) => {
+  const { seats, enter, see } = start()
+  const [one, two, three] = [enter('ann'), enter('ann'), enter('ann')]
+  see(one, 'a')
+  see(two, 'b')
+  see(three, 'b')
+  t.throws(() => see(three, 'c'), { code: 'TOO_MANY_STREAMS', message: /different rights of one user/ })
+  see(one, 'c') // in place of its own
+  const bob = enter('bob')
+  see(bob, 'd')
+  const carl = enter('carl')
+  t.throws(() => see(carl, 'e'), { code: 'TOO_MANY_STREAMS', message: /different rights of those who look/ })
+  see(carl, 'd')
+  seats.splice(seats.indexOf(one), 1)
+  see(bob, 'e')
+})
+
+t.test('those let in as the agent are no one user', async (t) => {
+  const { enter, see } = start()
+  for (const key of ['a', 'b', 'c']) see(enter(undefined), key)
+  t.throws(() => see(enter(undefined), 'd'), { code: 'TOO_MANY_STREAMS' })
+})
