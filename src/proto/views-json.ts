@@ -59,7 +59,10 @@ export interface Update {
   readonly rows?: readonly Row[]
   /** ids of rows */
   readonly gone?: readonly string[]
-  /** of the view `events`: of its root Warnings, of the page `o:<namespace>:<uid>` those of an object, of any type */
+  /**
+   * of the view `events`: of its root Warnings; of any type, of the page `o:<namespace>:<uid>` those of an object, of
+   * `n:<namespace>` those of a namespace, of `n:` all
+   */
   readonly events?: readonly EventRow[]
   /** by the node's id */
   readonly pages?: Readonly<Record<string, PageState | null>>

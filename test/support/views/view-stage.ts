@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
+import { compareEvents } from '../../../src/agentk/modules/views/event-order.ts'
 import type {
   EventChange,
   FollowState,
@@ -40,7 +41,7 @@ export class EventsDouble implements ReadonlyEvents {
   readonly #listeners = new Set<(change: EventChange) => void>()
 
   all(): Iterable<EventRow> {
-    return this.#events.values()
+    return [...this.#events.values()].sort(compareEvents)
   }
 
   onChange(listener: (change: EventChange) => void): () => void {

@@ -1,14 +1,14 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { type EventRow, viewsBounds } from '../../../proto/views-json.ts'
-import type { EventsQuestion } from './events.ts'
+import type { EventsQuestion, LatestEvents } from './events.ts'
 
-/** As the caller, in its turn. @returns the latest first; undefined: it may not list them there, or nobody knows */
+/** As the caller, in its turn. @returns undefined: it may not list them there, or nobody knows */
 export type AskEvents = (
   question: Omit<EventsQuestion, 'headers'>,
   signal: AbortSignal,
-) => Promise<readonly EventRow[] | undefined>
+) => Promise<LatestEvents | undefined>
 
-/** Objects of a view whose events are asked for at a time. */
+/** Objects and namespaces of a view whose events are asked for at a time. */
 const maxAsked = 5
 /** From one answer to the next question: who may no longer list them sees them no longer than this. ms */
 const againMs = 15_000
@@ -16,7 +16,7 @@ const againMs = 15_000
 interface Asked {
   limit: number
   /** undefined: refused, or not answered yet */
-  rows: readonly EventRow[] | undefined
+  latest: LatestEvents | undefined
   isAnswered: boolean
   readonly stop: () => void
 }
@@ -26,7 +26,7 @@ export interface AskedEventsComponents {
   readonly onChange: () => void
 }
 
-/** Events of single objects, of whatever type: asked of the API server again and again while they are looked at. */
+/** Events of single objects and of namespaces, of whatever type: asked of the API server again and again while they are looked at. */
 export class AskedEvents {
   readonly #components: AskedEventsComponents
   readonly #asked = new Map<string, Asked>()
@@ -37,14 +37,15 @@ export class AskedEvents {
 
   /** Nodes that were answered, each with its latest events; undefined: it is refused. */
   *answered(): Iterable<readonly [node: string, rows: readonly EventRow[] | undefined, more: number]> {
-    for (const [node, { rows, limit, isAnswered }] of this.#asked) {
-      if (isAnswered) yield [node, rows?.slice(0, limit), Math.max(0, (rows?.length ?? 0) - limit)]
+    for (const [node, { latest, limit, isAnswered }] of this.#asked) {
+      const { rows = [], more = 0 } = latest ?? {}
+      if (isAnswered) yield [node, latest && rows.slice(0, limit), Math.max(0, rows.length - limit) + more]
     }
   }
 
   /**
-   * @param node - `o:<namespace>:<uid>`
-   * @returns whether it is an object's, and there is room for it
+   * @param node - `o:<namespace>:<uid>` of an object, `n:<namespace>`, `n:` of all namespaces
+   * @returns whether it is such a one, and there is room for it
    */
   open(node: string, limit: number, ask: AskEvents): boolean {
     const known = this.#asked.get(node)
@@ -53,12 +54,12 @@ export class AskedEvents {
       this.#components.onChange()
       return true
     }
-    const [, namespace, about] = /^o:([^:]*):(.+)$/.exec(node) ?? []
-    if (namespace === undefined || about === undefined || this.#asked.size >= maxAsked) return false
+    const about = readNode(node)
+    if (!about || this.#asked.size >= maxAsked) return false
     const stopping = new AbortController()
-    const asked: Asked = { limit, rows: undefined, isAnswered: false, stop: () => stopping.abort() }
+    const asked: Asked = { limit, latest: undefined, isAnswered: false, stop: () => stopping.abort() }
     this.#asked.set(node, asked)
-    const question = { namespace, about, limit: viewsBounds.maxLimit }
+    const question = { ...about, limit: viewsBounds.maxLimit }
     void this.#repeat(asked, () => ask(question, stopping.signal), stopping.signal)
     return true
   }
@@ -75,9 +76,9 @@ export class AskedEvents {
 
   async #repeat(asked: Asked, ask: () => ReturnType<AskEvents>, signal: AbortSignal): Promise<void> {
     const { clock, onChange } = this.#components
-    const rows = await ask()
+    const latest = await ask()
     if (signal.aborted) return
-    asked.rows = rows
+    asked.latest = latest
     asked.isAnswered = true
     onChange()
     const cancel = clock.after(againMs, () => {
@@ -86,4 +87,12 @@ export class AskedEvents {
     })
     signal.addEventListener('abort', cancel, { once: true })
   }
+}
+
+/** @returns undefined: it is neither an object's nor a namespace's */
+function readNode(node: string): Pick<EventsQuestion, 'namespace' | 'about'> | undefined {
+  const [, ofAll] = /^n:([^:]*)$/.exec(node) ?? []
+  if (ofAll !== undefined) return { namespace: ofAll }
+  const [, namespace, about] = /^o:([^:]*):(.+)$/.exec(node) ?? []
+  return namespace !== undefined && about !== undefined ? { namespace, about } : undefined
 }

@@ -15,7 +15,7 @@ export interface EventsViewComponents {
 
 /**
  * One subscription to events: the latest Warnings first, as the root's page. The page of an object, by the id that its
- * placeholder has, is of events of any type.
+ * placeholder has, is of events of any type; so is that of a namespace.
  */
 export class EventsView {
   readonly #components: EventsViewComponents
@@ -98,12 +98,17 @@ export class EventsView {
       writer.state(this.#state)
       this.#sentState = this.#state
     }
-    const all = [...this.#components.events.all()].filter((event) => this.#shows(event)).sort(compareEvents)
-    const shown = all.slice(0, this.#limit)
-    const pages = new Map<string, PageState | null>([['', pageOf(shown, all.length - shown.length)]])
+    const shown: EventRow[] = []
+    let more = 0
+    for (const event of this.#components.events.all()) {
+      if (!this.#shows(event)) continue
+      if (shown.length < this.#limit) shown.push(event)
+      else more++
+    }
+    const pages = new Map<string, PageState | null>([['', pageOf(shown, more)]])
     const events = new Map(shown.map((event) => [event.u, event]))
-    for (const [node, rows, more] of this.#asked.answered()) {
-      pages.set(node, rows ? pageOf(rows, more) : null)
+    for (const [node, rows, further] of this.#asked.answered()) {
+      pages.set(node, rows ? pageOf(rows, further) : null)
       for (const event of rows ?? []) if (!events.has(event.u)) events.set(event.u, event)
     }
     return this.#writeEvents(writer, events) && this.#writePages(writer, pages)
@@ -143,8 +148,4 @@ export class EventsView {
 
 function pageOf(events: readonly EventRow[], more: number): PageState {
   return { order: events.map(({ u }) => u), counts: {}, more }
-}
-
-function compareEvents(one: EventRow, other: EventRow): number {
-  return other.at - one.at || (one.u < other.u ? -1 : 1)
 }

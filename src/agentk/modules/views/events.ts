@@ -4,6 +4,7 @@ import type { ApiClient } from '../../cluster/api-client.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import { type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../health/object.ts'
 import { eventKind } from './access/visibility.ts'
+import { compareEvents, EventOrder } from './event-order.ts'
 import type { FollowedKind } from './part-watch.ts'
 import { cut, maxText } from './projection/bounds.ts'
 import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from './record.ts'
@@ -20,8 +21,10 @@ const defaultMaxPerObject = 10
 /** Of all events, those that go at once when there are too many: to find them is a look at each. */
 const shedShare = 0.1
 
-/** Of an answer to `askEvents`. */
+/** Of an answer to a question for events. */
 const maxAnswerBytes = 4 * 1024 * 1024
+/** The API server tells them by name, not by time: so many answers are read to find the latest. */
+const maxAnswers = 10
 
 /** What is followed of Events. */
 export const warnings: FollowedKind = {
@@ -35,6 +38,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #options: Required<WarningsOptions>
   /** by their own uid */
   readonly #events = new Map<string, EventRow>()
+  readonly #order = new EventOrder()
   /** own uids by namespace and object that they are about: what they say of it is free text, and theirs alone */
   readonly #byObject = new Map<string, Set<string>>()
   /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
@@ -60,7 +64,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   }
 
   all(): Iterable<EventRow> {
-    return this.#events.values()
+    return this.#order.all()
   }
 
   /** Those of the namespace that are about the same object. */
@@ -116,7 +120,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   #makeRoom(last: EventRow): void {
     const { maxEvents, maxPerObject } = this.#options
     const ofObject = [...this.about(last)]
-    const tooMany = ofObject.length > maxPerObject ? oldest(ofObject, ofObject.length - maxPerObject) : []
+    const tooMany = ofObject.sort(compareEvents).slice(maxPerObject).reverse()
     const all = this.#events.size > maxEvents ? this.#surplus(Math.ceil(maxEvents * shedShare)) : []
     for (const event of [...tooMany, ...all]) this.gone(warnings.kind, event.u)
   }
@@ -126,8 +130,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     const counts = new Map<string, number>()
     for (const { ns } of this.#events.values()) counts.set(ns, (counts.get(ns) ?? 0) + 1)
     const [[most] = ['']] = [...counts].sort(([, one], [, other]) => other - one)
-    const its = [...this.#events.values()].filter(({ ns }) => ns === most)
-    return oldest(its, count)
+    return this.#order.oldest(count, ({ ns }) => ns === most)
   }
 
   #keep(event: EventRow): void {
@@ -135,6 +138,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     const ofObject = this.#byObject.get(key) ?? new Set()
     this.#byObject.set(key, ofObject.add(event.u))
     this.#events.set(event.u, event)
+    this.#order.add(event)
   }
 
   #forget(event: EventRow): void {
@@ -143,6 +147,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     ofObject?.delete(event.u)
     if (ofObject?.size === 0) this.#byObject.delete(key)
     this.#events.delete(event.u)
+    this.#order.delete(event)
   }
 
   #tell(change: EventChange): void {
@@ -155,42 +160,53 @@ export interface EventsQuestion {
   readonly namespace: string
   /** uid of the object that they are about; absent: any */
   readonly about?: string
-  /** at most */
+  /** at most, and of one answer */
   readonly limit: number
   /** whom it acts as: `impersonationHeaders` */
   readonly headers: readonly string[]
 }
 
+export interface LatestEvents {
+  /** the latest first */
+  readonly rows: readonly EventRow[]
+  /** older ones */
+  readonly more: number
+}
+
 /**
  * Events of any type, as the API server tells them to the caller; Warnings alone are followed.
  *
- * @returns the latest first; undefined: the caller may not list them there. @throws KasError UNREACHABLE, or the
- * connection's error
+ * @returns the latest of the first `maxAnswers` answers; undefined: the caller may not list them there. @throws KasError
+ * UNREACHABLE, or the connection's error
  */
 export async function askEvents(
   api: Pick<ApiClient, 'json'>,
   { namespace, about, limit, headers }: EventsQuestion,
   signal: AbortSignal,
-): Promise<readonly EventRow[] | undefined> {
+): Promise<LatestEvents | undefined> {
   const within = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`
   const selected =
     about === undefined ? '' : `&fieldSelector=${encodeURIComponent(`involvedObject.uid=${escaped(about)}`)}`
-  const path = `/api/v1${within}/events?limit=${limit}${selected}`
-  const { status, body } = await api.json('GET', path, undefined, signal, { headers, maxBytes: maxAnswerBytes })
-  if (status === 403) return undefined
-  if (status !== 200) {
-    const detail = `the API server answered ${status} for events`
-    throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
+  let latest: EventRow[] = []
+  let more = 0
+  let goOn = ''
+  for (let answers = 0; answers < maxAnswers; answers++) {
+    const path = `/api/v1${within}/events?limit=${limit}${selected}${goOn && `&continue=${encodeURIComponent(goOn)}`}`
+    const { status, body } = await api.json('GET', path, undefined, signal, { headers, maxBytes: maxAnswerBytes })
+    if (status === 403) return undefined
+    if (status !== 200) {
+      const detail = `the API server answered ${status} for events`
+      throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
+    }
+    latest = [...latest, ...listAt(body, 'items').flatMap((item) => readEvent(item) ?? [])].sort(compareEvents)
+    more += latest.splice(limit).length
+    goOn = textAt(body as KubernetesObject, 'metadata.continue')
+    if (goOn === '') break
   }
-  const events = listAt(body, 'items').flatMap((item) => readEvent(item) ?? [])
-  return events.sort((one, other) => other.at - one.at)
+  return { rows: latest, more }
 }
 
 const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])
-
-function oldest(events: Iterable<EventRow>, count: number): EventRow[] {
-  return [...events].sort((one, other) => one.at - other.at).slice(0, count)
-}
 
 /** undefined: it is none */
 function readEvent(object: KubernetesObject): EventRow | undefined {

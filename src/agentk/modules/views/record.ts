@@ -96,6 +96,7 @@ export interface EventChange {
 /** Events that are kept, whoever may see them. */
 export interface ReadonlyEvents {
   readonly states: FollowStates
+  /** the latest first; of the same time by uid */
   all(): Iterable<EventRow>
   /** Called at each change, until the returned function is called. */
   onChange(listener: (change: EventChange) => void): () => void

@@ -224,7 +224,7 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
     const ask = { namespace: 'shop', about: 'u-web', limit: 50 }
     const { signal } = new AbortController()
     const found = await askEvents(client, { ...ask, headers: as('root', ['system:masters']) }, signal)
-    t.strictSame(found?.map(({ text }) => text).sort(), ['normal', 'warning'])
+    t.strictSame(found?.rows.map(({ text }) => text).sort(), ['normal', 'warning'])
     t.equal(await askEvents(client, { ...ask, headers: as('ada', []) }, signal), undefined)
   })
 

@@ -3,11 +3,10 @@ import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
-import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { impersonationHeaders } from '../../../cluster/impersonation-headers.ts'
 import type { AskEvents } from '../asked-events.ts'
-import { askEvents, type EventsQuestion } from '../events.ts'
+import { askEvents, type EventsQuestion, type LatestEvents } from '../events.ts'
 import type { Present } from '../present.ts'
 import { deniedAfterMs } from './answers.ts'
 import { type AccessListener, Identity } from './identity.ts'
@@ -116,7 +115,7 @@ export class Reviews {
 
   /** They are as much work for the API server as a review, and have their turn among those. */
   async #events(identity: Identity, question: EventsQuestion, signal: AbortSignal) {
-    const { promise, resolve } = Promise.withResolvers<readonly EventRow[] | undefined>()
+    const { promise, resolve } = Promise.withResolvers<LatestEvents | undefined>()
     const { api } = this.#components
     const job = {
       source: identity,

@@ -95,10 +95,10 @@ t.test('at most so many of one object: the latest', (t) => {
 
 t.test('at most so many of all: the oldest tenth goes', (t) => {
   const { events, names } = start({ maxEvents: 20 })
-  for (let i = 0; i < 21; i++) events.put(kind, event(`e${i}`, (i * 7) % 21, {}, `u-of-${i}`))
+  for (let i = 0; i < 21; i++) events.put(kind, event(`e${i}`, (i * 8) % 21, {}, `u-of-${i}`))
   t.equal(events.size, 19)
   t.notOk(names().includes('u-e0'))
-  t.notOk(names().includes('u-e3')) // of second 0 and 1
+  t.notOk(names().includes('u-e8')) // of second 0 and 1
   for (let i = 0; i < 500; i++) {
     events.put(kind, event(`f${i}`, 100 + i, {}, `u-of-f${i}`))
     if (events.size > 20) t.fail('more than may be')
@@ -147,7 +147,7 @@ t.test('others are asked live, as the caller', async (t) => {
   t.strictSame(ask.headers, headers)
   t.strictSame(Object.fromEntries(ask.query), { limit: '50', fieldSelector: 'involvedObject.uid=u-pod' })
   await ask.answer(200, { items: [event('a', 1, { type: 'Normal' }), event('b', 2), 'odd'] })
-  t.match(await found, [{ u: 'u-b' }, { u: 'u-a', type: 'Normal' }])
+  t.match(await found, { rows: [{ u: 'u-b' }, { u: 'u-a', type: 'Normal' }], more: 0 })
   const denied = askEvents(api, { namespace: '', limit: 50, headers }, signal)
   await (await api.ask('/api/v1/events')).answer(403)
   t.equal(await denied, undefined)
@@ -157,6 +157,38 @@ t.test('others are asked live, as the caller', async (t) => {
   t.equal(oddAsk.query.get('fieldSelector'), 'involvedObject.uid=a\\,b\\=c\\\\')
   await oddAsk.answer(500)
   await t.rejects(odd, { code: 'UNREACHABLE', message: 'the API server answered 500 for events' })
+})
+
+t.test('the API server tells events by name: answers are read on to find the latest, so many at most', async (t) => {
+  const api = new ScriptedApi()
+  const { signal } = new AbortController()
+  const asked = askEvents(api, { namespace: 'shop', limit: 2, headers: [] }, signal)
+  const answer = async (items: object[], goOn?: string) => {
+    const ask = await api.ask('/api/v1/namespaces/shop/events')
+    await ask.answer(200, { metadata: { continue: goOn }, items })
+    return ask.query.get('continue')
+  }
+  t.equal(await answer([event('a', 5), event('b', 1)], 'b+1'), null)
+  t.equal(await answer([event('c', 9), event('d', 2)], 'd+1'), 'b+1')
+  t.equal(await answer([event('e', 7)]), 'd+1')
+  t.match(await asked, { rows: [{ u: 'u-c' }, { u: 'u-e' }], more: 3 })
+  const endless = askEvents(api, { namespace: 'shop', limit: 2, headers: [] }, signal)
+  for (let i = 0; i < 10; i++) await answer([event(`f${i}`, i)], 'on')
+  t.match(await endless, { rows: [{ u: 'u-f9' }, { u: 'u-f8' }], more: 8 })
+})
+
+t.test('all are told the latest first, whatever came when', (t) => {
+  const { events } = start()
+  const seconds = [3, 1, 2, 2, 9, 0]
+  seconds.forEach((second, i) => {
+    events.put(kind, event(`e${i}`, second, {}, `u-of-${i}`))
+  })
+  const order = () => [...events.all()].map(({ u }) => u)
+  t.strictSame(order(), ['u-e4', 'u-e0', 'u-e2', 'u-e3', 'u-e1', 'u-e5'])
+  events.put(kind, event('e5', 5, {}, 'u-of-5'))
+  events.gone(kind, 'u-e2')
+  t.strictSame(order(), ['u-e4', 'u-e5', 'u-e0', 'u-e3', 'u-e1'])
+  t.end()
 })
 
 t.test('what is said in one namespace takes no room in another', (t) => {

@@ -316,6 +316,30 @@ t.test('events of an object are asked for as the caller, of any type, while they
   t.equal(asked.length, 8)
 })
 
+t.test('events of a namespace, of any type, as the caller is told them', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/events', 'shop']])
+  const asked: string[] = []
+  stage.api.events = (user, path) => {
+    asked.push(`${user} ${path}`)
+    const told = { metadata: { namespace: 'shop', name: 'e', uid: 'e' }, type: 'Normal', reason: 'Pulled' }
+    return path.includes('/shop/') ? [told] : undefined
+  }
+  const { client, view } = stage.open(user('ann'), { view: 'events' })
+  await stage.pass()
+  for (const node of ['n:shop', 'n:', 'n:bank', 'n:a:b']) view.page(node, 5)
+  await stage.pass(50)
+  await stage.pass(50)
+  t.strictSame(asked, [
+    'ann /api/v1/namespaces/shop/events?limit=500',
+    'ann /api/v1/events?limit=500',
+    'ann /api/v1/namespaces/bank/events?limit=500',
+  ])
+  t.strictSame(client.order('n:shop'), ['e'])
+  t.match(client.events.get('e'), { type: 'Normal', reason: 'Pulled' })
+  for (const node of ['n:', 'n:bank', 'n:a:b']) t.match(client.texts.join(), `"${node}":null`)
+})
+
 t.test('how far events are followed, whatever becomes of objects', async (t) => {
   const stage = start(t)
   stage.api.rights.set('ann', [['/events', '*']])
