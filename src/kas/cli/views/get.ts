@@ -1,6 +1,7 @@
 import type { Row } from '../../../proto/views-json.ts'
 import { UsageError } from '../command.ts'
 import { printable, textTable } from '../text-table.ts'
+import { eventNames, printEvents } from './events.ts'
 import { printView } from './print-view.ts'
 import { nothingFound } from './tree-text.ts'
 import { ageText, type Paint, whyOf } from './verdict-text.ts'
@@ -12,13 +13,15 @@ const listLimit = 500
 /** `kas get` */
 export const get: ViewsCommand = {
   usage: 'get KIND[,KIND...] [-n NAMESPACE] [--environment PROJECT/SLUG] [--application NAME] [--watch] [-o json]',
-  summary: 'lists objects with their health, the worst first; KIND as in apps/Deployment or Pod',
+  summary:
+    'lists objects with their health, the worst first; KIND as in apps/Deployment or Pod; get events: the latest',
   options: {},
   positionals: 1,
   run(context) {
     const [names] = context.positionals
     if (names === undefined) throw new UsageError('KIND is missing, such as Pod or apps/Deployment')
     const kinds = names.split(',').filter(Boolean)
+    if (kinds.length === 1 && eventNames.has(kinds[0] as string)) return printEvents(context)
     return printView(context, {
       query: { view: 'list', ...scopeOf(context.values), filter: { kinds }, limit: listLimit },
       opens: () => false,

@@ -14,16 +14,21 @@ const answerMs = 30_000
 export interface PrintedView {
   readonly query: Query
   readonly opens: (row: Row) => boolean
+  /** in place of children: pages that are asked for from the start, whole */
+  readonly nodes?: readonly string[]
   readonly text: (model: ViewModel, paint: Paint) => string
   readonly json: (model: ViewModel) => unknown
+  /** of a whole view: what of it cannot be shown; undefined: nothing */
+  readonly problem?: (model: ViewModel) => string | undefined
 }
 
 /**
  * Prints a view once it is whole, or with `--watch` each change of it.
  *
- * @returns the exit code. @throws ViewRefused
+ * @returns the exit code: 1 with a problem, too. @throws ViewRefused
  */
-export async function printView(context: ViewsContext, { query, opens, text, json }: PrintedView): Promise<number> {
+export async function printView(context: ViewsContext, printed: PrintedView): Promise<number> {
+  const { query, opens, nodes, text, json, problem } = printed
   const { values, io } = context
   const endpoint = await endpointOf(values, io.env)
   const paint = new Paint(isColoured(io))
@@ -39,10 +44,15 @@ export async function printView(context: ViewsContext, { query, opens, text, jso
     )
   let lost = 'the cluster is still being listed'
   let isDone = false
+  let unshown: string | undefined
   await showView(context, endpoint, {
     query,
     opens,
+    nodes,
     onChange: (model, isWhole) => {
+      const before = unshown
+      if (isWhole) unshown = problem?.(model)
+      if (unshown !== undefined && unshown !== before) io.stderr.write(`kas: ${printable(unshown)}\n`)
       if (isWhole || isWatching) show(model)
       isDone = isWhole && !isWatching
       return isDone
@@ -53,7 +63,7 @@ export async function printView(context: ViewsContext, { query, opens, text, jso
     },
     signal: tooLate.signal,
   }).finally(cancel)
-  if (isDone) return 0
+  if (isDone) return unshown === undefined ? 0 : 1
   io.stderr.write(`kas: no whole answer within ${answerMs / 1000} s: ${printable(lost)}\n`)
   return 1
 }

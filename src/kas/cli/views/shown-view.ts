@@ -5,13 +5,15 @@ import { ViewClient } from './view-client.ts'
 import { ViewModel } from './view-model.ts'
 import type { ViewsContext } from './views-command.ts'
 
-/** Children of a node that are asked for. */
+/** Children of a row that are asked for. */
 const pageLimit = 50
 
 export interface ShownViewOptions {
   readonly query: Query
   /** whether the children of a row are shown, too */
   readonly opens: (row: Row) => boolean
+  /** in place of children: pages that are asked for from the start, whole */
+  readonly nodes?: readonly string[] | undefined
   /** @param isWhole - all that is asked for is there. @returns true: that is enough */
   readonly onChange: (model: ViewModel, isWhole: boolean) => boolean
   /** the connection was lost */
@@ -28,7 +30,7 @@ export interface ShownViewOptions {
 export async function showView(
   { clock, random }: Pick<ViewsContext, 'clock' | 'random'>,
   endpoint: Endpoint,
-  { query, opens, onChange, onLost, signal }: ShownViewOptions,
+  { query, opens, nodes, onChange, onLost, signal }: ShownViewOptions,
 ): Promise<void> {
   const enough = new AbortController()
   const model = new ViewModel()
@@ -36,9 +38,10 @@ export async function showView(
     {
       onUpdate: (update) => {
         model.apply(update)
-        const wanted = wantedPages(model, opens)
-        client.showChildren(new Set(wanted), pageLimit)
-        const isWhole = model.state.is !== 'syncing' && wanted.every((node) => model.pages.has(node))
+        const wanted = nodes ?? wantedPages(model, opens)
+        if (!nodes) client.showChildren(new Set(wanted), pageLimit)
+        const isThere = (node: string) => model.pages.has(node) || (nodes !== undefined && model.refused.has(node))
+        const isWhole = model.state.is !== 'syncing' && wanted.every(isThere)
         if (onChange(model, isWhole)) enough.abort()
       },
       onLost: (why) => onLost?.(why),
@@ -47,6 +50,7 @@ export async function showView(
     },
     endpoint,
   )
+  if (nodes) client.showChildren(new Set(nodes), viewsBounds.maxLimit)
   await client.run(query, AbortSignal.any([signal, enough.signal]))
 }
 

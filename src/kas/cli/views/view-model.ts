@@ -8,6 +8,8 @@ export class ViewModel {
   readonly pages = new Map<string, PageState>()
   readonly kinds = new Map<string, readonly [version: string, plural: string]>()
   readonly events = new Map<string, EventRow>()
+  /** nodes that have no page, or none for the caller */
+  readonly refused = new Set<string>()
   /** of the agent; `syncing` before its first word */
   state = unknownState
   /** ms since 1970, of the agent's clock */
@@ -23,8 +25,13 @@ export class ViewModel {
     }
     for (const event of events) this.events.set(event.u, event)
     for (const [node, page] of Object.entries(pages)) {
-      if (page) this.pages.set(node, page)
-      else this.pages.delete(node)
+      if (page) {
+        this.pages.set(node, page)
+        this.refused.delete(node)
+      } else {
+        this.pages.delete(node)
+        this.refused.add(node)
+      }
     }
     for (const [kind, [version, plural]] of Object.entries(kinds)) this.kinds.set(kind, [version, plural])
     if (state) this.state = state
@@ -40,8 +47,13 @@ export class ViewModel {
     return order.flatMap((id) => this.rows.get(id) ?? [])
   }
 
+  eventsOf(node: string): readonly EventRow[] {
+    const order = this.pages.get(node)?.order ?? []
+    return order.flatMap((id) => this.events.get(id) ?? [])
+  }
+
   #forget(): void {
-    for (const table of [this.rows, this.pages, this.kinds, this.events]) table.clear()
+    for (const table of [this.rows, this.pages, this.kinds, this.events, this.refused]) table.clear()
     this.state = unknownState
   }
 }

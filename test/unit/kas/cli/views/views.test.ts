@@ -100,6 +100,60 @@ t.test('a node that is gone is closed, and asked for again once it is back', asy
   t.match(said.stdout, /nothing is found that you may list/, 'what is empty says so')
 })
 
+const started = {
+  u: 'e1',
+  ns: 'shop',
+  about: ['Pod', 'web-1', 'p1'],
+  type: 'Normal',
+  reason: 'Started',
+  text: 'Started container\u001b[2J',
+  count: 2,
+  at: 1_763_790_000_000 - 5000,
+} as const
+const scheduled = { ...started, u: 'e2', ns: 'bank', reason: 'Scheduled', text: '', count: 1, at: started.at - 600_000 }
+const isPage = ({ type }: ViewsRequest) => type === 'page'
+
+t.test('events of any type, as kubectl has them: the latest first', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('get', 'events')
+  const one = await viewer()
+  t.match(await one.request(isPage), { node: 'n:', limit: 500 })
+  t.match(one.requests[0], { type: 'open', view: 'events', limit: 1 })
+  one.update({ seq: 1, pages: { '': page([]) }, state: live })
+  one.update({ seq: 2, events: [scheduled, started], pages: { 'n:': page(['e1', 'e2'], {}, 3) } })
+  t.equal(await code, 0)
+  t.equal(
+    said.stdout,
+    [
+      'NAMESPACE  LAST SEEN  TYPE    REASON     COUNT  OBJECT     MESSAGE\n',
+      'shop       5s         Normal  Started    2      Pod/web-1  Started container?[2J\n',
+      'bank       10m        Normal  Scheduled  1      Pod/web-1\n',
+      '… 3 older\n',
+    ].join(''),
+  )
+})
+
+t.test('events of some namespaces, one of which is not to be listed', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const { said, code } = run('get', 'ev', '-n', 'bank', '-n', 'shop', '-n', 'hidden', '-o', 'json')
+  const one = await viewer()
+  await one.request((request) => request.type === 'page' && request.node === 'n:hidden')
+  t.match(one.requests[0], { scope: { namespaces: ['bank', 'shop', 'hidden'] } })
+  one.update({
+    seq: 1,
+    pages: { '': page([]), 'n:hidden': null, 'n:bank': page(['e2']) },
+    events: [scheduled],
+    state: live,
+  })
+  one.update({ seq: 2, pages: { 'n:shop': page(['e1']) }, events: [started] })
+  t.equal(await code, 1)
+  t.match(said.stderr, 'kas: events of hidden: you may not list them, or the agent cannot ask for them\n')
+  t.match(JSON.parse(said.stdout), { events: [{ u: 'e1' }, { u: 'e2' }] })
+  for (const argv of [['--application', 'x'], ['a', 'b', 'c', 'd', 'e', 'f'].flatMap((name) => ['-n', name])]) {
+    t.equal(await run('get', 'events', ...argv).code, 2)
+  }
+})
+
 t.test('a watch shows each change, says when it is lost, and goes on', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const { said, code } = run('get', 'Pod', '--watch', '-o', 'json')
