@@ -132,8 +132,8 @@ async function unequalViews(
   signal: AbortSignal,
 ): Promise<string[]> {
   const unequal: string[] = []
-  const late = AbortSignal.timeout(equalMs)
   await atOnce(lanes, views, async (view) => {
+    const late = AbortSignal.timeout(equalMs) // of its own: those before may have been slow
     let wanted = await fresh(view)
     while (view.shown !== wanted && !view.refusal && !late.aborted) {
       await delay(againMs, signal)

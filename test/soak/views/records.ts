@@ -8,8 +8,10 @@ import { delay } from '../../../src/lib/signals.ts'
 import type { Row, Update } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
 import { atOnce } from './at-once.ts'
+import { accepted, insisted } from './insisted.ts'
 import { mergePatch } from './merge-patch.ts'
 import { createNamespace } from './namespace.ts'
+import { untilPodsRun } from './pods-run.ts'
 import { letAgentkRead, rbac, readers, type ViewsGround } from './views-ground.ts'
 
 /** a view shows no more rows than this of each, with what else is in a namespace */
@@ -20,10 +22,11 @@ const changedPods = 10
 const lanes = 4
 /** of the namespaces, those that are there when agentk's rights are withdrawn */
 const firstShare = 0.2
-const runningMs = 600_000
 /** until what is shown equals the list; a kind that is forbidden is tried again after five minutes, a fifth more or less. ms */
 const equalMs = 420_000
 const againMs = 1000
+/** of those that change while a pod is frozen: its lease outlasts them */
+const fewNamespaces = lanes
 /** for the store to forget what was. ms */
 const compactionMs = 60_000
 const allPods = '/api/v1/pods'
@@ -42,10 +45,10 @@ export const recordsFlags = ['--etcd-compaction-interval=5s']
 interface Fault {
   readonly name: string
   /**
-   * @param change - what the records are not told of
+   * @param change - what the records are not told of; of a few namespaces it takes no time
    * @returns what was seen of the fault
    */
-  play(ground: ViewsGround, change: () => Promise<void>, signal: AbortSignal): Promise<string>
+  play(ground: ViewsGround, change: (count?: number) => Promise<void>, signal: AbortSignal): Promise<string>
 }
 
 const faults: readonly Fault[] = [
@@ -72,8 +75,8 @@ const faults: readonly Fault[] = [
       await change()
       pod.signal('SIGSTOP')
       try {
-        await change()
-        return `HTTP ${await compacted(ground.admin, version, signal)} to a list of then`
+        await change(fewNamespaces)
+        return `HTTP ${await compacted(ground.admin, version, signal)} to a list of then${await leadOf(ground, pod)}`
       } finally {
         pod.signal('SIGCONT')
       }
@@ -87,11 +90,11 @@ const faults: readonly Fault[] = [
       const version = await versionOf(ground.admin)
       pod.signal('SIGSTOP')
       try {
-        await change()
+        await change(fewNamespaces)
         await ground.controlPlane.restartApiServer({ abruptly: true })
         const code = await codeOfWatch(ground.admin, version, signal)
         if (code !== 410) throw new Error(`a watch that goes on from then got ${code}, no 410`)
-        return `${code} to a watch that goes on from then`
+        return `${code} to a watch that goes on from then${await leadOf(ground, pod)}`
       } finally {
         pod.signal('SIGCONT')
       }
@@ -116,13 +119,13 @@ export async function recordsAndFaults(
       const replicas = Math.min(podsOfNamespace, pods - namespaces.indexOf(namespace) * podsOfNamespace)
       await admin.create(`/apis/apps/v1/namespaces/${namespace}/deployments`, deployment(replicas))
     })
-    await atOnce(lanes, some, (namespace) => untilReady(admin, namespace, signal))
+    await untilPodsRun(admin, some, signal)
   }
   const compare = async (name: string, some: readonly string[], told = '') => {
     const began = performance.now()
     let equal = 0
+    await untilPodsRun(admin, some, signal)
     await atOnce(lanes, some, async (namespace) => {
-      await untilReady(admin, namespace, signal)
       const isEqual = async () => (await shownIn(ground, namespace)) === (await listed(admin, namespace))
       const error = await untilShown('the list', isEqual, signal).catch((failure: Error) => failure)
       signal.throwIfAborted()
@@ -152,7 +155,7 @@ export async function recordsAndFaults(
   await compare('rights withdrawn and given back', namespaces)
   let changes = 0
   for (const { name, play } of faults) {
-    const told = await play(ground, () => change(admin, namespaces, ++changes), signal)
+    const told = await play(ground, (count) => change(admin, namespaces.slice(0, count), ++changes, signal), signal)
     await compare(name, namespaces, told)
   }
   return { figures: [`records: ${pods} Pods; ${seen.join('; ')}`], failures, data: { records: { pods, results } } }
@@ -199,27 +202,29 @@ async function untilShown(what: string, holds: () => Promise<boolean>, signal: A
 }
 
 /** Pods go and others come, in each namespace; objects of a kind without rules too. */
-function change(admin: ApiClient, namespaces: readonly string[], number: number): Promise<void> {
+function change(admin: ApiClient, namespaces: readonly string[], number: number, signal: AbortSignal): Promise<void> {
   return atOnce(lanes, namespaces, async (namespace) => {
-    const pods = await admin.get(`/api/v1/namespaces/${namespace}/pods?limit=${changedPods}`)
-    const gone = pods.items as KubernetesObject[]
-    const paths = gone.map(({ metadata }) => `/api/v1/namespaces/${namespace}/pods/${metadata.name}`)
-    await Promise.all(paths.map((path) => admin.request(`${path}?gracePeriodSeconds=0`, { method: 'DELETE' })))
-    await admin.create(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: `map-${number}` } })
-    if (number > 1) {
-      await admin.request(`/api/v1/namespaces/${namespace}/configmaps/map-${number - 1}`, { method: 'DELETE' })
-    }
+    const maps = `/api/v1/namespaces/${namespace}/configmaps`
     const path = `/apis/apps/v1/namespaces/${namespace}/deployments/app`
-    await mergePatch(admin, path, { metadata: { labels: { changed: String(number) } } })
+    const pods = await insisted(() => admin.get(`/api/v1/namespaces/${namespace}/pods?limit=${changedPods}`), signal)
+    for (const { metadata } of pods.items as KubernetesObject[]) {
+      const pod = `/api/v1/namespaces/${namespace}/pods/${metadata.name}?gracePeriodSeconds=0`
+      await insisted(() => accepted(admin.request(pod, { method: 'DELETE' }), 404), signal)
+    }
+    const map = { metadata: { name: `map-${number}` } }
+    await insisted(() => accepted(admin.request(maps, { method: 'POST', body: map }), 409), signal)
+    const old = (await insisted(() => admin.get(maps), signal)).items as KubernetesObject[]
+    for (const { metadata } of old) {
+      if (!metadata.name.startsWith('map-') || metadata.name === map.metadata.name) continue
+      await insisted(() => accepted(admin.request(`${maps}/${metadata.name}`, { method: 'DELETE' }), 404), signal)
+    }
+    await insisted(() => mergePatch(admin, path, { metadata: { labels: { changed: String(number) } } }), signal)
   })
 }
 
-/** All Pods of the namespace run. A server that is young ends watches, and refuses some. */
-async function untilReady(admin: ApiClient, namespace: string, signal: AbortSignal): Promise<void> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(runningMs)])
-  const isReady = ({ spec, status }: KubernetesObject) => status.readyReplicas === spec.replicas
-  const path = `/apis/apps/v1/namespaces/${namespace}/deployments`
-  while (!(await admin.until(path, isReady, limit).catch(() => undefined))) await delay(againMs, limit)
+/** A pod that was frozen for longer than its lease: the records that are compared are another's, from its first list. */
+async function leadOf(ground: ViewsGround, pod: { readonly name: string }): Promise<string> {
+  return (await ground.leadingPod()).name === pod.name ? '' : ', and another pod leads'
 }
 
 /** As the API server has it; one line an object. */

@@ -1,3 +1,4 @@
+import { ViewRefused } from '../../../src/kas/cli/views/view-client.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
@@ -87,6 +88,7 @@ async function takenAtDirectory(ground: ViewsGround, saw: Saw, signal: AbortSign
     await Promise.all(
       views.map(async ({ viewer, view }) => {
         const ms = await view.ends(patienceMs, signal)
+        if (!(view.refusal instanceof ViewRefused)) throw view.refusal
         saw(`${taken[viewer]} taken at ${people.name}: view closed (${view.refusal?.message})`, ms)
       }),
     )

@@ -12,8 +12,11 @@ const kas = new URL('../../../src/kas/main.ts', import.meta.url).pathname
 const replicas = 2
 /** rollouts at once, each in a namespace of its own */
 const lanes = 6
-/** longer than a verdict has to hold: one that comes early is seen to be early. s */
-const minReadySeconds = 8
+/**
+ * Longer than a verdict has to hold, and than a process takes to start beside others: one that comes early is seen to be
+ * early. s
+ */
+const minReadySeconds = 20
 /** of each step in the cluster, on a busy machine. ms */
 const stepMs = 120_000
 const againMs = 250
@@ -37,7 +40,7 @@ const rollouts: readonly Rollout[] = [
     wait: '120s',
     code: 4,
   },
-  { name: 'hangs', spec: { progressDeadlineSeconds: 600 }, podSpec: noSuchNode, wait: '12s', code: 3 },
+  { name: 'hangs', spec: { progressDeadlineSeconds: 600 }, podSpec: noSuchNode, wait: '20s', code: 3 },
 ]
 
 interface Ended {
