@@ -56,8 +56,8 @@ const shortListBytes = 16 * 1024
 /** of 1 MiB at the most, and 20 of one agent */
 const maxWaitingLists = 200
 
-/** of a path, beside its text: its place in the set */
-const pathOverheadBytes = 64
+/** of a path, beside its text and four bytes or more that frame it: its place in the set */
+const pathOverheadBytes = 60
 
 /** What was sent so shortly before the end may not have been read: an agent that leaves retires its connection. ms */
 const unsureMs = 5000
@@ -84,8 +84,12 @@ export function reconcileProjects(
   const pathBytes = new Map<AgentId, number>()
   const turns = new LoopTurns(listsPerTurn, maxWaitingLists)
   return async (call) => {
-    const projects = await readProjects(call, limits.maxProjects, turns)
-    const leave = enter(pathBytes, call.agent.id, projects, limits.maxPathBytesOfAgent)
+    const { projects, leave } = await readProjects(call, turns, (request) => {
+      const count = countProjects(request)
+      if (count > limits.maxProjects) throw invalid(`${count} projects are more than ${limits.maxProjects}`)
+      const bytes = request.length + count * pathOverheadBytes
+      return enter(pathBytes, call.agent.id, bytes, limits.maxPathBytesOfAgent)
+    })
     try {
       call.sendMetadata({})
       await new PushNotifications({ ...components, count }, limits, { call, projects }).run()
@@ -95,16 +99,30 @@ export function reconcileProjects(
   }
 }
 
-async function readProjects(call: AgentCall, maxProjects: number, turns: LoopTurns): Promise<ReadonlySet<string>> {
+/** @param charge - with the request, before anything is built of it; @returns what ends that */
+async function readProjects(
+  call: AgentCall,
+  turns: LoopTurns,
+  charge: (request: Uint8Array) => () => void,
+): Promise<{ projects: ReadonlySet<string>; leave: () => void }> {
   for await (const bytes of call.messages) {
     if (bytes.length > shortListBytes) await turn(turns, call)
-    const count = countProjects(bytes)
-    if (count > maxProjects) throw invalid(`${count} projects are more than ${maxProjects}`)
-    const { project } = decodeMessage(ReconcileProjectsRequestSchema, bytes)
-    if (project.some(({ id }) => id === '')) throw invalid('project.id is required')
-    return new Set(project.map(({ id }) => id))
+    const leave = charge(bytes)
+    try {
+      return { projects: pathsOf(bytes), leave }
+    } catch (error) {
+      leave()
+      throw error
+    }
   }
   throw invalid('no request message')
+}
+
+/** @throws KasError INVALID_MESSAGE */
+function pathsOf(request: Uint8Array): ReadonlySet<string> {
+  const { project } = decodeMessage(ReconcileProjectsRequestSchema, request)
+  if (project.some(({ id }) => id === '')) throw invalid('project.id is required')
+  return new Set(project.map(({ id }) => id))
 }
 
 /** @throws KasError TOO_MANY_STREAMS, or the signal's reason */
@@ -136,9 +154,7 @@ function countProjects(request: Uint8Array): number {
 }
 
 /** @throws KasError TOO_MANY_STREAMS */
-function enter(bytesOf: Map<AgentId, number>, agentId: AgentId, paths: Iterable<string>, limit: number): () => void {
-  let bytes = 0
-  for (const path of paths) bytes += path.length + pathOverheadBytes
+function enter(bytesOf: Map<AgentId, number>, agentId: AgentId, bytes: number, limit: number): () => void {
   const sum = (bytesOf.get(agentId) ?? 0) + bytes
   if (sum > limit)
     throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'bytes of paths of projects of this agent' })

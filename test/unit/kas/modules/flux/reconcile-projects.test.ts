@@ -340,6 +340,18 @@ t.test('paths of projects are bounded over all streams of an agent', async (t) =
   t.equal(await third.retire(), 'OK', 'there is room again')
 })
 
+t.test('a list beyond the bound is refused before it is read', async (t) => {
+  const { open } = start(t, { maxPathBytesOfAgent: 201 })
+  const unnamed = Buffer.from([0x0a, 0]) // which is refused where it is read
+  const refused = await open(Buffer.concat([requestOf('a/b', 'c/d', 'e/f'), unnamed])).done
+  t.match(refused, { code: 'TOO_MANY_STREAMS' })
+  const malformed = await open(Buffer.concat([requestOf('a/b', 'c/d'), unnamed])).done
+  t.match(malformed, { code: 'INVALID_MESSAGE', message: /project.id is required/ })
+  const first = open(requestOf('a/b', 'c/d', 'e/f'))
+  await settled()
+  t.equal(await first.retire(), 'OK', 'what was refused is not counted')
+})
+
 t.test('of long lists that come at once one is read in each turn of the event loop, agents by turns', async (t) => {
   const { open } = start(t)
   const long = () => requestOf(...Array.from({ length: 300 }, (_, i) => `group/${i}`.padEnd(80, 'x')))
