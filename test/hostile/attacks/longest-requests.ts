@@ -38,7 +38,7 @@ function projectList(stream: number): Uint8Array {
 export const longestRequests: Attack<Size> = {
   name: 'longest-requests',
   what: 'pods that register, and lists of projects, as many and as long as may be',
-  refusal: /bytes of paths/,
+  refusal: /bytes of paths|rate limit/,
   counter: 'kas_agents_refused_total{reason="too_many_streams"}',
   cheap: { pods: 600, streams: 25 },
   full: { pods: 3000, streams: 31 },
@@ -53,6 +53,7 @@ export const longestRequests: Attack<Size> = {
         await call.send(registration(++podId))
         call.end()
         const { error } = await call.done
+        if (error?.code === 'STATUS') return void refusals.add(error.message) // he has called too often in this minute
         if (error) throw error
       }
     }
