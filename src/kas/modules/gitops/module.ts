@@ -1,5 +1,6 @@
 import { maxStateBytes } from '../../../proto/gitops-json.ts'
 import type { KasHost, KasModule } from '../../module.ts'
+import { FileCache } from './file-cache.ts'
 import { FollowedRefs } from './followed-refs.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { RoundTurns } from './round-turns.ts'
@@ -20,6 +21,9 @@ const maxBufferedBytes = 256 * 1024 * 1024
 const maxRoundsOfAgent = 2
 const maxWaitingRounds = 10_000
 
+/** files that were read last, for other agents of a project and for the next commit */
+const maxCachedBytes = 256 * 1024 * 1024
+
 export type GitopsOptions = Pick<
   ObjectsToSynchronizeOptions,
   'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'
@@ -33,6 +37,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   const log = host.log.child({ mod_name: 'gitops' })
   const maxRounds = Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes))
   const turns = new RoundTurns({ maxRounds, maxRoundsOfAgent, maxWaiting: maxWaitingRounds })
+  const cache = new FileCache({ maxBytes: maxCachedBytes })
   const sent = usage.counter('gitops_sync')
   const serve = objectsToSynchronize(
     {
@@ -41,6 +46,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
       pushes,
       refs: new FollowedRefs(),
       turns,
+      cache,
       sent,
       tracer,
       clock,
@@ -65,6 +71,9 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
     replicaMethods: statesOfPeer({ states, clock }),
     endpoints: [stateEndpoint({ states, peers, clock })],
     services: [{ start: async () => undefined, stop: async () => states.stop() }],
-    status: () => [['agents with states', states.agents]],
+    status: () => [
+      ['agents with states', states.agents],
+      ['bytes of files kept', cache.bytes],
+    ],
   }
 }

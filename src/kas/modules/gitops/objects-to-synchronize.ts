@@ -11,6 +11,7 @@ import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
 import type { CommitId, Reading, Repositories } from '../../repositories/repositories.ts'
 import type { BlobLimits, Trees } from '../../repositories/tree.ts'
+import type { FileCache } from './file-cache.ts'
 import type { FollowedRefs } from './followed-refs.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
@@ -26,6 +27,7 @@ export interface ObjectsToSynchronizeComponents {
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
   readonly turns: Pick<RoundTurns, 'take'>
+  readonly cache: Pick<FileCache, 'contents'>
   /** a round was sent */
   readonly sent: () => void
   readonly tracer: Pick<Tracer, 'current'>
@@ -197,7 +199,7 @@ class ObjectsStream {
 
   /** @returns whether it was sent */
   async #round({ reading, commit }: { reading: Reading; commit: CommitId }, signal: AbortSignal): Promise<boolean> {
-    const { repositories, turns, clock, log, sent } = this.#components
+    const { repositories, cache, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
     const { maxFiles, maxReadMs } = this.#options
     const end = await turns.take(this.#call.agent.id, signal)
@@ -209,8 +211,9 @@ class ObjectsStream {
       const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
       const files = await chosenFiles(choice, tree, maxFiles)
       const missing = files.filter(({ blob }) => !known.has(blob))
-      const blobs = await repositories.blobs(reading, commit, missing, this.#options, bounded.signal)
-      const contents = new Map(missing.map((file, i) => [file, blobs[i] as Uint8Array]))
+      const contents = await cache.contents(missing, this.#options, (rest, limits) =>
+        repositories.blobs(reading, commit, rest, limits, bounded.signal),
+      )
       cancel()
       const sender = new ObjectsSender({ call: this.#call, clock, signal }, this.#options)
       await sender.header(this.#header(reading, commit))

@@ -1,5 +1,6 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
+import { FileCache } from '../../../../../src/kas/modules/gitops/file-cache.ts'
 import {
   type ObjectsToSynchronizeOptions,
   objectsToSynchronize,
@@ -25,7 +26,11 @@ const paths = [{ path: { case: 'glob' as const, value: '**' } }]
 type RequestInit = MessageInitShape<typeof ObjectsToSynchronizeRequestSchema>
 
 /** One stream over a repository whose branch the test moves. */
-function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeOptions> = {}) {
+function start(
+  request: RequestInit = {},
+  options: Partial<ObjectsToSynchronizeOptions> = {},
+  cache = new FileCache({ maxBytes: 1 << 20 }),
+) {
   const clock = new ManualClock()
   const moved = new Set<() => void>()
   const followed = new Set<() => Reading>()
@@ -38,6 +43,7 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
     listing: Promise.resolve(),
     turn: Promise.resolve(),
     sent: 0,
+    blobReads: 0,
     looks: 0,
     turns: 0,
     /** when `head` was found; undefined: just now */
@@ -75,7 +81,10 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
           await abortable(state.listing, signal)
           return [{ path: 'a.yaml', blob }]
         },
-        blobs: async (_, __, files) => files.map(() => Buffer.from(state.content)),
+        blobs: async (_, __, files) => {
+          state.blobReads += 1
+          return files.map(() => Buffer.from(state.content))
+        },
       },
       pushes: { onPush: (listener) => keep(pushed, listener) },
       refs: { follow: (of) => keep(followed, () => of) },
@@ -86,6 +95,7 @@ function start(request: RequestInit = {}, options: Partial<ObjectsToSynchronizeO
           return () => void state.turns--
         },
       },
+      cache,
       sent: () => state.sent++,
       tracer: noTracer,
       clock,
@@ -214,6 +224,25 @@ t.test('blobs that the agent has come without data; large files in pieces; empty
   await empty.settle()
   await empty.move(one)
   t.match(empty.answers()[1], { value: { source: 'a.yaml', data: Buffer.alloc(0), known: false } })
+})
+
+t.test('files that another agent was sent are not read again; who may not read the project gets none', async (t) => {
+  const cache = new FileCache({ maxBytes: 1 << 20 })
+  const first = start({}, {}, cache)
+  await first.settle()
+  await first.move(one)
+  t.equal(await first.ended, 'OK')
+  const second = start({}, {}, cache)
+  second.state.content = 'is not read'
+  await second.settle()
+  await second.move(one)
+  t.equal(await second.ended, 'OK')
+  t.match(second.answers()[1], { value: { source: 'a.yaml', data: Buffer.from('a: 1') } })
+  t.strictSame([first.state.blobReads, second.state.blobReads], [1, 0])
+  const stranger = start({}, {}, cache)
+  stranger.state.readable = undefined
+  t.match(await stranger.ended, { code: 'PROJECT_NOT_READABLE' })
+  t.strictSame(stranger.answers(), [])
 })
 
 t.test('refusals end the stream; what may pass is tried again, less and less often', async (t) => {
