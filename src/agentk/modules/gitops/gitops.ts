@@ -1,12 +1,14 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SourceBlock } from '../../../proto/gitops-json.ts'
-import { type ApiLane, ApiLanes, type LaneName } from '../../cluster/api-lanes.ts'
+import { type ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
 import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { Term } from '../../election/terms.ts'
 import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
+import type { GitopsMetrics } from './gitops-metrics.ts'
 import { Inventory } from './inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
 import { inventoryLabel } from './manifests/marks.ts'
@@ -25,7 +27,8 @@ export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'conf
   readonly block: () => unknown
   /** @returns ends the listening */
   readonly onBlock: (listener: () => void) => () => void
-  readonly onCall: (lane: LaneName) => void
+  readonly metrics: GitopsMetrics
+  readonly tracer: Tracer
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -77,12 +80,12 @@ class Sources {
   readonly #began = Promise.withResolvers<void>()
 
   constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
-    const { api, clock, onCall, configuration } = components
+    const { api, clock, metrics, configuration } = components
     this.#components = components
     this.#options = options
     this.#term = term
     this.#agentId = configuration.current.agentId
-    this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall })
+    this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall: metrics.apiCall })
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush({ ...components, holds: term.holds })
@@ -139,7 +142,7 @@ class Sources {
 
   /** The same source in other words begins when the last one has ended: never two at a time. */
   #start(text: string, block: SourceBlock): void {
-    const { configuration, kas, log, clock, random } = this.#components
+    const { configuration, kas, metrics, tracer, log, clock, random } = this.#components
     const stop = new AbortController()
     const signal = AbortSignal.any([stop.signal, this.#term.signal])
     const before = [...this.#running.values()].filter(({ stop: other }) => other.signal.aborted)
@@ -152,11 +155,14 @@ class Sources {
         onStatus: (status) => {
           this.#syncs.write(status)
           this.#push.changed(status)
+          metrics.state(status.state)
         },
         claim: (id) => this.#table.claim(stop, id),
         onWants: (wants) => {
           if (this.#table.wants(stop, wants)) this.#heard(work)
         },
+        metrics,
+        tracer,
         log,
         clock,
         random,
@@ -172,7 +178,10 @@ class Sources {
       .finally(() => {
         this.#running.delete(text)
         const id = this.#table.get(stop)?.id
-        if (id !== undefined) this.#push.forget(id)
+        if (id !== undefined) {
+          this.#push.forget(id)
+          metrics.forget(id)
+        }
         if (this.#unfollowed.has(stop)) this.#table.set(stop, { block })
         else this.#table.delete(stop)
         this.#heard()

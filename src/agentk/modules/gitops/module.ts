@@ -1,8 +1,11 @@
-import { Counter } from 'prom-client'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
+import { createGitopsMetrics } from './gitops-metrics.ts'
 
-type Host = Pick<AgentkHost, 'api' | 'kas' | 'configuration' | 'self' | 'clock' | 'random' | 'register' | 'log'>
+type Host = Pick<
+  AgentkHost,
+  'api' | 'kas' | 'configuration' | 'self' | 'tracer' | 'clock' | 'random' | 'register' | 'log'
+>
 
 export interface GitopsModuleOptions {
   /** folders of programs that render, as PATH has them */
@@ -11,13 +14,8 @@ export interface GitopsModuleOptions {
 
 /** Brings the manifests of projects to the cluster (doc/gitops.md). What does that is loaded once a source is named. */
 export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
-  const { api, kas, configuration, self, clock, random, register } = host
-  const calls = new Counter({
-    name: 'agentk_gitops_api_calls_total',
-    help: 'Calls to the API server that GitOps has made',
-    labelNames: ['lane'],
-    registers: [register],
-  })
+  const { api, kas, configuration, self, tracer, clock, random, register } = host
+  const metrics = createGitopsMetrics(register)
   const block = configuration.block('gitops', (json) => json)
   const listeners = new Set<() => void>()
   configuration.onChange(() => {
@@ -27,9 +25,8 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
     listeners.add(listener)
     return () => listeners.delete(listener)
   }
-  const onCall = (lane: string) => calls.inc({ lane })
   const log = host.log('gitops')
-  const components = { api, kas, configuration, block, onBlock, onCall, log, clock, random }
+  const components = { api, kas, configuration, block, onBlock, metrics, tracer, log, clock, random }
   const lead = async (term: Term) => {
     await named(term.signal, block, onBlock)
     if (term.signal.aborted) return

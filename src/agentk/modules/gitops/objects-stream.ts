@@ -36,8 +36,10 @@ export interface ObjectSet {
   /** of the project */
   readonly projectId: bigint
   readonly files: readonly HeldFile[]
-  /** since the push that it answers; 0: not known. ms */
-  readonly ageMs: number
+  /** when kas was told of the push that it answers, by our clock; undefined: it answers none. ms */
+  readonly pushedAt: number | undefined
+  /** of kas' span that sent it; empty: nothing is traced there */
+  readonly traceparent: string
 }
 
 export interface ObjectsStreamComponents {
@@ -107,7 +109,7 @@ async function followOnce(
   const stream = session.open({ method: objectsMethod, metadata: kas.metadata(), signal })
   void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, held)))
   stream.end()
-  const reader = new SetReader(held)
+  const reader = new SetReader(held, clock)
   const cancel = clock.after(acceptedMs, onFollowing)
   try {
     for await (const message of stream.messages) {
@@ -166,11 +168,13 @@ interface FileBeingRead {
 class SetReader {
   readonly #known: ReadonlyMap<string, Uint8Array>
   readonly #files: FileBeingRead[] = []
-  #header: Pick<ObjectSet, 'commit' | 'projectId' | 'ageMs'> | undefined
+  readonly #clock: Clock
+  #header: Omit<ObjectSet, 'files'> | undefined
   #bytes = 0
   #isWhole = false
 
-  constructor(held: ObjectSet | undefined) {
+  constructor(held: ObjectSet | undefined, clock: Clock) {
+    this.#clock = clock
     this.#known = new Map((held?.files ?? []).map(({ blob, data }) => [blob, data]))
   }
 
@@ -186,9 +190,10 @@ class SetReader {
     const isInOrder = message.case === 'header' ? !this.#header : this.#header && !this.#isWhole
     if (!isInOrder || !message.case) throw invalid(`${message.case ?? 'nothing'} out of order`)
     if (message.case === 'header') {
-      const { commitId: commit, projectId, ageMs } = message.value
+      const { commitId: commit, projectId, ageMs, traceparent } = message.value
       if (commit === '') throw invalid('a header without a commit')
-      this.#header = { commit, projectId, ageMs }
+      const pushedAt = ageMs === 0 ? undefined : this.#clock.now() - ageMs
+      this.#header = { commit, projectId, pushedAt, traceparent }
     } else if (message.case === 'trailer') this.#isWhole = true
     else this.#piece(message.value)
   }

@@ -3,9 +3,12 @@ import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
+import { agentAttributes } from '../../../lib/tracing/attributes.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../proto/gitops-json.ts'
 import type { ApplyEnd } from './apply/apply-run.ts'
+import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import { problemText } from './manifests/manifest.ts'
 import { keyName, type ObjectKey } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
@@ -44,6 +47,8 @@ export interface SourceWorkComponents {
   /** it fares otherwise */
   readonly onStatus: (status: SourceStatus) => void
   readonly onWants: (wants: SourceWants) => void
+  readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
+  readonly tracer: Tracer
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -62,6 +67,7 @@ export class SourceWork {
   readonly #work: SourceWorkOptions
   /** the newest */
   #set: ObjectSet | undefined
+  #measured: ObjectSet | undefined
   /** of the round that runs */
   #superseded = new AbortController()
   #wake = Promise.withResolvers<void>()
@@ -173,8 +179,26 @@ export class SourceWork {
     }
   }
 
-  /** @returns false: it is to be tried again */
+  /** One span, part of the one that has sent the files. @returns false: it is to be tried again */
   async #round(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
+    const { metrics, tracer } = this.#components
+    const parent = set.traceparent === '' ? undefined : { traceparent: [set.traceparent] }
+    const source = { 'kas.source': options.id, 'vcs.ref.head.revision': set.commit }
+    const attributes = { ...agentAttributes(this.#work.agentId), ...source }
+    const span = tracer.begin('gitops round', { kind: 'server', parent, attributes })
+    let phase: Phase | undefined
+    try {
+      const isDone = await this.#bring(set, options, signal)
+      phase = this.#status?.state.phase ?? Phase.WAITING
+      metrics.round(phase)
+      return isDone
+    } finally {
+      const isFailed = phase === Phase.FAILING || phase === Phase.REFUSED
+      span.end(isFailed ? resultOf(phase as Phase) : undefined)
+    }
+  }
+
+  async #bring(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
     const { clock, log, round, wishes, onStatus, onWants } = this.#components
     this.#status ??= new SourceStatus(options, clock.now())
     const status = this.#status
@@ -222,7 +246,9 @@ export class SourceWork {
       }
       status.done(commit, result, clock.now())
       log.info({ ...fields, objects: result.ends.length, pruned: result.pruned.length }, 'A commit was applied')
-      return isComplete(result)
+      const isDone = isComplete(result)
+      if (isDone) this.#measure(set)
+      return isDone
     } catch (error) {
       signal.throwIfAborted()
       status.set({ phase: Phase.FAILING, problem: errorText(error) }, clock.now())
@@ -231,6 +257,13 @@ export class SourceWork {
     } finally {
       if (!signal.aborted) onStatus(status)
     }
+  }
+
+  /** Once: it may be applied again for other reasons than its push. */
+  #measure(set: ObjectSet): void {
+    const { metrics, clock } = this.#components
+    if (set.pushedAt !== undefined && this.#measured !== set) metrics.applied((clock.now() - set.pushedAt) / 1000)
+    this.#measured = set
   }
 
   #progress(status: SourceStatus, key: ObjectKey, end: ApplyEnd): void {

@@ -17,9 +17,13 @@ import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/g
 import type { GitopsBlock } from '../../../../src/proto/gitops-json.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
 import type { Ground } from './ground.ts'
+
+/** Of kas' span. */
+export const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
 
 type Request = MessageShape<typeof ObjectsToSynchronizeRequestSchema>
 
@@ -53,7 +57,12 @@ export class ProjectKas {
       const send = (message: object) =>
         stream.send(toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, message)))
       const known = new Set(request.knownBlob.map((blob) => Buffer.from(blob).toString('hex')))
-      await send({ message: { case: 'header', value: { commitId: this.commit, projectId: this.#projectId } } })
+      await send({
+        message: {
+          case: 'header',
+          value: { commitId: this.commit, projectId: this.#projectId, ageMs: 5, traceparent },
+        },
+      })
       const globs = request.paths.map(({ path }) => (path.value ?? '').replace('**', ''))
       for (const [source, text] of Object.entries(this.#files)) {
         if (!globs.some((folder) => folder.includes('*') || source.startsWith(folder))) continue
@@ -100,6 +109,8 @@ export async function startGitops(t: Test, ground: Ground, project: ProjectKas, 
       return () => value
     },
   }
+  const register = new Registry()
+  const tracer = new RecordedTracer()
   const module = createGitops(
     {
       api: ground.client,
@@ -108,7 +119,8 @@ export async function startGitops(t: Test, ground: Ground, project: ProjectKas, 
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },
       clock: systemClock,
       random: Math.random,
-      register: new Registry(),
+      register,
+      tracer,
       log: () => log,
     },
     { path: '' },
@@ -124,5 +136,5 @@ export async function startGitops(t: Test, ground: Ground, project: ProjectKas, 
   const terms = new Terms({ election, log }, module.lead)
   t.teardown(() => terms.stop())
   await terms.start()
-  return { lines, configure, stop: () => terms.stop() }
+  return { lines, register, tracer, configure, stop: () => terms.stop() }
 }

@@ -2,7 +2,7 @@ import t from 'tap'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { ProjectKas, startGitops } from './gitops-side.ts'
+import { ProjectKas, startGitops, traceparent } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
 /** The module, between a kas and a real API server. */
@@ -145,10 +145,20 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
 
   await t.test('kas is told how sources fare', async (t) => {
     const project = new ProjectKas(12n)
-    await startGitops(t, ground, project, { manifest_projects: [source] })
+    const { register, tracer, configure } = await startGitops(t, ground, project, { manifest_projects: [source] })
     project.push({ 'a.yaml': map('told', '1') })
     await eventually(() => project.states.at(-1)?.phase === Phase.SYNCED)
     t.match(project.states.at(-1), { source: '42-12', project: 'platform/shop', commit: project.commit })
+    // and whoever scrapes, and who collects traces
+    await eventually(async () => /rounds_total\{result="synced"\} 1/.test(await register.metrics()))
+    const metrics = await register.metrics()
+    t.match(metrics, 'agentk_gitops_push_to_applied_seconds_count 1')
+    t.match(metrics, 'agentk_gitops_objects{source="42-12"} 1')
+    t.match(metrics, 'agentk_gitops_prune_survivors{source="42-12"} 0')
+    const round = { name: 'gitops round', traceId: traceparent.split('-')[1], ended: true, failure: undefined }
+    t.match(tracer.spans, [{ ...round, attributes: { 'kas.source': '42-12', agent_id: 42 } }])
+    configure({ manifest_projects: [] })
+    await eventually(async () => !/objects\{source/.test(await register.metrics()))
   })
 
   await t.test(

@@ -84,8 +84,8 @@ t.test('a file in pieces, an empty one, and one that is held', async (t) => {
     [['moved.yaml', 'one']],
   ])
   t.match(sets, [
-    { commit: 'c1', projectId: 7n, ageMs: 0 },
-    { commit: 'c2', ageMs: 5 },
+    { commit: 'c1', projectId: 7n, pushedAt: undefined },
+    { commit: 'c2', pushedAt: Number },
   ])
   t.strictSame(
     requests.map(({ commitId, knownBlob }) => [commitId, knownBlob.length]),

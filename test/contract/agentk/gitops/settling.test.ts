@@ -4,6 +4,7 @@ import { SourceWork } from '../../../../src/agentk/modules/gitops/source-work.ts
 import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { listenAs } from '../fake-kas.ts'
 import { ProjectKas } from './gitops-side.ts'
@@ -27,6 +28,8 @@ t.test('a commit is brought once more when what the pod before has sent has land
       claim: () => undefined,
       onStatus: (status) => statuses.push(status),
       onWants: () => undefined,
+      metrics: { round: () => undefined, applied: () => undefined },
+      tracer: new RecordedTracer(),
       log: capturedLog().log,
       clock,
       random: Math.random,

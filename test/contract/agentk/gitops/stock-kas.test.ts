@@ -14,6 +14,7 @@ import {
 } from '../../../../src/proto/gen/gitops_pb.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, silentLog, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
 
@@ -146,6 +147,7 @@ t.test('without our block sources rest: what stock sends of them starts nothing'
       clock: systemClock,
       random: () => 0,
       register: new Registry(),
+      tracer: new RecordedTracer(),
       log: () => silentLog,
     },
     { path: '' },

@@ -1,0 +1,67 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { Phase, PhaseSchema, type SourceState } from '../../../proto/gen/gitops_states_pb.ts'
+
+export interface GitopsMetrics {
+  apiCall(lane: string): void
+  /** A round has ended in this phase. */
+  round(phase: Phase): void
+  /** All of a commit is in the cluster, so long after its push. */
+  applied(seconds: number): void
+  /** How a source fares now. */
+  state(state: SourceState): void
+  /** The source is not followed any more. */
+  forget(source: string): void
+}
+
+export function createGitopsMetrics(register: Registry): GitopsMetrics {
+  const registers = [register]
+  const calls = new Counter({
+    name: 'agentk_gitops_api_calls_total',
+    help: 'Calls to the API server that GitOps has made',
+    labelNames: ['lane'],
+    registers,
+  })
+  const rounds = new Counter({
+    name: 'agentk_gitops_rounds_total',
+    help: 'Commits that were brought to the cluster, or tried to, by how that ended',
+    labelNames: ['result'],
+    registers,
+  })
+  const pushToApplied = new Histogram({
+    name: 'agentk_gitops_push_to_applied_seconds',
+    help: 'Time from a push, as kas heard of it, until all of its commit was applied and pruned',
+    buckets: [0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800],
+    registers,
+  })
+  const objects = new Gauge({
+    name: 'agentk_gitops_objects',
+    help: 'Objects that a source wants',
+    labelNames: ['source'],
+    registers,
+  })
+  const survivors = new Gauge({
+    name: 'agentk_gitops_prune_survivors',
+    help: 'Objects that have left a source and are still in the cluster',
+    labelNames: ['source'],
+    registers,
+  })
+  return {
+    apiCall: (lane) => calls.inc({ lane }),
+    round: (phase) => rounds.inc({ result: resultOf(phase) }),
+    applied: (seconds) => pushToApplied.observe(seconds),
+    state: ({ source, phase, counts }) => {
+      if (phase === Phase.APPLYING || phase === Phase.PRUNING) return // counted anew
+      objects.set({ source }, counts?.objects ?? 0)
+      survivors.set({ source }, counts?.survivors ?? 0)
+    },
+    forget: (source) => {
+      objects.remove({ source })
+      survivors.remove({ source })
+    },
+  }
+}
+
+/** How a round has ended: `synced`, `failing`. */
+export function resultOf(phase: Phase): string {
+  return (PhaseSchema.value[phase]?.name ?? 'other').toLowerCase()
+}
