@@ -9,17 +9,19 @@ import type { Term } from '../../election/terms.ts'
 import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
-import { Inventory } from './inventory/inventory.ts'
+import { Inventory, storedSources } from './inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
 import { inventoryLabel } from './manifests/marks.ts'
+import { RemovedSources } from './removed-sources.ts'
 import { Renderer } from './render/renderer.ts'
-import { type RoundComponents, runRound } from './round.ts'
+import { type RoundComponents, runRemoval, runRound } from './round.ts'
 import { SharedKinds } from './shared-kinds.ts'
 import { readBlock, type SourceOptions } from './source-options.ts'
 import { SourceTable } from './source-table.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
 import { SourceEvents } from './state/source-events.ts'
+import type { SourceStatus } from './state/source-status.ts'
 import { StatePush } from './state/state-push.ts'
 
 export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
@@ -77,6 +79,9 @@ class Sources {
   readonly #table = new SourceTable()
   /** in the table, and not followed: what they want is not known */
   readonly #unfollowed = new Set<object>()
+  readonly #removed: RemovedSources
+  /** a configuration without a source says that it is gone */
+  #isWhole = false
   readonly #began = Promise.withResolvers<void>()
 
   constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
@@ -94,30 +99,58 @@ class Sources {
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
     const { namespace } = options
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
+    this.#removed = new RemovedSources({
+      ...components,
+      stored: (signal) => storedSources(this.#control, { namespace, agentId: this.#agentId }, signal),
+      isGone: ({ id }) => this.#isWhole && !this.#table.has(id),
+      round: (input, source, signal) => runRemoval(this.#roundOf(source, input), input, source, signal),
+      ...this.#told,
+    })
+  }
+
+  /** What people wish of sources, and what they are told. */
+  get #told() {
+    return {
+      wishes: ({ id }: SourceOptions, signal: AbortSignal) => {
+        this.#began.resolve()
+        return this.#syncs.wishes(id, signal)
+      },
+      onWish: (id: string, listener: () => void) => this.#syncs.onWish(id, listener),
+      onStatus: (status: SourceStatus) => {
+        this.#syncs.write(status)
+        this.#push.changed(status)
+        this.#components.metrics.state(status.state)
+      },
+    }
   }
 
   /** Starts what the configuration has, ends what it has no longer. Nothing is removed. */
   update(): void {
     const sources = this.#read()
     if (!sources || this.#term.signal.aborted) return
+    const halted = this.#removed.halt()
     const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
     for (const source of this.#unfollowed) this.#table.delete(source)
     this.#unfollowed.clear()
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
-    for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source)
+    for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source, halted)
     if (blocks.size > 0) this.#began.resolve()
     this.#heard()
+    this.#removed.look()
   }
 
   /** @returns undefined: it cannot be used, what runs goes on */
   #read(): readonly SourceBlock[] | undefined {
     const { block, log } = this.#components
+    this.#isWhole = false
     try {
-      const { sources, problems } = readBlock(block() ?? {})
+      const json = block()
+      const { sources, problems } = readBlock(json ?? {})
       for (const reason of problems) log.error({ reason }, 'A source of GitOps cannot be used')
       this.#table.isWhole = problems.length === 0
+      this.#isWhole = json !== undefined && problems.length === 0
       return sources
     } catch (error) {
       log.error({ reason: errorText(error) }, 'The sources of GitOps cannot be used')
@@ -135,13 +168,13 @@ class Sources {
     const syncing = Promise.race([this.#began.promise, ended]).then(() =>
       signal.aborted ? undefined : Promise.all([this.#syncs.run(signal), this.#push.run(signal)]),
     )
-    await Promise.all([ended, syncing.catch((error: unknown) => this.#failed(error))])
+    await Promise.all([ended, this.#removed.run(signal), syncing.catch((error: unknown) => this.#failed(error))])
     for (const { stop } of this.#running.values()) stop.abort(signal.reason)
     await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 
   /** The same source in other words begins when the last one has ended: never two at a time. */
-  #start(text: string, block: SourceBlock): void {
+  #start(text: string, block: SourceBlock, halted: Promise<void>): void {
     const { configuration, kas, metrics, tracer, log, clock, random } = this.#components
     const stop = new AbortController()
     const signal = AbortSignal.any([stop.signal, this.#term.signal])
@@ -150,14 +183,11 @@ class Sources {
       {
         kas,
         round: (input, options, inRound) => runRound(this.#roundOf(options, stop), input, options, inRound),
-        wishes: ({ id }, asking) => this.#syncs.wishes(id, asking),
-        onWish: (id, listener) => this.#syncs.onWish(id, listener),
-        onStatus: (status) => {
-          this.#syncs.write(status)
-          this.#push.changed(status)
-          metrics.state(status.state)
+        ...this.#told,
+        claim: (id) => {
+          this.#table.claim(stop, id)
+          this.#removed.look()
         },
-        claim: (id) => this.#table.claim(stop, id),
         onWants: (wants) => {
           if (this.#table.wants(stop, wants)) this.#heard(work)
         },
@@ -169,7 +199,7 @@ class Sources {
       },
       { block, agentId: this.#agentId, ownProject: configuration.current.projectPath },
     )
-    const done = Promise.all(before.map((one) => one.done))
+    const done = Promise.all([halted, ...before.map((one) => one.done)])
       .then(() => (signal.aborted ? undefined : work.run(signal)))
       .catch((error: unknown) => {
         this.#unfollowed.add(stop)

@@ -119,6 +119,7 @@ function leavingOf(
       inventorySize: size,
       wantedSize: manifests.length,
       isChosenAnew: false,
+      isRemoval: false,
       staying: [...manifests.map(({ key }) => key), ...others.wanted()],
       plural: (key) => kinds.find(key)?.plural,
       live: live.objects,

@@ -8,6 +8,7 @@ import { type PruneInput, type PrunePlan, prunePlan } from './apply/prune-plan.t
 import { Pruner } from './apply/pruner.ts'
 import { Replacement } from './apply/replacement.ts'
 import { type ReplacementPlan, replacementPlan } from './apply/replacement-plan.ts'
+import { waveGraph } from './apply/wave-graph.ts'
 import type { EntryState, InventoryEntry } from './inventory/entry.ts'
 import type { Inventory } from './inventory/inventory.ts'
 import { knownEntries } from './inventory/known-entries.ts'
@@ -26,7 +27,7 @@ export interface RoundComponents extends WantedComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   readonly waits: ObjectWaits
-  readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'adopted' | 'saveOptions'>
+  readonly inventory: Pick<Inventory, 'load' | 'save' | 'options' | 'adopted' | 'saveOptions' | 'remove'>
   /** one that is adopted; undefined: a source of this agent goes by that id, and lets go by itself */
   readonly inventoryOf: (id: string) => Pick<Inventory, 'load'> | undefined
   readonly others: OtherSources
@@ -42,6 +43,8 @@ export interface RoundInput {
   readonly isPaused?: boolean
   /** what the pod that led before has sent may not have landed yet: the round is to be made again once it has */
   readonly isSettling?: boolean
+  /** its source has left the configuration */
+  readonly isRemoval?: boolean
   /** aborts once a newer commit has come: what has not begun is left */
   readonly superseded: AbortSignal
   /** by `keyText`: what the commit wants, before anything is written; or what the source has made, if it is refused */
@@ -67,7 +70,14 @@ export type RoundResult =
       readonly isPruneHeld: boolean
     }
 
-type RoundDone = Extract<RoundResult, { is: 'done' }>
+export type RoundDone = Extract<RoundResult, { is: 'done' }>
+
+export type RemovalInput = Pick<RoundInput, 'approved'>
+
+/** Nothing of it is to be tried again: what waits for approval is told when it comes. */
+export function isSettled({ entries, isPruneHeld }: RoundDone): boolean {
+  return !isPruneHeld && [...entries.values()].every(({ state }) => state !== 'failed')
+}
 
 /**
  * Brings one commit to the cluster. Killed anywhere, the next one finds in the inventory all that this one may have
@@ -90,6 +100,26 @@ export async function runRound(
   if (input.isPaused) return { is: 'paused' }
   if (options.dryRunStrategy !== 'none') return await rehearse(components, input.commit, options, wanted, signal)
   return await new Round(components, input, options, wanted, signal).run()
+}
+
+/**
+ * Decides upon all that a source has made which the configuration has no longer: as a commit would that wants nothing. Its
+ * inventory goes with the last of it. @throws as `runRound`
+ */
+export async function runRemoval(
+  components: RoundComponents,
+  { approved }: RemovalInput,
+  options: SourceOptions,
+  signal: AbortSignal,
+): Promise<RoundDone> {
+  const kinds = await components.kinds.current(signal)
+  const nothing = { manifests: [], graph: waveGraph([]).graph, kinds }
+  const superseded = new AbortController().signal
+  const told = { onWanted: () => undefined, onProgress: () => undefined }
+  const input = { commit: '', files: [], approved, superseded, ...told, isRemoval: true }
+  const result = await new Round(components, input, options, nothing, signal).run()
+  if (result.entries.size === 0) await components.inventory.remove(signal)
+  return result
 }
 
 class Round {
@@ -119,7 +149,7 @@ class Round {
     this.#signal = signal
   }
 
-  async run(): Promise<RoundResult> {
+  async run(): Promise<RoundDone> {
     const { inventory, lane, inventoryOf } = this.#components
     const own = await inventory.load(this.#signal)
     const before = inventory.options
@@ -250,6 +280,7 @@ class Round {
       inventorySize: known.size,
       wantedSize: wanted.size,
       isChosenAnew: this.#isChosenAnew,
+      isRemoval: this.#input.isRemoval ?? false,
       staying: [...[...ends.map(({ manifest }) => manifest), ...later].map(({ key }) => key), ...others.wanted()],
       plural: (key) => this.#wanted.kinds.find(key)?.plural,
       live: live.objects,

@@ -69,6 +69,11 @@ export class SourceTable {
     return this.#rowsBeside(source).some((row) => mayBe(row, id))
   }
 
+  /** Whether one goes by this id, will perhaps, or takes over what it has made. */
+  has(id: string): boolean {
+    return [...this.#rows.values()].some((row) => mayBe(row, id) || row.block.adopt?.includes(id))
+  }
+
   others(source: object): OtherSources {
     const rows = () => this.#rowsBeside(source)
     return {

@@ -12,7 +12,7 @@ import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import { problemText } from './manifests/manifest.ts'
 import { keyName, type ObjectKey } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
-import type { RoundInput, RoundResult } from './round.ts'
+import { isSettled, type RoundDone, type RoundInput, type RoundResult } from './round.ts'
 import { type SourceOptions, sourceOptions } from './source-options.ts'
 import type { SourceWants } from './source-table.ts'
 import { SourceStatus } from './state/source-status.ts'
@@ -274,8 +274,7 @@ export class SourceWork {
   }
 }
 
-/** Nothing of it is to be tried again: what waits for approval is told when it comes. */
-function isComplete({ ends, entries, isPruneHeld }: Extract<RoundResult, { is: 'done' }>): boolean {
-  const isApplied = ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
-  return isApplied && !isPruneHeld && [...entries.values()].every(({ state }) => state !== 'failed')
+/** Nothing of it is to be tried again. */
+function isComplete(result: RoundDone): boolean {
+  return isSettled(result) && result.ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
 }

@@ -147,8 +147,9 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     const project = new ProjectKas(12n)
     const { register, tracer, configure } = await startGitops(t, ground, project, { manifest_projects: [source] })
     project.push({ 'a.yaml': map('told', '1') })
-    await eventually(() => project.states.at(-1)?.phase === Phase.SYNCED)
-    t.match(project.states.at(-1), { source: '42-12', project: 'platform/shop', commit: project.commit })
+    const told = () => project.states.findLast((state) => state.source === '42-12')
+    await eventually(() => told()?.phase === Phase.SYNCED)
+    t.match(told(), { source: '42-12', project: 'platform/shop', commit: project.commit })
     // and whoever scrapes, and who collects traces
     await eventually(async () => /rounds_total\{result="synced"\} 1/.test(await register.metrics()))
     const metrics = await register.metrics()
@@ -179,6 +180,74 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       await eventually(async () => (await value('back')) === '3')
     },
   )
+
+  await t.test('what a removed source has made: told, and kept', async (t) => {
+    const project = new ProjectKas(16n)
+    const { configure } = await startGitops(t, ground, project, { manifest_projects: [source] })
+    project.push({ 'a.yaml': map('removed', '1') })
+    await eventually(async () => (await statusOf('42-16'))?.phase === 'Synced')
+    const before = (await ground.get(keyOf('ConfigMap', 'removed'))).metadata.resourceVersion
+    configure({ manifest_projects: [] })
+    await eventually(async () => /has it no longer: 1 objects are left/.test((await statusOf('42-16')).problem))
+    t.match(await statusOf('42-16'), {
+      phase: 'Synced',
+      trouble: [{ object: 'ConfigMap shop/removed', text: 'its source has left the configuration' }],
+    })
+    t.equal((await ground.get(keyOf('ConfigMap', 'removed'))).metadata.resourceVersion, before)
+    configure({ manifest_projects: [source] })
+    await eventually(async () => (await statusOf('42-16')).commit === project.commit)
+    project.push({ 'a.yaml': map('removed', '2') })
+    await eventually(async () => (await value('removed')) === '2')
+  })
+
+  await t.test(
+    'on_removal: prune: it goes once that is approved, of a configuration that was read whole',
+    async (t) => {
+      const project = new ProjectKas(17n)
+      const removed = { ...source, on_removal: 'prune' } as const
+      const { configure } = await startGitops(t, ground, project, { manifest_projects: [removed] })
+      project.push({ 'a.yaml': map('gone-a', '1'), 'b.yaml': map('gone-b', '1') })
+      const phase = async () => (await statusOf('42-17'))?.phase
+      await eventually(async () => (await phase()) === 'Synced')
+      configure(undefined)
+      configure({ manifest_projects: [{ ...source, name: 'B' }] })
+      configure({ manifest_projects: [{ ...source, id: 'renamed/shop' }] })
+      await eventually(async () => (await statusOf('42-17')).trouble.length === 0 && (await phase()) === 'Synced')
+      configure({ manifest_projects: [removed] })
+      await eventually(() => project.requests.length > 2)
+      configure({ manifest_projects: [] })
+      await eventually(async () => (await phase()) === 'Approval')
+      const first = await statusOf('42-17')
+      t.strictSame(first.planned.sort(), ['ConfigMap shop/gone-a', 'ConfigMap shop/gone-b'])
+      configure({ manifest_projects: [removed] })
+      await eventually(async () => (await phase()) === 'Synced')
+      t.equal(await value('gone-a'), '1')
+      configure({ manifest_projects: [] })
+      await eventually(async () => (await phase()) === 'Approval')
+      const annotations = { 'agent.gitlab.com/approve': (await statusOf('42-17')).plan }
+      await ground.merge(keyOf('ConfigMap', 'gitops-42-17-sync', 'gitops'), { metadata: { annotations } })
+      await eventually(async () => (await value('gone-a')) === undefined && (await value('gone-b')) === undefined)
+      const inventories = keyOf('ConfigMap', 'gitops-42-17-source', 'gitops')
+      await eventually(async () => (await ground.get(inventories)) === undefined)
+    },
+  )
+
+  await t.test('a source renamed: nothing is deleted', async (t) => {
+    const project = new ProjectKas(18n)
+    const removed = { ...source, on_removal: 'prune' } as const
+    const { configure } = await startGitops(t, ground, project, { manifest_projects: [removed] })
+    project.push({ 'a.yaml': map('named', '1') })
+    await eventually(async () => (await statusOf('42-18'))?.phase === 'Synced')
+    const { uid } = (await ground.get(keyOf('ConfigMap', 'named'))).metadata
+    configure({ manifest_projects: [{ ...removed, name: 'web', adopt: ['42-18'] }] })
+    await eventually(async () => (await statusOf('42-18-web'))?.phase === 'Synced')
+    project.push({ 'a.yaml': map('named', '2') })
+    await eventually(async () => (await value('named')) === '2')
+    configure({ manifest_projects: [{ ...removed, name: 'web' }] })
+    // what the old one had is the new one's by now
+    await eventually(async () => (await ground.get(keyOf('ConfigMap', 'gitops-42-18-source', 'gitops'))) === undefined)
+    t.equal((await ground.get(keyOf('ConfigMap', 'named'))).metadata.uid, uid)
+  })
 
   await t.test('a source that leaves the configuration, and a kas that refuses: nothing is deleted', async (t) => {
     const project = new ProjectKas(10n)

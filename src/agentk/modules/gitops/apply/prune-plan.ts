@@ -8,7 +8,16 @@ import { planDigest } from './plan-digest.ts'
 
 export type PruneOptions = Pick<
   SourceOptions,
-  'id' | 'adopt' | 'prune' | 'pruneConfirm' | 'pruneLimit' | 'namespaces' | 'resourceInclusions' | 'resourceExclusions'
+  | 'id'
+  | 'adopt'
+  | 'onRemoval'
+  | 'dryRunStrategy'
+  | 'prune'
+  | 'pruneConfirm'
+  | 'pruneLimit'
+  | 'namespaces'
+  | 'resourceInclusions'
+  | 'resourceExclusions'
 >
 
 /**
@@ -33,6 +42,8 @@ export interface PruneInput {
   readonly wantedSize: number
   /** the configuration chooses other manifests of a commit than before */
   readonly isChosenAnew: boolean
+  /** the source has left the configuration */
+  readonly isRemoval: boolean
   /** what stays whatever is decided: wanted by any source, or in the inventory and not to be decided upon now */
   readonly staying: readonly ObjectKey[]
   /** as the API server calls the objects of its kind; undefined: not known */
@@ -60,6 +71,8 @@ export interface PrunePlan {
   readonly isHeld: boolean
 }
 
+const removed = 'its source has left the configuration'
+
 /** Decides on each object that has left a source; deletes nothing. */
 export function prunePlan(input: PruneInput, options: PruneOptions): PrunePlan {
   const decisions = new Map(input.entries.map((entry) => [keyText(entry.key), decide(entry, input, options)]))
@@ -85,6 +98,8 @@ function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions)
   const outside = outsideReach(entry.key, options)
   if (entry.state === 'detached') return keep('detached', entry.reason)
   if (outside) return keep('detached', outside)
+  const isKept = options.onRemoval === 'keep' || options.dryRunStrategy !== 'none'
+  if (input.isRemoval && isKept) return keep('detached', removed)
   const heir = input.heir(entry.key)
   if (heir !== undefined) return keep('waits', `source ${heir} wants it`)
   if (live.prune === 'never') return keep('waits', 'its annotations say never to delete it')
@@ -120,13 +135,14 @@ function keep(state: 'planned' | 'failed' | 'waits' | 'detached', reason: string
 
 /** Why all that would go waits. */
 function unusual(
-  { entries, inventorySize, wantedSize, isChosenAnew, held }: PruneInput,
+  { entries, inventorySize, wantedSize, isChosenAnew, isRemoval, held }: PruneInput,
   decisions: ReadonlyMap<string, PruneDecision>,
   { pruneLimit }: PruneOptions,
 ): string | undefined {
   // what is held now goes later, perhaps: in two parts it is no less
   const leaving = entries.filter(({ key }) => goes(decisions.get(keyText(key))) || held(key) !== undefined)
   const count = leaving.length
+  if (isRemoval) return removed
   if (wantedSize === 0) return 'the commit wants nothing at all'
   if (isChosenAnew) return 'the configuration chooses other manifests than before'
   const limit = 'objects' in pruneLimit ? pruneLimit.objects : (inventorySize * pruneLimit.percent) / 100

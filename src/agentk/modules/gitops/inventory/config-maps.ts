@@ -93,3 +93,8 @@ function accepted(status: number, body: unknown): unknown {
   const detail = `the API server answered ${status}${message ? `: ${message}` : ''}`
   throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
 }
+
+/** What was thrown says that its account may not do that. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof KasError && error.spec.code === 'UNREACHABLE' && error.spec.httpStatus === 403
+}

@@ -1,5 +1,5 @@
 import type { SourceOptions } from '../source-options.ts'
-import { type ConfigMap, ConfigMaps, type JsonApi } from './config-maps.ts'
+import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
 import type { InventoryEntry } from './entry.ts'
 import { shardsOf, undivided, union } from './shards.ts'
 
@@ -140,12 +140,20 @@ function keptOf(map: ConfigMap): Kept {
   return { map: { metadata: map.metadata }, text: entries, revision: Number(revision) }
 }
 
-/** The sources of which this agent keeps an inventory, also those that its configuration names no longer. */
+/**
+ * The sources of which this agent keeps an inventory, also those that its configuration names no longer. Without the right
+ * to look there are none.
+ */
 export async function storedSources(
   api: JsonApi,
   of: { readonly namespace: string; readonly agentId: bigint },
   signal: AbortSignal,
 ): Promise<SourceOptions[]> {
-  const maps = await new ConfigMaps(api, of.namespace).list(`${agentLabel}=${of.agentId}`, signal)
-  return maps.flatMap(({ data }) => (data?.options === undefined ? [] : [JSON.parse(data.options) as SourceOptions]))
+  try {
+    const maps = await new ConfigMaps(api, of.namespace).list(`${agentLabel}=${of.agentId}`, signal)
+    return maps.flatMap(({ data }) => (data?.options === undefined ? [] : [JSON.parse(data.options) as SourceOptions]))
+  } catch (error) {
+    if (isForbidden(error)) return []
+    throw error
+  }
 }

@@ -1,7 +1,6 @@
-import { KasError } from '../../../../lib/errors.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { maxIdLength, type SourceOptions } from '../source-options.ts'
-import type { JsonApi } from './config-maps.ts'
+import { isForbidden, type JsonApi } from './config-maps.ts'
 import type { InventoryEntry } from './entry.ts'
 import type { Inventory } from './inventory.ts'
 import { stockInventory } from './stock-inventory.ts'
@@ -73,8 +72,7 @@ async function ofStock(
   try {
     return (await stockInventory(lane, of, signal)).map(unread)
   } catch (error) {
-    if (error instanceof KasError && error.spec.code === 'UNREACHABLE' && error.spec.httpStatus === 403)
-      return undefined
+    if (isForbidden(error)) return undefined
     throw error
   }
 }

@@ -13,7 +13,7 @@ import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { keyText } from '../manifests/object-key.ts'
 import type { Rehearsed } from '../rehearsal.ts'
-import type { RoundResult } from '../round.ts'
+import type { RoundDone } from '../round.ts'
 import type { SourceOptions } from '../source-options.ts'
 
 /** Told of an object, or of a plan. */
@@ -87,7 +87,7 @@ export class SourceStatus {
     this.#state = { ...this.#state, counts, trouble, plan: '', planned: leaving.slice(0, maxTold).map(keyOf) }
   }
 
-  done(commit: string, result: Extract<RoundResult, { is: 'done' }>, now: number): void {
+  done(commit: string, result: RoundDone, now: number): void {
     const { ends, entries, pruned, plan, planned, orphans } = result
     const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
     const survivors = [...entries].filter(([text, { state }]) => !wanted.has(text) && state !== 'detached')
@@ -118,6 +118,17 @@ export class SourceStatus {
       planned: planned.slice(0, maxTold).map(keyOf),
       orphan: orphans.slice(0, maxTold).map((key) => keyOf({ key, version: '' })),
     }
+  }
+
+  /** The configuration has it no longer: what stays of it, and why. */
+  removed(result: RoundDone, now: number): void {
+    this.done('', result, now)
+    const stay = [...result.entries.values()].filter((entry) => !result.planned.includes(entry))
+    const trouble = stay.slice(0, maxTold).map(({ key, version, reason }) => {
+      return create(ObjectTroubleSchema, { key: keyOf({ key, version }), text: reason })
+    })
+    const problem = `the configuration has it no longer: ${result.entries.size} objects are left`
+    this.#state = { ...this.#state, problem, trouble }
   }
 }
 

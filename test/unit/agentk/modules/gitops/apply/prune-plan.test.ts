@@ -11,6 +11,8 @@ import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/o
 const options: PruneOptions = {
   id: '42-7',
   adopt: ['40-7', 'helm'],
+  dryRunStrategy: 'none',
+  onRemoval: 'prune',
   prune: true,
   pruneConfirm: ['CustomResourceDefinition', 'Namespace'],
   pruneLimit: { percent: 50 },
@@ -57,6 +59,7 @@ function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest 
     inventorySize: 100,
     wantedSize: 90,
     isChosenAnew: false,
+    isRemoval: false,
     staying: [],
     plural: () => undefined,
     live: all,
@@ -86,6 +89,8 @@ const kept: [what: string, given: Case, reason: RegExp][] = [
   ['it is being deleted', { live: { isBeingDeleted: true } }, /being deleted/],
   ['prune is off', { options: { prune: false } }, /prune: false/],
   ['its annotation says never', { live: { prune: 'never' } }, /never/],
+  ['its source is gone: keep', { input: { isRemoval: true }, options: { onRemoval: 'keep' } }, /has left the config/],
+  ['its source is gone: dry run', { input: { isRemoval: true }, options: { dryRunStrategy: 'server' } }, /has left/],
   ['it was detached', { entry: { state: 'detached', reason: 'why' } }, /why/],
   ['its namespace left the configuration', { options: { namespaces: ['other'] } }, /outside the namespaces/],
   ['another source wants it', { input: { heir: () => '42-8' } }, /42-8/],
@@ -107,6 +112,7 @@ const confirmed: [what: string, given: Case, reason: RegExp][] = [
   ['an adopted inventory has made it', { live: { owner: '40-7' } }, /inventory 40-7 has made it/],
   ['it is in the way', { input: { wantedFree: new Set(['/ConfigMap/shop/a']) } }, /needs/],
   ['the commit is empty', { input: { wantedSize: 0 } }, /nothing at all/],
+  ['its source is gone', { input: { isRemoval: true, wantedSize: 0 } }, /its source has left the configuration/],
   ['the configuration has changed', { input: { isChosenAnew: true } }, /chooses other manifests/],
   ['the limit is a number', { options: { pruneLimit: { objects: 0 } } }, /prune_limit: 1 of 100/],
 ]

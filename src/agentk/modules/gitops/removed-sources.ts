@@ -1,0 +1,104 @@
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { abortable, linkedController } from '../../../lib/signals.ts'
+import { isSettled, type RemovalInput, type RoundDone } from './round.ts'
+import type { SourceOptions } from './source-options.ts'
+import type { SourceWorkComponents } from './source-work.ts'
+import { SourceStatus } from './state/source-status.ts'
+
+/** What could not be decided upon is looked at again. ms */
+const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
+
+export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'wishes' | 'onWish' | 'onStatus'> {
+  /** of which this agent keeps an inventory. @throws: it is tried again */
+  readonly stored: (signal: AbortSignal) => Promise<readonly SourceOptions[]>
+  /** a configuration that was read whole has it no longer */
+  readonly isGone: (options: SourceOptions) => boolean
+  /** decides upon all that it has made. @throws: it is tried again */
+  readonly round: (input: RemovalInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundDone>
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** Sources that have left the configuration: what they have made stays, and is told, or goes once that is approved. */
+export class RemovedSources {
+  readonly #components: RemovedSourcesComponents
+  readonly #unsubscribes: (() => void)[] = []
+  #wake = Promise.withResolvers<void>()
+  /** of the pass that runs */
+  #stop = linkedController()
+  #passed = Promise.resolve()
+
+  constructor(components: RemovedSourcesComponents) {
+    this.#components = components
+  }
+
+  /** Soon. */
+  look(): void {
+    this.#wake.resolve()
+  }
+
+  /** The configuration has changed: one of them may come back. @returns once nothing is done any more; then `look` */
+  async halt(): Promise<void> {
+    this.#unsubscribe()
+    this.#stop.abort(new Error('the configuration has changed'))
+    await this.#passed
+  }
+
+  /** Until the signal aborts. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(this.#components, backoffOptions)
+    for (let isDone = true; !signal.aborted; ) {
+      if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
+      await abortable(this.#wake.promise, signal).catch(() => undefined)
+      if (signal.aborted) return
+      this.#wake = Promise.withResolvers()
+      const ended = Promise.withResolvers<void>()
+      this.#passed = ended.promise
+      this.#stop = linkedController(signal)
+      isDone = await this.#pass(this.#stop.signal)
+      this.#stop.dispose()
+      ended.resolve()
+      if (isDone) backoff.reset()
+    }
+  }
+
+  /** @returns false: it is to be tried again */
+  async #pass(signal: AbortSignal): Promise<boolean> {
+    const { stored, isGone, log } = this.#components
+    this.#unsubscribe()
+    let isDone = true
+    try {
+      for (const options of await stored(signal)) {
+        if (isGone(options) && !(await this.#remove(options, signal))) isDone = false
+      }
+      return isDone
+    } catch (error) {
+      if (signal.aborted) return true
+      log.error({ error }, 'What sources have left behind cannot be looked at')
+      return false
+    }
+  }
+
+  async #remove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
+    const { wishes, onWish, onStatus, round, log, clock } = this.#components
+    const { id, onRemoval } = options
+    this.#unsubscribes.push(onWish(id, () => this.look()))
+    const { approved, isPaused } = await wishes(options, signal)
+    if (isPaused) return true
+    const result = await round({ approved }, options, signal)
+    const status = new SourceStatus(options, clock.now())
+    status.removed(result, clock.now())
+    onStatus(status)
+    const { pruned, entries } = result
+    const fields = { source: id, on_removal: onRemoval, pruned: pruned.length, left: entries.size }
+    log.info(fields, 'A source is not in the configuration any more')
+    return isSettled(result)
+  }
+
+  #unsubscribe(): void {
+    for (const unsubscribe of this.#unsubscribes.splice(0)) unsubscribe()
+  }
+}
