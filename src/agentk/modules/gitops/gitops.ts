@@ -115,6 +115,8 @@ class Sources {
         this.#began.resolve()
         return this.#syncs.wishes(id, signal)
       },
+      useApproval: ({ id }: SourceOptions, approved: string, signal: AbortSignal) =>
+        this.#syncs.useApproval(id, approved, signal),
       onWish: (id: string, listener: () => void) => this.#syncs.onWish(id, listener),
       onStatus: (status: SourceStatus) => {
         this.#syncs.write(status)

@@ -10,7 +10,8 @@ import { SourceStatus } from './state/source-status.ts'
 /** What could not be decided upon is looked at again. ms */
 const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
-export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'wishes' | 'onWish' | 'onStatus'> {
+export interface RemovedSourcesComponents
+  extends Pick<SourceWorkComponents, 'wishes' | 'useApproval' | 'onWish' | 'onStatus'> {
   /** of which this agent keeps an inventory. @throws: it is tried again */
   readonly stored: (signal: AbortSignal) => Promise<readonly SourceOptions[]>
   /** a configuration that was read whole has it no longer */
@@ -83,12 +84,13 @@ export class RemovedSources {
   }
 
   async #remove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { wishes, onWish, onStatus, round, log, clock } = this.#components
+    const { wishes, useApproval, onWish, onStatus, round, log, clock } = this.#components
     const { id, onRemoval } = options
     this.#unsubscribes.push(onWish(id, () => this.look()))
     const { approved, isPaused } = await wishes(options, signal)
     if (isPaused) return true
-    const result = await round({ approved }, options, signal)
+    const input = { approved, useApproval: (using: AbortSignal) => useApproval(options, approved, using) }
+    const result = await round(input, options, signal)
     const status = new SourceStatus(options, clock.now())
     status.removed(result, clock.now())
     onStatus(status)

@@ -39,6 +39,8 @@ export interface RoundInput {
   readonly files: readonly RepositoryFile[]
   /** digest of the plan that somebody has approved; empty: none */
   readonly approved: string
+  /** takes that back, whether or not it is the plan's, before anything goes: it is good once. @throws: nothing goes */
+  readonly useApproval: (signal: AbortSignal) => Promise<void>
   /** nothing is to be written: what the commit wants is told alone */
   readonly isPaused?: boolean
   /** what the pod that led before has sent may not have landed yet: the round is to be made again once it has */
@@ -72,7 +74,7 @@ export type RoundResult =
 
 export type RoundDone = Extract<RoundResult, { is: 'done' }>
 
-export type RemovalInput = Pick<RoundInput, 'approved'>
+export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval'>
 
 /** Nothing of it is to be tried again: what waits for approval is told when it comes. */
 export function isSettled({ entries, isPruneHeld }: RoundDone): boolean {
@@ -108,7 +110,7 @@ export async function runRound(
  */
 export async function runRemoval(
   components: RoundComponents,
-  { approved }: RemovalInput,
+  approval: RemovalInput,
   options: SourceOptions,
   signal: AbortSignal,
 ): Promise<RoundDone> {
@@ -116,7 +118,7 @@ export async function runRemoval(
   const nothing = { manifests: [], graph: waveGraph([]).graph, kinds }
   const superseded = new AbortController().signal
   const told = { onWanted: () => undefined, onProgress: () => undefined }
-  const input = { commit: '', files: [], approved, superseded, ...told, isRemoval: true }
+  const input = { commit: '', files: [], ...approval, superseded, ...told, isRemoval: true }
   const result = await new Round(components, input, options, nothing, signal).run()
   if (result.entries.size === 0) await components.inventory.remove(signal)
   return result
@@ -200,6 +202,7 @@ class Round {
     const ends = await this.#apply(known, live)
     const { digest, uids } = this.#replacements(ends)
     if (digest === '' || digest !== this.#input.approved) return ends
+    await this.#input.useApproval(this.#signal)
     return await this.#apply(new Map(this.#entries), await this.#readLive(), uids)
   }
 
@@ -297,7 +300,9 @@ class Round {
 
   async #follow({ decisions, digest }: PrunePlan, entries: readonly InventoryEntry[]): Promise<void> {
     const { lane, waits, clock, kinds } = this.#components
-    const isApproved = digest !== '' && digest === this.#input.approved
+    const { approved, useApproval } = this.#input
+    const isApproved = digest !== '' && digest === approved
+    if (approved !== '') await useApproval(this.#signal)
     const prunables = entries.flatMap((entry) => {
       const text = keyText(entry.key)
       const decision = decisions.get(text)

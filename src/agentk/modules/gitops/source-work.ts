@@ -40,6 +40,8 @@ export interface SourceWorkComponents {
   readonly round: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundResult>
   /** as they are now. @throws: it is tried again */
   readonly wishes: (options: SourceOptions, signal: AbortSignal) => Promise<Wishes>
+  /** what was approved is not approved any more. @throws: it still is */
+  readonly useApproval: (options: SourceOptions, approved: string, signal: AbortSignal) => Promise<void>
   /** the wishes of a source may have changed. @returns ends the listening */
   readonly onWish: (id: string, listener: () => void) => () => void
   /** the source goes by this id from now on. @throws: another one does */
@@ -199,7 +201,7 @@ export class SourceWork {
   }
 
   async #bring(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { clock, log, round, wishes, onStatus, onWants } = this.#components
+    const { clock, log, round, wishes, useApproval, onStatus, onWants } = this.#components
     this.#status ??= new SourceStatus(options, clock.now())
     const status = this.#status
     this.#superseded = new AbortController()
@@ -212,6 +214,7 @@ export class SourceWork {
         commit,
         files,
         approved,
+        useApproval: (using) => useApproval(options, approved, using),
         isPaused,
         isSettling: this.#isSettling,
         superseded: this.#superseded.signal,

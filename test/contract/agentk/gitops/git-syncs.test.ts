@@ -109,6 +109,16 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     await ground.merge(key, { metadata: { annotations: { [`${group}/pause`]: 'true' } } })
     await eventually(() => wishes > 0)
     t.match(await syncs.wishes('42-7-web', signal), { isPaused: true })
+
+    await ground.merge(key, { metadata: { annotations: { [`${group}/approve`]: 'abc' } } })
+    await eventually(() => wishes > 1)
+    await t.rejects(syncs.useApproval('42-7-web', 'other', signal), /cannot be used/)
+    await syncs.useApproval('42-7-web', 'abc', signal)
+    t.strictSame(await syncs.wishes('42-7-web', signal), { approved: '', isPaused: true })
+    await t.rejects(syncs.useApproval('42-7-web', 'abc', signal), /cannot be used/)
+    await ground.merge(key, { metadata: { annotations: { [`${group}/pause`]: null } } })
+    await eventually(() => wishes > 2)
+    t.equal(wishes, 3, 'that it was taken back is no wish')
   })
 
   ended.abort()

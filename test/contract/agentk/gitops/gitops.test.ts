@@ -61,6 +61,8 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     await ground.merge(keyOf('ConfigMap', 'gitops-42-8-sync', 'gitops'), { metadata: { annotations } })
     await eventually(async () => (await value('goes')) === undefined)
     await eventually(async () => (await statusOf('42-8'))?.phase === 'Synced')
+    const { metadata } = await ground.get(keyOf('ConfigMap', 'gitops-42-8-sync', 'gitops'))
+    t.strictSame(metadata.annotations ?? {}, {}, 'it was used')
   })
 
   await t.test('paused, and going on; a commit that is wrong; one that is right', async (t) => {

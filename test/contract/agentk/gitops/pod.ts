@@ -117,6 +117,7 @@ export class Pod {
         commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
         approved: '',
+        useApproval: async () => undefined,
         superseded: new AbortController().signal,
         onWanted: () => undefined,
         onProgress: () => undefined,

@@ -10,12 +10,13 @@ import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
-import { Ground, keyOf, skip } from './ground.ts'
+import { configMap, Ground, keyOf, skip } from './ground.ts'
 
 /** One commit after another, against a real API server. */
 
 interface Extra {
   readonly approved?: string
+  readonly useApproval?: () => Promise<void>
   readonly signal?: AbortSignal
   readonly heir?: string
   /** what another source wants is not known */
@@ -82,6 +83,7 @@ class Source {
         commit: createHash('sha1').update(JSON.stringify(files)).digest('hex'),
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
         approved: extra.approved ?? '',
+        useApproval: extra.useApproval ?? (async () => undefined),
         superseded: new AbortController().signal,
         onWanted: () => undefined,
         onProgress: (_, key) => progress.push(key.name),
@@ -168,10 +170,20 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const left = { 'a.yaml': map('beside', '1') }
     const waiting = await source.done(left)
     t.match(waiting.pruned, [])
-    t.match(waiting.plan, /^[0-9a-f]{16}$/)
+    t.match(waiting.plan, /^[0-9a-f]{64}$/)
     t.strictSame(waiting.planned.map(({ key }) => key.kind).sort(), ['CustomResourceDefinition', 'Gadget'])
     t.ok(await ground.get(keyOf('Gadget', 'one', 'shop', 'round.example.com')))
-    t.match((await source.done(left, { approved: 'another' })).pruned, [])
+    for (const approved of ['another', waiting.plan.slice(0, 16)]) {
+      let isUsed = false
+      const useApproval = async () => {
+        isUsed = true
+      }
+      t.match((await source.done(left, { approved, useApproval })).pruned, [])
+      t.equal(isUsed, true, 'nor is it good for a later plan')
+    }
+    const refused = { approved: waiting.plan, useApproval: () => Promise.reject(new Error('not taken back')) }
+    await t.rejects(source.done(left, refused), /not taken back/)
+    t.ok(await ground.get(keyOf('Gadget', 'one', 'shop', 'round.example.com')))
     const { pruned, plan } = await source.done(left, { approved: waiting.plan })
     t.strictSame(
       pruned.map(({ kind }) => kind),
@@ -391,13 +403,18 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop', ...owned }, data: {} }
       await ground.apply(keyOf('ConfigMap', name), object, 'agentk')
     }
+    // somebody's, who has copied the marks, and writes the inventory of his namespace
+    const copied = configMap('stock-c', {}, owned)
+    await ground.create(keyOf('ConfigMap', 'stock-c'), copied, 'kubectl')
     await ground.create(keyOf('ConfigMap', 'inventory-42-8'), {
       metadata: { name: 'inventory-42-8', labels: { 'cli-utils.sigs.k8s.io/inventory-id': '42-8' } },
-      data: { 'shop_stock-a__ConfigMap': '', 'shop_stock-b__ConfigMap': '' },
+      data: { 'shop_stock-a__ConfigMap': '', 'shop_stock-b__ConfigMap': '', 'shop_stock-c__ConfigMap': '' },
     })
     const { is, pruned } = await source.done({ 'a.yaml': map('stock-a', '1') })
     t.match(is, { 'stock-a': 'applied' })
     t.match(pruned, [{ name: 'stock-b' }])
+    t.equal(pruned.length, 1)
+    t.ok(await ground.get(keyOf('ConfigMap', 'stock-c')))
   })
 
   await t.test('what bears our marks and stands in no inventory is listed, and stays', async (t) => {

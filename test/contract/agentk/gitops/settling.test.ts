@@ -24,6 +24,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
         return { is: 'done', ...none, isPruneHeld: false }
       },
       wishes: async () => ({ approved: '', isPaused: false }),
+      useApproval: async () => undefined,
       onWish: () => () => undefined,
       claim: () => undefined,
       onStatus: (status) => statuses.push(status),

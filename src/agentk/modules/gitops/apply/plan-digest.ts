@@ -11,5 +11,4 @@ export function planDigest(
   return createHash('sha256')
     .update(JSON.stringify([id, commit, lines]))
     .digest('hex')
-    .slice(0, 16)
 }

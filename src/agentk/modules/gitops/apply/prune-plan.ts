@@ -9,6 +9,7 @@ import { planDigest } from './plan-digest.ts'
 export type PruneOptions = Pick<
   SourceOptions,
   | 'id'
+  | 'manager'
   | 'adopt'
   | 'onRemoval'
   | 'dryRunStrategy'
@@ -71,6 +72,8 @@ export interface PrunePlan {
   readonly isHeld: boolean
 }
 
+/** Of all that the stock agent applies. */
+const stockManager = 'agentk'
 const removed = 'its source has left the configuration'
 
 /** Decides on each object that has left a source; deletes nothing. */
@@ -104,18 +107,29 @@ function decide(entry: InventoryEntry, input: PruneInput, options: PruneOptions)
   if (heir !== undefined) return keep('waits', `source ${heir} wants it`)
   if (live.prune === 'never') return keep('waits', 'its annotations say never to delete it')
   const held = input.held(entry.key)
-  return guarded(entry, live, input) ?? (held ? keep('waits', held) : asked(entry, live, input, options))
+  return guarded(entry, live, input, options) ?? (held ? keep('waits', held) : asked(entry, live, input, options))
 }
 
 /** What is perhaps not the object that this source has made. */
-function guarded(entry: InventoryEntry, live: LiveObject, input: PruneInput): PruneDecision | undefined {
+function guarded(
+  entry: InventoryEntry,
+  live: LiveObject,
+  input: PruneInput,
+  options: PruneOptions,
+): PruneDecision | undefined {
   if (live.owner === '' && entry.uid === '') return { is: 'forget' } // it was there before, and no apply was taken
+  if (entry.uid === '' && !isApplied(live, options)) return keep('waits', 'nothing shows that it was applied')
   if (live.owner === '') return keep('failed', 'its owner annotation is gone: somebody may have taken it')
   if (entry.uid !== '' && entry.uid !== live.uid) return keep('failed', 'another object has its name by now')
   if (live.isControlled) return keep('failed', 'a controller keeps it')
   if (input.appliedUids.has(live.uid)) return { is: 'forget' } // the same object, by the name of another group
   if (live.isBeingDeleted) return keep('failed', 'it is being deleted')
   return undefined
+}
+
+/** By this source, or by the stock agent: an entry of which no more is known is no proof, others may write such marks. */
+function isApplied({ managers, owner }: LiveObject, { manager }: PruneOptions): boolean {
+  return managers.some((name) => name === manager || name === stockManager || name === `agentk-${owner}`)
 }
 
 function asked(entry: InventoryEntry, live: LiveObject, input: PruneInput, options: PruneOptions): PruneDecision {

@@ -67,7 +67,7 @@ export class GitSyncs implements WatchSink {
   readonly #options: GitSyncsOptions
   readonly #listeners = new Map<string, () => void>()
   /** wishes as they were last told, by the object's name */
-  readonly #told = new Map<string, string>()
+  readonly #told = new Map<string, { readonly approved: string; readonly others: string }>()
   /** to be written, by source */
   readonly #due = new Map<string, SourceStatus>()
   readonly #writing = new Set<string>()
@@ -130,6 +130,20 @@ export class GitSyncs implements WatchSink {
     return { approved: annotation(approveAnnotation), isPaused: /^(?:true|yes)$/i.test(annotation(pauseAnnotation)) }
   }
 
+  /** Takes back that somebody has approved that plan. @throws Error: it still is approved, or something else is by now */
+  async useApproval(id: string, approved: string, signal: AbortSignal): Promise<void> {
+    const { path, nameOf } = await this.#find(signal)
+    const at = `/metadata/annotations/${approveAnnotation.replace('/', '~1')}`
+    const patch = [
+      { op: 'test', path: at, value: approved },
+      { op: 'remove', path: at },
+    ]
+    const target = `${path}/${nameOf(id)}?fieldManager=${manager}`
+    const options = { contentType: 'application/json-patch+json' }
+    const { status, body } = await this.#components.lane.json('PATCH', target, patch, signal, options)
+    if (status !== 200) throw new Error(`the approval of ${id} cannot be used: ${textAt(body, 'message')}`)
+  }
+
   /** Written soon, as it is then, and until it is taken. */
   write(status: SourceStatus): void {
     const { id } = status.options
@@ -161,11 +175,14 @@ export class GitSyncs implements WatchSink {
 
   put(object: unknown): void {
     const name = textAt(object, 'metadata.name')
-    const wishes = [approveAnnotation, pauseAnnotation, resyncAnnotation]
-    const told = JSON.stringify(wishes.map((wish) => entryAt(object, 'metadata.annotations', wish)))
-    const before = this.#told.get(name)
+    const [approved = '', ...others] = [approveAnnotation, pauseAnnotation, resyncAnnotation].map((wish) =>
+      entryAt(object, 'metadata.annotations', wish),
+    )
+    const told = { approved, others: others.join() }
+    const before = this.#told.get(name) ?? { approved: '', others: others.map(() => '').join() }
     this.#told.set(name, told)
-    if (before === told || (before === undefined && told === '["","",""]')) return
+    // an approval that is taken back is no wish
+    if (before.others === told.others && (approved === '' || before.approved === approved)) return
     for (const [id, listener] of this.#listeners) if (this.#place?.nameOf(id) === name) listener()
   }
 

@@ -10,6 +10,7 @@ import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/o
 
 const options: PruneOptions = {
   id: '42-7',
+  manager: 'agentk-42-7',
   adopt: ['40-7', 'helm'],
   dryRunStrategy: 'none',
   onRemoval: 'prune',
@@ -79,10 +80,12 @@ const decided = (given: Case, kind?: string) => {
 t.test('what has left the commit goes, if all that speaks against it is silent', async (t) => {
   t.match(decided({}), { is: 'delete' })
   t.match(decided({ entry: { uid: '' } }), { is: 'delete' })
+  t.match(decided({ entry: { uid: '' }, live: { managers: ['agentk'] } }), { is: 'delete' }, 'the stock agent has')
 })
 
 const kept: [what: string, given: Case, reason: RegExp][] = [
   ['its owner annotation is gone', { live: { owner: '' } }, /owner annotation/],
+  ['nobody of ours has applied it', { entry: { uid: '' }, live: { managers: ['kubectl'] } }, /nothing shows/],
   ['it was made anew by somebody', { live: { uid: 'other' } }, /another object/],
   ['a controller keeps it', { live: { isControlled: true } }, /controller/],
   ['it cannot be read', { live: null }, /cannot be read/],
@@ -218,7 +221,7 @@ t.test('what another source wants, or its annotation keeps, is looked at again',
 t.test('a plan is named after its source, commit, keys and uids; none waits: none', async (t) => {
   const entries = [entry('a', {}, 'Namespace'), entry('b', {}, 'Namespace')]
   const { digest } = planOf(entries)
-  t.match(digest, /^[0-9a-f]{16}$/)
+  t.match(digest, /^[0-9a-f]{64}$/)
   t.equal(planOf(entries.toReversed()).digest, digest)
   t.not(planOf(entries, { input: { commit: 'c2' } }).digest, digest)
   t.not(planOf(entries.slice(1)).digest, digest)
