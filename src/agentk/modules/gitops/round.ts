@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { maxObjects } from '../../../proto/gitops-json.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { Applier } from './apply/applier.ts'
 import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply/apply-run.ts'
@@ -94,9 +95,9 @@ export async function runRound(
   signal: AbortSignal,
 ): Promise<RoundResult> {
   const wanted = await readWanted(components, input.files, options, signal)
-  if ('problems' in wanted) {
+  if ('problems' in wanted || isTooMuch(wanted, components.others)) {
     input.onWanted(keyed((await components.inventory.load(signal)).values()), true)
-    return { is: 'refused', problems: wanted.problems }
+    return { is: 'refused', problems: 'problems' in wanted ? wanted.problems : [tooMuch(wanted)] }
   }
   input.onWanted(keyed(wanted.manifests), false) // other sources wait for it
   if (input.isPaused) return { is: 'paused' }
@@ -122,6 +123,16 @@ export async function runRemoval(
   const result = await new Round(components, input, options, nothing, signal).run()
   if (result.entries.size === 0) await components.inventory.remove(signal)
   return result
+}
+
+/** Of an agent, all that its sources want together. */
+function isTooMuch({ manifests }: Wanted, others: OtherSources): boolean {
+  return manifests.length + [...others.wanted()].length > maxObjects
+}
+
+function tooMuch({ manifests }: Wanted): ManifestProblem {
+  const text = `all sources of the agent want more than ${maxObjects} objects: with the ${manifests.length} of this one`
+  return { file: '', line: 0, text }
 }
 
 class Round {

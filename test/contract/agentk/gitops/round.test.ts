@@ -292,6 +292,20 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.equal(metadata.deletionTimestamp, undefined)
   })
 
+  await t.test('the sources of an agent want 10,000 objects at most together', async (t) => {
+    const source = new Source(ground, 15)
+    await source.done({ 'a.yaml': map('few', '1') })
+    const others = Array.from({ length: 9_999 }, (_, at) => keyOf('ConfigMap', `theirs-${at}`))
+    const full = { 'a.yaml': map('few', '2') }
+    t.match((await source.done(full, { wantedByOthers: others })).is, { few: 'applied' })
+    const more = { 'a.yaml': map('few', '3'), 'b.yaml': map('many', '1') }
+    const { result, writes } = await asked(() => source.sync(more, { wantedByOthers: others }))
+    t.match(result, {
+      result: { is: 'refused', problems: [{ text: /more than 10000 objects: with the 2 of this one/ }] },
+    })
+    t.strictSame(writes, [])
+  })
+
   await t.test('what a change of the configuration leaves out waits for approval, until it is given', async (t) => {
     const files = { 'a.yaml': map('chosen', '1'), 'b.yaml': map('left-out', '1') }
     await new Source(ground, 10).done(files)
