@@ -147,6 +147,7 @@ class Round {
   #remembered = Promise.resolve()
   /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
   #isChosenAnew = false
+  #approvalUsed: Promise<void> | undefined
 
   constructor(
     components: RoundComponents,
@@ -213,7 +214,7 @@ class Round {
     const ends = await this.#apply(known, live)
     const { digest, uids } = this.#replacements(ends)
     if (digest === '' || digest !== this.#input.approved) return ends
-    await this.#input.useApproval(this.#signal)
+    await this.#useApproval()
     return await this.#apply(new Map(this.#entries), await this.#readLive(), uids)
   }
 
@@ -309,11 +310,17 @@ class Round {
     return plan
   }
 
+  /** Before anything goes by it; once. */
+  #useApproval(): Promise<void> {
+    this.#approvalUsed ??= this.#input.useApproval(this.#signal)
+    return this.#approvalUsed
+  }
+
   async #follow({ decisions, digest }: PrunePlan, entries: readonly InventoryEntry[]): Promise<void> {
     const { lane, waits, clock, kinds } = this.#components
-    const { approved, useApproval } = this.#input
+    const { approved } = this.#input
     const isApproved = digest !== '' && digest === approved
-    if (approved !== '') await useApproval(this.#signal)
+    if (approved !== '') await this.#useApproval()
     const prunables = entries.flatMap((entry) => {
       const text = keyText(entry.key)
       const decision = decisions.get(text)
@@ -361,9 +368,10 @@ class Round {
   }
 }
 
-/** What of a commit becomes manifests, and where; and whether what leaves goes. */
-function chosenBy({ paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
-  return JSON.stringify([paths, kustomize, helm, defaultNamespace, prune])
+/** What of which branch becomes manifests, and where; and whether what leaves goes. Another tag is a deployment. */
+function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
+  const branch = ref?.tag || ref?.commit ? null : (ref?.branch ?? '')
+  return JSON.stringify([branch, paths, kustomize, helm, defaultNamespace, prune])
 }
 
 /** Something that has left could not be decided upon. */

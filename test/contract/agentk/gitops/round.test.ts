@@ -367,7 +367,7 @@ roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name}
     await source.done(files('view'))
     const { uid } = (await ground.get(key)).metadata
     const asking = await source.done(files('edit'))
-    t.match(asking, { is: { bound: 'failed' }, plan: /^[0-9a-f]{16}$/, planned: [{ key: { name: 'bound' } }] })
+    t.match(asking, { is: { bound: 'failed' }, plan: /^[0-9a-f]{64}$/, planned: [{ key: { name: 'bound' } }] })
     t.equal((await ground.get(key)).metadata.uid, uid)
     t.equal((await source.done(files('edit'), { approved: 'another' })).plan, asking.plan)
     t.equal((await ground.get(key)).metadata.uid, uid)
@@ -408,6 +408,21 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       if (!wasKilled) break
       t.ok(at < 40)
     }
+  })
+
+  await t.test('another branch waits for approval with what it leaves out; another tag is a deployment', async (t) => {
+    const files = { 'a.yaml': map('of-main', '1'), 'b.yaml': map('left-out', '1') }
+    const one = { 'a.yaml': map('of-main', '1') }
+    await new Source(ground, 16).done(files)
+    const waiting = await new Source(ground, 16, { ref: { branch: 'dev' } }).done(one)
+    t.match(waiting, { pruned: [], planned: [{ key: { name: 'left-out' } }] })
+    t.match(
+      await new Source(ground, 16).done(one),
+      { pruned: [{ name: 'left-out' }], plan: '' },
+      'the branch itself says so',
+    )
+    await new Source(ground, 16, { ref: { tag: 'v1' } }).done(files)
+    t.match((await new Source(ground, 16, { ref: { tag: 'v2' } }).done(one)).pruned, [{ name: 'left-out' }])
   })
 
   await t.test('what the stock agent has made is known, and goes when it leaves the repository', async (t) => {
