@@ -9,6 +9,7 @@ const entries = {
   'kas/main': 'src/kas/main.ts',
   'agentk/main': 'src/agentk/main.ts',
   'lib/parsing-thread-program': 'src/kas/agent-config/parsing-thread-program.ts',
+  'lib/manifests-thread-program': 'src/agentk/modules/gitops/manifests/manifests-thread-program.ts',
   'lib/views-worker': 'src/agentk/modules/views/views-worker.ts',
 }
 

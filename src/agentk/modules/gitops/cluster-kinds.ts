@@ -44,8 +44,9 @@ export class ClusterKinds {
     return version === undefined ? all?.[0] : all?.find((one) => one.version === version)
   }
 
-  isNamespaced(group: string, kind: string): boolean | undefined {
-    return this.find({ group, kind })?.isNamespaced
+  /** By `group/Kind`: whether it has namespaces. */
+  get scopes(): ReadonlyMap<string, boolean> {
+    return new Map([...this.#kinds].map(([text, [kind]]) => [text, kind?.isNamespaced === true]))
   }
 
   /** Part of the group is served by somebody who does not answer now: its kinds may be there. */

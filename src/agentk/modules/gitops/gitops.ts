@@ -11,6 +11,7 @@ import type { AgentkHost } from '../../module.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
 import { Inventory, storedSources } from './inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
+import { ManifestsThread } from './manifests/manifests-thread.ts'
 import { inventoryLabel } from './manifests/marks.ts'
 import { RemovedSources } from './removed-sources.ts'
 import { Renderer } from './render/renderer.ts'
@@ -72,6 +73,7 @@ class Sources {
   readonly #syncs: GitSyncs
   readonly #push: StatePush
   readonly #renderer: Renderer
+  readonly #manifests: ManifestsThread
   readonly #places = new WatchPlaces()
   readonly #agentId: bigint
   /** by what the configuration says of each */
@@ -95,6 +97,7 @@ class Sources {
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush({ ...components, holds: term.holds })
     this.#renderer = new Renderer({ path: options.path }, clock)
+    this.#manifests = new ManifestsThread(clock)
     const events = new SourceEvents({ ...components, lane: this.#lanes.lane('scan') })
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
     const { namespace } = options
@@ -173,6 +176,7 @@ class Sources {
     await Promise.all([ended, this.#removed.run(signal), syncing.catch((error: unknown) => this.#failed(error))])
     for (const { stop } of this.#running.values()) stop.abort(signal.reason)
     await Promise.all([...this.#running.values()].map(({ done }) => done))
+    await this.#manifests.stop()
   }
 
   /** The same source in other words begins when the last one has ended: never two at a time. */
@@ -258,6 +262,7 @@ class Sources {
         const version = options.helm ? await this.#version(signal) : ''
         return this.#renderer.render(files, options, { version, apiVersions }, signal)
       },
+      read: (job, signal) => this.#manifests.read(job, signal),
       others: {
         ...others,
         mayWant: (key, commit) =>

@@ -1,8 +1,7 @@
 import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
 import type { ClusterKinds } from './cluster-kinds.ts'
-import { desired } from './manifests/desired.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
-import { readFiles } from './manifests/read-yaml.ts'
+import type { ManifestsAnswer, ManifestsJob } from './manifests/read-manifests.ts'
 import type { SharedKinds } from './shared-kinds.ts'
 import type { SourceOptions } from './source-options.ts'
 
@@ -14,6 +13,8 @@ export interface WantedComponents {
     kinds: ClusterKinds,
     signal: AbortSignal,
   ) => Promise<{ files: readonly RepositoryFile[]; problems: readonly ManifestProblem[] }>
+  /** what these want */
+  readonly read: (job: ManifestsJob, signal: AbortSignal) => Promise<ManifestsAnswer>
 }
 
 /** What a commit wants of the cluster, in order. */
@@ -23,9 +24,9 @@ export interface Wanted {
   readonly kinds: ClusterKinds
 }
 
-/** @returns the problems for which the commit is refused. @throws as `render`, and why kinds cannot be read */
+/** @returns the problems for which the commit is refused. @throws as `render` and `read`, and why kinds cannot be read */
 export async function readWanted(
-  { kinds: shared, render }: WantedComponents,
+  { kinds: shared, render, read }: WantedComponents,
   files: readonly RepositoryFile[],
   options: SourceOptions,
   signal: AbortSignal,
@@ -33,11 +34,8 @@ export async function readWanted(
   const kinds = await shared.current(signal)
   const rendered = await render(files, kinds, signal)
   if (rendered.problems.length > 0) return { problems: rendered.problems }
-  const { documents, problems } = readFiles(rendered.files)
+  const { manifests, problems } = await read({ files: rendered.files, scopes: kinds.scopes, options }, signal)
   if (problems.length > 0) return { problems }
-  const found = desired(documents, kinds, options)
-  if (found.problems.length > 0) return { problems: found.problems }
-  const manifests = [...found.manifests, ...found.unknown]
   const { graph, problems: cycles } = waveGraph(manifests)
   return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds }
 }

@@ -6,6 +6,7 @@ import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inven
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import { readManifests } from '../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import { type RoundComponents, type RoundInput, runRound } from '../../../../src/agentk/modules/gitops/round.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
@@ -108,6 +109,7 @@ export class Pod {
         kinds: this.#kinds,
         inventory: this.#inventory(),
         render: async (all) => ({ files: all, problems: [] }),
+        read: async (job) => readManifests(job),
         inventoryOf: () => undefined,
         others: { isHandedOver: () => false, heir: () => undefined, mayWant: () => undefined, wanted: () => [] },
         clock: systemClock,

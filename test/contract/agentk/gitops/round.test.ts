@@ -5,6 +5,7 @@ import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inven
 import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { readManifests } from '../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import { runRound } from '../../../../src/agentk/modules/gitops/round.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
@@ -71,6 +72,7 @@ class Source {
         inventory: this.inventory,
         inventoryOf: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
         render: async (all) => ({ files: all, problems: [] }),
+        read: async (job) => readManifests(job),
         others: {
           isHandedOver: () => false,
           heir: () => extra.heir,

@@ -1,0 +1,97 @@
+import t, { type Test } from 'tap'
+import {
+  ManifestsThread,
+  type ManifestsThreadOptions,
+} from '../../../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
+import { readManifests } from '../../../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+const { signal } = new AbortController()
+const options = { resourceExclusions: [], defaultNamespace: 'shop' }
+const scopes = new Map([['/ConfigMap', true]])
+
+const map = (name: string, data = '{ a: "1" }') => `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: ${name} }
+data: ${data}
+---`
+const jobOf = (...texts: string[]) => ({
+  files: texts.map((text, index) => ({ path: `${index}.yaml`, data: Buffer.from(text) })),
+  scopes,
+  options,
+})
+
+function start(t: Test, limits: Partial<ManifestsThreadOptions> = {}) {
+  const clock = new ManualClock()
+  const thread = new ManifestsThread(clock, limits)
+  t.teardown(() => thread.stop())
+  return { clock, thread }
+}
+
+t.test('the same as without a thread, in order; files stay as they are', async (t) => {
+  const { thread } = start(t)
+  const names = Array.from({ length: 300 }, (_, index) => `m${index}`)
+  const job = jobOf(names.map((name) => map(name)).join(''), 'apiVersion: x/v1\nkind: New\nmetadata: { name: new }')
+  const expected = readManifests(job)
+  t.equal(expected.manifests.length, 301)
+  t.strictSame(await thread.read(job, signal), expected)
+  t.ok(job.files.every(({ data }) => data.length > 0))
+  const bad = jobOf(map('a'), 'kind: [')
+  t.strictSame(await thread.read(bad, signal), readManifests(bad))
+  t.match(await thread.read(jobOf(map('a')), signal), { problems: [], manifests: [{ key: { name: 'a' } }] })
+})
+
+t.test('between parts other work has its turn', async (t) => {
+  const { thread } = start(t)
+  const large = `{ a: "${'x'.repeat(300_000)}" }`
+  let turns = 0
+  let isRead = false
+  const turn = () => {
+    turns += 1
+    if (!isRead) setImmediate(turn)
+  }
+  const reading = thread.read(jobOf(...Array.from({ length: 10 }, (_, index) => map(`m${index}`, large))), signal)
+  setImmediate(turn)
+  const { manifests } = await reading
+  isRead = true
+  t.equal(manifests.length, 10)
+  t.ok(turns >= 10, `${turns} turns`)
+})
+
+t.test('one after another; who leaves is not read, and whoever follows is', async (t) => {
+  const { thread } = start(t)
+  const left = new AbortController()
+  const many = jobOf(Array.from({ length: 3000 }, (_, index) => map(`m${index}`)).join(''))
+  const [first, second, third] = [
+    thread.read(many, left.signal),
+    thread.read(many, left.signal),
+    thread.read(jobOf(map('last')), signal),
+  ]
+  left.abort(new Error('left'))
+  await t.rejects(first, /left/)
+  await t.rejects(second, /left/)
+  t.match(await third, { manifests: [{ key: { name: 'last' } }] })
+})
+
+t.test('what takes too long is tried again, what takes too much memory is refused', async (t) => {
+  const { clock, thread } = start(t, { timeLimitMs: 1000 })
+  const reading = thread.read(jobOf(map('slow')), signal)
+  await Promise.resolve().then(() => undefined)
+  clock.advance(1000)
+  await t.rejects(reading, /could not be read in 1 s/)
+  t.match(await thread.read(jobOf(map('next')), signal), { manifests: [{ key: { name: 'next' } }] })
+
+  const small = start(t, { memoryLimitMb: 16 })
+  const wide = jobOf(map('wide', `{ ${Array.from({ length: 200_000 }, (_, index) => `k${index}: "1"`).join(', ')} }`))
+  t.match(await small.thread.read(wide, signal), { manifests: [], problems: [{ text: /16 MiB of memory/ }] })
+  t.match(await small.thread.read(jobOf(map('next')), signal), { problems: [] })
+})
+
+t.test('a thread that has nothing to do ends, and begins again', async (t) => {
+  const { clock, thread } = start(t, { idleMs: 1000 })
+  await thread.read(jobOf(map('one')), signal)
+  clock.advance(1000)
+  t.equal(clock.pending, 0)
+  t.match(await thread.read(jobOf(map('two')), signal), { manifests: [{ key: { name: 'two' } }] })
+})
