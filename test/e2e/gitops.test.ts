@@ -60,10 +60,10 @@ t.test('what is pushed is in the cluster, whichever replicas are there', { skip,
   })
 
   await t.test('a push that a replica hears which does not hold the agent', async (t) => {
-    const commit = await push({ 'manifests/a.yaml': map('a', '1'), 'manifests/b.yaml': map('b', '1') })
-    const began = performance.now()
     const stranger = await strangerOf()
     t.notOk((await holders()).includes(stranger?.name ?? ''), `${stranger?.name} does not hold it`)
+    const commit = await push({ 'manifests/a.yaml': map('a', '1'), 'manifests/b.yaml': map('b', '1') })
+    const began = performance.now()
     t.ok(await tellPush(stack.folder, stranger?.ports.rails ?? 0))
     await untilRead(`${maps}/a`, (a) => a?.data.value === '1')
     await untilRead(`${maps}/b`, (b) => b?.data.value === '1')
