@@ -96,7 +96,7 @@ export class RemovedSources {
     onStatus(status)
     const { pruned, entries } = result
     const fields = { source: id, on_removal: onRemoval, pruned: pruned.length, left: entries.size }
-    log.info(fields, 'A source is not in the configuration any more')
+    if (pruned.length > 0) log.info(fields, 'What a source has left behind was deleted')
     return isSettled(result)
   }
 
