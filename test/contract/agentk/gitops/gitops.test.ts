@@ -161,7 +161,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     const round = { name: 'gitops round', traceId: traceparent.split('-')[1], ended: true, failure: undefined }
     t.match(tracer.spans, [{ ...round, attributes: { 'kas.source': '42-12', agent_id: 42 } }])
     configure({ manifest_projects: [] })
-    await eventually(async () => !/objects\{source/.test(await register.metrics()))
+    await eventually(async () => !/objects\{source="42-12"\} 1/.test(await register.metrics()))
   })
 
   await t.test(
