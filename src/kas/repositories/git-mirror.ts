@@ -190,7 +190,7 @@ export class GitMirror {
       }
     })
     try {
-      const commit = await folder.fetch(remote.ref, controller.signal)
+      const commit = await folder.fetch(remote, controller.signal)
       return (await tooLarge()) ? undefined : commit
     } catch (error) {
       if (error === overflow) return undefined
