@@ -35,6 +35,10 @@ export class AskedEvents {
     this.#components = components
   }
 
+  get size(): number {
+    return this.#asked.size
+  }
+
   /** Nodes that were answered, each with its latest events; undefined: it is refused. */
   *answered(): Iterable<readonly [node: string, rows: readonly EventRow[] | undefined, more: number]> {
     for (const [node, { latest, limit, isAnswered }] of this.#asked) {
@@ -45,9 +49,10 @@ export class AskedEvents {
 
   /**
    * @param node - `o:<namespace>:<uid>` of an object, `n:<namespace>`, `n:` of all namespaces
+   * @param ask - undefined: there is no room for further ones
    * @returns whether it is such a one, and there is room for it
    */
-  open(node: string, limit: number, ask: AskEvents): boolean {
+  open(node: string, limit: number, ask: AskEvents | undefined): boolean {
     const known = this.#asked.get(node)
     if (known) {
       known.limit = limit
@@ -55,7 +60,7 @@ export class AskedEvents {
       return true
     }
     const about = readNode(node)
-    if (!about || this.#asked.size >= maxAsked) return false
+    if (!about || !ask || this.#asked.size >= maxAsked) return false
     const stopping = new AbortController()
     const asked: Asked = { limit, latest: undefined, isAnswered: false, stop: () => stopping.abort() }
     this.#asked.set(node, asked)

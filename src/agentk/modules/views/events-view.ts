@@ -58,8 +58,16 @@ export class EventsView {
     if ((before && this.#shows(before)) || (after && this.#shows(after))) this.#flush.request()
   }
 
-  /** @param limit - 0: closed */
-  page(node: string, limit: number, ask: AskEvents): void {
+  /** Nodes whose events are asked for. */
+  get asked(): number {
+    return this.#asked.size
+  }
+
+  /**
+   * @param limit - 0: closed
+   * @param ask - undefined: of no further ones
+   */
+  page(node: string, limit: number, ask: AskEvents | undefined): void {
     const atMost = Math.min(limit, viewsBounds.maxLimit)
     if (node === '') this.#limit = atMost
     else if (atMost === 0 ? this.#asked.close(node) : !this.#asked.open(node, atMost, ask)) this.#refuse(node)

@@ -24,7 +24,7 @@ const shedShare = 0.1
 /** Of an answer to a question for events. */
 const maxAnswerBytes = 4 * 1024 * 1024
 /** The API server tells them by name, not by time: so many answers are read to find the latest. */
-const maxAnswers = 10
+const maxAnswers = 4
 
 /** What is followed of Events. */
 export const warnings: FollowedKind = {

@@ -3,6 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { maxNamespacesAsked, type Wanted } from './access/review-plan.ts'
 import type { Access, Caller, Reviews } from './access/reviews.ts'
 import { eventKind, namingKinds } from './access/visibility.ts'
+import type { AskEvents } from './asked-events.ts'
 import { EventsView } from './events-view.ts'
 import type { Forest } from './forest.ts'
 import { Forests } from './forests.ts'
@@ -139,6 +140,9 @@ export class ViewHost {
       out,
       access: undefined,
       visibility: undefined,
+      get asked() {
+        return this.view instanceof EventsView ? this.view.asked : 0
+      },
       isHeld: resumes && this.#holds,
       forest: undefined,
     }
@@ -163,9 +167,10 @@ export class ViewHost {
 
   #page(opened: Opened, node: string, limit: number): void {
     if (!this.#opened.has(opened)) return
-    const { view, access } = opened
+    const { view, access, user } = opened
+    const ask: AskEvents = async (...asked) => await access?.events(...asked)
     if (node.length <= maxIdLength) {
-      if (view instanceof EventsView) view.page(node, limit, async (...asked) => await access?.events(...asked))
+      if (view instanceof EventsView) view.page(node, limit, this.#room.mayAsk(user) ? ask : undefined)
       else view.page(node, limit)
     } else
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))

@@ -9,6 +9,9 @@ export interface ViewRoomOptions {
   /** different rights of those who look: each change of an object is compared with each of them */
   readonly maxVisibilities: number
   readonly maxVisibilitiesPerUser: number
+  /** objects and namespaces whose events are asked for */
+  readonly maxAsked: number
+  readonly maxAskedPerUser: number
 }
 
 export const viewRoomDefaults: ViewRoomOptions = {
@@ -16,6 +19,8 @@ export const viewRoomDefaults: ViewRoomOptions = {
   maxViewsPerUser: 200,
   maxVisibilities: 128,
   maxVisibilitiesPerUser: 16,
+  maxAsked: 100,
+  maxAskedPerUser: 20,
 }
 
 /** A view that is open. */
@@ -24,6 +29,8 @@ export interface Seat {
   readonly user: string | undefined
   /** undefined: not known yet */
   readonly visibility: Visibility | undefined
+  /** of how many objects and namespaces it asks for events */
+  readonly asked: number
 }
 
 /** Whether those that look leave room. */
@@ -54,6 +61,13 @@ export class ViewRoom {
     check(others(this.#seats), maxVisibilities, 'different rights of those who look')
     if (seat.user !== undefined)
       check(others(this.#of(seat.user)), maxVisibilitiesPerUser, 'different rights of one user')
+  }
+
+  /** There is some to ask for events of one more. */
+  mayAsk(user: string | undefined): boolean {
+    const { maxAsked, maxAskedPerUser } = this.#options
+    const sum = (seats: Iterable<Seat>) => [...seats].reduce((all, { asked }) => all + asked, 0)
+    return sum(this.#seats) < maxAsked && (user === undefined || sum(this.#of(user)) < maxAskedPerUser)
   }
 
   #of(user: string): readonly Seat[] {

@@ -340,6 +340,31 @@ t.test('events of a namespace, of any type, as the caller is told them', async (
   for (const node of ['n:', 'n:bank', 'n:a:b']) t.match(client.texts.join(), `"${node}":null`)
 })
 
+t.test('one user asks for events of so many, in all of his views', async (t) => {
+  const stage = start(t)
+  stage.options = { room: { ...viewRoomDefaults, maxAskedPerUser: 2 } }
+  stage.api.events = () => []
+  const open = () => stage.open(user('ann'), { view: 'events' })
+  const [one, other] = [open(), open()]
+  await stage.pass(1000)
+  for (const [node, { view }] of [
+    ['n:a', one],
+    ['n:b', other],
+    ['n:c', other],
+    ['n:a', one],
+  ] as const)
+    view.page(node, 5)
+  await stage.pass(50)
+  await stage.pass(50)
+  t.strictSame([one.client.order('n:a'), other.client.order('n:b')], [[], []])
+  t.match(other.client.texts.join(), '"n:c":null')
+  one.view.close()
+  other.view.page('n:c', 5)
+  await stage.pass(50)
+  await stage.pass(50)
+  t.strictSame(other.client.order('n:c'), [])
+})
+
 t.test('how far events are followed, whatever becomes of objects', async (t) => {
   const stage = start(t)
   stage.api.rights.set('ann', [['/events', '*']])

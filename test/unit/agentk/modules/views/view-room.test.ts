@@ -2,7 +2,14 @@ import t from 'tap'
 import type { Visibility } from '../../../../../src/agentk/modules/views/record.ts'
 import { type Seat, ViewRoom } from '../../../../../src/agentk/modules/views/view-room.ts'
 
-const options = { maxViews: 6, maxViewsPerUser: 4, maxVisibilities: 3, maxVisibilitiesPerUser: 2 }
+const options = {
+  maxViews: 6,
+  maxViewsPerUser: 4,
+  maxVisibilities: 3,
+  maxVisibilitiesPerUser: 2,
+  maxAsked: 5,
+  maxAskedPerUser: 3,
+}
 const seeing = (key: string): Visibility => ({
   mayList: () => true,
   mayListEvents: () => true,
@@ -11,11 +18,11 @@ const seeing = (key: string): Visibility => ({
 })
 
 function start() {
-  const seats: { user: string | undefined; visibility: Visibility | undefined }[] = []
+  const seats: { user: string | undefined; visibility: Visibility | undefined; asked: number }[] = []
   const room = new ViewRoom(seats, options)
   const enter = (user: string | undefined): (typeof seats)[number] => {
     room.checkView(user)
-    const seat = { user, visibility: undefined }
+    const seat = { user, visibility: undefined, asked: 0 }
     seats.push(seat)
     return seat
   }
@@ -23,7 +30,7 @@ function start() {
     room.checkVisibility(seat, seeing(key))
     seat.visibility = seeing(key)
   }
-  return { seats, enter, see }
+  return { seats, room, enter, see }
 }
 
 t.test('views: of all, and of one user', async (t) => {
@@ -49,6 +56,18 @@ t.test('rights: equal ones count once, one user has a share of them', async (t) 
   see(carl, 'd')
   seats.splice(seats.indexOf(one), 1)
   see(bob, 'e')
+})
+
+t.test('events that are asked for: of all, and of one user', async (t) => {
+  const { room, enter } = start()
+  const [ann, other, agent] = [enter('ann'), enter('ann'), enter(undefined)]
+  ann.asked = 2
+  t.ok(room.mayAsk('ann'))
+  other.asked = 1
+  t.notOk(room.mayAsk('ann'))
+  t.ok(room.mayAsk('bob'))
+  agent.asked = 2
+  for (const user of ['bob', undefined]) t.notOk(room.mayAsk(user))
 })
 
 t.test('those let in as the agent are no one user', async (t) => {
