@@ -210,7 +210,7 @@ export class KubernetesServer implements Service {
 
   #onRequest(request: IncomingMessage, response: ServerResponse, options?: { expectsContinue: boolean }): void {
     const exchange = this.#exchange(request, response, options)
-    if (exchange) void this.#proxy.serve(exchange)
+    exchange?.connection.serve(() => void this.#proxy.serve(exchange))
   }
 
   /** Undefined: its connection carries too much already, and is cut. */

@@ -37,6 +37,8 @@ export class Connection {
   readonly #idle: IdleConnections
   readonly #callers: Callers
   #owner: AgentId | undefined
+  /** what begins requests that wait, in their order */
+  #waiting: (() => void)[] = []
 
   constructor(socket: Socket, { idle, callers }: { idle: IdleConnections; callers: Callers }) {
     this.socket = socket
@@ -48,6 +50,7 @@ export class Connection {
       if (this.#owner !== undefined) callers.delete(this.#owner)
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()
+      this.#waiting = []
     })
   }
 
@@ -66,6 +69,13 @@ export class Connection {
     if (this.#owner !== undefined || this.socket.destroyed) return
     this.#owner = agentId
     this.#callers.add(agentId)
+    for (const begin of this.#waiting.splice(0)) begin()
+  }
+
+  /** Begins the request that was added last: on a connection on which nobody was let in yet, one after the other. */
+  serve(begin: () => void): void {
+    if (this.#owner !== undefined || this.exchanges.size === 1) begin()
+    else this.#waiting.push(begin)
   }
 
   add(exchange: Running): void {
@@ -76,6 +86,7 @@ export class Connection {
 
   delete(exchange: Running): void {
     this.exchanges.delete(exchange)
+    if (!this.socket.destroyed) this.#waiting.shift()?.()
     this.closeIfIdle()
     if (this.exchanges.size === 0) this.#idle.add(this)
   }

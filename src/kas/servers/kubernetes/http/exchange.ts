@@ -29,7 +29,7 @@ export class Exchange {
   readonly upgrade: UpgradedSocket | undefined
   readonly #response: ServerResponse
   readonly #options: ExchangeOptions
-  readonly #controller = new AbortController()
+  #controller: AbortController | undefined
   #body: ByteSource | undefined
   #continueOwed: boolean
   #resume: (() => void) | undefined
@@ -54,6 +54,7 @@ export class Exchange {
 
   /** Aborts when the client leaves. */
   get signal(): AbortSignal {
+    this.#controller ??= new AbortController()
     return this.#controller.signal
   }
 
@@ -76,7 +77,7 @@ export class Exchange {
   /** The client has left, or its request turned out malformed. */
   leave(reason: KasError): void {
     if (this.signal.aborted) return
-    this.#controller.abort(reason)
+    this.#controller?.abort(reason)
     this.#body?.fail(reason)
     this.upgrade?.abandon(reason)
     this.#resume?.()
