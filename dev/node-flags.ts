@@ -5,3 +5,9 @@
  * later is set by the programs (src/lib/v8.ts).
  */
 export const nodeFlags = ['--max-semi-space-size=4']
+
+/**
+ * Its environment. glibc gives each thread memory of its own to allocate from, and V8's threads keep what they had while
+ * they collected. Also in those files.
+ */
+export const nodeEnvironment = { MALLOC_ARENA_MAX: '1' }

@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path'
 import { Program } from '../control-plane/program.ts'
 import type { Warden } from '../control-plane/warden.ts'
-import { nodeFlags } from '../node-flags.ts'
+import { nodeEnvironment, nodeFlags } from '../node-flags.ts'
 import type { Ports } from './ports.ts'
 import { files, replicaFiles } from './settings.ts'
 
@@ -21,7 +21,10 @@ export interface Programs {
 export const sourcePrograms: Programs = {
   kas: [process.execPath, ...nodeFlags, join(project, 'src/kas/main.ts')],
   agentk: [process.execPath, ...nodeFlags, join(project, 'src/agentk/main.ts')],
-  environment: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(project, 'node_modules/.cache/compiled') },
+  environment: {
+    ...nodeEnvironment,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(project, 'node_modules/.cache/compiled'),
+  },
 }
 
 interface Inputs {

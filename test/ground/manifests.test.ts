@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
 import { readContainerFile } from '../../dev/installed/container-file.ts'
-import { nodeFlags } from '../../dev/node-flags.ts'
+import { nodeEnvironment, nodeFlags } from '../../dev/node-flags.ts'
 import { parseFlags } from '../../src/agentk/config/flags.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import { parseListenAddress } from '../../src/kas/config/listen-address.ts'
@@ -145,6 +145,8 @@ t.test('images start the programs as they are meant to be started', async (t) =>
     t.ok(existsSync(join(root, 'src', name, 'main.ts')))
   }
   t.match(install, / --ignore-scripts /)
+  const containerFile = readFileSync(join(root, 'deploy/Containerfile'), 'utf8')
+  for (const [name, value] of Object.entries(nodeEnvironment)) t.match(containerFile, `\nENV ${name}=${value}\n`)
 })
 
 const withoutTarget = ({ name, port }: { name: string; port: number }) => ({ name, port })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { foreignEnvironment } from '../../dev/installed/installation.ts'
-import { nodeFlags } from '../../dev/node-flags.ts'
+import { nodeEnvironment, nodeFlags } from '../../dev/node-flags.ts'
 
 /** What is packed, without packing it: test/e2e/installed does. */
 
@@ -17,9 +17,10 @@ function run(cwd: string, command: string, args: string[]): { status: number | n
 }
 
 t.test('the commands give Node the flags that the project measures with', async (t) => {
+  const environment = Object.entries(nodeEnvironment).map((entry) => entry.join('='))
   for (const program of ['kas', 'agentk']) {
     const [line] = readFileSync(join(root, 'bin', `${program}.mjs`), 'utf8').split('\n')
-    t.equal(line, `#!/usr/bin/env -S node ${nodeFlags.join(' ')}`)
+    t.equal(line, `#!/usr/bin/env -S ${environment} node ${nodeFlags.join(' ')}`)
   }
 })
 

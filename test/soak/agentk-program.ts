@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path'
 import { Program } from '../../dev/control-plane/program.ts'
 import type { Warden } from '../../dev/control-plane/warden.ts'
-import { nodeFlags } from '../../dev/node-flags.ts'
+import { nodeEnvironment, nodeFlags } from '../../dev/node-flags.ts'
 import { files } from '../../dev/start/settings.ts'
 import type { Scheme } from './soak-options.ts'
 
@@ -36,7 +36,13 @@ export function agentkProgram(components: { warden: Warden }, options: AgentkPro
     `--kubeconfig=${kubeconfig}`,
     `--observability-listen-address=127.0.0.1:${opsPort}`,
   ]
-  const environment = { PATH: PATH ?? '', HOME: HOME ?? folder, POD_NAMESPACE: 'default', POD_NAME: podName }
+  const environment = {
+    ...nodeEnvironment,
+    PATH: PATH ?? '',
+    HOME: HOME ?? folder,
+    POD_NAMESPACE: 'default',
+    POD_NAME: podName,
+  }
   const log = join(folder, logFile)
   return new Program(components, { command: process.execPath, args, folder: project, logFile: log, environment })
 }
