@@ -105,7 +105,11 @@ class Sources {
     this.#removed = new RemovedSources({
       ...components,
       stored: (signal) => storedSources(this.#control, { namespace, agentId: this.#agentId }, signal),
-      isGone: ({ id }) => this.#isWhole && !this.#table.has(id),
+      isGone: ({ id }) => this.#isGone(id),
+      onGone: ({ id }) => {
+        this.#push.removed(id)
+        metrics.forget(id)
+      },
       round: (input, source, signal) => runRemoval(this.#roundOf(source, input), input, source, signal),
       ...this.#told,
     })
@@ -214,12 +218,12 @@ class Sources {
       .finally(() => {
         this.#running.delete(text)
         const id = this.#table.get(stop)?.id
-        if (id !== undefined) {
-          this.#push.forget(id)
-          metrics.forget(id)
-        }
         if (this.#unfollowed.has(stop)) this.#table.set(stop, { block })
         else this.#table.delete(stop)
+        if (id !== undefined) {
+          metrics.forget(id)
+          if (stop.signal.aborted && !this.#term.signal.aborted && this.#isGone(id)) this.#push.removed(id)
+        }
         this.#heard()
         if (stop.signal.aborted) this.update() // the configuration may have it again
       })
@@ -230,6 +234,11 @@ class Sources {
   /** What is held may go, perhaps. @param by - has said something itself */
   #heard(by?: SourceWork): void {
     for (const { work } of this.#running.values()) if (work !== by) work.heard()
+  }
+
+  /** A configuration that was read whole has it no longer, also not in other words. */
+  #isGone(id: string): boolean {
+    return this.#isWhole && !this.#table.has(id)
   }
 
   #failed(error: unknown): void {

@@ -16,6 +16,8 @@ export interface RemovedSourcesComponents
   readonly stored: (signal: AbortSignal) => Promise<readonly SourceOptions[]>
   /** a configuration that was read whole has it no longer */
   readonly isGone: (options: SourceOptions) => boolean
+  /** and nothing of it is left */
+  readonly onGone: (options: SourceOptions) => void
   /** decides upon all that it has made. @throws: it is tried again */
   readonly round: (input: RemovalInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundDone>
   readonly log: Logger
@@ -84,17 +86,19 @@ export class RemovedSources {
   }
 
   async #remove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { wishes, useApproval, onWish, onStatus, round, log, clock } = this.#components
+    const { wishes, useApproval, onWish, onStatus, onGone, round, log, clock } = this.#components
     const { id, onRemoval } = options
     this.#unsubscribes.push(onWish(id, () => this.look()))
     const { approved, isPaused } = await wishes(options, signal)
     if (isPaused) return true
     const input = { approved, useApproval: (using: AbortSignal) => useApproval(options, approved, using) }
     const result = await round(input, options, signal)
-    const status = new SourceStatus(options, clock.now())
-    status.removed(result, clock.now())
-    onStatus(status)
     const { pruned, entries } = result
+    if (entries.size > 0) {
+      const status = new SourceStatus(options, clock.now())
+      status.removed(result, clock.now())
+      onStatus(status)
+    } else onGone(options)
     const fields = { source: id, on_removal: onRemoval, pruned: pruned.length, left: entries.size }
     if (pruned.length > 0) log.info(fields, 'What a source has left behind was deleted')
     return isSettled(result)

@@ -59,15 +59,25 @@ function ownStates({ states, clock }: Omit<StateComponents, 'peers'>, agentId: A
   }))
 }
 
+interface Newest {
+  readonly ageMs: number
+  readonly live: boolean
+  /** undefined: the configuration has it no longer */
+  readonly json: object | undefined
+}
+
 /** Of each source what was told last, by who still tells: as the agent moves, two replicas may know it. */
 function newest(all: readonly State[]): object[] {
-  const bySource = new Map<string, { readonly ageMs: number; readonly live: boolean; readonly json: object }>()
+  const bySource = new Map<string, Newest>()
   for (const { state, ageMs, live } of all) {
     const message = decodeMessage(SourceStateSchema, state)
     const known = bySource.get(message.source)
     if (known && (known.live === live ? known.ageMs <= ageMs : known.live)) continue
-    const told = toJson(SourceStateSchema, message, { alwaysEmitImplicit: true, useProtoFieldName: true }) as object
-    bySource.set(message.source, { ageMs, live, json: { ...told, age_ms: ageMs, stale: !live } })
+    const { removed, ...told } = toJson(SourceStateSchema, message, {
+      alwaysEmitImplicit: true,
+      useProtoFieldName: true,
+    }) as Record<string, unknown>
+    bySource.set(message.source, { ageMs, live, json: removed ? undefined : { ...told, age_ms: ageMs, stale: !live } })
   }
-  return [...bySource.values()].map(({ json }) => json)
+  return [...bySource.values()].flatMap(({ json }) => json ?? [])
 }

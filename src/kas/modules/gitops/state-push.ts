@@ -45,7 +45,7 @@ export function pushStates(
         const { done, value } = await abortable(messages.next(), ended.signal)
         if (done) break
         const state = readState(value)
-        const kept = { whole: value, cut: () => cutDown(state) }
+        const kept = { whole: value, cut: () => cutDown(state), isRemoved: state.removed }
         if (!told.tell(state.source, kept)) throw invalid('more than an agent may tell of its sources')
       }
     } catch (error) {

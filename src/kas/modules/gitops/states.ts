@@ -13,13 +13,18 @@ export interface KeptState {
 
 interface Kept extends KeptState {
   readonly stream: object
+  readonly isRemoved: boolean
   live: boolean
+  /** when its stream ended, by the clock */
+  endedAt: number
 }
 
 /** One state as it came, and as it is kept where there is little room. */
 export interface ToldState {
   readonly whole: Uint8Array
   cut(): Uint8Array
+  /** the source is gone: what other replicas were told of it is void */
+  readonly isRemoved?: boolean
 }
 
 /** A stream of an agent's, until `end`. */
@@ -88,7 +93,10 @@ export class States {
   }
 
   of(agentId: AgentId): ReadonlyMap<string, KeptState> {
-    return this.#agents.get(agentId)?.sources ?? new Map()
+    const own = this.#agents.get(agentId)
+    if (!own) return new Map()
+    this.#expire(own)
+    return own.sources
   }
 
   stop(): void {
@@ -102,18 +110,21 @@ export class States {
   }
 
   /** @returns false: the agent tells too much */
-  #tell(agentId: AgentId, stream: object, source: string, { whole, cut }: ToldState): boolean {
+  #tell(agentId: AgentId, stream: object, source: string, { whole, cut, isRemoved = false }: ToldState): boolean {
     const own = this.#agents.get(agentId) ?? this.#begin(agentId) // it may have made room
     own.streams.add(stream)
     const { maxSources, maxAgentBytes } = this.#options
     const before = own.sources.get(source)
-    if (!before && own.sources.size >= maxSources) this.#dropOldest(own)
+    if (!before && own.sources.size >= maxSources) {
+      if (isRemoved) return true
+      this.#dropOldest(own)
+    }
     const grownBy = (bytes: Uint8Array) => sizeOf(source, bytes) - (before ? sizeOf(source, before.bytes) : 0)
     const bytes = own.bytes + grownBy(whole) <= maxAgentBytes / 2 ? whole : cut()
     const grown = grownBy(bytes)
     if (own.bytes + grown > maxAgentBytes) return false
     own.sources.delete(source) // to the end
-    own.sources.set(source, { bytes, at: this.#clock.now(), live: true, stream })
+    own.sources.set(source, { bytes, at: this.#clock.now(), live: true, stream, isRemoved, endedAt: 0 })
     own.bytes += grown
     this.#bytes += grown
     this.#agents.delete(agentId) // to the end
@@ -125,12 +136,25 @@ export class States {
     return true
   }
 
-  /** Of those that no open stream has told, if there is one: the configuration may have it no longer. */
+  /** What no open stream has told for so long goes, as all of an agent that has left. */
+  #expire(own: OfAgent): void {
+    const before = this.#clock.now() - this.#options.keepMs
+    for (const [source, { live, endedAt }] of own.sources) {
+      if (!live && endedAt <= before) this.#drop(own, source)
+    }
+  }
+
+  /** Of those that no open stream has told, if there is one, or are gone: the configuration may have it no longer. */
   #dropOldest(own: OfAgent): void {
     const all = [...own.sources]
-    const oldest = all.find(([, { live }]) => !live) ?? all[0]
-    if (!oldest) return
-    const [source, { bytes }] = oldest
+    const oldest = all.find(([, { live }]) => !live) ?? all.find(([, { isRemoved }]) => isRemoved) ?? all[0]
+    if (oldest) this.#drop(own, oldest[0])
+  }
+
+  #drop(own: OfAgent, source: string): void {
+    const kept = own.sources.get(source)
+    if (!kept) return
+    const { bytes } = kept
     own.sources.delete(source)
     own.bytes -= sizeOf(source, bytes)
     this.#bytes -= sizeOf(source, bytes)
@@ -139,7 +163,11 @@ export class States {
   #end(agentId: AgentId, stream: object): void {
     const own = this.#agents.get(agentId)
     if (!own?.streams.delete(stream)) return
-    for (const kept of own.sources.values()) if (kept.stream === stream) kept.live = false
+    for (const kept of own.sources.values()) {
+      if (kept.stream !== stream) continue
+      kept.live = false
+      kept.endedAt = this.#clock.now()
+    }
     if (own.streams.size > 0) return
     const keepMs = own.sources.size === 0 ? 0 : this.#options.keepMs
     own.cancelEnd = this.#clock.after(keepMs, () => this.#forget(agentId))

@@ -160,7 +160,16 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     t.match(metrics, 'agentk_gitops_prune_survivors{source="42-12"} 0')
     const round = { name: 'gitops round', traceId: traceparent.split('-')[1], ended: true, failure: undefined }
     t.match(tracer.spans, [{ ...round, attributes: { 'kas.source': '42-12', agent_id: 42 } }])
-    configure({ manifest_projects: [] })
+    const changed = { ...source, environments: ['production'] }
+    configure({ manifest_projects: [changed] })
+    await eventually(() => told()?.environment[0] === 'production')
+    t.notOk(
+      project.states.some(({ removed }) => removed),
+      'it is the same source in other words',
+    )
+    configure({ manifest_projects: [{ ...changed, name: 'renamed' }] })
+    await eventually(() => told()?.problem.includes('has it no longer: 1 objects are left'))
+    await eventually(() => project.states.some((state) => state.source === '42-12-renamed'))
     await eventually(async () => !/objects\{source="42-12"\} 1/.test(await register.metrics()))
   })
 
@@ -231,6 +240,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       await eventually(async () => (await value('gone-a')) === undefined && (await value('gone-b')) === undefined)
       const inventories = keyOf('ConfigMap', 'gitops-42-17-source', 'gitops')
       await eventually(async () => (await ground.get(inventories)) === undefined)
+      await eventually(() => project.states.findLast((state) => state.source === '42-17')?.removed === true)
     },
   )
 

@@ -87,7 +87,7 @@ t.test('each commit comes whole; nothing is taken for held', async (t) => {
     })),
     [one, two],
   )
-  t.match(sets, [{ ageMs: 0 }, { ageMs: 0 }])
+  t.match(sets, [{ pushedAt: undefined }, { pushedAt: undefined }])
   t.strictSame(
     stock.requests.map(({ commitId, knownBlob }) => [commitId, knownBlob]),
     [

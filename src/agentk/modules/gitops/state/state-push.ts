@@ -1,4 +1,4 @@
-import { toBinary } from '@bufbuild/protobuf'
+import { create, toBinary } from '@bufbuild/protobuf'
 import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Code, KasError } from '../../../../lib/errors.ts'
@@ -18,6 +18,9 @@ const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, 
 /** A source that changes faster is told as often as this; a stream that ends at once is opened again after so long. ms */
 const minMs = 250
 
+/** Sources that the configuration had during this term. */
+const maxRemoved = 100
+
 /** A kas that does not read is told nothing more. */
 const maxUnsentBytes = 1024 * 1024
 
@@ -34,7 +37,7 @@ export interface StatePushComponents {
 export class StatePush {
   readonly #components: StatePushComponents
   /** by the source's id */
-  readonly #known = new Map<string, SourceStatus>()
+  readonly #known = new Map<string, Pick<SourceStatus, 'state'>>()
   readonly #due = new Set<string>()
   #stream: ClientStream | undefined
   #cancel: (() => void) | undefined
@@ -45,16 +48,15 @@ export class StatePush {
 
   /** Told soon, and as it is then. */
   changed(status: SourceStatus): void {
-    const { id } = status.options
-    this.#known.set(id, status)
-    this.#due.add(id)
-    if (this.#stream) this.#soon()
+    this.#told(status.options.id, status)
   }
 
-  /** The configuration has it no longer. */
-  forget(id: string): void {
-    this.#known.delete(id)
-    this.#due.delete(id)
+  /** The configuration has it no longer: that is told like a state, for as long as this pod leads. */
+  removed(id: string): void {
+    this.#told(id, { state: create(SourceStateSchema, { source: id, removed: true }) })
+    const removed = [...this.#known].filter(([, { state }]) => state.removed)
+    const [oldest] = removed
+    if (oldest && removed.length > maxRemoved) this.#known.delete(oldest[0])
   }
 
   /** Until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
@@ -93,6 +95,12 @@ export class StatePush {
       this.#cancel?.()
       this.#cancel = undefined
     }
+  }
+
+  #told(id: string, status: Pick<SourceStatus, 'state'>): void {
+    this.#known.set(id, status)
+    this.#due.add(id)
+    if (this.#stream) this.#soon()
   }
 
   #soon(): void {

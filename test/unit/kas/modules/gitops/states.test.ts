@@ -25,7 +25,7 @@ function start(options: StatesOptions = {}) {
   return { clock, states: new States(clock, options) }
 }
 
-t.test('what was told last of each source, an hour longer than the agent is there', async (t) => {
+t.test('what was told last of each source, an hour longer than the stream that told it', async (t) => {
   const { clock, states } = start()
   const one = states.open(a)
   t.ok(one.tell('x', whole(1)))
@@ -37,14 +37,17 @@ t.test('what was told last of each source, an hour longer than the agent is ther
   one.end()
   t.match(states.of(a).get('x'), { bytes: bytes(2), live: true })
   t.match(states.of(a).get('y'), { bytes: bytes(3), live: false })
-  clock.advance(hour)
-  t.equal(states.of(a).size, 2, 'a stream is open')
-  two.end()
   clock.advance(hour - 1)
   t.equal(states.of(a).size, 2)
+  clock.advance(1)
+  t.strictSame([...states.of(a).keys()], ['x'], 'what an open stream has told stays')
+  two.end()
+  clock.advance(hour - 1)
+  t.equal(states.of(a).size, 1)
   const back = states.open(a)
+  t.ok(back.tell('x', whole(4)))
   clock.advance(hour)
-  t.equal(states.of(a).size, 2, 'it came back')
+  t.equal(states.of(a).size, 1, 'it came back')
   back.end()
   clock.advance(hour)
   t.strictSame([states.of(a).size, states.agents, states.bytes], [0, 0, 0])
@@ -162,6 +165,42 @@ t.test('any replica shows what was told last at any of them', async (t) => {
   const { sources } = await show()
   t.match(sources, [{ commit: 'new', age_ms: 200, stale: true }])
   t.equal(sources.length, 1)
+})
+
+t.test('a source that is gone is shown no longer, whichever replica was told of it', async (t) => {
+  const [own, peer] = [start({ maxSources: 2 }), start()]
+  const serve = pushStates({ states: peer.states, clock: peer.clock }, { pollMs: 1000 })
+  const tellPeer = (state: Uint8Array) => new FakeAgentCall({ messages: [state] }).servedBy(serve)
+  await tellPeer(encoded({ source: 'old', phase: Phase.SYNCED }))
+  await tellPeer(encoded({ source: 'gone', phase: Phase.SYNCED }))
+  const answer = statesOfPeer(peer).get(methodPath(Gitops.method.states))
+  const peers = {
+    ...noPeers,
+    broadcast: async (_: unknown, { agentId }: { agentId: AgentId }) => {
+      const asked = toBinary(StatesRequestSchema, create(StatesRequestSchema, { agentId }))
+      const told = fromBinary(StatesResponseSchema, (await answer?.(asked)) ?? new Uint8Array())
+      return new Map([[{ instance: 'i', name: 'kas-1' }, told]])
+    },
+  } as unknown as typeof noPeers
+  const show = async () => {
+    const { body } = await stateEndpoint({ ...own, peers }).serve({ agentId: someAgent.id } as OwnRequest)
+    const { sources } = JSON.parse(String(Buffer.from(body))) as { sources: { source: string; removed?: unknown }[] }
+    t.ok(sources.every((each) => !('removed' in each)))
+    return sources.map(({ source }) => source).sort()
+  }
+  t.strictSame(await show(), ['gone', 'old'])
+  const stream = own.states.open(someAgent.id)
+  const removed = (source: string) => {
+    const state = encoded({ source, removed: true })
+    return { whole: state, cut: () => state, isRemoved: true }
+  }
+  stream.tell('gone', removed('gone'))
+  t.strictSame(await show(), ['old'])
+  stream.tell('new', whole(0))
+  t.ok(stream.tell('more', removed('more')))
+  t.strictSame([...own.states.of(someAgent.id).keys()], ['gone', 'new'], 'nothing that is there makes room for it')
+  t.ok(stream.tell('other', whole(0)))
+  t.strictSame([...own.states.of(someAgent.id).keys()], ['new', 'other'])
 })
 
 t.test('a body stays bounded', async (t) => {
