@@ -21,6 +21,8 @@ export interface WholeReplicasOptions extends GitlabDoubleOptions {
   readonly infoTtl?: string
   /** default: nothing is polled, pushes are told */
   readonly pollPeriod?: string
+  /** keys of `agent.gitops`, as YAML */
+  readonly gitops?: string
   /** 8154 is there too */
   readonly withProxy?: boolean
   /** of a collector of traces */
@@ -31,14 +33,21 @@ export interface WholeReplicasOptions extends GitlabDoubleOptions {
 export async function startWholeReplicas(
   t: Test,
   count: number,
-  { infoTtl = '300s', pollPeriod = '3600s', withProxy = false, otlpEndpoint, ...options }: WholeReplicasOptions = {},
+  {
+    infoTtl = '300s',
+    pollPeriod = '3600s',
+    withProxy = false,
+    gitops = '',
+    otlpEndpoint,
+    ...options
+  }: WholeReplicasOptions = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'whole-replicas-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   const gitlab = await GitlabDouble.start(t, options)
   await writeFile(join(folder, 'secret'), gitlab.secret.toString('base64'))
   const gossipPorts = await freePorts(count)
-  const place = { folder, gitlab: gitlab.address, gossipPorts, infoTtl, pollPeriod, withProxy, otlpEndpoint }
+  const place = { folder, gitlab: gitlab.address, gossipPorts, infoTtl, pollPeriod, gitops, withProxy, otlpEndpoint }
   const replicas = await Promise.all(gossipPorts.map((_, i) => startReplica(t, { ...place, i })))
   const first = replicas[0] as Replica
   if (count > 1) await Promise.all(replicas.map(({ socket }) => eventually(() => reachesAll(socket, count))))
@@ -73,12 +82,13 @@ interface Place {
   readonly i: number
   readonly infoTtl: string
   readonly pollPeriod: string
+  readonly gitops: string
   readonly withProxy: boolean
   readonly otlpEndpoint: string | undefined
 }
 
 async function startReplica(t: Test, place: Place) {
-  const { folder, gitlab, gossipPorts, i, infoTtl, pollPeriod, withProxy, otlpEndpoint } = place
+  const { folder, gitlab, gossipPorts, i, infoTtl, pollPeriod, gitops, withProxy, otlpEndpoint } = place
   const secret = `authentication_secret_file: ${join(folder, 'secret')}`
   const socket = join(folder, `kas-${i}.sock`)
   const local = 'address: "127.0.0.1:0", listen_grace_period: 0s'
@@ -90,6 +100,7 @@ agent:
   listen: { ${local} }
   info_cache_ttl: ${infoTtl}
   configuration: { poll_period: ${pollPeriod}, max_configuration_file_size: 1000 }
+  gitops: { ${gitops} }
   ${withProxy ? `kubernetes_api: { listen: { ${local} } }` : ''}
 api: { listen: { ${local}, ${secret} } }
 private_api: { listen: { ${local}, ${secret} } }
