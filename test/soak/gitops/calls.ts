@@ -1,18 +1,30 @@
-import t from 'tap'
-import { frozenAtEachCall, killedAtEachCall } from '../../contract/agentk/gitops/every-call.ts'
-import { Ground, keyOf, skip } from '../../contract/agentk/gitops/ground.ts'
+import { type EveryCall, frozenAtEachCall, killedAtEachCall } from '../../contract/agentk/gitops/every-call.ts'
+import { Ground, keyOf } from '../../contract/agentk/gitops/ground.ts'
+import type { Findings, Stage } from '../scene.ts'
 
-/** GitOps, the part `calls`: 40 objects in 3 waves, and a pod that is lost at each call of a round. */
-
+/** of a commit, in 3 waves; half of them leave with the next */
 const objects = 40
 
-t.test('a pod lost at each call of a round', { skip }, async (t) => {
-  const ground = await Ground.start(t)
-  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
-  for (const [index, is] of (['unsent', 'unanswered'] as const).entries()) {
-    const calls = await killedAtEachCall(t, ground, { projectId: BigInt(index + 1), objects, is })
-    t.comment(`killed, the call ${is}: ${calls} rounds of ${objects} objects`)
+/** A pod is killed, or frozen, at each call of a round: an API server alone, which it and the pod after it ask. */
+export async function lostAtEachCall({ say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
+  const teardowns: (() => unknown)[] = []
+  const [figures, failures]: [string[], string[]] = [[], []]
+  const told = (what: string, found: EveryCall) => {
+    figures.push(`${what}: ${found.calls} rounds of ${objects} objects`)
+    failures.push(...found.failures.map((failure) => `${what}: ${failure}`))
+    signal.throwIfAborted()
   }
-  const calls = await frozenAtEachCall(t, ground, { projectId: 3n, objects })
-  t.comment(`frozen: ${calls} rounds of ${objects} objects`)
-})
+  try {
+    const ground = await Ground.start({ teardown: (end) => void teardowns.unshift(end as () => unknown) })
+    for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+    say('killed before each call')
+    told('killed before', await killedAtEachCall(ground, { projectId: 1n, objects, is: 'unsent' }))
+    say('killed after each call')
+    told('killed after', await killedAtEachCall(ground, { projectId: 2n, objects, is: 'unanswered' }))
+    say('frozen at each call')
+    told('frozen', await frozenAtEachCall(ground, { projectId: 3n, objects }))
+  } finally {
+    for (const end of teardowns) await end()
+  }
+  return { figures, failures }
+}

@@ -1,7 +1,6 @@
-import type { Test } from 'tap'
 import { type KubernetesObject, listAt, textAt } from '../../../../src/agentk/health/object.ts'
 import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
-import { keyText } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { type Ground, keyOf } from './ground.ts'
 import { type Fault, type Files, Pod } from './pod.ts'
 
@@ -9,6 +8,8 @@ import { type Fault, type Files, Pod } from './pod.ts'
 
 const namespace = 'shop'
 const valueAnnotation = 'example.com/value'
+/** in the names of objects that each commit has */
+const staying = 'stays'
 const rbac = 'rbac.authorization.k8s.io'
 const kinds = [
   { kind: 'ConfigMap', group: '', collection: `/api/v1/namespaces/${namespace}/configmaps` },
@@ -82,7 +83,7 @@ class Commits {
     return Array.from({ length: this.#objects }, (_, index) => {
       const stays = index < this.#objects / 2
       const { kind, group } = kinds[Math.floor(index / 3) % kinds.length] as (typeof kinds)[number]
-      const name = `p${this.#projectId}-${stays ? 'stays' : ['even', 'odd'][commit % 2]}-${index}`
+      const name = `p${this.#projectId}-${stays ? staying : ['even', 'odd'][commit % 2]}-${index}`
       const value = Math.floor(index / 2) % 2 === 0 ? `${commit}` : 'as ever'
       return { key: keyOf(kind, name, namespace, group), value, wave: index % 3 }
     })
@@ -107,72 +108,83 @@ async function strangers(ground: Ground, id: string, projectId: bigint): Promise
   return keys.map(({ key }) => keyText(key))
 }
 
-/** The source's objects are the commit's, and so is its inventory; objects that stay are the same, strangers untouched. */
+/** Finds what must not be: objects of the source that are not the commit's or unknown to its inventory, strangers touched. */
 class Judge {
-  readonly #t: Test
   readonly #ground: Ground
   readonly #commits: Commits
   readonly #strangers: ReadonlyMap<string, Seen | undefined>
   readonly #uids = new Map<string, string>()
+  readonly failures: string[] = []
 
-  private constructor(t: Test, ground: Ground, commits: Commits, others: ReadonlyMap<string, Seen | undefined>) {
-    this.#t = t
+  private constructor(ground: Ground, commits: Commits, others: ReadonlyMap<string, Seen | undefined>) {
     this.#ground = ground
     this.#commits = commits
     this.#strangers = others
   }
 
-  static async start(t: Test, ground: Ground, commits: Commits, projectId: bigint): Promise<Judge> {
+  static async start(ground: Ground, commits: Commits, projectId: bigint): Promise<Judge> {
     const keys = await strangers(ground, commits.id, projectId)
     const seen = await objectsOf(ground)
-    return new Judge(t, ground, commits, new Map(keys.map((key) => [key, seen.get(key)])))
+    return new Judge(ground, commits, new Map(keys.map((key) => [key, seen.get(key)])))
   }
 
   /** What bears the source's marks is in its inventory, at any moment. */
   async nothingForgotten(where: string): Promise<void> {
     const known = await this.#commits.pod().entries()
-    const forgotten = (await this.#own()).map(([key]) => key).filter((key) => !known.has(key))
-    this.#t.strictSame(forgotten, [], `${where}: no orphans`)
-  }
-
-  async isAt(commit: number, where: string): Promise<void> {
-    const own = await this.#own()
-    const values = new Map(own.map(([key, { value }]) => [key, value]))
-    const wanted = this.#commits.wanted(commit)
-    this.#t.strictSame(sorted(values), sorted(wanted), `${where}: as the commit has them`)
-    const known = await this.#commits.pod().entries()
-    this.#t.strictSame([...known.keys()].sort(), [...wanted.keys()].sort(), `${where}: and the inventory`)
-    const again = own.filter(([key, { uid }]) => /-stays-/.test(key) && (this.#uids.get(key) ?? uid) !== uid)
-    this.#t.strictSame(again, [], `${where}: what stays was not made again`)
-    for (const [key, { uid }] of own) this.#uids.set(key, uid)
-    const seen = await objectsOf(this.#ground)
-    for (const [key, before] of this.#strangers) this.#t.strictSame(seen.get(key), before, `${where}: ${key} untouched`)
+    for (const [key] of await this.#own()) if (!known.has(key)) this.#fail(where, `${key} is forgotten`)
   }
 
   /** What is there of the commit is as it has it: a deletion of what came back as it was may have been taken. */
   async nothingOlder(commit: number, where: string): Promise<void> {
     const wanted = this.#commits.wanted(commit)
-    const older = (await this.#own()).filter(([key, { value }]) => value !== (wanted.get(key) ?? value))
-    this.#t.strictSame(older, [], `${where}: nothing older`)
+    for (const [key, { value }] of await this.#own()) {
+      if (value !== (wanted.get(key) ?? value)) this.#fail(where, `${key} has ${value}, not ${wanted.get(key)}`)
+    }
+  }
+
+  async isAt(commit: number, orphans: readonly ObjectKey[], where: string): Promise<void> {
+    const own = new Map(await this.#own())
+    const wanted = this.#commits.wanted(commit)
+    const known = await this.#commits.pod().entries()
+    for (const key of orphans) this.#fail(where, `${keyText(key)} is an orphan`)
+    for (const key of new Set([...own.keys(), ...known.keys(), ...wanted.keys()])) {
+      const [found, value] = [own.get(key), wanted.get(key)]
+      if (found?.value !== value) this.#fail(where, `${key} has ${found?.value}, not ${value}`)
+      if (known.has(key) !== wanted.has(key))
+        this.#fail(where, `${key} is ${known.has(key) ? '' : 'not '}in the inventory`)
+      const uid = this.#uids.get(key)
+      if (uid !== undefined && found && found.uid !== uid) this.#fail(where, `${key} was made again`)
+      if (found && key.includes(`-${staying}-`)) this.#uids.set(key, found.uid)
+    }
+    const seen = await objectsOf(this.#ground)
+    for (const [key, before] of this.#strangers) {
+      if (JSON.stringify(seen.get(key)) !== JSON.stringify(before)) this.#fail(where, `${key} was touched`)
+    }
   }
 
   async #own(): Promise<[string, Seen][]> {
     return [...(await objectsOf(this.#ground))].filter(([, { owner }]) => owner === this.#commits.id)
   }
+
+  #fail(where: string, what: string): void {
+    this.failures.push(`${where}: ${what}`)
+  }
 }
 
-function sorted(values: ReadonlyMap<string, string>): readonly (readonly [string, string])[] {
-  return [...values].sort(([one], [other]) => (one < other ? -1 : 1))
+export interface EveryCall {
+  /** of a round */
+  readonly calls: number
+  /** what must not be; empty: nothing */
+  readonly failures: readonly string[]
 }
 
-/** @returns the calls of a round */
+/** A round is killed at each of its calls, and made again by the next pod. */
 export async function killedAtEachCall(
-  t: Test,
   ground: Ground,
-  { projectId, objects, is }: EveryCallOptions & { is: 'unsent' | 'unanswered' },
-): Promise<number> {
+  { projectId, objects, is }: EveryCallOptions & { readonly is: 'unsent' | 'unanswered' },
+): Promise<EveryCall> {
   const commits = new Commits(ground, { projectId, objects })
-  const judge = await Judge.start(t, ground, commits, projectId)
+  const judge = await Judge.start(ground, commits, projectId)
   await commits.pod().bring(commits.files(0))
   for (let at = 1; ; at++) {
     const pod = commits.pod({ at, is })
@@ -182,20 +194,15 @@ export async function killedAtEachCall(
     await pod.landed()
     await judge.nothingForgotten(`killed at ${at}`)
     const { orphans } = await commits.pod().bring(commits.files(at))
-    t.strictSame(orphans, [], `after ${at}: no orphans`)
-    await judge.isAt(at, `after ${at}`)
-    if (!pod.isKilled) return at - 1
+    await judge.isAt(at, orphans, `after ${at}`)
+    if (!pod.isKilled) return { calls: at - 1, failures: judge.failures }
   }
 }
 
-/** @returns the calls of a round */
-export async function frozenAtEachCall(
-  t: Test,
-  ground: Ground,
-  { projectId, objects }: EveryCallOptions,
-): Promise<number> {
+/** A round is frozen at each of its calls, and thaws when the next pod has brought a newer commit. */
+export async function frozenAtEachCall(ground: Ground, { projectId, objects }: EveryCallOptions): Promise<EveryCall> {
   const commits = new Commits(ground, { projectId, objects })
-  const judge = await Judge.start(t, ground, commits, projectId)
+  const judge = await Judge.start(ground, commits, projectId)
   await commits.pod().bring(commits.files(0))
   for (let at = 1, commit = 0; ; at++) {
     const [older, newer] = [commit + 1, commit + 2]
@@ -211,8 +218,7 @@ export async function frozenAtEachCall(
     await judge.nothingOlder(newer, `thawed at ${at}`)
     await judge.nothingForgotten(`thawed at ${at}`)
     const { orphans } = await next.bring(commits.files(newer))
-    t.strictSame(orphans, [], `settled after ${at}: no orphans`)
-    await judge.isAt(newer, `settled after ${at}`)
-    if (!isFrozen) return at - 1
+    await judge.isAt(newer, orphans, `settled after ${at}`)
+    if (!isFrozen) return { calls: at - 1, failures: judge.failures }
   }
 }

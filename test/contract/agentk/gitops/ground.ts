@@ -47,7 +47,8 @@ export class Ground {
     this.kinds = new ClusterKinds([])
   }
 
-  static async start(t: Test): Promise<Ground> {
+  /** @param t - ends it */
+  static async start(t: Pick<Test, 'teardown'>): Promise<Ground> {
     const controlPlane = new ControlPlane({ assets, parts: 'api' })
     t.teardown(() => controlPlane.stop())
     await controlPlane.start()
