@@ -113,7 +113,7 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
         const manifests: [ObjectKey, ObjectTree][] = [
           [keys.map, configMap(keys.map.name, { kept: '1', dropped: '1' })],
           [keys.gone, configMap(keys.gone.name, { kept: '1' })],
-          [keys.web, deployment(keys.web.name, isErased ? {} : { replicas: 2 })],
+          [keys.web, deployment(keys.web.name, { replicas: 2 })],
           [keys.hook, webhook(keys.hook.name)],
         ]
         for (const [key, object] of manifests) {
@@ -124,6 +124,10 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
         }
         if (!isErased) await former.leave?.(ground, Object.values(keys))
         // what others do to them
+        await ground.create(keyOf('HorizontalPodAutoscaler', keys.web.name, 'shop', 'autoscaling'), {
+          metadata: { name: keys.web.name },
+          spec: { scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: keys.web.name }, maxReplicas: 9 },
+        })
         await ground.merge(keys.web, { spec: { replicas: 7 } }, 'kube-controller-manager', 'scale')
         const { webhooks } = await ground.get(keys.hook)
         webhooks[0].clientConfig.caBundle = caBundle
@@ -143,6 +147,11 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
         t.strictSame([pruned, plan], [[], ''])
         t.strictSame(await uids(), before, `${about}: the same objects`)
         t.equal((await ground.get(keys.web)).spec.replicas, 7, `${about}: as it was scaled`)
+        const { labels, annotations } = (await ground.get(keys.map)).metadata
+        const own = isErased
+          ? []
+          : Object.keys({ ...labels, ...annotations }).filter((name) => !/gitlab|owning-/.test(name))
+        t.strictSame(own, [], `${about}: nothing says that it is the former's`)
         const [hook] = (await ground.get(keys.hook)).webhooks
         t.equal(hook.clientConfig.caBundle, caBundle, `${about}: as it was injected`)
 

@@ -6,6 +6,7 @@ import { type ClusterKind, objectPath } from '../cluster-kinds.ts'
 import { type LiveObject, readLive } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
+import { areUnknownReplicas, isAutoscaled } from './autoscaled.ts'
 import { conflictsIn, type FieldConflict, isLeftToScaler, withoutField } from './conflicts.ts'
 import { type ApplyProblem, isStale, refusal } from './refusal.ts'
 import { TakeOver } from './take-over.ts'
@@ -95,9 +96,12 @@ export class Applier {
     let answer = await this.#send(path, conditional, false, signal)
     const conflicts = answer.status === 409 ? conflictsIn(answer.body) : []
     if (conflicts.length > 0) {
-      const rest = conflicts.filter((conflict) => !isLeftToScaler(conflict))
+      const { lane } = this.#components
+      const isScaled = conflicts.some(areUnknownReplicas) && (await isAutoscaled(object, lane, signal))
+      const isLeft = (conflict: FieldConflict) => isLeftToScaler(conflict) || (isScaled && areUnknownReplicas(conflict))
+      const rest = conflicts.filter((conflict) => !isLeft(conflict))
       if (rest.length > 0 && this.#options.conflicts === 'fail') return { problem: ownedByOthers(rest) }
-      const left = conflicts.filter(isLeftToScaler).reduce(withoutField, conditional)
+      const left = conflicts.filter(isLeft).reduce(withoutField, conditional)
       answer = await this.#send(path, left, true, signal)
     }
     if (isStale(answer)) return 'stale'
