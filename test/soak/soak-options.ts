@@ -27,7 +27,7 @@ export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
 export type ViewsPart = (typeof viewsParts)[number]
 
 /** What the scene `gitops` plays, in this order. */
-export const gitopsParts = ['kills', 'faults'] as const
+export const gitopsParts = ['kills', 'faults', 'calls'] as const
 export type GitopsPart = (typeof gitopsParts)[number]
 
 /** of scenes that have them */

@@ -1,5 +1,6 @@
 import type { Findings, Stage } from '../scene.ts'
 import { type GitopsPart, gitopsParts } from '../soak-options.ts'
+import { lostAtEachCall } from './calls.ts'
 import { pushesUnderFaults } from './faults.ts'
 import { GitopsGround } from './gitops-ground.ts'
 import { killsDuringPushes } from './kills.ts'
@@ -28,18 +29,27 @@ export async function gitopsScene(
   const [figures, failures]: [string[], string[]] = [[], []]
   const data: Record<string, unknown> = {}
   for (const part of options.part ? [options.part] : gitopsParts) {
-    stage.say(`${part}: an API server, three replicas of kas and two pods of agentk start`)
-    const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
-    try {
-      const found = await (part === 'kills'
-        ? killsDuringPushes(ground, stage, options)
-        : pushesUnderFaults(ground, stage, { assets, minutes: options.minutes }))
-      figures.push(...found.figures)
-      failures.push(...found.failures.map((failure) => `${part}: ${failure}`))
-      Object.assign(data, found.data)
-    } finally {
-      await ground.stop()
-    }
+    const found = await (part === 'calls' ? lostAtEachCall(stage) : onGround(part, stage, { assets }, options))
+    figures.push(...found.figures)
+    failures.push(...found.failures.map((failure) => `${part}: ${failure}`))
+    Object.assign(data, found.data)
   }
   return { figures, failures, data }
+}
+
+async function onGround(
+  part: Exclude<GitopsPart, 'calls'>,
+  stage: Pick<Stage, 'say' | 'signal'>,
+  { assets }: { assets: string },
+  options: GitopsSceneOptions,
+): Promise<Findings> {
+  stage.say(`${part}: an API server, three replicas of kas and two pods of agentk start`)
+  const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
+  try {
+    return await (part === 'kills'
+      ? killsDuringPushes(ground, stage, options)
+      : pushesUnderFaults(ground, stage, { assets, minutes: options.minutes }))
+  } finally {
+    await ground.stop()
+  }
 }

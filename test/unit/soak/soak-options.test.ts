@@ -48,7 +48,7 @@ for (const [line, message] of [
   ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
-  ['gitops --part rights', '--part rights: one of kills, faults'],
+  ['gitops --part rights', '--part rights: one of kills, faults, calls'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
 ] as const) {
