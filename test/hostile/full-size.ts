@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import type { Programs } from '../../dev/start/local-programs.ts'
 import { delay } from '../../src/lib/signals.ts'
 import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
@@ -56,9 +57,9 @@ const sampleMs = 1000
 const maxAttackerShare = 0.5
 
 /** One attack on a stack of its own, again and again for `seconds`, with a quiet time before. */
-export async function playFullSize(attack: Attack<unknown>, seconds: number): Promise<FullSize> {
+export async function playFullSize(attack: Attack<unknown>, seconds: number, programs?: Programs): Promise<FullSize> {
   const gitlab = attack.gitlab ? await SlowGitlab.start() : undefined
-  const ground = await HostileGround.start(AbortSignal.timeout(startMs), gitlab)
+  const ground = await HostileGround.start(AbortSignal.timeout(startMs), gitlab, programs)
   const attacker = await Attacker.start()
   const good = new GoodLoad({ ...load, accesses: [ground.entry.access, ground.holder.access] })
   try {

@@ -3,6 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import type { Programs } from '../../dev/start/local-programs.ts'
 import type { LocalReplica } from '../../dev/start/local-replica.ts'
 import { createProjectRepository } from '../../dev/start/project-repository.ts'
 import { statusOf, viewReplicas } from '../../dev/start/replica-table.ts'
@@ -57,21 +58,25 @@ export class HostileGround {
     this.#ground = ground
   }
 
-  /** @param gitlab - in place of the directory file */
-  static async start(signal: AbortSignal, gitlab?: SlowGitlab): Promise<HostileGround> {
+  /**
+   * @param gitlab - in place of the directory file
+   * @param programs - default: those of this source tree
+   */
+  static async start(signal: AbortSignal, gitlab?: SlowGitlab, programs?: Programs): Promise<HostileGround> {
     const tenants = new Tenants()
     let agentk: Watched | undefined
     const ground = await RollingGround.start(
       {
         assets: undefined,
         graces,
+        programs,
         doubleOptions: { workload: evilWorkload },
         prepare: async (folder) => {
           await (gitlab ? tenants.tell(gitlab, folder) : tenants.write(folder))
           return undefined
         },
         startAgents: async (place) => {
-          const started = await startAgentk(place)
+          const started = await startAgentk(place, programs)
           agentk = started.watched
           return started
         },
@@ -129,9 +134,16 @@ export class HostileGround {
   }
 }
 
-async function startAgentk({ warden, ...place }: AgentPlace) {
+async function startAgentk({ warden, ...place }: AgentPlace, programs: Programs | undefined) {
   const [opsPort] = (await freePorts(1)) as [number]
-  const options = { ...place, scheme: 'grpcs', opsPort, podName: 'agentk-0', logFile: 'agentk-0.log' } as const
+  const options = {
+    ...place,
+    scheme: 'grpcs',
+    opsPort,
+    podName: 'agentk-0',
+    logFile: 'agentk-0.log',
+    programs,
+  } as const
   const program = agentkProgram({ warden }, options)
   await program.start()
   return { watched: { name: 'agentk', opsPort, pid: () => program.pid }, stop: () => program.stop() }

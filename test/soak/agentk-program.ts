@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path'
 import { Program } from '../../dev/control-plane/program.ts'
 import type { Warden } from '../../dev/control-plane/warden.ts'
 import { nodeEnvironment, nodeFlags } from '../../dev/node-flags.ts'
+import type { Programs } from '../../dev/start/local-programs.ts'
 import { files } from '../../dev/start/settings.ts'
 import type { Scheme } from './soak-options.ts'
 
@@ -21,15 +22,17 @@ export interface AgentkProgramOptions {
   readonly podName: string
   /** in `folder` */
   readonly logFile: string
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
 }
 
-/** One pod of our agentk as a process, by the Node that runs this. */
+/** One pod of our agentk as a process, by the Node that runs this if it is of the source tree. */
 export function agentkProgram(components: { warden: Warden }, options: AgentkProgramOptions): Program {
   const { PATH, HOME } = process.env
-  const { folder, kubeconfig, scheme, kasPort, opsPort, podName, logFile } = options
+  const { folder, kubeconfig, scheme, kasPort, opsPort, podName, logFile, programs } = options
+  const [command, ...words] = programs?.agentk ?? [process.execPath, ...nodeFlags, 'src/agentk/main.ts']
   const args = [
-    ...nodeFlags,
-    'src/agentk/main.ts',
+    ...words,
     `--kas-address=${scheme}://127.0.0.1:${kasPort}`,
     `--ca-cert-file=${join(folder, files.authority)}`,
     `--token-file=${join(folder, files.agentToken)}`,
@@ -42,7 +45,8 @@ export function agentkProgram(components: { warden: Warden }, options: AgentkPro
     HOME: HOME ?? folder,
     POD_NAMESPACE: 'default',
     POD_NAME: podName,
+    ...programs?.environment,
   }
   const log = join(folder, logFile)
-  return new Program(components, { command: process.execPath, args, folder: project, logFile: log, environment })
+  return new Program(components, { command: command as string, args, folder: project, logFile: log, environment })
 }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { TemporaryInstallation } from '../../dev/installed/temporary-installation.ts'
 import { attacks } from '../hostile/attacks.ts'
 import { type FullSize, floorMs, maxSlowdown, playFullSize, type Seen } from '../hostile/full-size.ts'
 
@@ -8,19 +9,27 @@ interface Options {
   readonly seconds: number
   /** default: all, one after the other */
   readonly attack?: string
+  /** the programs are those of the package, packed and installed as the images do it; default: of the source tree */
+  readonly installed?: boolean
 }
 
-const { seconds, attack: chosen }: Options = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"seconds":60}')
+const { seconds, attack: chosen, installed }: Options = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"seconds":60}')
 const maxStallMs = 200
 const maxMoreBytes = 64 * 1024 * 1024
 /** start, warm-up, quiet time, control and end; each round may take as long as all of it. ms */
 const aroundMs = 300_000
 const shownFailures = 3
 
+const installation = new TemporaryInstallation({ onStep: (text) => t.comment(text) })
+if (installed) {
+  t.teardown(() => installation.stop())
+  await installation.start()
+}
+
 for (const attack of attacks.filter(({ name }) => chosen === undefined || name === chosen)) {
   await t.test(attack.name, { timeout: seconds * 1000 + aroundMs }, async (t) => {
     t.comment(`${attack.name}: ${attack.what}`)
-    const result = await playFullSize(attack, seconds)
+    const result = await playFullSize(attack, seconds, installed ? installation.programs : undefined)
     const { quiet, during, control, cut, newcomers, more, rounds, refusal, attackerShare } = result
     t.comment(`${rounds} rounds in ${seconds} s, ${(100 * attackerShare).toFixed(0)} % of a core is the attacker's own`)
     t.comment(`the evil tenant is told: ${refusal || 'nothing'}`)

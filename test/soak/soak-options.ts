@@ -49,7 +49,7 @@ export type SoakOptions =
 
 /** without it: all of them */
 type Chosen<Name> = Name extends 'hostile'
-  ? { readonly attack?: string }
+  ? { readonly attack?: string; readonly installed?: true }
   : Name extends 'views'
     ? { readonly part?: ViewsPart }
     : Name extends 'gitops'
@@ -71,7 +71,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: { ...Object.fromEntries(texts), help: { type: 'boolean' } },
+    options: { ...Object.fromEntries(texts), installed: { type: 'boolean' }, help: { type: 'boolean' } },
   })
   if (values.help) return { help: true }
   const [scene = '', ...more] = positionals
@@ -82,7 +82,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
   const allowed = [
     ...Object.keys(defaults),
     ...(withoutScheme.has(scene) ? [] : ['scheme']),
-    ...(scene === 'hostile' ? ['attack'] : []),
+    ...(scene === 'hostile' ? ['attack', 'installed'] : []),
     ...(partsOf[scene] ? ['part'] : []),
   ]
   const foreign = Object.keys(values).find((name) => !allowed.includes(name))
@@ -96,6 +96,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
     scene,
     scheme: oneOf('scheme', schemes, given.scheme ?? schemes[0]),
     ...attack,
+    ...(given.installed ? { installed: true } : {}),
     ...part,
     ...Object.fromEntries(chosen),
   }

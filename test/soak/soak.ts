@@ -51,6 +51,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
 
   --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last eight none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
+  --installed           hostile, of the programs of the package, installed as the images do it
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')}
 
 All but readers, placement, cutting-front, withdrawn and hostile need the programs of KUBEBUILDER_ASSETS; readers has a double with an

@@ -6,6 +6,7 @@ import { Authority } from '../../../dev/certificates.ts'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 import { Warden } from '../../../dev/control-plane/warden.ts'
 import { type Cluster, type DoubleOptions, startCluster } from '../../../dev/start/cluster.ts'
+import type { Programs } from '../../../dev/start/local-programs.ts'
 import { LocalReplica } from '../../../dev/start/local-replica.ts'
 import { anyPorts, type Ports } from '../../../dev/start/ports.ts'
 import { untilOk } from '../../../dev/start/readiness.ts'
@@ -35,6 +36,8 @@ export interface RollingGroundOptions {
   /** absolute path: of a cluster that runs already */
   readonly kubeconfig?: string
   readonly graces: Graces
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
   readonly startAgents: StartAgents
   /** of the API double, if that is the cluster */
   readonly doubleOptions?: DoubleOptions
@@ -64,14 +67,19 @@ export class RollingGround {
   readonly #ports: Ports
   #agents: { stop(): Promise<unknown> } | undefined
 
-  private constructor(parts: { warden: Warden; folder: string; ports: Ports; cluster: Cluster; access: KubeOptions }) {
-    const { warden, folder, ports } = parts
+  private constructor(
+    parts: { warden: Warden; folder: string; ports: Ports; cluster: Cluster; access: KubeOptions } & Pick<
+      RollingGroundOptions,
+      'programs'
+    >,
+  ) {
+    const { warden, folder, ports, programs } = parts
     this.cluster = parts.cluster
     this.access = parts.access
     this.#warden = warden
     this.#ports = ports
     this.replicas = ports.replicas.map(
-      (own, i) => new LocalReplica({ warden }, { name: replicaName(i), folder, ports: own }),
+      (own, i) => new LocalReplica({ warden }, { name: replicaName(i), folder, ports: own, programs }),
     )
     const replicas = this.replicas.map(({ balanced }) => balanced)
     this.#balancer = new Balancer({ fronts: [ports.agents, ports.kubernetes], replicas })
@@ -79,7 +87,7 @@ export class RollingGround {
 
   /** Resolves when a call has gone through each replica. */
   static async start(
-    { assets, kubeconfig, graces, startAgents, doubleOptions, prepare }: RollingGroundOptions,
+    { assets, kubeconfig, graces, startAgents, doubleOptions, prepare, programs }: RollingGroundOptions,
     signal: AbortSignal,
   ): Promise<RollingGround> {
     const folder = await mkdtemp(join(tmpdir(), 'rolling-'))
@@ -93,7 +101,7 @@ export class RollingGround {
     const started = startCluster({ kubeconfig, assets, folder, authority, ...double })
     const cluster = await started.catch((error: unknown) => warden.stop().then(() => Promise.reject(error)))
     const access = { server: `https://127.0.0.1:${ports.kubernetes}`, ca: authority.certificate, credential }
-    const ground = new RollingGround({ warden, folder, ports, cluster, access })
+    const ground = new RollingGround({ warden, folder, ports, cluster, access, programs })
     try {
       const limit = AbortSignal.any([signal, AbortSignal.timeout(readyTimeoutMs)])
       await ground.#startReplicas(limit)

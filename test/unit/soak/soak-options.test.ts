@@ -14,6 +14,7 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('exactly-once --times 4'), { scene: 'exactly-once', scheme: 'wss', times: 4, seed: 1 })
   t.same(read('fronts --minutes 1'), { scene: 'fronts', scheme: 'wss', minutes: 1 })
   t.same(read('hostile'), { scene: 'hostile', scheme: 'wss', seconds: 60 })
+  t.match(read('hostile --installed'), { scene: 'hostile', installed: true })
   t.same(read('hostile --seconds 5 --attack gzip'), { scene: 'hostile', scheme: 'wss', seconds: 5, attack: 'gzip' })
   const views = { scene: 'views', scheme: 'wss', times: 10, views: 50, pods: 20_000, runs: 100 }
   t.same(read('views'), views)
@@ -44,11 +45,12 @@ for (const [line, message] of [
   ['watch --calls 3', '--calls: watch has --minutes, --scheme'],
   ['exactly-once --scheme wss', '--scheme: exactly-once has --times, --seed'],
   ['namespaces --scheme wss', '--scheme: namespaces has no options'],
-  ['hostile --scheme wss', '--scheme: hostile has --seconds, --attack'],
+  ['hostile --scheme wss', '--scheme: hostile has --seconds, --attack, --installed'],
   ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
   ['gitops --part rights', '--part rights: one of kills, faults, calls'],
+  ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
 ] as const) {
