@@ -1,9 +1,11 @@
+import type { AgentId } from '../../../call/call.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { FairTurns } from '../../../lib/fair-turns.ts'
 import { maxStateBytes } from '../../../proto/gitops-json.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { FileCache } from './file-cache.ts'
 import { FollowedRefs } from './followed-refs.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
-import { RoundTurns } from './round-turns.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
 import { pushMethod, pushStates } from './state-push.ts'
 import { States } from './states.ts'
@@ -35,8 +37,13 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   const readableProject = directory.readableProject?.bind(directory)
   if (!readableProject) return undefined
   const log = host.log.child({ mod_name: 'gitops' })
-  const maxRounds = Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes))
-  const turns = new RoundTurns({ maxRounds, maxRoundsOfAgent, maxWaiting: maxWaitingRounds })
+  const turns = new FairTurns<AgentId>({
+    maxRunning: Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes)),
+    maxRunningOfSource: maxRoundsOfAgent,
+    maxWaiting: maxWaitingRounds,
+    tooMany: () =>
+      new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaitingRounds, what: 'rounds of GitOps that wait' }),
+  })
   const cache = new FileCache({ maxBytes: maxCachedBytes })
   const sent = usage.counter('gitops_sync')
   const serve = objectsToSynchronize(

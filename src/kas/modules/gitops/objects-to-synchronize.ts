@@ -1,5 +1,7 @@
+import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import type { FairTurns } from '../../../lib/fair-turns.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -16,7 +18,6 @@ import type { FollowedRefs } from './followed-refs.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
 import { chosenFiles } from './round-files.ts'
-import type { RoundTurns } from './round-turns.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -26,7 +27,8 @@ export interface ObjectsToSynchronizeComponents {
   readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Trees
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
-  readonly turns: Pick<RoundTurns, 'take'>
+  /** who may read a round's files now: each holds them until the agent has taken them */
+  readonly turns: Pick<FairTurns<AgentId>, 'take'>
   readonly cache: Pick<FileCache, 'contents'>
   /** a round was sent */
   readonly sent: () => void

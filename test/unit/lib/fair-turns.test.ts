@@ -1,15 +1,15 @@
 import t from 'tap'
-import type { AgentId } from '../../../../../src/call/call.ts'
-import { RoundTurns } from '../../../../../src/kas/modules/gitops/round-turns.ts'
+import { FairTurns } from '../../../src/lib/fair-turns.ts'
 
-const [a, b, c] = [1n, 2n, 3n] as AgentId[] as [AgentId, AgentId, AgentId]
+const [a, b, c] = ['a', 'b', 'c']
+const tooMany = () => new Error('too many wait')
 const { signal } = new AbortController()
 
 t.test('so many at once, few of one agent, in their order', async (t) => {
-  const turns = new RoundTurns({ maxRounds: 3, maxRoundsOfAgent: 2, maxWaiting: 10 })
+  const turns = new FairTurns({ maxRunning: 3, maxRunningOfSource: 2, maxWaiting: 10, tooMany })
   const begun: string[] = []
-  const take = (agentId: AgentId, name: string) =>
-    turns.take(agentId, signal).then((end) => {
+  const take = (source: string, name: string) =>
+    turns.take(source, signal).then((end) => {
       begun.push(name)
       return end
     })
@@ -28,12 +28,12 @@ t.test('so many at once, few of one agent, in their order', async (t) => {
 })
 
 t.test('waits are bounded, and end with their signal; a turn that came too late is handed on', async (t) => {
-  const turns = new RoundTurns({ maxRounds: 1, maxRoundsOfAgent: 1, maxWaiting: 2 })
+  const turns = new FairTurns({ maxRunning: 1, maxWaiting: 2, tooMany })
   const end = await turns.take(a, signal)
   const [left, late] = [new AbortController(), new AbortController()]
   const waiting = turns.take(b, left.signal)
   const tooLate = turns.take(b, late.signal)
-  await t.rejects(turns.take(b, signal), { code: 'TOO_MANY_STREAMS' })
+  await t.rejects(turns.take(b, signal), { message: 'too many wait' })
   left.abort(new Error('left'))
   await t.rejects(waiting, { message: 'left' })
   const third = turns.take(c, signal)
@@ -46,10 +46,10 @@ t.test('waits are bounded, and end with their signal; a turn that came too late 
 })
 
 t.test('agents take turns, and share the places where they are scarce', async (t) => {
-  const turns = new RoundTurns({ maxRounds: 1, maxRoundsOfAgent: 1, maxWaiting: 4 })
+  const turns = new FairTurns({ maxRunning: 1, maxWaiting: 4, tooMany })
   const begun: string[] = []
-  const take = (agentId: AgentId, name: string) =>
-    turns.take(agentId, signal).then(
+  const take = (source: string, name: string) =>
+    turns.take(source, signal).then(
       (end) => {
         begun.push(name)
         end()
@@ -60,7 +60,7 @@ t.test('agents take turns, and share the places where they are scarce', async (t
   const crowd = ['b1', 'b2', 'b3', 'b4'].map((name) => take(b, name))
   const other = take(c, 'c1')
   await crowd[3]
-  t.match(begun, [/^b4: .*rounds of GitOps that wait/], 'the latest of who has the most makes room')
+  t.match(begun, ['b4: too many wait'], 'the latest of who has the most makes room')
   end()
   await Promise.all([...crowd, other])
   t.strictSame(begun.slice(1), ['b1', 'c1', 'b2', 'b3'])
