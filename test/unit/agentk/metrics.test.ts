@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { createFluxMetrics } from '../../../src/agentk/modules/flux/flux-metrics.ts'
+import { createGitopsMetrics } from '../../../src/agentk/modules/gitops/gitops-metrics.ts'
 import { createLeader } from '../../../src/agentk/modules/leader/module.ts'
 import { createTunnelMetrics } from '../../../src/agentk/tunnels/tunnel-metrics.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
@@ -17,6 +18,7 @@ function register() {
   const election = { identity: 'own', leader: 'own', holds: () => leads, onChange: () => undefined }
   createLeader({ election, register: registry, clock: systemClock, log: () => capturedLog().log })
   const webhooks = createFluxMetrics(registry)
+  createGitopsMetrics(registry)
   return {
     registry,
     lose: () => {
