@@ -38,6 +38,8 @@ export interface GitRepositoriesOptions {
   readonly maxCountedBytes?: number
   /** git processes at once, over all repositories */
   readonly maxProcesses?: number
+  /** of one agent that follows refs, or of one project's default branch: others find one that is free */
+  readonly maxProcessesOfSource?: number
   /** git processes that wait for a turn; more are refused */
   readonly maxWaitingProcesses?: number
   /** repositories at once; the longest unused one makes room */
@@ -57,6 +59,7 @@ const defaults = {
   maxRepositoryBytes: 256 << 20,
   maxCountedBytes: 8 * 2 ** 30,
   maxProcesses: 4,
+  maxProcessesOfSource: 2,
   maxWaitingProcesses: 10_000,
   maxRepositories: 10_000,
   silenceTimeoutMs: 20_000,
@@ -75,7 +78,11 @@ export function gitRepositories(
   const options = { ...defaults, ...givenOptions }
   const { addresses, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
-  const limit = new ProcessLimit({ maxRunning: options.maxProcesses, maxWaiting: options.maxWaitingProcesses })
+  const limit = new ProcessLimit({
+    maxRunning: options.maxProcesses,
+    maxRunningOfSource: options.maxProcessesOfSource,
+    maxWaiting: options.maxWaitingProcesses,
+  })
   const disk = new DiskUse()
   /** mirrors that are being removed: the next one in the same folder waits */
   const ending = new Map<string, Promise<void>>()

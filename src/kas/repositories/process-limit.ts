@@ -1,14 +1,22 @@
 import { KasError } from '../../lib/errors.ts'
 import { FairTurns } from '../../lib/fair-turns.ts'
 
-/** At most `maxRunning` of the given works run at once; at most `maxWaiting` wait for it, whose sources take turns. */
+export interface ProcessLimitOptions {
+  /** works at once */
+  readonly maxRunning: number
+  /** of one source; default: all of them */
+  readonly maxRunningOfSource?: number
+  readonly maxWaiting: number
+}
+
+/** So many of the given works run at once; others wait for it, and their sources take turns. */
 export class ProcessLimit {
   readonly #turns: FairTurns<unknown>
 
-  constructor({ maxRunning, maxWaiting }: { maxRunning: number; maxWaiting: number }) {
-    const detail = `more than ${maxWaiting} wait for a git process`
+  constructor(options: ProcessLimitOptions) {
+    const detail = `more than ${options.maxWaiting} wait for a git process`
     const tooMany = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
-    this.#turns = new FairTurns({ maxRunning, maxWaiting, tooMany })
+    this.#turns = new FairTurns({ ...options, tooMany })
   }
 
   /**

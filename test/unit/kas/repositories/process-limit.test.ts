@@ -49,3 +49,23 @@ t.test('sources take turns, and who comes later shares the places of who has man
   await Promise.all([running, other, ...many])
   t.strictSame(order, ['many 1', 'other', 'many 2', 'many 3'])
 })
+
+t.test('one source leaves room for the others', async (t) => {
+  const limit = new ProcessLimit({ maxRunning: 3, maxRunningOfSource: 2, maxWaiting: 4 })
+  const { signal } = new AbortController()
+  const begun: string[] = []
+  const fetched = Promise.withResolvers<void>()
+  const fetch = (name: string) => {
+    const work = async () => {
+      begun.push(name)
+      await fetched.promise
+    }
+    return limit.run(work, { source: 'many', signal })
+  }
+  const fetches = ['1', '2', '3'].map(fetch)
+  await limit.run(async () => void begun.push('other'), { source: 'other', signal })
+  t.strictSame(begun, ['1', '2', 'other'])
+  fetched.resolve()
+  await Promise.all(fetches)
+  t.strictSame(begun, ['1', '2', 'other', '3'])
+})
