@@ -30,6 +30,7 @@ export class GitFolder {
   readonly path: string
   readonly #components: GitFolderComponents
   readonly #options: GitProcessOptions
+  #isRemoved = false
   readonly #listings = new TreeListings(({ commit, take, signal }) =>
     this.run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', ...take()]), signal),
   )
@@ -130,11 +131,13 @@ export class GitFolder {
   /** Bytes on the disk. */
   async size(): Promise<number> {
     const bytes = await folderBytes(this.path)
-    this.#components.disk?.set(this, bytes)
+    if (!this.#isRemoved) this.#components.disk?.set(this, bytes)
     return bytes
   }
 
+  /** For good: what a running `size` finds counts no more. */
   async remove(): Promise<void> {
+    this.#isRemoved = true
     await rm(this.path, { recursive: true, force: true, maxRetries: 3 })
     this.#components.disk?.delete(this)
   }

@@ -1,0 +1,26 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { DiskUse } from '../../../../src/kas/repositories/disk-use.ts'
+import { GitFolder } from '../../../../src/kas/repositories/git-folder.ts'
+import { ProcessLimit } from '../../../../src/kas/repositories/process-limit.ts'
+
+t.test('a size that is found after the removal counts no more', async (t) => {
+  const path = join(t.testdir(), 'folder')
+  const fill = async () => {
+    await mkdir(path)
+    await writeFile(join(path, 'pack'), 'x'.repeat(1000))
+  }
+  const disk = new DiskUse()
+  const limit = new ProcessLimit({ maxRunning: 1, maxWaiting: 1 })
+  const components = { address: { url: '/none' }, limit, disk, source: 'agent 1' }
+  const folder = new GitFolder(path, components, { silenceTimeoutMs: 1000, env: {} })
+  await fill()
+  t.equal(await folder.size(), 1000)
+  t.equal(disk.total, 1000)
+  await folder.remove()
+  t.equal(disk.total, 0)
+  await fill() // what a check saw that began before
+  t.equal(await folder.size(), 1000)
+  t.equal(disk.total, 0)
+})
