@@ -1,20 +1,35 @@
-/** Bytes of folders, as each was measured last. */
+/** Bytes of folders, as each was measured last, and on whose behalf they are kept. */
 export class DiskUse {
-  readonly #bytes = new Map<object, number>()
+  readonly #folders = new Map<object, { readonly source: unknown; readonly bytes: number }>()
+  readonly #bySource = new Map<unknown, number>()
   #total = 0
 
   get total(): number {
     return this.#total
   }
 
-  set(folder: object, bytes: number): void {
-    this.#total += bytes - (this.#bytes.get(folder) ?? 0)
-    this.#bytes.set(folder, bytes)
+  of(source: unknown): number {
+    return this.#bySource.get(source) ?? 0
+  }
+
+  set(folder: object, source: unknown, bytes: number): void {
+    this.delete(folder)
+    this.#folders.set(folder, { source, bytes })
+    this.#add(source, bytes)
   }
 
   /** It is gone. */
   delete(folder: object): void {
-    this.#total -= this.#bytes.get(folder) ?? 0
-    this.#bytes.delete(folder)
+    const measured = this.#folders.get(folder)
+    if (!measured) return
+    this.#folders.delete(folder)
+    this.#add(measured.source, -measured.bytes)
+  }
+
+  #add(source: unknown, bytes: number): void {
+    this.#total += bytes
+    const left = this.of(source) + bytes
+    if (left > 0) this.#bySource.set(source, left)
+    else this.#bySource.delete(source)
   }
 }

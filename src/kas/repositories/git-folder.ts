@@ -18,7 +18,7 @@ export interface GitFolderComponents {
   readonly limit: ProcessLimit
   /** counts its bytes with those of others; absent: nothing does */
   readonly disk?: DiskUse | undefined
-  /** on whose behalf its processes take turns */
+  /** on whose behalf its processes take turns, and its bytes count */
   readonly source: unknown
 }
 
@@ -131,7 +131,7 @@ export class GitFolder {
   /** Bytes on the disk. */
   async size(): Promise<number> {
     const bytes = await folderBytes(this.path)
-    if (!this.#isRemoved) this.#components.disk?.set(this, bytes)
+    if (!this.#isRemoved) this.#components.disk?.set(this, this.#components.source, bytes)
     return bytes
   }
 

@@ -20,6 +20,8 @@ export interface GitMirrorOptions extends GitProcessOptions {
   readonly maxRepositoryBytes: number
   /** of all mirrors that `disk` counts; none of them grows while they take more */
   readonly maxCountedBytes: number
+  /** of those of one source */
+  readonly maxCountedBytesOfSource: number
   /** a mirror that took so many fetches is made anew: shallow fetches leave old objects behind */
   readonly renewAfterFetches: number
   /** the longest that one poll of the other side may take, in ms */
@@ -146,7 +148,7 @@ export class GitMirror {
   /** Who has fetched nothing that may stay takes no room from the others. */
   async #failed(error: unknown): Promise<never> {
     const current = this.#current
-    if (this.#isFull && current?.fetched === undefined) {
+    if (this.#fullness !== undefined && current?.fetched === undefined) {
       this.#current = undefined
       await current?.folder.remove()
     }
@@ -201,15 +203,22 @@ export class GitMirror {
     }
   }
 
-  get #isFull(): boolean {
-    return (this.#components.disk?.total ?? 0) > this.#options.maxCountedBytes
+  /** Which bound no mirror may grow beyond is passed. */
+  get #fullness(): string | undefined {
+    const { disk, source } = this.#components
+    const { maxCountedBytes, maxCountedBytesOfSource } = this.#options
+    const refs = 'refs beside default branches'
+    if (!disk) return undefined
+    if (disk.of(source) > maxCountedBytesOfSource) {
+      return `${refs} of one agent take more than ${maxCountedBytesOfSource} bytes`
+    }
+    return disk.total > maxCountedBytes ? `${refs} take more than ${maxCountedBytes} bytes` : undefined
   }
 
   /** @throws KasError REPOSITORY_FAILED */
   #checkCounted(): void {
-    if (!this.#isFull) return
-    const detail = `refs beside default branches take more than ${this.#options.maxCountedBytes} bytes`
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail })
+    const detail = this.#fullness
+    if (detail !== undefined) throw new KasError({ code: 'REPOSITORY_FAILED', detail })
   }
 
   #whileRunning(check: () => Promise<void>): { end(): void } {

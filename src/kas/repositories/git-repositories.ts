@@ -36,6 +36,8 @@ export interface GitRepositoriesOptions {
   readonly maxRepositoryBytes?: number
   /** mirrors of refs beside default branches take no more together, in bytes: who follows a ref has named it */
   readonly maxCountedBytes?: number
+  /** of those that one agent was the first to follow, in bytes: others find room */
+  readonly maxCountedBytesOfAgent?: number
   /** git processes at once, over all repositories */
   readonly maxProcesses?: number
   /** of one agent that follows refs, or of one project's default branch: others find one that is free */
@@ -58,6 +60,7 @@ const defaults = {
   pollMs: 3000, // "a push is noticed within seconds"; ls-remote costs about 10 ms of a core
   maxRepositoryBytes: 256 << 20,
   maxCountedBytes: 8 * 2 ** 30,
+  maxCountedBytesOfAgent: 2 * 2 ** 30, // a quarter
   maxProcesses: 4,
   maxProcessesOfSource: 2,
   maxWaitingProcesses: 10_000,
@@ -95,7 +98,8 @@ export function gitRepositories(
     const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
     const counted = ref === undefined ? {} : { disk }
     const own = { ...counted, address: { ...address, ref }, limit, source, log: log.child({ mirror: key }), clock }
-    const mirror = new GitMirror(own, { ...options, folder: join(options.stateDir, key) })
+    const bounds = { ...options, maxCountedBytesOfSource: options.maxCountedBytesOfAgent }
+    const mirror = new GitMirror(own, { ...bounds, folder: join(options.stateDir, key) })
     const poll = async () => {
       await ending.get(key)
       return await mirror.update()

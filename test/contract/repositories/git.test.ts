@@ -360,3 +360,16 @@ t.test('git: refs beside the default branch take no more than they may together'
   t.equal(await repositories.head(agent, signal), head, 'default branches do not count')
   t.equal(await repositories.head(b, signal), head, 'who was there first stays')
 })
+
+t.test('git: the refs of one agent leave room on the disk for those of others', async (t) => {
+  const { repositories, push, git, url } = await start(t, { maxCountedBytesOfAgent: 200_000, maxBackoffMs: 20 })
+  const head = await push({ big: randomBytes(120_000) })
+  const refs = ['b', 'c', 'd'].map((name) => `refs/heads/${name}`)
+  for (const ref of refs) await git('push', '--quiet', url, `HEAD:${ref}`)
+  const [b, c, d] = refs.map((ref) => ({ ...agent, ref })) as Reading[] as [Reading, Reading, Reading]
+  t.equal(await repositories.head(b, signal), head)
+  const refused = /refs beside default branches of one agent take more than 200000 bytes/
+  t.match((await failure(repositories.head(c, signal))).message, refused)
+  t.equal(await repositories.head({ ...d, id: 43n as AgentId }, signal), head)
+  t.match((await failure(repositories.head(c, signal))).message, refused)
+})
