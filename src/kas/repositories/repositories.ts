@@ -13,6 +13,13 @@ export interface Reading extends Pick<Agent, 'id' | 'project'> {
   readonly ref?: string | undefined
 }
 
+export interface Following {
+  /** from one poll to the next, at most; absent: as for agents' configurations */
+  readonly pollMs?: number
+  /** Called once, after it was left: nothing is kept of what this follower alone wanted, or others follow it. */
+  released?(): void
+}
+
 /** Reads the repository of an agent's project, and notifies of moves of its default branch. */
 export interface Repositories {
   /**
@@ -39,10 +46,6 @@ export interface Repositories {
   poke(projectId: bigint): Promise<void>
   /** As `poke`, without a notice of a push: peers may not know what is found. */
   refresh(projectId: bigint): Promise<void>
-  /**
-   * Calls `listener` after the branch moved, until the returned function is called.
-   *
-   * @param pollMs - from one poll to the next, at most; absent: as for agents' configurations
-   */
-  onMove(of: Reading, listener: () => void, pollMs?: number): () => void
+  /** Calls `listener` after the branch moved, until the returned function is called. */
+  onMove(of: Reading, listener: () => void, following?: Following): () => void
 }

@@ -4,7 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
 import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'
-import type { CommitId, Reading, Repositories } from './repositories.ts'
+import type { CommitId, Following, Reading, Repositories } from './repositories.ts'
 import type { Tree, TreeFile, Trees } from './tree.ts'
 
 /** Where the repositories of projects lie. */
@@ -64,7 +64,7 @@ export interface WatchedRepositoriesOptions {
 /** Somebody who follows an agent's repository, wherever it lies. */
 interface Follower {
   readonly of: Reading
-  readonly pollMs: number | undefined
+  readonly following: Following
   readonly listener: () => void
   /** of the repository that is followed now */
   key: string | undefined
@@ -78,10 +78,20 @@ const keepUnfollowedMs = 30_000
 class Opened {
   readonly repository: WatchedRepository
   cancelEnd = () => {}
+  /** told once it has ended, or is followed again */
+  readonly #released: (() => void)[] = []
   #reads = 0
 
   constructor(repository: WatchedRepository) {
     this.repository = repository
+  }
+
+  releaseLater(released: () => void): void {
+    this.#released.push(released)
+  }
+
+  release(): void {
+    for (const released of this.#released.splice(0)) released()
   }
 
   get inUse(): boolean {
@@ -158,9 +168,9 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   }
 
   /** Calls `listener` after the branch moved, or the repository did, until the returned function is called. */
-  onMove(of: Reading, listener: () => void, pollMs?: number): () => void {
+  onMove(of: Reading, listener: () => void, following: Following = {}): () => void {
     const projectId = of.project.id
-    const follower: Follower = { of, pollMs, listener, key: undefined, detach: () => undefined }
+    const follower: Follower = { of, following, listener, key: undefined, detach: () => undefined }
     const followers = this.#followers.get(projectId) ?? new Set()
     this.#followers.set(projectId, followers.add(follower))
     this.#follow(follower)
@@ -169,6 +179,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
       if (followers.size === 0 && this.#followers.get(projectId) === followers) this.#followers.delete(projectId)
       follower.detach()
       this.#unfollowed(follower)
+      this.#release(follower)
     }
   }
 
@@ -208,6 +219,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     follower.key = address && this.#components.keyOf(address, of.ref)
     const opened = address && this.#at(address, of)
     opened?.cancelEnd()
+    opened?.release()
     follower.detach = opened ? opened.repository.watch.onMove(follower.listener) : () => undefined
   }
 
@@ -245,6 +257,16 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     endLater()
   }
 
+  /** What this follower alone has wanted is kept until it has ended. */
+  #release({ of, key, following }: Follower): void {
+    const { released } = following
+    if (!released) return
+    const opened = key === undefined ? undefined : this.#opened.peek(key)
+    const isShared = [...(this.#followers.get(of.project.id) ?? [])].some((other) => other.key === key)
+    if (opened && of.ref !== undefined && !isShared) opened.releaseLater(released)
+    else released()
+  }
+
   #remember(projectId: bigint, ref: string): () => void {
     const refs = this.#leftRefs.get(projectId) ?? new Set()
     this.#leftRefs.set(projectId, refs.add(ref))
@@ -277,7 +299,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     const followers = () => [...(this.#followers.get(projectId) ?? [])].filter(({ of }) => of.ref === ref)
     const polls = () => followers().some(({ of }) => leads?.leads(of.id))
     const pollMs = () => {
-      const wanted = followers().map((each) => each.pollMs ?? this.#options.pollMs)
+      const wanted = followers().map((each) => each.following.pollMs ?? this.#options.pollMs)
       return wanted.length > 0 ? Math.min(...wanted) : this.#options.pollMs
     }
     const onFound = () => {
@@ -286,9 +308,12 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return { onFound, polls: leads && polls, pollMs }
   }
 
-  #end({ repository, cancelEnd }: Opened): void {
-    cancelEnd()
-    const ended = repository.stop({ remove: !this.#stopped }).then(() => void this.#ending.delete(ended))
+  #end(opened: Opened): void {
+    opened.cancelEnd()
+    const ended = opened.repository.stop({ remove: !this.#stopped }).then(() => {
+      this.#ending.delete(ended)
+      opened.release()
+    })
     this.#ending.add(ended)
   }
 }

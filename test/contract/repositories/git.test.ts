@@ -331,18 +331,24 @@ t.test('git: the mirror of a ref that nobody follows any more goes; who comes ba
   await git('push', '--quiet', url, 'HEAD:b')
   const of = { ...agent, ref: 'refs/heads/b' }
   const ignore = () => undefined
-  const leave = repositories.onMove(of, ignore)
+  let released = 0
+  const following = { released: () => void released++ }
+  const leave = repositories.onMove(of, ignore, following)
   t.equal(await repositories.head(of, signal), one)
   t.equal((await readdir(stateDir)).length, 1)
   leave()
   clock.advance(29_999)
-  const leaveAgain = repositories.onMove(of, ignore)
+  t.equal(released, 0, 'its mirror is there')
+  const leaveAgain = repositories.onMove(of, ignore, following)
+  t.equal(released, 1)
   clock.advance(60_000)
   t.equal((await readdir(stateDir)).length, 1, 'somebody has come back')
   await repositories.head(of, signal)
   leaveAgain()
   clock.advance(30_000)
-  await eventually(async () => (await readdir(stateDir)).length === 0)
+  t.equal(released, 1, 'its mirror is being removed')
+  await eventually(() => released === 2)
+  t.strictSame(await readdir(stateDir), [])
   t.equal(await repositories.head(of, signal), one, 'it is fetched anew')
   t.equal(String(await repositories.file(of, one as CommitId, 'a', 10, signal)), '1')
 })

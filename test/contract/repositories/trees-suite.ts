@@ -3,10 +3,11 @@ import type { Agent } from '../../../src/kas/agent.ts'
 import type { CommitId, Reading, Repositories } from '../../../src/kas/repositories/repositories.ts'
 import type { Trees } from '../../../src/kas/repositories/tree.ts'
 import type { ErrorCode } from '../../../src/lib/errors.ts'
+import type { Service } from '../../../src/lib/service.ts'
 import { failure } from './repositories-suite.ts'
 
 export interface TreesWorld {
-  readonly repositories: Repositories & Trees
+  readonly repositories: Repositories & Trees & Pick<Service, 'stop'>
   readonly agent: Agent
   /** commits files to the default branch `main` and gives the commit */
   push(files: Readonly<Record<string, string | Uint8Array>>): Promise<string>
@@ -73,6 +74,26 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     const tooMuch = await failure(read(300_000, 300_010))
     t.equal(tooMuch.code, 'MANIFESTS_REFUSED' satisfies ErrorCode)
     t.match(tooMuch.message, /manifest file: z: with the files before it more than 300010 bytes$/)
+  })
+
+  t.test(`${name}: a ref that was left is released once others follow it, or it has ended`, async (t) => {
+    const { repositories, agent, push, git, url } = await start(t)
+    await push({ a: '1' })
+    await git('push', '--quiet', url, 'HEAD:stage')
+    const of = { ...agent, ref: 'refs/heads/stage' }
+    const released: string[] = []
+    const follow = (who: string) =>
+      repositories.onMove(of, () => undefined, { released: () => void released.push(who) })
+    const [first, second] = [follow('first'), follow('second')]
+    first()
+    t.strictSame(released, ['first'], 'the second follows it')
+    second()
+    t.strictSame(released, ['first'], 'it is kept for a while')
+    const third = follow('third')
+    t.strictSame(released, ['first', 'second'])
+    third()
+    await repositories.stop()
+    t.strictSame(released, ['first', 'second', 'third'])
   })
 
   t.test(`${name}: branches, tags and commits beside the default branch`, async (t) => {

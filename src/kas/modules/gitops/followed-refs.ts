@@ -1,7 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
 import type { Reading } from '../../repositories/repositories.ts'
 
-/** of one project, followed by one agent */
+/** of one project, followed by one agent, or left by it while they are still kept */
 const maxRefs = 20
 
 /** Which refs agents follow beside default branches: each costs polls, and with a directory file a mirror on the disk. */

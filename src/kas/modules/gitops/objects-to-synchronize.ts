@@ -188,12 +188,13 @@ class ObjectsStream {
     const reading = { id: this.#call.agent.id, project, ref }
     this.#unfollow()
     this.#unfollow = () => {}
-    const leave = refs.follow(reading)
-    this.#unfollow = leave
-    const detach = repositories.onMove(reading, () => this.#changed.resolve(), this.#options.pollMs)
-    this.#unfollow = () => {
-      detach()
-      leave()
+    const released = refs.follow(reading)
+    const wake = () => this.#changed.resolve()
+    try {
+      this.#unfollow = repositories.onMove(reading, wake, { pollMs: this.#options.pollMs, released })
+    } catch (error) {
+      released()
+      throw error
     }
     this.#reading = reading
     return reading

@@ -76,7 +76,13 @@ function start(
           state.refreshes += 1
           state.onRefresh()
         },
-        onMove: (_, listener) => keep(moved, listener),
+        onMove: (_, listener, following) => {
+          const leave = keep(moved, listener)
+          return () => {
+            leave()
+            following?.released?.()
+          }
+        },
         files: async (_, __, ___, signal) => {
           await abortable(state.listing, signal)
           return [{ path: 'a.yaml', blob }]
