@@ -1,23 +1,42 @@
 import { type BlobLimits, checkSizes, type TreeFile } from '../../repositories/tree.ts'
 
-/** Of an entry beside its content, in bytes: its place in the map. */
+/** Of an entry beside its content, in bytes: its places in the tables, and the buffer of its own. */
 const overheadBytes = 512
 
 /** Reads files that are not held, in their order, as `Tree.blobs`. */
 export type ReadFiles = (files: readonly TreeFile[], limits: BlobLimits) => Promise<readonly Uint8Array[]>
 
+export interface FileCacheOptions {
+  readonly maxBytes: number
+  /** of one project: those of others stay */
+  readonly maxBytesOfProject: number
+}
+
+/** Whose files are read, and how. */
+export interface FilesOf {
+  readonly projectId: bigint
+  readonly limits: BlobLimits
+  readonly read: ReadFiles
+}
+
+/** used last is the last */
+interface Held {
+  readonly contents: Map<string, Uint8Array>
+  bytes: number
+}
+
 /**
- * Contents by object id, those used last. Agents of all projects share them: an id is asked for only by who was told it
- * by the tree of a project that may be read.
+ * Contents by project and object id, those used last. Agents of all projects share the room, but not the contents: how
+ * fast a round comes would tell what other projects have.
  */
 export class FileCache {
-  readonly #maxBytes: number
+  readonly #options: FileCacheOptions
   /** used last is the last */
-  readonly #contents = new Map<string, Uint8Array>()
+  readonly #projects = new Map<bigint, Held>()
   #bytes = 0
 
-  constructor(options: { readonly maxBytes: number }) {
-    this.#maxBytes = options.maxBytes
+  constructor(options: FileCacheOptions) {
+    this.#options = options
   }
 
   get bytes(): number {
@@ -31,13 +50,12 @@ export class FileCache {
    */
   async contents(
     files: readonly TreeFile[],
-    limits: BlobLimits,
-    read: ReadFiles,
+    { projectId, limits, read }: FilesOf,
   ): Promise<ReadonlyMap<TreeFile, Uint8Array>> {
     const contents = new Map<TreeFile, Uint8Array>()
     let totalBytes = 0
     for (const file of files) {
-      const held = this.#use(file.blob)
+      const held = this.#use(projectId, file.blob)
       if (!held) continue
       totalBytes += held.length
       checkSizes(file, { bytes: held.length, totalBytes }, limits)
@@ -49,30 +67,59 @@ export class FileCache {
     for (const [i, file] of missing.entries()) {
       const content = blobs[i] as Uint8Array
       contents.set(file, content)
-      this.#add(file.blob, content)
+      this.#add(projectId, file.blob, content)
     }
     return contents
   }
 
-  #use(blob: string): Uint8Array | undefined {
-    const content = this.#contents.get(blob)
-    if (!content) return undefined
-    this.#contents.delete(blob) // to the end
-    this.#contents.set(blob, content)
+  #use(projectId: bigint, blob: string): Uint8Array | undefined {
+    const held = this.#projects.get(projectId)
+    const content = held?.contents.get(blob)
+    if (!held || !content) return undefined
+    toEnd(held.contents, blob, content)
+    toEnd(this.#projects, projectId, held)
     return content
   }
 
-  #add(blob: string, content: Uint8Array): void {
+  #add(projectId: bigint, blob: string, content: Uint8Array): void {
+    const { maxBytes, maxBytesOfProject } = this.#options
     const size = sizeOf(content)
-    if (size > this.#maxBytes || this.#contents.has(blob)) return
-    this.#contents.set(blob, content)
+    const held = this.#projects.get(projectId) ?? { contents: new Map(), bytes: 0 }
+    if (size > Math.min(maxBytes, maxBytesOfProject) || held.contents.has(blob)) return
+    while (held.bytes + size > maxBytesOfProject) this.#dropOldest(projectId, held)
+    toEnd(this.#projects, projectId, held)
+    held.contents.set(blob, ownCopy(content))
+    held.bytes += size
     this.#bytes += size
-    for (const [oldest, held] of this.#contents) {
-      if (this.#bytes <= this.#maxBytes) break
-      this.#contents.delete(oldest)
-      this.#bytes -= sizeOf(held)
+    for (const [oldest, other] of this.#projects) {
+      while (this.#bytes > maxBytes && other.bytes > 0) this.#dropOldest(oldest, other)
+      if (this.#bytes <= maxBytes) break
     }
   }
+
+  #dropOldest(projectId: bigint, held: Held): void {
+    for (const [oldest, content] of held.contents) {
+      const size = sizeOf(content)
+      held.contents.delete(oldest)
+      held.bytes -= size
+      this.#bytes -= size
+      break
+    }
+    if (held.contents.size === 0) this.#projects.delete(projectId)
+  }
+}
+
+function toEnd<Key, Value>(map: Map<Key, Value>, key: Key, value: Value): void {
+  map.delete(key)
+  map.set(key, value)
+}
+
+/** Part of a larger buffer, such as one of node's pool, would keep all of that. */
+function ownCopy(content: Uint8Array): Uint8Array {
+  if (content.buffer.byteLength === content.byteLength) return content
+  const copy = Buffer.allocUnsafeSlow(content.byteLength)
+  copy.set(content)
+  return copy
 }
 
 function sizeOf(content: Uint8Array): number {

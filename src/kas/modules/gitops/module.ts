@@ -25,6 +25,7 @@ const maxWaitingRounds = 10_000
 
 /** files that were read last, for other agents of a project and for the next commit */
 const maxCachedBytes = 256 * 1024 * 1024
+const maxCachedBytesOfProject = maxCachedBytes / 4
 
 export type GitopsOptions = Pick<
   ObjectsToSynchronizeOptions,
@@ -44,7 +45,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
     tooMany: () =>
       new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaitingRounds, what: 'rounds of GitOps that wait' }),
   })
-  const cache = new FileCache({ maxBytes: maxCachedBytes })
+  const cache = new FileCache({ maxBytes: maxCachedBytes, maxBytesOfProject: maxCachedBytesOfProject })
   const sent = usage.counter('gitops_sync')
   const serve = objectsToSynchronize(
     {

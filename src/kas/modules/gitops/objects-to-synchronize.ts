@@ -214,9 +214,11 @@ class ObjectsStream {
       const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
       const files = await chosenFiles(choice, tree, maxFiles)
       const missing = files.filter(({ blob }) => !known.has(blob))
-      const contents = await cache.contents(missing, this.#options, (rest, limits) =>
-        repositories.blobs(reading, commit, rest, limits, bounded.signal),
-      )
+      const contents = await cache.contents(missing, {
+        projectId: reading.project.id,
+        limits: this.#options,
+        read: (rest, limits) => repositories.blobs(reading, commit, rest, limits, bounded.signal),
+      })
       cancel()
       const sender = new ObjectsSender({ call: this.#call, clock, signal }, this.#options)
       await sender.header(this.#header(reading, commit))

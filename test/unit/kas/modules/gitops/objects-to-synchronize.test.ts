@@ -29,7 +29,7 @@ type RequestInit = MessageInitShape<typeof ObjectsToSynchronizeRequestSchema>
 function start(
   request: RequestInit = {},
   options: Partial<ObjectsToSynchronizeOptions> = {},
-  cache = new FileCache({ maxBytes: 1 << 20 }),
+  cache = new FileCache({ maxBytes: 1 << 20, maxBytesOfProject: 1 << 20 }),
 ) {
   const clock = new ManualClock()
   const moved = new Set<() => void>()
@@ -233,7 +233,7 @@ t.test('blobs that the agent has come without data; large files in pieces; empty
 })
 
 t.test('files that another agent was sent are not read again; who may not read the project gets none', async (t) => {
-  const cache = new FileCache({ maxBytes: 1 << 20 })
+  const cache = new FileCache({ maxBytes: 1 << 20, maxBytesOfProject: 1 << 20 })
   const first = start({}, {}, cache)
   await first.settle()
   await first.move(one)
