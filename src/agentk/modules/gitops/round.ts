@@ -147,6 +147,8 @@ class Round {
   #remembered = Promise.resolve()
   /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
   #isChosenAnew = false
+  /** something that has left is not decided upon, or has not gone though it may */
+  #isOpen = false
   #approvalUsed: Promise<void> | undefined
 
   constructor(
@@ -174,13 +176,13 @@ class Round {
     this.#plan()
     const live = await this.#readLive()
     await inventory.save(this.#entries.values(), this.#signal) // before anything is made
-    const kept = this.#isChosenAnew && before ? before : this.#options
+    const kept = this.#isChosenAnew && before ? withChoiceOf(before, this.#options) : this.#options
     await inventory.saveOptions(kept, adopted, this.#signal)
     try {
       const ends = await this.#applyApproved(known, live)
       const plan = await this.#prune(known, live, ends)
       const result = this.#result(ends, plan, live)
-      if (plan && result.plan === '' && this.#isChosenAnew && !isPrunedLater(plan)) {
+      if (plan && result.plan === '' && this.#isChosenAnew && !this.#isOpen) {
         await inventory.saveOptions(this.#options, adopted, this.#signal)
       }
       return result
@@ -307,6 +309,7 @@ class Round {
     }
     const plan = prunePlan(input, this.#options)
     await this.#follow(plan, entries)
+    this.#isOpen = plan.isHeld || later.length > 0 || this.#input.superseded.aborted || isUndecided(plan)
     return plan
   }
 
@@ -316,11 +319,13 @@ class Round {
     return this.#approvalUsed
   }
 
-  async #follow({ decisions, digest }: PrunePlan, entries: readonly InventoryEntry[]): Promise<void> {
+  async #follow({ decisions, digest, isHeld }: PrunePlan, entries: readonly InventoryEntry[]): Promise<void> {
     const { lane, waits, clock, kinds } = this.#components
     const { approved } = this.#input
     const isApproved = digest !== '' && digest === approved
-    if (approved !== '') await this.#useApproval()
+    // while others have not spoken, or calls may be on their way, it may be of a plan that is still to come
+    const mayFitLater = isHeld || this.#input.isSettling
+    if (isApproved || (approved !== '' && !mayFitLater)) await this.#useApproval()
     const prunables = entries.flatMap((entry) => {
       const text = keyText(entry.key)
       const decision = decisions.get(text)
@@ -374,9 +379,18 @@ function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune }: Sour
   return JSON.stringify([branch, paths, kustomize, helm, defaultNamespace, prune])
 }
 
-/** Something that has left could not be decided upon. */
-function isPrunedLater({ decisions }: PrunePlan): boolean {
-  return [...decisions.values()].some((decision) => decision.is === 'keep' && decision.state === 'failed')
+/** `options`, but for what `chosenBy` compares. */
+function withChoiceOf(before: SourceOptions, options: SourceOptions): SourceOptions {
+  const { ref: _ref, kustomize: _kustomize, helm: _helm, ...others } = options
+  const { ref, paths, kustomize, helm, defaultNamespace, prune } = before
+  const optional = { ...(ref && { ref }), ...(kustomize && { kustomize }), ...(helm && { helm }) }
+  return { ...others, ...optional, paths, defaultNamespace, prune }
+}
+
+/** Something that has left could not be decided upon, or may be on its way. */
+function isUndecided({ decisions }: PrunePlan): boolean {
+  const isOpen = (state: EntryState) => state === 'failed' || state === 'planned'
+  return [...decisions.values()].some((decision) => decision.is === 'keep' && isOpen(decision.state))
 }
 
 function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, ObjectKey> {

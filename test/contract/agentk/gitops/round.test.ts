@@ -18,6 +18,7 @@ import { configMap, Ground, keyOf, skip } from './ground.ts'
 interface Extra {
   readonly approved?: string
   readonly useApproval?: () => Promise<void>
+  readonly superseded?: AbortSignal
   readonly signal?: AbortSignal
   readonly heir?: string
   /** what another source wants is not known */
@@ -86,7 +87,7 @@ class Source {
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
         approved: extra.approved ?? '',
         useApproval: extra.useApproval ?? (async () => undefined),
-        superseded: new AbortController().signal,
+        superseded: extra.superseded ?? new AbortController().signal,
         onWanted: () => undefined,
         onProgress: (_, key) => progress.push(key.name),
       },
@@ -319,6 +320,52 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.match((await narrowed.done(one, { approved: waiting.plan })).pruned, [{ name: 'left-out' }])
     await narrowed.done(files)
     t.match((await narrowed.done(one)).pruned, [{ name: 'left-out' }], 'and from then on it is as ever')
+  })
+
+  await t.test(
+    'it waits also once others have said what they want, and where a newer commit came between',
+    async (t) => {
+      const files = { 'a.yaml': map('anew-chosen', '1'), 'b.yaml': map('anew-held', '1') }
+      await new Source(ground, 116).done(files)
+      const narrowed = new Source(ground, 116, { paths: [{ file: 'a.yaml' }] })
+      const one = { 'a.yaml': map('anew-chosen', '1') }
+      const held = await narrowed.done(one, { held: 'what source b wants is not known yet' })
+      t.match(held, { pruned: [], plan: '', isPruneHeld: true })
+      const waiting = await narrowed.done(one)
+      t.match(waiting, { pruned: [], planned: [{ key: { name: 'anew-held' } }] })
+      const newer = AbortSignal.abort(new Error('a newer commit has come'))
+      t.match((await narrowed.done(one, { approved: waiting.plan, superseded: newer })).pruned, [])
+      t.match(await narrowed.done(one), { pruned: [], plan: waiting.plan })
+      t.ok(await ground.get(keyOf('ConfigMap', 'anew-held')))
+    },
+  )
+
+  await t.test('an approval that nothing could be compared with is not used up', async (t) => {
+    const files = { 'a.yaml': map('kept-on', '1'), 'b.yaml': map('asked-for', '1', 'agent.gitlab.com/prune: confirm') }
+    const source = new Source(ground, 117)
+    await source.done(files)
+    const one = { 'a.yaml': map('kept-on', '1') }
+    const { plan } = await source.done(one)
+    let used = 0
+    const useApproval = async () => {
+      used += 1
+    }
+    await source.done(one, { approved: plan, useApproval, held: 'what source b wants is not known yet' })
+    t.equal(used, 0)
+    t.match((await source.done(one, { approved: plan, useApproval })).pruned, [{ name: 'asked-for' }])
+    t.equal(used, 1)
+    await source.done(one, { approved: plan, useApproval })
+    t.equal(used, 2, 'one that is of another plan is')
+  })
+
+  await t.test('until then the options of before hold, of what is chosen alone', async (t) => {
+    const files = { 'a.yaml': map('opted', '1'), 'b.yaml': map('opted-out', '1') }
+    await new Source(ground, 118, { on_removal: 'prune' }).done(files)
+    const narrowed = new Source(ground, 118, { paths: [{ file: 'a.yaml' }], on_removal: 'keep' })
+    t.not((await narrowed.done({ 'a.yaml': map('opted', '1') })).plan, '')
+    const { inventory } = narrowed
+    await inventory.load(new AbortController().signal)
+    t.match(inventory.options, { onRemoval: 'keep', paths: [{ glob: '**/*.{yaml,yml,json}' }] })
   })
 
   await t.test('what only a new object can have: deleted and made again, where the manifest says so', async (t) => {
