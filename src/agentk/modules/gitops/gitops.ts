@@ -102,9 +102,11 @@ class Sources {
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
     const { namespace } = options
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
+    const onUnreadable = (name: string, error: unknown) =>
+      components.log.error({ name, error }, 'What a source has left behind cannot be read')
     this.#removed = new RemovedSources({
       ...components,
-      stored: (signal) => storedSources(this.#control, { namespace, agentId: this.#agentId }, signal),
+      stored: (signal) => storedSources(this.#control, { namespace, agentId: this.#agentId }, onUnreadable, signal),
       isGone: ({ id }) => this.#isGone(id),
       onGone: ({ id }) => {
         this.#push.removed(id)
@@ -136,8 +138,9 @@ class Sources {
   /** Starts what the configuration has, ends what it has no longer. Nothing is removed. */
   update(): void {
     const sources = this.#read()
-    if (!sources || this.#term.signal.aborted) return
+    if (this.#term.signal.aborted) return
     const halted = this.#removed.halt()
+    if (!sources) return
     const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
     for (const source of this.#unfollowed) this.#table.delete(source)
     this.#unfollowed.clear()
@@ -150,10 +153,11 @@ class Sources {
     this.#removed.look()
   }
 
-  /** @returns undefined: it cannot be used, what runs goes on */
+  /** @returns undefined: it cannot be used, what runs goes on, and nothing is known to be gone */
   #read(): readonly SourceBlock[] | undefined {
     const { block, log } = this.#components
     this.#isWhole = false
+    this.#table.isWhole = false
     try {
       const json = block()
       const { sources, problems } = readBlock(json ?? {})

@@ -1,10 +1,11 @@
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import { isSettled, type RemovalInput, type RoundDone } from './round.ts'
 import type { SourceOptions } from './source-options.ts'
-import type { SourceWorkComponents } from './source-work.ts'
+import { type SourceWorkComponents, settleMs } from './source-work.ts'
 import { SourceStatus } from './state/source-status.ts'
 
 /** What could not be decided upon is looked at again. ms */
@@ -33,6 +34,9 @@ export class RemovedSources {
   /** of the pass that runs */
   #stop = linkedController()
   #passed = Promise.resolve()
+  /** what its source, or the pod that led before, has sent may not have landed yet */
+  #isSettling = true
+  #stopSettling: () => void = () => undefined
 
   constructor(components: RemovedSourcesComponents) {
     this.#components = components
@@ -47,16 +51,28 @@ export class RemovedSources {
   async halt(): Promise<void> {
     this.#unsubscribe()
     this.#stop.abort(new Error('the configuration has changed'))
+    this.#settle()
     await this.#passed
+  }
+
+  /** From now on: a source of the term may just have ended. */
+  #settle(): void {
+    this.#stopSettling()
+    this.#isSettling = true
+    this.#stopSettling = this.#components.clock.after(settleMs, () => {
+      this.#isSettling = false
+      this.look()
+    })
   }
 
   /** Until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, backoffOptions)
+    this.#settle()
     for (let isDone = true; !signal.aborted; ) {
       if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
       await abortable(this.#wake.promise, signal).catch(() => undefined)
-      if (signal.aborted) return
+      if (signal.aborted) break
       this.#wake = Promise.withResolvers()
       const ended = Promise.withResolvers<void>()
       this.#passed = ended.promise
@@ -66,6 +82,7 @@ export class RemovedSources {
       ended.resolve()
       if (isDone) backoff.reset()
     }
+    this.#stopSettling()
   }
 
   /** @returns false: it is to be tried again */
@@ -75,7 +92,7 @@ export class RemovedSources {
     let isDone = true
     try {
       for (const options of await stored(signal)) {
-        if (isGone(options) && !(await this.#remove(options, signal))) isDone = false
+        if (isGone(options) && !(await this.#tryRemove(options, signal))) isDone = false
       }
       return isDone
     } catch (error) {
@@ -85,13 +102,35 @@ export class RemovedSources {
     }
   }
 
+  /** One that fails holds no other. */
+  async #tryRemove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
+    try {
+      return await this.#remove(options, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      const { id: source } = options
+      this.#components.log.error({ source, error }, 'What a source has left behind cannot be looked at')
+      return false
+    }
+  }
+
   async #remove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
     const { wishes, useApproval, onWish, onStatus, onGone, round, log, clock } = this.#components
     const { id, onRemoval } = options
-    this.#unsubscribes.push(onWish(id, () => this.look()))
+    const superseded = new AbortController()
+    const unsubscribe = onWish(id, () => {
+      superseded.abort(new KasError({ code: 'CANCELLED', detail: 'somebody wishes otherwise' }))
+      this.look()
+    })
+    this.#unsubscribes.push(unsubscribe)
     const { approved, isPaused } = await wishes(options, signal)
     if (isPaused) return true
-    const input = { approved, useApproval: (using: AbortSignal) => useApproval(options, approved, using) }
+    const input = {
+      approved,
+      useApproval: (using: AbortSignal) => useApproval(options, approved, using),
+      isSettling: this.#isSettling,
+      superseded: superseded.signal,
+    }
     const result = await round(input, options, signal)
     const { pruned, entries } = result
     if (entries.size > 0) {

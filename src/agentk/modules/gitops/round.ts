@@ -75,7 +75,7 @@ export type RoundResult =
 
 export type RoundDone = Extract<RoundResult, { is: 'done' }>
 
-export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval'>
+export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'isSettling' | 'superseded'>
 
 /** Nothing of it is to be tried again: what waits for approval is told when it comes. */
 export function isSettled({ entries, isPruneHeld }: RoundDone): boolean {
@@ -111,15 +111,14 @@ export async function runRound(
  */
 export async function runRemoval(
   components: RoundComponents,
-  approval: RemovalInput,
+  removal: RemovalInput,
   options: SourceOptions,
   signal: AbortSignal,
 ): Promise<RoundDone> {
   const kinds = await components.kinds.current(signal)
   const nothing = { manifests: [], graph: waveGraph([]).graph, kinds }
-  const superseded = new AbortController().signal
   const told = { onWanted: () => undefined, onProgress: () => undefined }
-  const input = { commit: '', files: [], ...approval, superseded, ...told, isRemoval: true }
+  const input = { commit: '', files: [], ...removal, ...told, isRemoval: true }
   const result = await new Round(components, input, options, nothing, signal).run()
   if (result.entries.size === 0) await components.inventory.remove(signal)
   return result

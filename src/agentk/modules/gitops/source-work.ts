@@ -24,7 +24,7 @@ const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, 
  * The pod that led before may have been frozen, or cut off, with calls on their way: these have landed by then, or never
  * will. Above the time limit of a call, and the patience of TCP for a connection that is closed. ms
  */
-const settleMs = 120_000
+export const settleMs = 120_000
 
 /** What people say to a source, by annotations of its GitSync. */
 export interface Wishes {

@@ -5,7 +5,11 @@ import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import type { JsonApi } from '../../../../src/agentk/modules/gitops/inventory/config-maps.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
-import { Inventory, storedSources } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
+import {
+  Inventory,
+  type InventoryOptions,
+  storedSources,
+} from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { maxShardEntries } from '../../../../src/agentk/modules/gitops/inventory/shards.ts'
 import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/stock-inventory.ts'
 import { keyText } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
@@ -141,6 +145,35 @@ t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t)
     t.equal(sizes.at(-1), maxShardEntries, 'the last of them removes what was not divided')
   })
 
+  const unreadable: string[] = []
+  const stored = (of: InventoryOptions) => storedSources(client, of, (name) => void unreadable.push(name), signal)
+
+  await t.test("ConfigMaps of other names with an inventory's labels are none of it", async (t) => {
+    const of = source()
+    const options = sourceOptions({}, { agentId: of.agentId, projectId: 7n, ownProject: 'a/b' })
+    const inventory = new Inventory(client, { ...of, id: options.id })
+    await inventory.load(signal)
+    await inventory.saveOptions(options, [], signal)
+    await inventory.save([entry('a')], signal)
+    const labels = {
+      'agent.gitlab.com/gitops-source': options.id,
+      'agent.gitlab.com/gitops-agent': String(of.agentId),
+    }
+    const make = (name: string, text: string) =>
+      admin.request(maps, {
+        method: 'POST',
+        contentType: 'application/json',
+        body: { metadata: { name, labels }, data: { options: text } },
+      })
+    await make(`other-${of.agentId}`, JSON.stringify({ ...options, onRemoval: 'prune' }))
+    await make(`gitops-${of.agentId}-9-source`, JSON.stringify(options))
+    t.strictSame(await stored(of), [options])
+    t.equal((await inventory.load(signal)).size, 1)
+    await make(`gitops-${of.agentId}-8-source`, 'x')
+    t.strictSame([await stored(of), unreadable], [[options], [`gitops-${of.agentId}-8-source`]])
+    await inventory.remove(signal)
+  })
+
   await t.test('options stay beside the entries', async (t) => {
     const of = source()
     const options = sourceOptions({ on_removal: 'prune' }, { agentId: of.agentId, projectId: 7n, ownProject: 'a/b' })
@@ -149,17 +182,17 @@ t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t)
     await inventory.load(signal)
     await inventory.saveOptions(options, [], signal)
     await inventory.save([entry('a')], signal)
-    t.strictSame(await storedSources(client, of, signal), [options])
+    t.strictSame(await stored(of), [options])
     await inventory.saveOptions(options, [], signal)
     t.equal(writes.length, 2, 'the same options are not written again')
     const reader = new Inventory(api, of)
     t.equal((await reader.load(signal)).size, 1)
     await reader.saveOptions({ ...options, onRemoval: 'keep' }, ['41-7'], signal)
-    t.match(await storedSources(client, of, signal), [{ onRemoval: 'keep' }])
+    t.match(await stored(of), [{ onRemoval: 'keep' }])
     await inventory.load(signal)
     t.strictSame(inventory.adopted, ['41-7'])
     await reader.remove(signal)
-    t.strictSame([await namesOf(of.id), await storedSources(client, of, signal)], [[], []])
+    t.strictSame([await namesOf(of.id), await stored(of)], [[], []])
   })
 
   await t.test('a shard that cannot be read is an error, never an empty inventory', async (t) => {

@@ -86,6 +86,23 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     await ground.merge(stuck, { metadata: { finalizers: null } })
   })
 
+  await t.test('what of a stage has not been sent is left', async (t) => {
+    const names = Array.from({ length: 50 }, (_, at) => `staged-${at}`)
+    const keys = await Promise.all(names.map((name) => make(name)))
+    const prunables = await Promise.all(keys.map((key) => prunable(key)))
+    const newer = new AbortController()
+    ground.onAsk = ({ method }) => {
+      if (method === 'DELETE') newer.abort(new Error('somebody wishes otherwise'))
+    }
+    const ends = await prune(prunables, {}, newer.signal)
+    ground.onAsk = () => undefined
+    const stay = Object.values(ends).filter((why) => why?.startsWith('it stays'))
+    t.ok(stay.length >= 18, `${stay.length} are left`)
+    t.equal(ground.writes().length, 50 - stay.length)
+    const live = await Promise.all(keys.map((key) => ground.get(key)))
+    t.equal(live.filter(Boolean).length, stay.length)
+  })
+
   await t.test('what has changed is looked at again', async (t) => {
     const key = await make('touched')
     const before = await prunable(key)

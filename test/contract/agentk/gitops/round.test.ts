@@ -428,6 +428,28 @@ roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name}
     t.equal((await ground.get(key)).roleRef.name, 'edit')
   })
 
+  await t.test('a commit that would make it again cannot itself say that nobody need approve', async (t) => {
+    const source = new Source(ground, 119, { prune_confirm: ['RoleBinding'] })
+    const files = (name: string, annotations: string) => ({
+      'a.yaml': `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: released, annotations: { ${annotations} } }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name} }
+`,
+    })
+    const key = keyOf('RoleBinding', 'released', 'shop', 'rbac.authorization.k8s.io')
+    const both = 'agent.gitlab.com/replace: allow, agent.gitlab.com/prune: allow'
+    await source.done(files('view', ''))
+    t.match((await source.done(files('edit', both))).ends.released, {
+      is: 'failed',
+      problem: { text: /waits for approval: prune_confirm: RoleBinding/ },
+    })
+    t.equal((await ground.get(key)).roleRef.name, 'view')
+    await source.done(files('view', both))
+    t.match((await source.done(files('edit', both))).is, { released: 'applied' }, 'one before it may')
+  })
+
   await t.test('killed at any call while an object is made again, it is there in the end', async (t) => {
     const job = (image: string) => ({
       'a.yaml': `

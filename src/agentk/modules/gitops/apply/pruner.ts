@@ -1,5 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { FairTurns } from '../../../../lib/fair-turns.ts'
+import { maxObjects } from '../../../../proto/gitops-json.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
@@ -14,6 +16,8 @@ import { refusal } from './refusal.ts'
 
 /** Others write the object meanwhile: it is read again, so often. */
 const maxAttempts = 5
+/** At once, as many as a lane sends: what waits for its turn can still be left. */
+const maxDeleting = 32
 
 export interface PrunerComponents {
   /** acts as the source's account */
@@ -31,12 +35,18 @@ export interface Prunable {
   readonly live: LiveObject
 }
 
+const left = 'it stays: a newer commit has come, or somebody wishes otherwise'
 const policies = { orphan: 'Orphan', background: 'Background', foreground: 'Foreground' } as const
 
 /** Deletes what has been decided to go, and waits until it is gone. */
 export class Pruner {
   readonly #components: PrunerComponents
   readonly #options: PrunerOptions
+  readonly #turns = new FairTurns({
+    maxRunning: maxDeleting,
+    maxWaiting: maxObjects,
+    tooMany: () => new KasError({ code: 'TOO_MANY_STREAMS', limit: maxObjects, what: 'waiting deletions' }),
+  })
 
   constructor(components: PrunerComponents, options: PrunerOptions) {
     this.#components = components
@@ -88,7 +98,8 @@ export class Pruner {
     const path = objectPath(kind, entry.key)
     let live = decided
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
-      const answer = await this.#delete(path, live, signal)
+      const answer = await this.#delete(path, live, superseded, signal)
+      if (answer === undefined) return left
       if (answer.status === 404) return undefined
       if (answer.status === 200 || answer.status === 202) {
         return await this.#gone(kind, entry, live.uid, superseded, signal)
@@ -104,10 +115,17 @@ export class Pruner {
     return `others have changed it ${maxAttempts} times while it was to be deleted`
   }
 
-  #delete(path: string, { uid, resourceVersion }: LiveObject, signal: AbortSignal) {
+  /** @returns undefined: it was not sent, it is not to go any more */
+  async #delete(path: string, { uid, resourceVersion }: LiveObject, superseded: AbortSignal, signal: AbortSignal) {
     const propagationPolicy = policies[this.#options.prunePropagationPolicy]
     const body = { kind: 'DeleteOptions', apiVersion: 'v1', preconditions: { uid, resourceVersion }, propagationPolicy }
-    return this.#components.lane.json('DELETE', path, body, signal, { maxBytes: maxEventBytes })
+    const endTurn = await this.#turns.take(this, signal)
+    try {
+      if (superseded.aborted) return undefined
+      return await this.#components.lane.json('DELETE', path, body, signal, { maxBytes: maxEventBytes })
+    } finally {
+      endTurn()
+    }
   }
 
   async #read(path: string, signal: AbortSignal): Promise<LiveObject | string | undefined> {

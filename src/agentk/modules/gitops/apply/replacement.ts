@@ -84,7 +84,7 @@ export class Replacement {
   #asksBecause(live: LiveObject, { key, object }: ApplyRequest): string | undefined {
     const prunes = [live.prune, entryAt(object, 'metadata.annotations', pruneAnnotation)]
     if (prunes.includes('confirm')) return 'its annotation asks for it'
-    const isOfKind = this.#options.pruneConfirm.includes(key.kind) && !prunes.includes('allow')
+    const isOfKind = this.#options.pruneConfirm.includes(key.kind) && live.prune !== 'allow' // a commit does not release itself
     return isOfKind ? `prune_confirm: ${key.kind}` : undefined
   }
 

@@ -1,11 +1,9 @@
+import { agentLabel, sourceLabel } from '../manifests/marks.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
 import type { InventoryEntry } from './entry.ts'
 import { shardsOf, undivided, union } from './shards.ts'
 
-/** Labels of the ConfigMaps; none of them is a mark of objects. */
-const sourceLabel = 'agent.gitlab.com/gitops-source'
-const agentLabel = 'agent.gitlab.com/gitops-agent'
 /** Of the ConfigMap with a source's options: no shard has that name. */
 const optionsName = 'source'
 
@@ -42,7 +40,9 @@ export class Inventory {
   /** Entries by `keyText`: what all shards hold. @throws KasError UNREACHABLE; Error if a shard cannot be read */
   async load(signal: AbortSignal): Promise<ReadonlyMap<string, InventoryEntry>> {
     this.#shards = undefined
-    const maps = await this.#maps.list(`${sourceLabel}=${this.#of.id}`, signal)
+    const labelled = await this.#maps.list(`${sourceLabel}=${this.#of.id}`, signal)
+    // others may write labels: names are agentk's alone
+    const maps = labelled.filter(({ metadata }) => metadata.name.startsWith(this.#nameOf('')))
     this.#source = maps.find(({ metadata }) => metadata.name === this.#nameOf(optionsName))
     const shards = new Map<string, Kept>()
     for (const map of maps) if (map !== this.#source) shards.set(this.#shardOf(map), keptOf(map))
@@ -143,15 +143,27 @@ function keptOf(map: ConfigMap): Kept {
 /**
  * The sources of which this agent keeps an inventory, also those that its configuration names no longer. Without the right
  * to look there are none.
+ *
+ * @param onUnreadable - of one that cannot be read: the others are told all the same
  */
 export async function storedSources(
   api: JsonApi,
   of: { readonly namespace: string; readonly agentId: bigint },
+  onUnreadable: (name: string, error: unknown) => void,
   signal: AbortSignal,
 ): Promise<SourceOptions[]> {
   try {
     const maps = await new ConfigMaps(api, of.namespace).list(`${agentLabel}=${of.agentId}`, signal)
-    return maps.flatMap(({ data }) => (data?.options === undefined ? [] : [JSON.parse(data.options) as SourceOptions]))
+    return maps.flatMap(({ metadata: { name }, data }) => {
+      if (data?.options === undefined || !name.startsWith(`gitops-${of.agentId}-`)) return []
+      try {
+        const options = JSON.parse(data.options) as SourceOptions
+        return name === `gitops-${options.id}-${optionsName}` ? [options] : []
+      } catch (error) {
+        onUnreadable(name, error)
+        return []
+      }
+    })
   } catch (error) {
     if (isForbidden(error)) return []
     throw error

@@ -2,6 +2,9 @@ import type { Manifest, ObjectTree } from './manifest.ts'
 
 /** Label: the source that made the object. Lists and watches select by it. */
 export const inventoryLabel = 'agent.gitlab.com/inventory'
+/** Labels of an inventory's ConfigMaps, and of nothing else: of which source, of which agent. */
+export const sourceLabel = 'agent.gitlab.com/gitops-source'
+export const agentLabel = 'agent.gitlab.com/gitops-agent'
 /** Annotation, the stock agent's own: whose object it is. */
 export const ownerAnnotation = 'config.k8s.io/owning-inventory'
 /** Annotation: of the manifest that was applied last. */

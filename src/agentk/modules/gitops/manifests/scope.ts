@@ -1,7 +1,7 @@
 import type { ResourceRule } from '../../../../proto/gitops-json.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { ObjectTree } from './manifest.ts'
-import { digestAnnotation, inventoryLabel, ownerAnnotation } from './marks.ts'
+import { agentLabel, digestAnnotation, inventoryLabel, ownerAnnotation, sourceLabel } from './marks.ts'
 import type { ObjectKey } from './object-key.ts'
 
 /** Which kinds have namespaces. */
@@ -46,6 +46,7 @@ export function reserved({ group, kind, name }: ObjectKey, object: ObjectTree): 
   if (ownerAnnotation in annotations) {
     return `annotation ${ownerAnnotation}: the object is of the inventory ${annotations[ownerAnnotation]}`
   }
-  const mark = [inventoryLabel, digestAnnotation].find((mark) => mark in labels || mark in annotations)
+  const marks = [inventoryLabel, digestAnnotation, sourceLabel, agentLabel]
+  const mark = marks.find((mark) => mark in labels || mark in annotations)
   return mark && `${mark} is a mark that agentk makes`
 }

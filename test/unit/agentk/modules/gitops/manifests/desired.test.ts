@@ -99,6 +99,8 @@ t.test('what decides over others, or over agentk, is refused', async (t) => {
     [object('Lease', 'agent-42-lock', '', 'coordination.k8s.io/v1'), 'agent-42-lock is a Lease of agentk'],
     [withMark('annotations', 'config.k8s.io/owning-inventory'), 'the object is of the inventory 41-7'],
     [withMark('annotations', 'agent.gitlab.com/digest'), 'agent.gitlab.com/digest is a mark that agentk makes'],
+    [withMark('labels', 'agent.gitlab.com/gitops-source'), 'agent.gitlab.com/gitops-source is a mark'],
+    [withMark('labels', 'agent.gitlab.com/gitops-agent'), 'agent.gitlab.com/gitops-agent is a mark'],
     [withMark('labels', 'agent.gitlab.com/inventory'), 'agent.gitlab.com/inventory is a mark that agentk makes'],
   ]
   for (const [text, why] of reserved) {
