@@ -21,8 +21,19 @@ export interface ManifestsThreadOptions {
   readonly idleMs: number
 }
 
+const maxMemoryMb = 1024
+
+/**
+ * Of the thread, in MiB: half of the pod's memory at most, as nothing but the kernel ends a pod that takes more.
+ *
+ * @param podBytes - that the pod may use; 0: no limit is known
+ */
+export function threadMemoryMb(podBytes: number): number {
+  return podBytes > 0 ? Math.min(maxMemoryMb, Math.max(1, Math.floor(podBytes / 2 / 1024 / 1024))) : maxMemoryMb
+}
+
 /** 10,000 Deployments take some seconds and 256 MiB; other load may leave the thread little of a processor. */
-const defaults: ManifestsThreadOptions = { timeLimitMs: 120_000, memoryLimitMb: 1024, idleMs: 30_000 }
+const defaults = { timeLimitMs: 120_000, idleMs: 30_000 }
 
 interface Running {
   readonly worker: Worker
@@ -46,7 +57,7 @@ export class ManifestsThread {
 
   constructor(clock: Clock, options: Partial<ManifestsThreadOptions> = {}) {
     this.#clock = clock
-    this.#options = { ...defaults, ...options }
+    this.#options = { ...defaults, memoryLimitMb: threadMemoryMb(process.constrainedMemory() ?? 0), ...options }
   }
 
   /** @throws Error that it took too long, what ended the thread, or the signal's reason */

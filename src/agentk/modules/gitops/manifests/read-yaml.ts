@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { maxObjectBytes, maxObjects } from '../../../../proto/gitops-json.ts'
 import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
-import { isObject, type Tree, YamlFault, YamlTrees } from './yaml-trees.ts'
+import { isObject, maxRoundMarks, type Tree, YamlFault, YamlTrees } from './yaml-trees.ts'
 
 /** A YAML or JSON document that is an object, or an item of one that is a list. */
 export interface Document {
@@ -25,13 +25,14 @@ export const maxDocuments = 2 * maxObjects
 export function readFiles(files: readonly RepositoryFile[]): { documents: Document[]; problems: ManifestProblem[] } {
   const documents: Document[] = []
   const problems: ManifestProblem[] = []
-  let [maxCharacters, left] = [maxTreeCharacters, maxDocuments]
+  let [maxCharacters, marksLeft, left] = [maxTreeCharacters, maxRoundMarks, maxDocuments]
   for (const { path: file, data } of files) {
     const before = documents.length
     try {
       for (const { text, line } of parts(decoded(data))) {
         if (left <= 0) throw new YamlFault(`more than ${maxDocuments} documents`, line)
-        const trees = new YamlTrees(text, { line, maxCharacters })
+        const trees = new YamlTrees(text, { line, maxCharacters, marksLeft })
+        marksLeft -= trees.marks
         const read = trees.read()
         left -= Math.max(1, read.length)
         for (const document of read) addDocument(document, { file, trees, documents })

@@ -18,6 +18,16 @@ export const maxAliases = 100
 export const maxDepth = 100
 /** Of a text: the characters of which each value needs one. An event of the parser takes some 150 bytes. */
 export const maxMarks = 1_000_000
+/** Of all texts of a round: their values are held together. */
+export const maxRoundMarks = 2 * maxMarks
+
+export interface YamlTreesOptions {
+  /** where the text begins in its file */
+  readonly line: number
+  /** what other texts have left: of characters and of marks */
+  readonly maxCharacters: number
+  readonly marksLeft: number
+}
 
 /** What is wrong with a file. */
 export class YamlFault extends Error {
@@ -68,16 +78,16 @@ export class YamlTrees {
   #anchors = new Map<string, Anchored>()
   /** items of lists near the root, which may be objects of their own */
   readonly #items = new WeakMap<object, Extent>()
+  readonly marks: number
   /** of all documents as JSON, about */
   characters = 0
 
-  /**
-   * @param of.line - where the text begins in its file
-   * @throws YamlFault if the text is no YAML, or too much of it
-   */
-  constructor(text: string, { line, maxCharacters }: { readonly line: number; readonly maxCharacters: number }) {
-    if (marksOf(text) > maxMarks) {
-      throw new YamlFault(`too many values: more than ${maxMarks} of , : - [ { and line ends`, line)
+  /** @throws YamlFault if the text is no YAML, or too much of it */
+  constructor(text: string, { line, maxCharacters, marksLeft }: YamlTreesOptions) {
+    this.marks = marksOf(text)
+    if (this.marks > Math.min(maxMarks, marksLeft)) {
+      const most = `${maxMarks} in a document, or ${maxRoundMarks} in all,`
+      throw new YamlFault(`too many values: more than ${most} of , : - [ { and line ends`, line)
     }
     this.#text = text
     this.#events = eventsOf(text, line)

@@ -2,6 +2,7 @@ import t, { type Test } from 'tap'
 import {
   ManifestsThread,
   type ManifestsThreadOptions,
+  threadMemoryMb,
 } from '../../../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { readManifests } from '../../../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
@@ -86,6 +87,14 @@ t.test('what takes too long is tried again, what takes too much memory is refuse
   const wide = jobOf(map('wide', `{ ${Array.from({ length: 200_000 }, (_, index) => `k${index}: "1"`).join(', ')} }`))
   t.match(await small.thread.read(wide, signal), { manifests: [], problems: [{ text: /16 MiB of memory/ }] })
   t.match(await small.thread.read(jobOf(map('next')), signal), { problems: [] })
+})
+
+t.test('the thread takes half of what the pod may, and no more than a GiB', async (t) => {
+  const ofMb = (mb: number) => threadMemoryMb(mb * 1024 * 1024)
+  t.equal(ofMb(512), 256)
+  t.equal(ofMb(4096), 1024)
+  t.equal(threadMemoryMb(0), 1024, 'no limit is known')
+  t.equal(threadMemoryMb(2 ** 64), 1024, 'a limit above all memory')
 })
 
 t.test('a thread that has nothing to do ends, and begins again', async (t) => {

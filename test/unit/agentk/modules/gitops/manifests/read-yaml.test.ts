@@ -5,7 +5,12 @@ import {
   maxTreeCharacters,
   readFiles,
 } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
-import { maxAliases, maxDepth, maxMarks } from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
+import {
+  maxAliases,
+  maxDepth,
+  maxMarks,
+  maxRoundMarks,
+} from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
 import { maxObjects } from '../../../../../../src/proto/gitops-json.ts'
 
 const file = (text: string | Uint8Array, path = 'a.yaml') => ({ path, data: Buffer.from(text) })
@@ -142,6 +147,8 @@ t.test('what is too much is refused before it is built', async (t) => {
 
   t.match(problem(`a: 1\n---\na: [${'a,'.repeat(maxMarks)}]`), [{ line: 2, text: /too many values/ }])
   t.strictSame(problem(`a: [${'1,'.repeat(maxMarks / 10)}]\n---\n`.repeat(11)), [], 'of one document')
+  const wide = file(`a: [${'1,'.repeat(maxRoundMarks / 2 - 10)}]`)
+  t.match(readFiles([wide, wide, wide]).problems, [{ line: 1, text: /too many values/ }], 'all files together')
   const lol = ['a0: &a0 [lol,lol,lol,lol,lol,lol,lol,lol,lol]']
   for (let level = 1; level < 10; level++) {
     lol.push(
