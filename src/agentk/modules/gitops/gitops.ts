@@ -275,7 +275,7 @@ class Sources {
         const version = options.helm ? await this.#version(signal) : ''
         return this.#renderer.render(files, options, { version, apiVersions }, signal)
       },
-      read: (job, signal) => this.#manifests.read(job, signal),
+      read: (job, signal) => this.#manifests.read(options.project, job, signal),
       others: {
         ...others,
         mayWant: (key, commit) =>

@@ -1,7 +1,9 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../../lib/clock.ts'
+import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { abortable } from '../../../../lib/signals.ts'
+import { maxSources } from '../../../../proto/gitops-json.ts'
 import type { Manifest, ManifestProblem } from './manifest.ts'
 import type { ManifestsAnswer, ManifestsJob } from './read-manifests.ts'
 
@@ -32,6 +34,10 @@ export function threadMemoryMb(podBytes: number): number {
   return podBytes > 0 ? Math.min(maxMemoryMb, Math.max(1, Math.floor(podBytes / 2 / 1024 / 1024))) : maxMemoryMb
 }
 
+/** Each source reads one commit at a time: those that leave the configuration may still be there. */
+const maxWaiting = 2 * maxSources
+const tooMany = () => new Error(`more than ${maxWaiting} commits wait to be read`)
+
 /** 10,000 Deployments take some seconds and 256 MiB; other load may leave the thread little of a processor. */
 const defaults = { timeLimitMs: 120_000, idleMs: 30_000 }
 
@@ -44,14 +50,15 @@ interface Running {
 
 /**
  * Reads manifests, one commit after another, in a thread of its own, which exists while there is work: tunnels go on
- * meanwhile. A commit that takes too much ends that thread and nothing else.
+ * meanwhile. Projects take turns. A commit that takes too much, or too long, ends that thread and nothing else.
  */
 export class ManifestsThread {
   readonly #clock: Clock
   readonly #options: ManifestsThreadOptions
   #worker: Worker | undefined
   #running: Running | undefined
-  #last: Promise<unknown> = Promise.resolve()
+  /** by project */
+  readonly #turns = new FairTurns<string>({ maxRunning: 1, maxWaiting, tooMany })
   readonly #ending = new Set<Promise<void>>()
   #cancelIdle = () => {}
 
@@ -60,29 +67,32 @@ export class ManifestsThread {
     this.#options = { ...defaults, memoryLimitMb: threadMemoryMb(process.constrainedMemory() ?? 0), ...options }
   }
 
-  /** @throws Error that it took too long, what ended the thread, or the signal's reason */
-  read(job: ManifestsJob, signal: AbortSignal): Promise<ManifestsAnswer> {
-    const answer = this.#last.then(() => this.#readNow(job, signal))
-    this.#last = answer.catch(() => undefined)
-    return abortable(answer, signal)
+  /** @throws Error that too many wait, what ended the thread, or the signal's reason */
+  async read(project: string, job: ManifestsJob, signal: AbortSignal): Promise<ManifestsAnswer> {
+    const endTurn = await this.#turns.take(project, signal)
+    try {
+      return await this.#readNow(job, signal)
+    } finally {
+      endTurn()
+    }
   }
 
   /** Once nothing is read any more. */
   async stop(): Promise<void> {
-    await this.#last
     await this.#end()
     await Promise.all(this.#ending)
   }
 
   async #readNow(job: ManifestsJob, signal: AbortSignal): Promise<ManifestsAnswer> {
     const { timeLimitMs, memoryLimitMb, idleMs } = this.#options
-    signal.throwIfAborted()
     this.#cancelIdle()
     const worker = this.#worker ?? this.#begin()
     const running: Running = { worker, done: Promise.withResolvers(), problems: [], manifests: [] }
     this.#running = running
-    const late = new Error(`the manifests could not be read in ${timeLimitMs / 1000} s`)
-    const cancelLimit = this.#clock.after(timeLimitMs, () => running.done.reject(late))
+    const cancelLimit = this.#clock.after(timeLimitMs, () => {
+      running.done.resolve(refusal(`not read in ${timeLimitMs / 1000} s: the commit has too much`))
+      void this.#end() // it is at work still
+    })
     worker.ref()
     const files = job.files.map(({ path, data }) => ({ path, data: new Uint8Array(data) })) // each alone in its memory
     const request: ThreadRequest = { is: 'job', job: { ...job, files } }
@@ -95,8 +105,7 @@ export class ManifestsThread {
     } catch (error) {
       void this.#end() // it may be at work still
       if ((error as { code?: unknown }).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
-      const text = `not read with ${memoryLimitMb} MiB of memory: the commit has too many values`
-      return { manifests: [], problems: [{ file: '', line: 0, text }] }
+      return refusal(`not read with ${memoryLimitMb} MiB of memory: the commit has too many values`)
     } finally {
       cancelLimit()
       worker.unref() // a thread that waits keeps no program alive
@@ -145,4 +154,9 @@ export class ManifestsThread {
     this.#ending.add(ended)
     await ended
   }
+}
+
+/** Of a commit that would take as much when it is tried again. */
+function refusal(text: string): ManifestsAnswer {
+  return { manifests: [], problems: [{ file: '', line: 0, text }] }
 }

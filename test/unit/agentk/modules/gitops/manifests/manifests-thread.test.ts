@@ -36,11 +36,11 @@ t.test('the same as without a thread, in order; files stay as they are', async (
   const job = jobOf(names.map((name) => map(name)).join(''), 'apiVersion: x/v1\nkind: New\nmetadata: { name: new }')
   const expected = readManifests(job)
   t.equal(expected.manifests.length, 301)
-  t.strictSame(await thread.read(job, signal), expected)
+  t.strictSame(await thread.read('shop', job, signal), expected)
   t.ok(job.files.every(({ data }) => data.length > 0))
   const bad = jobOf(map('a'), 'kind: [')
-  t.strictSame(await thread.read(bad, signal), readManifests(bad))
-  t.match(await thread.read(jobOf(map('a')), signal), { problems: [], manifests: [{ key: { name: 'a' } }] })
+  t.strictSame(await thread.read('shop', bad, signal), readManifests(bad))
+  t.match(await thread.read('shop', jobOf(map('a')), signal), { problems: [], manifests: [{ key: { name: 'a' } }] })
 })
 
 t.test('between parts other work has its turn', async (t) => {
@@ -52,7 +52,11 @@ t.test('between parts other work has its turn', async (t) => {
     turns += 1
     if (!isRead) setImmediate(turn)
   }
-  const reading = thread.read(jobOf(...Array.from({ length: 10 }, (_, index) => map(`m${index}`, large))), signal)
+  const reading = thread.read(
+    'shop',
+    jobOf(...Array.from({ length: 10 }, (_, index) => map(`m${index}`, large))),
+    signal,
+  )
   setImmediate(turn)
   const { manifests } = await reading
   isRead = true
@@ -65,9 +69,9 @@ t.test('one after another; who leaves is not read, and whoever follows is', asyn
   const left = new AbortController()
   const many = jobOf(Array.from({ length: 3000 }, (_, index) => map(`m${index}`)).join(''))
   const [first, second, third] = [
-    thread.read(many, left.signal),
-    thread.read(many, left.signal),
-    thread.read(jobOf(map('last')), signal),
+    thread.read('shop', many, left.signal),
+    thread.read('shop', many, left.signal),
+    thread.read('shop', jobOf(map('last')), signal),
   ]
   left.abort(new Error('left'))
   await t.rejects(first, /left/)
@@ -75,18 +79,29 @@ t.test('one after another; who leaves is not read, and whoever follows is', asyn
   t.match(await third, { manifests: [{ key: { name: 'last' } }] })
 })
 
-t.test('what takes too long is tried again, what takes too much memory is refused', async (t) => {
+t.test('projects take turns', async (t) => {
+  const { thread } = start(t)
+  const order: string[] = []
+  const reads = ['many', 'many', 'many', 'one'].map(async (project) => {
+    await thread.read(project, jobOf(map('a')), signal)
+    order.push(project)
+  })
+  await Promise.all(reads)
+  t.strictSame(order, ['many', 'many', 'one', 'many'])
+})
+
+t.test('what takes too long is refused, and so is what takes too much memory', async (t) => {
   const { clock, thread } = start(t, { timeLimitMs: 1000 })
-  const reading = thread.read(jobOf(map('slow')), signal)
-  await Promise.resolve().then(() => undefined)
+  const reading = thread.read('shop', jobOf(map('slow')), signal)
+  await Promise.resolve()
   clock.advance(1000)
-  await t.rejects(reading, /could not be read in 1 s/)
-  t.match(await thread.read(jobOf(map('next')), signal), { manifests: [{ key: { name: 'next' } }] })
+  t.match(await reading, { manifests: [], problems: [{ text: /not read in 1 s/ }] })
+  t.match(await thread.read('shop', jobOf(map('next')), signal), { manifests: [{ key: { name: 'next' } }] })
 
   const small = start(t, { memoryLimitMb: 16 })
   const wide = jobOf(map('wide', `{ ${Array.from({ length: 200_000 }, (_, index) => `k${index}: "1"`).join(', ')} }`))
-  t.match(await small.thread.read(wide, signal), { manifests: [], problems: [{ text: /16 MiB of memory/ }] })
-  t.match(await small.thread.read(jobOf(map('next')), signal), { problems: [] })
+  t.match(await small.thread.read('shop', wide, signal), { manifests: [], problems: [{ text: /16 MiB of memory/ }] })
+  t.match(await small.thread.read('shop', jobOf(map('next')), signal), { problems: [] })
 })
 
 t.test('the thread takes half of what the pod may, and no more than a GiB', async (t) => {
@@ -99,8 +114,8 @@ t.test('the thread takes half of what the pod may, and no more than a GiB', asyn
 
 t.test('a thread that has nothing to do ends, and begins again', async (t) => {
   const { clock, thread } = start(t, { idleMs: 1000 })
-  await thread.read(jobOf(map('one')), signal)
+  await thread.read('shop', jobOf(map('one')), signal)
   clock.advance(1000)
   t.equal(clock.pending, 0)
-  t.match(await thread.read(jobOf(map('two')), signal), { manifests: [{ key: { name: 'two' } }] })
+  t.match(await thread.read('shop', jobOf(map('two')), signal), { manifests: [{ key: { name: 'two' } }] })
 })
