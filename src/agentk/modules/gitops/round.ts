@@ -57,7 +57,12 @@ export interface RoundInput {
 
 /** `refused`: nothing was done, the last commit holds. */
 export type RoundResult =
-  | { readonly is: 'refused'; readonly problems: readonly ManifestProblem[] }
+  | {
+      readonly is: 'refused'
+      readonly problems: readonly ManifestProblem[]
+      /** until other sources want less */
+      readonly isTooMuch: boolean
+    }
   | { readonly is: 'paused' }
   | Rehearsed
   | {
@@ -95,9 +100,10 @@ export async function runRound(
   signal: AbortSignal,
 ): Promise<RoundResult> {
   const wanted = await readWanted(components, input.files, options, signal)
-  if ('problems' in wanted || isTooMuch(wanted, components.others)) {
+  const isTooMuch = !('problems' in wanted) && !components.others.hasRoom(keyed(wanted.manifests))
+  if ('problems' in wanted || isTooMuch) {
     input.onWanted(keyed((await components.inventory.load(signal)).values()), true)
-    return { is: 'refused', problems: 'problems' in wanted ? wanted.problems : [tooMuch(wanted)] }
+    return { is: 'refused', problems: 'problems' in wanted ? wanted.problems : [tooMuch(wanted)], isTooMuch }
   }
   input.onWanted(keyed(wanted.manifests), false) // other sources wait for it
   if (input.isPaused) return { is: 'paused' }
@@ -122,11 +128,6 @@ export async function runRemoval(
   const result = await new Round(components, input, options, nothing, signal).run()
   if (result.entries.size === 0) await components.inventory.remove(signal)
   return result
-}
-
-/** Of an agent, all that its sources want together. */
-function isTooMuch({ manifests }: Wanted, others: OtherSources): boolean {
-  return manifests.length + [...others.wanted()].length > maxObjects
 }
 
 function tooMuch({ manifests }: Wanted): ManifestProblem {

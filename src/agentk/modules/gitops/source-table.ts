@@ -1,4 +1,4 @@
-import type { SourceBlock } from '../../../proto/gitops-json.ts'
+import { maxObjects, type SourceBlock } from '../../../proto/gitops-json.ts'
 import { isDefinition, isNamespace } from './apply/parents.ts'
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
 import { outsideReach } from './manifests/scope.ts'
@@ -28,6 +28,8 @@ export interface OtherSources {
   /** of whom it is not known yet, of those of the same project at this commit. @returns why it stays until then */
   mayWant(key: ObjectKey, commit: string): string | undefined
   wanted(): Iterable<ObjectKey>
+  /** for what the source would want: the agent's objects are scarce for those above their share alone */
+  hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
 }
 
 /** The sources of one agent, and what each of them wants. */
@@ -87,6 +89,12 @@ export class SourceTable {
         return other && `what source ${nameOf(other)} wants is not known yet`
       },
       wanted: () => rows().flatMap(({ wants }) => [...(wants?.keys.values() ?? [])]),
+      hasRoom: (keys) => {
+        if (keys.size <= maxObjects / this.#rows.size) return true
+        const all = new Set(keys.keys()) // what moves counts once
+        for (const { wants } of rows()) for (const text of wants?.keys.keys() ?? []) all.add(text)
+        return all.size <= maxObjects
+      },
     }
   }
 

@@ -77,7 +77,7 @@ export class SourceWork {
   /** why its files cannot be read; empty: they can */
   #refusal = ''
   #isSettling = true
-  /** something stays until other sources have said what they want */
+  /** something stays, or all of it, until other sources have said what they want */
   #isHeld = false
   /** they have said something since the round began */
   #isHeard = false
@@ -233,7 +233,7 @@ export class SourceWork {
       this.#isHeard = false
       this.#isHeld = false
       const result = await round(input, options, signal)
-      this.#isHeld = result.is === 'done' && result.isPruneHeld
+      this.#isHeld = result.is === 'refused' ? result.isTooMuch : result.is === 'done' && result.isPruneHeld
       if (this.#isHeld && this.#isHeard) this.#wake.resolve()
       if (isPaused || result.is === 'paused') return true
       if (result.is === 'refused') {

@@ -24,6 +24,7 @@ interface Extra {
   /** what another source wants is not known */
   readonly held?: string
   readonly wantedByOthers?: readonly ObjectKey[]
+  readonly hasRoom?: boolean
   /** they run, too */
   readonly followed?: readonly string[]
 }
@@ -79,6 +80,7 @@ class Source {
           heir: () => extra.heir,
           mayWant: () => extra.held,
           wanted: () => extra.wantedByOthers ?? [],
+          hasRoom: () => extra.hasRoom ?? true,
         },
         clock: systemClock,
       },
@@ -298,13 +300,14 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
   await t.test('the sources of an agent want 10,000 objects at most together', async (t) => {
     const source = new Source(ground, 15)
     await source.done({ 'a.yaml': map('few', '1') })
-    const others = Array.from({ length: 9_999 }, (_, at) => keyOf('ConfigMap', `theirs-${at}`))
-    const full = { 'a.yaml': map('few', '2') }
-    t.match((await source.done(full, { wantedByOthers: others })).is, { few: 'applied' })
     const more = { 'a.yaml': map('few', '3'), 'b.yaml': map('many', '1') }
-    const { result, writes } = await asked(() => source.sync(more, { wantedByOthers: others }))
+    const { result, writes } = await asked(() => source.sync(more, { hasRoom: false }))
     t.match(result, {
-      result: { is: 'refused', problems: [{ text: /more than 10000 objects: with the 2 of this one/ }] },
+      result: {
+        is: 'refused',
+        isTooMuch: true,
+        problems: [{ text: /more than 10000 objects: with the 2 of this one/ }],
+      },
     })
     t.strictSame(writes, [])
   })

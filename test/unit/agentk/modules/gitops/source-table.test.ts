@@ -1,7 +1,7 @@
 import t from 'tap'
 import { keyText, type ObjectKey } from '../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { SourceTable } from '../../../../../src/agentk/modules/gitops/source-table.ts'
-import type { SourceBlock } from '../../../../../src/proto/gitops-json.ts'
+import { maxObjects, type SourceBlock } from '../../../../../src/proto/gitops-json.ts'
 
 const keyOf = (name: string, namespace = 'shop', kind = 'ConfigMap', group = ''): ObjectKey => ({
   group,
@@ -72,6 +72,27 @@ t.test('what a source wants, and what it has let go of', async (t) => {
   t.equal(table.wants(other, wants('c1', keyOf('a'))), false, 'no news')
   t.equal(table.wants(other, wants('c1', keyOf('b'))), true)
   t.equal(table.wants(other, wants('c2', keyOf('b'))), true)
+})
+
+t.test('objects of an agent: each source has its share, the rest is of whoever comes first', async (t) => {
+  const { table, other, others } = pair()
+  const keysOf = (from: number, to: number) =>
+    Array.from({ length: to - from }, (_, index) => keyOf(`m${from + index}`))
+  const hasRoom = (from: number, to: number) => others.hasRoom(wants('', ...keysOf(from, to)).keys)
+  t.equal(hasRoom(0, maxObjects), true)
+  t.equal(hasRoom(0, maxObjects + 1), false)
+  table.wants(other, wants('c1', ...keysOf(0, 6000)))
+  t.equal(hasRoom(6000, maxObjects), true)
+  t.equal(hasRoom(1500, 6000), true, 'what moves counts once')
+  t.equal(hasRoom(6000, 12_000), false)
+  table.wants(other, wants('c2', ...keysOf(0, maxObjects)))
+  t.equal(hasRoom(20_000, 20_000 + maxObjects / 2), true, 'its share')
+  t.equal(hasRoom(20_000, 20_001 + maxObjects / 2), false)
+  t.equal(
+    table.others(other).hasRoom(wants('c2', ...keysOf(0, maxObjects)).keys),
+    true,
+    'while the other has said nothing',
+  )
 })
 
 t.test('an id is of one source; who may go by it', async (t) => {
