@@ -10,6 +10,12 @@ export function textTable(rows: readonly (readonly (string | number)[])[]): stri
   return cells.map((row) => `${line(row).trimEnd()}\n`).join('')
 }
 
+/** JSON with what would steer the terminal escaped: it reads as the same. */
+export function printableJson(value: unknown, indent?: number): string {
+  const escaped = (sign: string) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return JSON.stringify(value, undefined, indent).replaceAll(controls, (sign) => (sign === '\n' ? sign : escaped(sign)))
+}
+
 export function printable(text: string): string {
   return text.replaceAll(controls, '?')
 }

@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
 import { type CliIo, UsageError } from '../command.ts'
-import { printable, textTable } from '../text-table.ts'
+import { printable, printableJson, textTable } from '../text-table.ts'
 import { type Endpoint, endpointOf } from '../views/endpoint.ts'
 
 export const gitopsUsage = 'gitops status [--agent ID] [--watch] [-o json]'
@@ -73,7 +73,7 @@ export async function gitopsStatus(args: readonly string[], context: GitopsStatu
   let last = ''
   for (;;) {
     const sources = await askState(endpoint)
-    const shown = values.output === 'json' ? `${JSON.stringify({ sources })}\n` : textOf(sources)
+    const shown = values.output === 'json' ? `${printableJson({ sources })}\n` : textOf(sources)
     if (shown !== last) io.stdout.write(shown)
     last = shown
     if (!values.watch || signal?.aborted) return sources.some(isTrouble) ? 1 : 0

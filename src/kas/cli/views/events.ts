@@ -47,7 +47,9 @@ function eventsText(model: ViewModel, nodes: readonly string[], paint: Paint): s
   const table = textTable([header, ...events.map((event) => cells(event, model.at))])
   const [head = '', ...lines] = table.trimEnd().split('\n')
   const more = shown.reduce((sum, node) => sum + (model.pages.get(node)?.more ?? 0), 0)
-  return [paint.faint(head), ...lines, ...(more > 0 ? [paint.faint(`… ${more} older`)] : [])].join('\n').concat('\n')
+  return [paint.faint(head), ...lines, ...(more > 0 ? [paint.faint(`… ${more} more, older or not read`)] : [])]
+    .join('\n')
+    .concat('\n')
 }
 
 function cells({ ns, about: [kind, name], type, reason, text, count, at }: EventRow, now: number): string[] {

@@ -1,6 +1,6 @@
 import { type ArgoWord, argoWords } from '../../../proto/views-json.ts'
 import { type CliValues, textOption, UsageError } from '../command.ts'
-import { printable } from '../text-table.ts'
+import { printable, printableJson } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
 import { degraded, HeldCode, progressing, unknown } from './held-code.ts'
 import { showView } from './shown-view.ts'
@@ -94,7 +94,7 @@ function plainText(model: ViewModel | undefined, paint: Paint): string {
 function jsonText(model: ViewModel | undefined): string {
   const verdict = model ? (worstOf(model) ?? null) : null
   const told = { verdict, state: model?.state ?? null, counts: model?.counts ?? {}, rows: model?.children('') ?? [] }
-  return `${JSON.stringify(told, undefined, 2)}\n`
+  return `${printableJson(told, 2)}\n`
 }
 
 /** `5m`, `90s`, `1h`. @throws UsageError */

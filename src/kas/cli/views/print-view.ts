@@ -1,5 +1,5 @@
 import type { Query, Row } from '../../../proto/views-json.ts'
-import { printable } from '../text-table.ts'
+import { printable, printableJson } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
 import { Screen } from './screen.ts'
 import { showView } from './shown-view.ts'
@@ -39,7 +39,7 @@ export async function printView(context: ViewsContext, printed: PrintedView): Pr
   const show = (model: ViewModel) =>
     screen.show(
       values.output === 'json'
-        ? `${JSON.stringify(json(model), undefined, isWatching ? undefined : 2)}\n`
+        ? `${printableJson(json(model), isWatching ? undefined : 2)}\n`
         : stateText(model, paint) + text(model, paint),
     )
   let lost = 'the cluster is still being listed'

@@ -128,7 +128,7 @@ t.test('events of any type, as kubectl has them: the latest first', async (t) =>
       'NAMESPACE  LAST SEEN  TYPE    REASON     COUNT  OBJECT     MESSAGE\n',
       'shop       5s         Normal  Started    2      Pod/web-1  Started container?[2J\n',
       'bank       10m        Normal  Scheduled  1      Pod/web-1\n',
-      '… 3 older\n',
+      '… 3 more, older or not read\n',
     ].join(''),
   )
 })
