@@ -169,15 +169,15 @@ export interface EventsQuestion {
 export interface LatestEvents {
   /** the latest first */
   readonly rows: readonly EventRow[]
-  /** older ones */
+  /** older ones, and those that were not read: of these one at least */
   readonly more: number
 }
 
 /**
  * Events of any type, as the API server tells them to the caller; Warnings alone are followed.
  *
- * @returns the latest of the first `maxAnswers` answers; undefined: the caller may not list them there. @throws KasError
- * UNREACHABLE, or the connection's error
+ * @returns the latest of the first `maxAnswers` answers, of fewer events each once one is too large; undefined: the caller
+ * may not list them there. @throws KasError UNREACHABLE, or the connection's error
  */
 export async function askEvents(
   api: Pick<ApiClient, 'json'>,
@@ -190,9 +190,19 @@ export async function askEvents(
   let latest: EventRow[] = []
   let more = 0
   let goOn = ''
+  let size = limit
+  let unread = 1
   for (let answers = 0; answers < maxAnswers; answers++) {
-    const path = `/api/v1${within}/events?limit=${limit}${selected}${goOn && `&continue=${encodeURIComponent(goOn)}`}`
-    const { status, body } = await api.json('GET', path, undefined, signal, { headers, maxBytes: maxAnswerBytes })
+    const path = `/api/v1${within}/events?limit=${size}${selected}${goOn && `&continue=${encodeURIComponent(goOn)}`}`
+    const options = { headers, maxBytes: maxAnswerBytes }
+    const answer = await api.json('GET', path, undefined, signal, options).catch((error: unknown) => {
+      if (size === 1 || !isTooLarge(error)) throw error
+    })
+    if (!answer) {
+      size = Math.ceil(size / 10)
+      continue
+    }
+    const { status, body } = answer
     if (status === 403) return undefined
     if (status !== 200) {
       const detail = `the API server answered ${status} for events`
@@ -201,9 +211,14 @@ export async function askEvents(
     latest = [...latest, ...listAt(body, 'items').flatMap((item) => readEvent(item) ?? [])].sort(compareEvents)
     more += latest.splice(limit).length
     goOn = textAt(body as KubernetesObject, 'metadata.continue')
-    if (goOn === '') break
+    if (goOn === '') return { rows: latest, more }
+    unread = numberAt(body as KubernetesObject, 'metadata.remainingItemCount') ?? 1
   }
-  return { rows: latest, more }
+  return { rows: latest, more: more + unread }
+}
+
+function isTooLarge(error: unknown): boolean {
+  return error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE'
 }
 
 const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])

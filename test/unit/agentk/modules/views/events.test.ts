@@ -1,6 +1,7 @@
 import t from 'tap'
 import { askEvents, Warnings, warnings } from '../../../../../src/agentk/modules/views/events.ts'
 import type { EventChange } from '../../../../../src/agentk/modules/views/record.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
 import { ScriptedApi } from '../../cluster/scripted-api.ts'
 
 const { kind } = warnings
@@ -174,7 +175,23 @@ t.test('the API server tells events by name: answers are read on to find the lat
   t.match(await asked, { rows: [{ u: 'u-c' }, { u: 'u-e' }], more: 3 })
   const endless = askEvents(api, { namespace: 'shop', limit: 2, headers: [] }, signal)
   for (let i = 0; i < 4; i++) await answer([event(`f${i}`, i)], 'on')
-  t.match(await endless, { rows: [{ u: 'u-f3' }, { u: 'u-f2' }], more: 2 })
+  t.match(await endless, { rows: [{ u: 'u-f3' }, { u: 'u-f2' }], more: 3 }, 'one at least was not read')
+})
+
+t.test('an answer that is too large is asked for again with fewer events', async (t) => {
+  const api = new ScriptedApi()
+  const tooLarge = new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 2, maxBytes: 1 })
+  const asked = askEvents(api, { namespace: 'shop', limit: 50, headers: [] }, new AbortController().signal)
+  const ask = () => api.ask('/api/v1/namespaces/shop/events')
+  await (await ask()).fail(tooLarge)
+  const fewer = await ask()
+  t.equal(fewer.query.get('limit'), '5')
+  await fewer.answer(200, { metadata: { continue: 'on' }, items: [event('a', 1)] })
+  await (await ask()).fail(tooLarge)
+  const one = await ask()
+  t.strictSame([one.query.get('limit'), one.query.get('continue')], ['1', 'on'])
+  await one.answer(200, { metadata: { continue: 'on', remainingItemCount: 7 }, items: [event('b', 2)] })
+  t.match(await asked, { rows: [{ u: 'u-b' }, { u: 'u-a' }], more: 7 })
 })
 
 t.test('all are told the latest first, whatever came when', (t) => {
