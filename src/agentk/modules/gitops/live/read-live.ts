@@ -17,6 +17,8 @@ const pageTimeoutMs = 120_000
 const maxGets = 10
 /** Of so many namespaces each is listed; of more, all. */
 const maxLists = 5
+/** Of one kind: anybody who may write an object can mark it. */
+const maxOrphans = 100
 /** It may not be listed, it is not there, it cannot be listed: its objects are read one by one. */
 const refusals: ReadonlySet<number> = new Set([403, 404, 405])
 
@@ -32,7 +34,7 @@ export type ReadLiveOptions = Pick<SourceOptions, 'id' | 'manager' | 'namespaces
 export interface LiveObjects {
   /** by `keyText`; not there: it is not in the cluster; null: it cannot be read */
   readonly objects: ReadonlyMap<string, LiveObject | null>
-  /** they bear the source's marks, and nobody knows them */
+  /** they bear the source's marks, and nobody knows them: so many of each kind */
   readonly orphans: readonly ObjectKey[]
 }
 
@@ -107,7 +109,7 @@ class KindReader {
     const where = this.#kind.isNamespaced ? (namespaces ?? ['']) : ['']
     const outcome = await this.#list(where, `${inventoryLabel}=${id}`, (key, live) => {
       if (wanted.has(keyText(key))) objects.set(keyText(key), live)
-      else if (live.owner === id) orphans.push(key)
+      else if (live.owner === id && orphans.length < maxOrphans) orphans.push(key)
     })
     const missing = keys.filter((key) => !objects.has(keyText(key)))
     if (outcome === 'unavailable') for (const key of missing) objects.set(keyText(key), null)

@@ -1,0 +1,20 @@
+import t from 'tap'
+import type { ApiLane } from '../../../../../../src/agentk/cluster/api-lanes.ts'
+import type { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
+import { readLiveObjects } from '../../../../../../src/agentk/modules/gitops/live/read-live.ts'
+import { ownerAnnotation } from '../../../../../../src/agentk/modules/gitops/manifests/marks.ts'
+
+t.test('of objects that somebody else has marked so many are kept', async (t) => {
+  const items = Array.from({ length: 500 }, (_, index) => ({
+    metadata: { namespace: 'shop', name: `m${index}`, uid: `u${index}`, annotations: { [ownerAnnotation]: '42-7' } },
+  }))
+  const lane: ApiLane = { json: async () => ({ status: 200, body: { metadata: { resourceVersion: '1' }, items } }) }
+  const kind = { group: '', version: 'v1', kind: 'ConfigMap', plural: 'configmaps', isNamespaced: true }
+  const kinds = { find: () => kind, isStale: () => false } as unknown as ClusterKinds
+  const key = { group: '', kind: 'ConfigMap', namespace: 'shop', name: 'm499' }
+  const wanted = [{ key, version: 'v1', uid: 'u499' }]
+  const options = { id: '42-7', manager: 'agentk-42-7' }
+  const { objects, orphans } = await readLiveObjects(wanted, { lane, kinds }, options, new AbortController().signal)
+  t.equal(orphans.length, 100)
+  t.match([...objects.values()], [{ uid: 'u499' }], 'what is wanted is found behind them')
+})
