@@ -31,6 +31,11 @@ export class FairTurns<Source> {
     this.#waiting = new FairQueue(options.maxWaiting)
   }
 
+  /** Whether all turns are taken, and somebody waits. */
+  get isContended(): boolean {
+    return this.#count >= this.#options.maxRunning && this.#waiting.size > 0
+  }
+
   /**
    * @param signal - ends the wait
    * @returns what ends the turn

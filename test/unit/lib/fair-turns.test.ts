@@ -15,8 +15,10 @@ t.test('so many at once, few of one agent, in their order', async (t) => {
     })
   const [one, two] = [await take(a, 'a1'), await take(a, 'a2')]
   const third = take(a, 'a3')
+  t.equal(turns.isContended, false, 'it waits for the share of a, not for others')
   const other = await take(b, 'b1')
   const last = take(c, 'c1')
+  t.equal(turns.isContended, true)
   t.strictSame(begun, ['a1', 'a2', 'b1'])
   other()
   ;(await last)()

@@ -13,6 +13,8 @@ import type { TreeFile } from '../../repositories/tree.ts'
 export interface ObjectsSenderComponents {
   readonly call: Pick<AgentCall, 'send'>
   readonly clock: Clock
+  /** whether others wait for the turn */
+  readonly isContended: () => boolean
   readonly signal: AbortSignal
 }
 
@@ -21,6 +23,8 @@ export interface ObjectsSenderOptions {
   readonly maxStallMs: number
   /** what it has to take on an average; a pause is made up for by what it takes faster before or after */
   readonly minBytesPerSecond: number
+  /** the same while others wait for the turn */
+  readonly minContendedBytesPerSecond: number
 }
 
 /** Of a file, in one message: upstream's. */
@@ -36,11 +40,14 @@ export class ObjectsSender {
   readonly #options: ObjectsSenderOptions
   /** what was sent is to be taken by then, by the clock */
   #dueAt: number
+  /** the same while others wait */
+  #contendedDueAt: number
 
   constructor(components: ObjectsSenderComponents, options: ObjectsSenderOptions) {
     this.#components = components
     this.#options = options
     this.#dueAt = components.clock.now() + options.maxStallMs
+    this.#contendedDueAt = this.#dueAt
   }
 
   async header(value: Omit<ObjectsToSynchronizeResponse_Header, '$typeName' | '$unknown'>): Promise<void> {
@@ -64,25 +71,32 @@ export class ObjectsSender {
   }
 
   async #send(message: MessageOf): Promise<void> {
-    const { call, clock, signal } = this.#components
-    const { maxStallMs, minBytesPerSecond } = this.#options
+    const { call, signal } = this.#components
+    const { minBytesPerSecond, minContendedBytesPerSecond } = this.#options
     signal.throwIfAborted()
     const bytes = toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, { message }))
-    const earnedMs = (bytes.length / minBytesPerSecond) * 1000
-    this.#dueAt = Math.min(clock.now() + maxStallMs, this.#dueAt + earnedMs)
+    this.#dueAt = this.#later(this.#dueAt, bytes.length / minBytesPerSecond)
+    this.#contendedDueAt = this.#later(this.#contendedDueAt, bytes.length / minContendedBytesPerSecond)
     const room = call.send(bytes)
     if (room) await this.#taken(room)
   }
 
+  #later(dueAt: number, earnedSeconds: number): number {
+    return Math.min(this.#components.clock.now() + this.#options.maxStallMs, dueAt + earnedSeconds * 1000)
+  }
+
   async #taken(room: Promise<void>): Promise<void> {
-    const { clock, signal } = this.#components
+    const { clock, isContended, signal } = this.#components
     const waiting = linkedController(signal)
     const late = () => waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
     const cancel = clock.after(Math.max(0, this.#dueAt - clock.now()), late)
+    const lateForOthers = () => isContended() && late()
+    const cancelForOthers = clock.after(Math.max(0, this.#contendedDueAt - clock.now()), lateForOthers)
     try {
       await abortable(room, waiting.signal)
     } finally {
       cancel()
+      cancelForOthers()
       waiting.dispose()
     }
   }

@@ -28,7 +28,7 @@ export interface ObjectsToSynchronizeComponents {
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
   /** who may read a round's files now: each holds them until the agent has taken them */
-  readonly turns: Pick<FairTurns<AgentId>, 'take'>
+  readonly turns: Pick<FairTurns<AgentId>, 'take' | 'isContended'>
   readonly cache: Pick<FileCache, 'contents'>
   /** a round was sent */
   readonly sent: () => void
@@ -51,6 +51,8 @@ export interface ObjectsToSynchronizeOptions extends BlobLimits {
   readonly maxStallMs?: number
   /** what it takes of a round on an average, pauses aside */
   readonly minBytesPerSecond?: number
+  /** the same while other rounds wait for a turn */
+  readonly minContendedBytesPerSecond?: number
 }
 
 const defaults = {
@@ -58,6 +60,7 @@ const defaults = {
   maxReadMs: 120_000,
   maxStallMs: 20_000,
   minBytesPerSecond: 64 * 1024, // the largest round of the defaults within 5 minutes
+  minContendedBytesPerSecond: 512 * 1024, // the same within 40 seconds
 }
 
 /**
@@ -220,7 +223,10 @@ class ObjectsStream {
         read: (rest, limits) => repositories.blobs(reading, commit, rest, limits, bounded.signal),
       })
       cancel()
-      const sender = new ObjectsSender({ call: this.#call, clock, signal }, this.#options)
+      const sender = new ObjectsSender(
+        { call: this.#call, clock, isContended: () => turns.isContended, signal },
+        this.#options,
+      )
       await sender.header(this.#header(reading, commit))
       for (const file of files) await sender.file(file, contents.get(file))
       await sender.trailer()

@@ -46,6 +46,7 @@ function start(
     blobReads: 0,
     looks: 0,
     turns: 0,
+    isContended: false,
     /** when `head` was found; undefined: just now */
     seenAt: undefined as number | undefined,
     /** what a poll finds */
@@ -95,6 +96,9 @@ function start(
       pushes: { onPush: (listener) => keep(pushed, listener) },
       refs: { follow: (of) => keep(followed, () => of) },
       turns: {
+        get isContended() {
+          return state.isContended
+        },
         take: async () => {
           state.turns += 1
           await state.turn
@@ -328,8 +332,9 @@ t.test('an agent that does not take its round frees its turn', async (t) => {
 })
 
 t.test('an agent that takes its round slowly may, one that takes a little now and then may not', async (t) => {
-  const take = async (ms: number) => {
-    const stream = start({}, { maxStallMs: 5000, minBytesPerSecond: 65_536 })
+  const take = async (ms: number, isContended = false) => {
+    const stream = start({}, { maxStallMs: 5000, minBytesPerSecond: 65_536, minContendedBytesPerSecond: 131_072 })
+    stream.state.isContended = isContended
     stream.state.content = 'x'.repeat(12 * 131_072)
     await stream.settle()
     let go = stream.call.stall()
@@ -346,6 +351,8 @@ t.test('an agent that takes its round slowly may, one that takes a little now an
   const little = await take(4000)
   t.match(little.ended, { code: 'DEADLINE_EXCEEDED' })
   t.ok(little.sent < 5, 'soon, although it never paused for long')
+  t.match(await take(1000, true), { ended: 'OK', sent: 14 })
+  t.match(await take(2000, true), { ended: { code: 'DEADLINE_EXCEEDED' } }, 'others wait for its turn')
 })
 
 t.test('files that take too long to read free the turn, and are tried again', async (t) => {
