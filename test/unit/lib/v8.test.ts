@@ -25,7 +25,9 @@ t.test('the young generation is collected, and only that', async (t) => {
     observer.observe({ entryTypes: ['gc'] })
   })
   collect()
-  t.strictSame(await seen, [constants.NODE_PERFORMANCE_GC_MINOR])
+  const kinds = await seen
+  t.ok(kinds.includes(constants.NODE_PERFORMANCE_GC_MINOR))
+  t.notOk(kinds.includes(constants.NODE_PERFORMANCE_GC_MAJOR), 'V8 may mark a little beside it, by itself')
 })
 
 t.test('what nothing holds is collected, once the turn that made it is over', async (t) => {

@@ -6,6 +6,7 @@ import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { eventually } from '../../../support/eventually.ts'
 import { widgetDefinition } from '../../../support/widget-definition.ts'
 import { configMap, Ground, keyOf, skip } from './ground.ts'
 
@@ -132,8 +133,11 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     if (!kind) throw new Error('no definitions')
     await ground.apply(key, { ...widgetDefinition, metadata: { name: key.name, ...marks } }, manager)
     t.equal(await gate.pass(kind, key, widgetDefinition, signal), undefined)
-    await ground.readKinds()
-    t.match(ground.kinds.find({ group: 'example.com', kind: 'Widget' }), { plural: 'widgets', isNamespaced: true })
+    const widgets = await eventually(async () => {
+      await ground.readKinds() // discovery tells of it a moment after its definition says so
+      return ground.kinds.find({ group: 'example.com', kind: 'Widget' }) ?? false
+    })
+    t.match(widgets, { plural: 'widgets', isNamespaced: true })
   })
 
   await t.test('a gate: a claim that waits for its consumer holds nobody, another one does', async (t) => {
