@@ -57,7 +57,7 @@ t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) 
   await cluster.asked({ pod: 'living', path: '/steady' })
   await cluster.asked({ pod: 'silent', path: '/steady' })
 
-  front.freeze()
+  front.freeze({ isClosed: true }) // the silent pod is not to come back before the other one is looked at
   const frozenAt = steady.now
   const since = () => Math.round(steady.now - frozenAt)
 
@@ -97,6 +97,7 @@ t.test('an agent connection that falls silent', { timeout: 120_000 }, async (t) 
   })
 
   await t.test('the silent pod notices too, and comes back', async (t) => {
+    front.admit()
     await cluster.asked({ pod: 'silent', path: '/steady' })
     t.comment(`after ${since()} ms`)
     t.ok(since() < 2 * pingMs + slackMs, `within ${2 * pingMs + slackMs} ms`)

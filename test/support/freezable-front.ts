@@ -8,9 +8,15 @@ export class FreezableFront {
   readonly #sockets = new Set<Socket>()
   /** connections of the current time pass; those of the times before are frozen */
   #time = 0
+  /** new ones, which wait; undefined: they pass */
+  #waiting: (() => void)[] | undefined
 
   private constructor(port: number) {
-    this.#server = createServer((near) => this.#join(near, connect(port, '127.0.0.1')))
+    this.#server = createServer((near) => {
+      const join = () => this.#join(near, connect(port, '127.0.0.1'))
+      if (this.#waiting) this.#waiting.push(join)
+      else join()
+    })
   }
 
   /** @param port - of loopback, to which it leads */
@@ -26,9 +32,19 @@ export class FreezableFront {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** From now on nothing passes on the connections that there are, not even their end; new ones work. */
-  freeze(): void {
+  /**
+   * From now on nothing passes on the connections that there are, not even their end; new ones work, or wait for `admit`.
+   */
+  freeze({ isClosed = false } = {}): void {
     this.#time++
+    if (isClosed) this.#waiting ??= []
+  }
+
+  /** New connections pass. */
+  admit(): void {
+    const waiting = this.#waiting ?? []
+    this.#waiting = undefined
+    for (const join of waiting) join()
   }
 
   #join(near: Socket, far: Socket): void {

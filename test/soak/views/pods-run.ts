@@ -2,8 +2,8 @@ import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api
 import { delay } from '../../../src/lib/signals.ts'
 import { insisted } from './insisted.ts'
 
-/** Pods may come as slowly as the machine has it, but come. ms */
-const stallMs = 120_000
+/** Pods may come as slowly as kwok has it, which with 20,000 of them rests for two minutes and more, but come. ms */
+const stallMs = 600_000
 const againMs = 1000
 
 /** All Pods of the namespaces run. @throws Error: as many of them do as `stallMs` ago */
