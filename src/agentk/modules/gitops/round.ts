@@ -9,15 +9,16 @@ import { type PruneInput, type PrunePlan, prunePlan } from './apply/prune-plan.t
 import { Pruner } from './apply/pruner.ts'
 import { Replacement } from './apply/replacement.ts'
 import { type ReplacementPlan, replacementPlan } from './apply/replacement-plan.ts'
-import { waveGraph } from './apply/wave-graph.ts'
 import type { EntryState, InventoryEntry } from './inventory/entry.ts'
 import type { Inventory } from './inventory/inventory.ts'
 import { knownEntries } from './inventory/known-entries.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
-import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
+import type { ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
 import { type Rehearsed, rehearse } from './rehearsal.ts'
+import { RoundEntries } from './round-entries.ts'
+import { chosenBy, withChoiceOf } from './source-choice.ts'
 import type { SourceOptions } from './source-options.ts'
 import type { OtherSources } from './source-table.ts'
 import { readWanted, type Wanted, type WantedComponents } from './wanted.ts'
@@ -80,8 +81,6 @@ export type RoundResult =
 
 export type RoundDone = Extract<RoundResult, { is: 'done' }>
 
-export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'isSettling' | 'superseded'>
-
 /** Nothing of it is to be tried again: what waits for approval is told when it comes. */
 export function isSettled({ entries, isPruneHeld }: RoundDone): boolean {
   return !isPruneHeld && [...entries.values()].every(({ state }) => state !== 'failed')
@@ -111,40 +110,20 @@ export async function runRound(
   return await new Round(components, input, options, wanted, signal).run()
 }
 
-/**
- * Decides upon all that a source has made which the configuration has no longer: as a commit would that wants nothing. Its
- * inventory goes with the last of it. @throws as `runRound`
- */
-export async function runRemoval(
-  components: RoundComponents,
-  removal: RemovalInput,
-  options: SourceOptions,
-  signal: AbortSignal,
-): Promise<RoundDone> {
-  const kinds = await components.kinds.current(signal)
-  const nothing = { manifests: [], graph: waveGraph([]).graph, kinds }
-  const told = { onWanted: () => undefined, onProgress: () => undefined }
-  const input = { commit: '', files: [], ...removal, ...told, isRemoval: true }
-  const result = await new Round(components, input, options, nothing, signal).run()
-  if (result.entries.size === 0) await components.inventory.remove(signal)
-  return result
-}
-
 function tooMuch({ manifests }: Wanted): ManifestProblem {
   const text = `all sources of the agent want more than ${maxObjects} objects: with the ${manifests.length} of this one`
   return { file: '', line: 0, text }
 }
 
-class Round {
+/** Of what is known of the commit, from the inventory to the inventory. */
+export class Round {
   readonly #components: RoundComponents
   readonly #input: RoundInput
   readonly #options: SourceOptions
   readonly #wanted: Wanted
   readonly #signal: AbortSignal
-  /** the inventory as it is to be, by `keyText` */
-  readonly #entries = new Map<string, InventoryEntry>()
+  readonly #entries: RoundEntries
   readonly #pruned: ObjectKey[] = []
-  #remembered = Promise.resolve()
   /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
   #isChosenAnew = false
   /** something that has left is not decided upon, or has not gone though it may */
@@ -163,6 +142,7 @@ class Round {
     this.#options = options
     this.#wanted = wanted
     this.#signal = signal
+    this.#entries = new RoundEntries({ inventory: components.inventory, graph: wanted.graph })
   }
 
   async run(): Promise<RoundDone> {
@@ -172,10 +152,9 @@ class Round {
     const source = { lane, inventoryOf, adopted: inventory.adopted }
     const { entries: known, adopted } = await knownEntries(own, source, this.#options, this.#signal)
     this.#isChosenAnew = before !== undefined && chosenBy(before) !== chosenBy(this.#options)
-    for (const [text, entry] of known) this.#entries.set(text, entry)
-    this.#plan()
+    this.#entries.begin(known, this.#wanted.manifests)
     const live = await this.#readLive()
-    await inventory.save(this.#entries.values(), this.#signal) // before anything is made
+    await this.#entries.save(this.#signal) // before anything is made
     const kept = this.#isChosenAnew && before ? withChoiceOf(before, this.#options) : this.#options
     await inventory.saveOptions(kept, adopted, this.#signal)
     try {
@@ -187,24 +166,13 @@ class Round {
       }
       return result
     } finally {
-      if (!this.#signal.aborted) await inventory.save(this.#entries.values(), this.#signal)
-    }
-  }
-
-  /** What may be made from now on. */
-  #plan(): void {
-    const { manifests, graph } = this.#wanted
-    for (const { key, version } of manifests) {
-      const text = keyText(key)
-      if (this.#entries.has(text)) continue
-      const rest = { uid: '', digest: '', fields: '', state: 'planned' as const, reason: '' }
-      this.#entries.set(text, { key, version, wave: graph.wave(text), ...rest })
+      if (!this.#signal.aborted) await this.#entries.save(this.#signal)
     }
   }
 
   async #readLive(): Promise<LiveObjects> {
     const { lane, kinds: shared } = this.#components
-    const entries = [...this.#entries.values()]
+    const entries = [...this.#entries.all.values()]
     // a kind that is not known is not taken for one that is gone, before somebody was asked
     const isKnown = entries.every(({ key }) => this.#wanted.kinds.find(key))
     const kinds = isKnown ? this.#wanted.kinds : await shared.read(this.#signal)
@@ -217,7 +185,7 @@ class Round {
     const { digest, uids } = this.#replacements(ends)
     if (digest === '' || digest !== this.#input.approved) return ends
     await this.#useApproval()
-    return await this.#apply(new Map(this.#entries), await this.#readLive(), uids)
+    return await this.#apply(new Map(this.#entries.all), await this.#readLive(), uids)
   }
 
   #replacements(ends: readonly RoundEnd[]): ReplacementPlan {
@@ -243,7 +211,7 @@ class Round {
         lane,
         kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
         onEnd: (key, end) => this.#input.onProgress('applying', key, end),
-        remember: (manifest, end) => this.#remember(manifest, end),
+        remember: (manifest, end) => this.#entries.remember(manifest, end, signal),
       },
       { id, manifests, graph, kinds, entries: known, live: live.objects, superseded: this.#input.superseded },
       signal,
@@ -251,32 +219,9 @@ class Round {
     const ends = await run.run()
     return manifests.map((manifest) => {
       const end = ends.get(keyText(manifest.key)) ?? { is: 'left' as const }
-      this.#keep(manifest, end)
+      this.#entries.keep(manifest, end)
       return { manifest, end }
     })
-  }
-
-  /** One after another: an inventory has one writer. */
-  #remember(manifest: Manifest, end: ApplyEnd): Promise<void> {
-    this.#keep(manifest, end)
-    this.#remembered = this.#remembered.then(() =>
-      this.#components.inventory.save(this.#entries.values(), this.#signal),
-    )
-    return this.#remembered
-  }
-
-  #keep({ key, version, digest }: Manifest, end: ApplyEnd): void {
-    const text = keyText(key)
-    const entry = this.#entries.get(text) as InventoryEntry
-    const wave = this.#wanted.graph.wave(text)
-    if (end.is === 'applied') {
-      const { uid, fields } = end.live
-      this.#entries.set(text, { key, version, uid, wave, digest, fields, state: 'applied', reason: '' })
-    } else if (end.is === 'unchanged') this.#entries.set(text, { ...entry, wave, state: 'applied', reason: '' })
-    else if (end.is === 'failed') {
-      const state: EntryState = entry.uid === '' ? 'planned' : 'failed'
-      this.#entries.set(text, { ...entry, wave, state, reason: end.problem.text })
-    }
   }
 
   /** @returns undefined: nothing may be pruned now */
@@ -327,33 +272,23 @@ class Round {
     const mayFitLater = isHeld || this.#input.isSettling
     if (isApproved || (approved !== '' && !mayFitLater)) await this.#useApproval()
     const prunables = entries.flatMap((entry) => {
-      const text = keyText(entry.key)
-      const decision = decisions.get(text)
-      if (decision?.is === 'forget') this.#entries.delete(text)
-      if (decision?.is === 'keep') {
-        const { state, reason } = decision
-        this.#entries.set(text, { ...entry, state, reason })
-      }
-      if (decision?.is === 'confirm' && !isApproved) {
-        this.#entries.set(text, { ...entry, state: 'waits', reason: decision.reason })
-      }
+      const decision = decisions.get(keyText(entry.key))
+      this.#entries.decide(entry, decision, isApproved)
       const goes = decision?.is === 'delete' || (decision?.is === 'confirm' && isApproved)
       return goes ? [{ entry, live: decision.live }] : []
     })
     if (prunables.length === 0 || this.#input.superseded.aborted) return
     const pruner = new Pruner({ lane, waits, clock, kinds: await kinds.current(this.#signal) }, this.#options)
     const onEnd = (entry: InventoryEntry, survives: string | undefined) => {
-      if (survives === undefined) {
-        this.#entries.delete(keyText(entry.key))
-        this.#pruned.push(entry.key)
-      } else this.#entries.set(keyText(entry.key), { ...entry, state: 'failed', reason: survives })
+      this.#entries.pruned(entry, survives)
+      if (survives === undefined) this.#pruned.push(entry.key)
       this.#input.onProgress('pruning', entry.key, undefined)
     }
     await pruner.prune(prunables, onEnd, this.#input.superseded, this.#signal)
   }
 
   #result(ends: readonly RoundEnd[], plan: PrunePlan | undefined, { orphans }: LiveObjects): RoundDone {
-    const entries: ReadonlyMap<string, InventoryEntry> = this.#entries
+    const { all: entries } = this.#entries
     const planned = [...entries].flatMap(([text, entry]) =>
       plan?.decisions.get(text)?.is === 'confirm' && entry.state === 'waits' ? [entry] : [],
     )
@@ -371,20 +306,6 @@ class Round {
       isPruneHeld: plan?.isHeld ?? false,
     }
   }
-}
-
-/** What of which branch becomes manifests, and where; and whether what leaves goes. Another tag is a deployment. */
-function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
-  const branch = ref?.tag || ref?.commit ? null : (ref?.branch ?? '')
-  return JSON.stringify([branch, paths, kustomize, helm, defaultNamespace, prune])
-}
-
-/** `options`, but for what `chosenBy` compares. */
-function withChoiceOf(before: SourceOptions, options: SourceOptions): SourceOptions {
-  const { ref: _ref, kustomize: _kustomize, helm: _helm, ...others } = options
-  const { ref, paths, kustomize, helm, defaultNamespace, prune } = before
-  const optional = { ...(ref && { ref }), ...(kustomize && { kustomize }), ...(helm && { helm }) }
-  return { ...others, ...optional, paths, defaultNamespace, prune }
 }
 
 /** Something that has left could not be decided upon, or may be on its way. */

@@ -1,8 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
-import { followObjects, type ObjectSet, objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
-import { systemClock } from '../../../../src/lib/clock.ts'
-import type { KasError } from '../../../../src/lib/errors.ts'
+import { objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
 import {
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,
@@ -10,8 +8,8 @@ import {
 import { maxFileBytes } from '../../../../src/proto/gitops-json.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
-import { kasOf, startSessions } from '../agent-side.ts'
-import { FakeKas, listenAs } from '../fake-kas.ts'
+import { FakeKas } from '../fake-kas.ts'
+import { setsFrom } from './sets-from.ts'
 
 /** What an agent makes of what a kas sends as a set of files. */
 
@@ -44,26 +42,7 @@ async function follow(t: Test, ...streams: readonly (readonly Message[])[]) {
       await stream.send(toBinary(ObjectsToSynchronizeResponseSchema, response))
     }
   })
-  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
-  const sets: ObjectSet[] = []
-  const problems: KasError[] = []
-  const stop = new AbortController()
-  const following = followObjects(
-    {
-      kas: kasOf(sessions),
-      onSet: (set) => sets.push(set),
-      onProblem: (error) => problems.push(error),
-      onFollowing: () => undefined,
-      clock: systemClock,
-      random: () => 0,
-    },
-    { project: 'platform/shop', paths: [{ glob: '**/*.yaml' }], ref: { branch: 'main' } },
-    stop.signal,
-  )
-  t.teardown(async () => {
-    stop.abort(new Error('over'))
-    await following
-  })
+  const { sets, problems } = await setsFrom(t, kas)
   return { sets, problems, requests }
 }
 

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client'
 import t from 'tap'
 import type { Term } from '../../../../src/agentk/election/terms.ts'
 import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
-import { followObjects, type ObjectSet, objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
+import { followObjects, objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import { AgentConfigurationSchema } from '../../../../src/proto/gen/agentcfg_pb.ts'
@@ -17,6 +17,7 @@ import { eventually } from '../../../support/eventually.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, silentLog, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
+import { setsFrom } from './sets-from.ts'
 
 /** Our agentk before a kas that knows the stock fields alone, as 16.5 does: no block of ours, no object ids. */
 
@@ -59,26 +60,7 @@ t.test('each commit comes whole; nothing is taken for held', async (t) => {
   const one = { id: 'c1', files: { 'a.yaml': 'same', 'b.yaml': 'one' } }
   const two = { id: 'c2', files: { 'a.yaml': 'same', 'b.yaml': 'two' } }
   const stock = new StockKas([one, two])
-  const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, stock.kas, 'grpc')}`)
-  const sets: ObjectSet[] = []
-  const problems: KasError[] = []
-  const stop = new AbortController()
-  const following = followObjects(
-    {
-      kas: kasOf(sessions),
-      onSet: (set) => sets.push(set),
-      onProblem: (error) => problems.push(error),
-      onFollowing: () => undefined,
-      clock: systemClock,
-      random: () => 0,
-    },
-    { project: 'platform/shop', paths: [{ glob: '**/*.yaml' }], ref: { branch: 'main' } },
-    stop.signal,
-  )
-  t.teardown(async () => {
-    stop.abort(new Error('over'))
-    await following
-  })
+  const { sets, problems } = await setsFrom(t, stock.kas)
   await eventually(() => stock.requests.length === 3)
   t.strictSame(
     sets.map(({ commit, files }) => ({

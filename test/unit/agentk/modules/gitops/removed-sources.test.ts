@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
+import type { RemovalInput } from '../../../../../src/agentk/modules/gitops/removal.ts'
 import { RemovedSources } from '../../../../../src/agentk/modules/gitops/removed-sources.ts'
-import type { RemovalInput, RoundDone } from '../../../../../src/agentk/modules/gitops/round.ts'
+import type { RoundDone } from '../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { eventually } from '../../../../support/eventually.ts'
