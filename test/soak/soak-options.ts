@@ -16,7 +16,7 @@ export const sceneDefaults = {
   withdrawn: {},
   hostile: { seconds: 60 },
   views: { times: 10, views: 50, pods: 20_000, runs: 100 },
-  gitops: { pushes: 200, kills: 20, minutes: 30, seed: 1 },
+  gitops: { pushes: 200, kills: 20, freezes: 10, minutes: 30, seed: 1 },
 } as const
 
 /** What the scene `hostile` plays, in this order. */
@@ -27,7 +27,7 @@ export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
 export type ViewsPart = (typeof viewsParts)[number]
 
 /** What the scene `gitops` plays, in this order. */
-export const gitopsParts = ['kills', 'faults', 'calls'] as const
+export const gitopsParts = ['kills', 'frozen', 'faults', 'calls'] as const
 export type GitopsPart = (typeof gitopsParts)[number]
 
 /** of scenes that have them */

@@ -87,8 +87,8 @@ export class GitFolder {
     return parseBranches(await this.run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal))
   }
 
-  /** Fetches the newest commit of what was found as `remote`, without history, and says which it was. */
-  async fetch({ ref, commit: found }: Branch, signal: AbortSignal): Promise<CommitId> {
+  /** Fetches the newest commit of a branch, or another ref, without history, and says which it was. */
+  async fetch({ ref }: Pick<Branch, 'ref'>, signal: AbortSignal): Promise<CommitId> {
     const { url } = this.#components.address
     const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
     try {
@@ -98,7 +98,8 @@ export class GitFolder {
         throw error
       throw new KasError({ code: 'REF_NOT_FOUND', ref }, { cause: error })
     }
-    if (ref.startsWith('refs/heads/') && (await this.#writtenHead()) === found) return found // nothing else but a commit
+    const written = await this.#writtenHead()
+    if (ref.startsWith('refs/heads/') && isCommitId(written)) return written // nothing else but a commit
     const commit = await this.fetchedCommit(signal)
     if (!commit) throw new KasError({ code: 'REPOSITORY_FAILED', detail: `${ref} is no commit` })
     return commit

@@ -32,6 +32,15 @@ export interface GitMirrorOptions extends GitProcessOptions {
   readonly keepReplacedMs: number
 }
 
+interface Generation {
+  readonly folder: GitFolder
+  readonly generation: number
+  fetched: CommitId | undefined
+  /** where the last look found the branch; absent: nobody has looked yet, or there is none */
+  ref?: string | undefined
+  fetches: number
+}
+
 /**
  * The newest commit of one branch, on the disk. A new generation of the folder replaces one that grew too large.
  * One `update` at a time is its caller's duty; reads may run beside it.
@@ -43,9 +52,7 @@ export class GitMirror {
   /** generations that wait for their removal, with what calls it off */
   readonly #replaced = new Map<GitFolder, () => void>()
   readonly #removals = new Set<Promise<void>>()
-  #current:
-    | { readonly folder: GitFolder; readonly generation: number; fetched: CommitId | undefined; fetches: number }
-    | undefined
+  #current: Generation | undefined
   /** fetching it again would end as it did */
   #tooLarge: CommitId | undefined
 
@@ -54,8 +61,12 @@ export class GitMirror {
     this.#options = options
   }
 
-  /** Looks where the branch stands, fetches it if it moved, and says where it stands; `undefined`: empty. */
-  async update(): Promise<CommitId | undefined> {
+  /**
+   * Looks where the branch stands, fetches it if it moved, and says where it stands; `undefined`: empty.
+   *
+   * @param isNotified - of a push: it is fetched without a look, which follows where that brings nothing
+   */
+  async update(isNotified = false): Promise<CommitId | undefined> {
     const { updateTimeoutMs } = this.#options
     const controller = linkedController(this.#stopped.signal)
     const cancel = this.#components.clock.after(updateTimeoutMs, () => {
@@ -65,7 +76,10 @@ export class GitMirror {
     try {
       this.#current ??= await this.#open(controller.signal)
       const current = this.#current
+      const pushed = isNotified ? await this.#fetchUnseen(current, controller.signal) : undefined
+      if (pushed) return pushed
       const remote = await current.folder.remoteHead(controller.signal)
+      current.ref = remote?.ref
       if (!remote || remote.commit === current.fetched) return remote?.commit
       return await this.#fetch(remote, controller.signal)
     } finally {
@@ -124,7 +138,7 @@ export class GitMirror {
     return this.#generation(generation + 1, signal)
   }
 
-  async #generation(generation: number, signal: AbortSignal) {
+  async #generation(generation: number, signal: AbortSignal): Promise<Generation> {
     const folder = new GitFolder(join(this.#options.folder, String(generation)), this.#components, this.#options)
     await folder.prepare(signal)
     return { folder, generation, fetched: await folder.fetchedCommit(signal), fetches: 0 }
@@ -133,8 +147,7 @@ export class GitMirror {
   async #fetch(remote: Branch, signal: AbortSignal): Promise<CommitId> {
     if (this.#tooLarge === remote.commit) throw this.#tooLargeError()
     const current = this.#current
-    const worn = !current || current.fetches >= this.#options.renewAfterFetches
-    if (!worn) {
+    if (current && !this.#isWorn(current)) {
       const commit = await this.#bounded(current.folder, remote, signal).catch((error) => this.#failed(error))
       if (commit) {
         current.fetched = commit
@@ -143,6 +156,28 @@ export class GitMirror {
       }
     }
     return await this.#renew(remote, signal)
+  }
+
+  /** The branch as it was found last. @returns undefined: it has not moved, or is to be looked for */
+  async #fetchUnseen(current: Generation, signal: AbortSignal): Promise<CommitId | undefined> {
+    const { folder, ref, fetched } = current
+    if (!ref?.startsWith('refs/heads/') || !fetched) return undefined
+    if (this.#tooLarge !== undefined || this.#isWorn(current)) return undefined
+    try {
+      const commit = await this.#bounded(folder, { ref }, signal)
+      if (!commit || commit === fetched) return undefined
+      current.fetched = commit
+      current.fetches++
+      return commit
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#components.log.debug({ error }, 'A push could not be fetched: the branch is looked for')
+      return undefined
+    }
+  }
+
+  #isWorn({ fetches }: Generation): boolean {
+    return fetches >= this.#options.renewAfterFetches
   }
 
   /** Who has fetched nothing that may stay takes no room from the others. */
@@ -164,7 +199,7 @@ export class GitMirror {
         this.#tooLarge = remote.commit
         throw this.#tooLargeError()
       }
-      this.#current = { ...next, fetched: commit, fetches: 1 }
+      this.#current = { ...next, ref: remote.ref, fetched: commit, fetches: 1 }
       if (replaced) this.#removeLater(replaced.folder)
       return commit
     } catch (error) {
@@ -174,7 +209,7 @@ export class GitMirror {
   }
 
   /** Fetches, and checks the folder's size before, meanwhile and after; `undefined`: it would be too large. */
-  async #bounded(folder: GitFolder, remote: Branch, signal: AbortSignal): Promise<CommitId | undefined> {
+  async #bounded(folder: GitFolder, remote: Pick<Branch, 'ref'>, signal: AbortSignal): Promise<CommitId | undefined> {
     const { maxRepositoryBytes } = this.#options
     const tooLarge = async () => {
       const size = await folder.size()

@@ -100,9 +100,9 @@ export function gitRepositories(
     const own = { ...counted, address: { ...address, ref }, limit, source, log: log.child({ mirror: key }), clock }
     const bounds = { ...options, maxCountedBytesOfSource: options.maxCountedBytesOfAgent }
     const mirror = new GitMirror(own, { ...bounds, folder: join(options.stateDir, key) })
-    const poll = async () => {
+    const poll = async (isNotified: boolean) => {
       await ending.get(key)
-      return await mirror.update()
+      return await mirror.update(isNotified)
     }
     const watch = new BranchWatch({ poll, pollMs, clock, log: own.log, random }, options)
     const end = async (remove: boolean) => {

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -90,6 +91,16 @@ async function start(
   }
 }
 
+/** A git that says what it is asked to do; what a git starts by itself does not count. */
+async function recordingGit(t: Test) {
+  const bin = t.testdir()
+  const told = join(bin, 'told')
+  const script = `#!/bin/sh\necho "$1" >> ${told}\nPATH=\${PATH#*:} exec git "$@"\n`
+  await writeFile(join(bin, 'git'), script)
+  await chmod(join(bin, 'git'), 0o755)
+  return { bin, commands: () => readFileSync(told, 'utf8').trim().split('\n') }
+}
+
 repositoriesSuite('git', start)
 treesSuite('git', start)
 
@@ -135,6 +146,34 @@ t.test('git: agents of one project share a mirror and its polls', async (t) => {
   const heads = await Promise.all([repositories.head(agent, signal), repositories.head(second, signal)])
   t.equal(heads[0], heads[1])
   t.equal((await readdir(stateDir)).length, 1)
+})
+
+t.test('git: a push that is told is fetched without a look; one that brings nothing is looked for', async (t) => {
+  const { bin, commands } = await recordingGit(t)
+  const { repositories, push, git, url } = await start(t, {
+    env: { ...process.env, PATH: `${bin}:${process.env.PATH}` },
+    pollMs: 60_000,
+  })
+  await push({ a: '1' })
+  await repositories.head(agent, signal)
+  t.teardown(repositories.onMove(agent, () => undefined))
+  const first = commands().length
+  const second = (await push({ a: '2' })) as CommitId
+  await repositories.poke(agent.project.id)
+  t.equal(await repositories.head(agent, signal), second)
+  t.same(commands().slice(first), ['fetch'])
+  t.equal(String(await repositories.file(agent, second, 'a', 9, signal)), '2')
+  // the branch that it was is not the one any more
+  await git('push', '--quiet', url, 'HEAD:next')
+  await run('git', ['-C', url, 'symbolic-ref', 'HEAD', 'refs/heads/next'])
+  await git('commit', '--quiet', '--allow-empty', '--message', 'next')
+  await git('push', '--quiet', url, 'HEAD:next')
+  await repositories.poke(agent.project.id)
+  t.equal(await repositories.head(agent, signal), await git('rev-parse', 'HEAD'))
+  await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/next'])
+  await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/main'])
+  await repositories.poke(agent.project.id)
+  t.equal(await repositories.head(agent, signal), undefined, 'it is empty now')
 })
 
 t.test('git: another start goes on with what was fetched', async (t) => {

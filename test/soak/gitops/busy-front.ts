@@ -17,6 +17,8 @@ export class BusyFront {
   isBusy = false
   /** requests that were told to come again */
   refused = 0
+  /** called with each request, before it goes on */
+  onRequest: (method: string, url: string) => void = () => undefined
   readonly #front: Server
   readonly #behind: { readonly server: string; readonly agent: Agent }
   #asked = 0
@@ -54,6 +56,7 @@ export class BusyFront {
       answer.end(JSON.stringify(body))
       return
     }
+    this.onRequest(method ?? '', url)
     const { server, agent } = this.#behind
     const sent = request(new URL(url, server), { agent, method, headers }, (answered) => {
       answer.writeHead(answered.statusCode ?? 502, answered.headers)

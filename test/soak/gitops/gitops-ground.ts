@@ -10,8 +10,8 @@ import type { LocalReplica } from '../../../dev/start/local-replica.ts'
 import { agent, files } from '../../../dev/start/settings.ts'
 import { GitPushes } from '../../support/git-pushes.ts'
 import { Seeded } from '../../support/seeded.ts'
+import { AgentkPod, leadingPod } from '../agentk-pods.ts'
 import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
-import { AgentkPod } from '../views/views-ground.ts'
 import { BusyFront } from './busy-front.ts'
 import { configuration, namespaces, PushedSources } from './pushed-sources.ts'
 
@@ -95,6 +95,10 @@ export class GitopsGround {
 
   get replicas(): readonly LocalReplica[] {
     return this.#ground.replicas
+  }
+
+  leadingPod(): Promise<AgentkPod> {
+    return leadingPod(this.admin, this.pods)
   }
 
   /** All replicas know one another, and a call goes through each. */

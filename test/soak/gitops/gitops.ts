@@ -2,6 +2,7 @@ import type { Findings, Stage } from '../scene.ts'
 import { type GitopsPart, gitopsParts } from '../soak-options.ts'
 import { lostAtEachCall } from './calls.ts'
 import { pushesUnderFaults } from './faults.ts'
+import { frozenInRounds } from './frozen.ts'
 import { GitopsGround } from './gitops-ground.ts'
 import { killsDuringPushes } from './kills.ts'
 
@@ -9,6 +10,8 @@ export interface GitopsSceneOptions {
   readonly pushes: number
   /** of replicas, during the pushes */
   readonly kills: number
+  /** of the pod that leads */
+  readonly freezes: number
   /** of faults */
   readonly minutes: number
   readonly seed: number
@@ -46,9 +49,9 @@ async function onGround(
   stage.say(`${part}: an API server, three replicas of kas and two pods of agentk start`)
   const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
   try {
-    return await (part === 'kills'
-      ? killsDuringPushes(ground, stage, options)
-      : pushesUnderFaults(ground, stage, { assets, minutes: options.minutes }))
+    if (part === 'kills') return await killsDuringPushes(ground, stage, options)
+    if (part === 'frozen') return await frozenInRounds(ground, stage, options)
+    return await pushesUnderFaults(ground, stage, { assets, minutes: options.minutes })
   } finally {
     await ground.stop()
   }

@@ -6,7 +6,6 @@ import type { Parts } from '../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
-import type { Program } from '../../../dev/control-plane/program.ts'
 import { createServiceAccount } from '../../../dev/control-plane/service-account.ts'
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
 import { replicaCount } from '../../../dev/start/ports.ts'
@@ -15,7 +14,7 @@ import { statusOf } from '../../../dev/start/replica-table.ts'
 import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
 import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
 import { delay } from '../../../src/lib/signals.ts'
-import { agentkProgram } from '../agentk-program.ts'
+import { AgentkPod, leadingPod } from '../agentk-pods.ts'
 import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
 import { filePeople } from './file-people.ts'
 import { gitlabPeople } from './gitlab-people.ts'
@@ -36,7 +35,6 @@ const graces = { listen: '0s', shutdown: '1s' }
 export const rbac = '/apis/rbac.authorization.k8s.io/v1'
 /** a role that reads everything, and what gives it to agentk's account */
 export const readers = 'agentk-reads'
-const leaseOfAgent = `/apis/coordination.k8s.io/v1/namespaces/default/leases/agent-${agent.id}-lock`
 const dayMs = 24 * 3_600_000
 /** another process cannot be subscribed to. ms */
 const askAgainMs = 250
@@ -158,11 +156,8 @@ export class ViewsGround {
   }
 
   /** The pod whose name is in the lease. */
-  async leadingPod(): Promise<AgentkPod> {
-    const { spec } = await this.admin.get(leaseOfAgent)
-    const pod = this.#pods.find(({ name }) => spec.holderIdentity?.startsWith(`${name}_`))
-    if (!pod) throw new Error(`${spec.holderIdentity} leads, and is none of ours`)
-    return pod
+  leadingPod(): Promise<AgentkPod> {
+    return leadingPod(this.admin, this.#pods)
   }
 
   async stop(): Promise<void> {
@@ -170,42 +165,6 @@ export class ViewsGround {
     await this.#ground.stop()
     await this.people.stop()
     await this.controlPlane.stop()
-  }
-}
-
-/** One pod of agentk as a process, which may be killed and started again under its name. */
-export class AgentkPod {
-  readonly name: string
-  readonly #place: AgentPlace
-  readonly #opsPort: number
-  #program: Program | undefined
-
-  constructor(place: AgentPlace, { name, opsPort }: { name: string; opsPort: number }) {
-    this.name = name
-    this.#place = place
-    this.#opsPort = opsPort
-  }
-
-  async start(): Promise<void> {
-    const { name: podName } = this
-    const { warden, ...place } = this.#place
-    const options = { ...place, scheme: 'wss', opsPort: this.#opsPort, podName, logFile: `${podName}.log` } as const
-    this.#program = agentkProgram({ warden }, options)
-    await this.#program.start()
-  }
-
-  /** Resolves when the process of now is gone. */
-  get exited(): Promise<void> {
-    return this.#program?.exited ?? Promise.resolve()
-  }
-
-  signal(signal: NodeJS.Signals): void {
-    this.#program?.signal(signal)
-  }
-
-  async stop(): Promise<void> {
-    this.signal('SIGCONT')
-    await this.#program?.stop()
   }
 }
 

@@ -19,7 +19,7 @@ t.test('each scene has its own options', async (t) => {
   const views = { scene: 'views', scheme: 'wss', times: 10, views: 50, pods: 20_000, runs: 100 }
   t.same(read('views'), views)
   t.same(read('views --part records --pods 100000'), { ...views, part: 'records', pods: 100_000 })
-  const gitops = { scene: 'gitops', scheme: 'wss', pushes: 200, kills: 20, minutes: 30, seed: 1 }
+  const gitops = { scene: 'gitops', scheme: 'wss', pushes: 200, kills: 20, freezes: 10, minutes: 30, seed: 1 }
   t.same(read('gitops --part faults --minutes 0.5'), { ...gitops, part: 'faults', minutes: 0.5 })
   t.same(read('--help'), { help: true })
 })
@@ -49,7 +49,7 @@ for (const [line, message] of [
   ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
-  ['gitops --part rights', '--part rights: one of kills, faults, calls'],
+  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls'],
   ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],

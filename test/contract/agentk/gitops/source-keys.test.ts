@@ -1,0 +1,348 @@
+import { chmod } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import { Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
+import { delay } from '../../../../src/lib/signals.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { ProjectKas, startGitops } from './gitops-side.ts'
+import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
+import { Pod } from './pod.ts'
+
+/** Each key of a source, and what it changes on a real API server: beside the same without it. */
+
+const map = (name: string, value = '1', metadata: object = {}) => JSON.stringify(configMap(name, { value }, metadata))
+const text = (object: ObjectTree) => JSON.stringify(object)
+const files = (...names: string[]) => Object.fromEntries(names.map((name) => [`${name}.json`, map(name)]))
+const finalizers = ['example.com/hold']
+
+/** What a key is to show, of objects whose names begin with its own. */
+type Row = (t: Test, side: KeySide) => Promise<void>
+
+/** A pod for each block, and the cluster that they share. */
+class KeySide {
+  readonly #ground: Ground
+  #projectId = 100n
+
+  constructor(ground: Ground) {
+    this.#ground = ground
+  }
+
+  /** Of a project of its own. */
+  pod(block: SourceBlock): Pod {
+    return new Pod(this.#ground, { projectId: ++this.#projectId, block })
+  }
+
+  /** Another process of the same source, with other words. */
+  again(block: SourceBlock): Pod {
+    return new Pod(this.#ground, { projectId: this.#projectId, block })
+  }
+
+  get ground(): Ground {
+    return this.#ground
+  }
+
+  async value(name: string, namespace = 'shop'): Promise<string | undefined> {
+    return (await this.#ground.get(keyOf('ConfigMap', name, namespace)))?.data.value
+  }
+
+  /** The whole module, and a kas whose project holds these files. */
+  async module(t: Test, block: SourceBlock, pushed: Readonly<Record<string, string>>) {
+    const projectId = ++this.#projectId
+    const project = new ProjectKas(projectId)
+    const started = await startGitops(t, this.#ground, project, { manifest_projects: [block] })
+    project.push(pushed)
+    await eventually(() => project.requests.length > 0)
+    const [request] = project.requests
+    if (!request) throw new Error('nothing was asked')
+    const state = () => project.states.findLast(({ source }) => source.startsWith(`42-${projectId}`))
+    return { ...started, project, projectId, request, state }
+  }
+}
+
+const rows: Readonly<Record<keyof SourceBlock, Row>> = {
+  id: async (t, side) => {
+    const named = await side.module(t, { id: 'platform/other' }, {})
+    t.equal(named.request.projectId, 'platform/other')
+    const own = await side.module(t, {}, {})
+    t.equal(own.request.projectId, 'platform/clusters', "the agent's own")
+  },
+
+  paths: async (t, side) => {
+    const block: SourceBlock = { paths: [{ glob: 'prod/**' }, { file: 'one.yaml' }] }
+    const chosen = await side.module(t, block, {})
+    t.match(chosen.request.paths, [
+      { path: { case: 'glob', value: 'prod/**' } },
+      { path: { case: 'file', value: 'one.yaml' } },
+    ])
+    const all = await side.module(t, {}, {})
+    t.match(all.request.paths, [{ path: { case: 'glob', value: '**/*.{yaml,yml,json}' } }])
+  },
+
+  ref: async (t, side) => {
+    for (const ref of [{ tag: 'v1' }, { branch: 'next' }, { commit: '4'.repeat(40) }]) {
+      const [[is, name]] = Object.entries(ref) as [[string, string]]
+      const { request } = await side.module(t, { ref }, {})
+      t.match(request.ref, { ref: { case: is, value: name } })
+    }
+    const { request } = await side.module(t, {}, {})
+    t.equal(request.ref?.ref.value, undefined, 'the default branch')
+  },
+
+  environments: async (t, side) => {
+    const { state } = await side.module(t, { default_namespace: 'shop', environments: ['production'] }, files('env'))
+    await eventually(() => state()?.environment.length === 1)
+    t.match(state(), { environment: ['production'] })
+  },
+
+  name: async (t, side) => {
+    const pod = side.pod({ name: 'web' })
+    await pod.bring(files('name-a'))
+    const { metadata } = await side.ground.get(keyOf('ConfigMap', 'name-a'))
+    t.match(pod.options.id, /^42-\d+-web$/)
+    t.equal(metadata.labels['agent.gitlab.com/inventory'], pod.options.id)
+    t.equal(metadata.managedFields[0].manager, `agentk-${pod.options.id}`)
+  },
+
+  default_namespace: async (t, side) => {
+    const { namespace: _, ...metadata } = configMap('homeless', {}).metadata as { name: string; namespace: string }
+    const homeless = { 'a.json': text({ ...configMap('homeless', { value: '1' }), metadata }) }
+    await side.pod({ default_namespace: 'else' }).bring(homeless)
+    t.equal(await side.value('homeless', 'else'), '1')
+    await side.pod({ default_namespace: '' }).bring(homeless)
+    t.equal(await side.value('homeless', 'default'), '1', 'as the stock agent has it')
+  },
+
+  namespaces: async (t, side) => {
+    const elsewhere = { 'a.json': text({ ...configMap('far', {}), metadata: { name: 'far', namespace: 'else' } }) }
+    const narrow = await side.pod({ namespaces: ['shop'] }).round(elsewhere)
+    t.match(narrow, { is: 'refused', problems: [{ file: 'a.json', text: /else/ }] })
+    t.match((await side.pod({ namespaces: ['shop', 'else'] }).bring(elsewhere)).is, { far: 'applied' })
+  },
+
+  resource_inclusions: async (t, side) => {
+    const included = (kinds: string[]) => side.pod({ resource_inclusions: [{ api_groups: [''], kinds }] })
+    t.match(await included(['Secret']).round(files('included')), { is: 'refused', problems: [{ text: /ConfigMap/ }] })
+    t.match((await included(['*']).bring(files('included'))).is, { included: 'applied' })
+  },
+
+  resource_exclusions: async (t, side) => {
+    const excluded = (kinds: string[]) => side.pod({ resource_exclusions: [{ api_groups: ['*'], kinds }] })
+    t.match(await excluded(['ConfigMap']).round(files('excluded')), {
+      is: 'refused',
+      problems: [{ text: /ConfigMap/ }],
+    })
+    t.match((await excluded(['Secret']).bring(files('excluded'))).is, { excluded: 'applied' })
+  },
+
+  access_as: async (t, side) => {
+    const account = (name: string) => side.pod({ access_as: { service_account: { namespace: 'shop', name } } })
+    const rbac = 'rbac.authorization.k8s.io'
+    await side.ground.create(keyOf('Role', 'deploys', 'shop', rbac), {
+      metadata: { name: 'deploys' },
+      rules: [{ apiGroups: [''], resources: ['configmaps'], verbs: ['*'] }],
+    })
+    await side.ground.create(keyOf('RoleBinding', 'deploys', 'shop', rbac), {
+      metadata: { name: 'deploys' },
+      roleRef: { apiGroup: rbac, kind: 'Role', name: 'deploys' },
+      subjects: [{ kind: 'ServiceAccount', name: 'deploys', namespace: 'shop' }],
+    })
+    t.match((await account('nobody').bring(files('acting'))).is, { acting: 'failed' })
+    t.equal(await side.value('acting'), undefined)
+    const pod = account('deploys')
+    await eventually(async () => (await pod.bring(files('acting'))).is.acting === 'applied')
+    t.equal(await side.value('acting'), '1')
+  },
+
+  inventory_policy: async (t, side) => {
+    const owned = { annotations: { 'config.k8s.io/owning-inventory': '41-9' } }
+    await side.ground.create(keyOf('ConfigMap', 'nobodys'), configMap('nobodys', { value: '0' }))
+    await side.ground.create(keyOf('ConfigMap', 'anothers'), configMap('anothers', { value: '0' }, owned))
+    const ends = async (policy?: SourceBlock['inventory_policy']) =>
+      (await side.pod(policy ? { inventory_policy: policy } : {}).bring(files('nobodys', 'anothers'))).is
+    t.match(await ends(), { nobodys: 'failed', anothers: 'failed' })
+    t.match(await ends('must_match'), { nobodys: 'failed', anothers: 'failed' })
+    t.match(await ends('adopt_if_no_inventory'), { nobodys: 'applied', anothers: 'failed' })
+    t.match(await ends('adopt_all'), { nobodys: 'applied', anothers: 'applied' })
+  },
+
+  adopt: async (t, side) => {
+    const before = side.pod({})
+    await before.bring(files('adopted'))
+    t.match((await side.pod({}).bring(files('adopted'))).is, { adopted: 'failed' })
+    t.match((await side.pod({ adopt: [before.options.id] }).bring(files('adopted'))).is, { adopted: 'applied' })
+  },
+
+  conflicts: async (t, side) => {
+    for (const [conflicts, left] of [
+      ['fail', 'by hand'],
+      ['force', '2'],
+    ] as const) {
+      const name = `conflict-${conflicts}`
+      const pod = side.pod({ conflicts })
+      await pod.bring(files(name))
+      await side.ground.merge(keyOf('ConfigMap', name), { data: { value: 'by hand' } }, 'kubectl-edit')
+      await pod.bring({ 'a.json': map(name, '2') })
+      t.equal(await side.value(name), left)
+    }
+  },
+
+  dry_run_strategy: async (t, side) => {
+    for (const strategy of ['client', 'server'] as const) {
+      t.match(await side.pod({ dry_run_strategy: strategy }).round(files('rehearsed')), { is: 'rehearsed' })
+      t.equal(await side.value('rehearsed'), undefined)
+    }
+    t.match(await side.pod({ dry_run_strategy: 'none' }).round(files('rehearsed')), { is: 'done' })
+    t.equal(await side.value('rehearsed'), '1')
+  },
+
+  reconcile_timeout: async (t, side) => {
+    // nobody makes its pods here: it is never healthy
+    const waved = (name: string) => {
+      const annotations = { 'config.kubernetes.io/depends-on': `apps/namespaces/shop/Deployment/${name}` }
+      return { 'a.json': text(deployment(name)), 'b.json': map(`after-${name}`, '1', { annotations }) }
+    }
+    const { is } = await side.pod({ reconcile_timeout: '0.2s' }).bring(waved('slow'))
+    t.match(is, { slow: 'applied', 'after-slow': 'waits' })
+    const newer = new AbortController()
+    const patient = side.pod({ reconcile_timeout: '3600s' }).bring(waved('slower'), { superseded: newer.signal })
+    const isOver = patient.then(() => true)
+    await eventually(async () => (await side.ground.get(keyOf('Deployment', 'slower', 'shop', 'apps'))) !== undefined)
+    t.equal(await Promise.race([isOver, delay(500)]), undefined, 'it waits')
+    newer.abort()
+    t.match((await patient).is, { slower: 'applied' })
+    t.equal(await side.value('after-slower'), undefined)
+  },
+
+  prune: async (t, side) => {
+    for (const [prune, left] of [
+      [false, '1'],
+      [true, undefined],
+    ] as const) {
+      const [stays, goes] = [`stays-${prune}`, `goes-${prune}`]
+      const pod = side.pod({ prune })
+      await pod.bring(files(stays, goes))
+      await pod.bring(files(stays))
+      t.equal(await side.value(goes), left)
+    }
+  },
+
+  prune_timeout: async (t, side) => {
+    const pod = side.pod({ prune_timeout: '1s' })
+    await pod.bring(files('hung', 'hung-beside'))
+    await side.ground.merge(keyOf('ConfigMap', 'hung'), { metadata: { finalizers } })
+    const { entries, pruned } = await pod.bring(files('hung-beside'))
+    t.equal(pruned.length, 0)
+    t.match(
+      [...entries.values()].find(({ key }) => key.name === 'hung'),
+      { reason: /not gone after 1 s/ },
+    )
+  },
+
+  prune_propagation_policy: async (t, side) => {
+    // who would take the finalizers off again does not run here
+    for (const [policy, left] of [
+      ['background', undefined],
+      ['foreground', ['foregroundDeletion']],
+      ['orphan', ['orphan']],
+    ] as const) {
+      const [goes, stays] = [`goes-${policy}`, `stays-${policy}`]
+      const pod = side.pod({ prune_propagation_policy: policy, prune_timeout: '0.1s' })
+      await pod.bring(files(goes, stays))
+      await pod.bring(files(stays))
+      t.strictSame((await side.ground.get(keyOf('ConfigMap', goes)))?.metadata.finalizers, left)
+    }
+  },
+
+  prune_confirm: async (t, side) => {
+    const pod = side.pod({ prune_confirm: ['ConfigMap'] })
+    await pod.bring(files('confirmed', 'confirmed-beside'))
+    const { plan, planned } = await pod.bring(files('confirmed-beside'))
+    t.match(planned, [{ key: { name: 'confirmed' } }])
+    t.equal(await side.value('confirmed'), '1')
+    await pod.bring(files('confirmed-beside'), { approved: plan })
+    t.equal(await side.value('confirmed'), undefined)
+  },
+
+  prune_limit: async (t, side) => {
+    const many = (kept: number) => files(...Array.from({ length: kept }, (_, at) => `limited-${at}`))
+    for (const [limit, kept, isPlanned] of [
+      [1, 8, false],
+      [1, 6, true],
+      ['50%', 5, false],
+      ['50%', 0, true],
+    ] as const) {
+      const pod = side.pod({ prune_limit: limit, adopt: [], inventory_policy: 'adopt_all' })
+      await pod.bring({ ...many(9), ...files('limit-rest') })
+      const { plan } = await pod.bring({ ...many(kept), ...files('limit-rest') })
+      t.equal(plan !== '', isPlanned, `${limit}: ${9 - kept} of 10`)
+    }
+  },
+
+  on_removal: async (t, side) => {
+    for (const removal of ['keep', 'prune'] as const) {
+      const block: SourceBlock = { default_namespace: 'shop', on_removal: removal, name: removal }
+      const { configure, state } = await side.module(t, block, files(`removal-${removal}`))
+      const name = `removal-${removal}`
+      await eventually(async () => (await side.value(name)) === '1')
+      configure({ manifest_projects: [] })
+      if (removal === 'keep')
+        await eventually(() => /has it no longer: 1 objects are left/.test(state()?.problem ?? ''))
+      else await eventually(() => state()?.planned[0]?.name === name)
+      t.equal(await side.value(name), '1', 'not before it was approved')
+    }
+  },
+
+  kustomize: async (t, side) => {
+    const path = await scripted(t, 'kustomize', `echo '${map('kustomized')}'`)
+    const pod = side.pod({ kustomize: { path: 'prod' } })
+    const input = { 'prod/kustomization.yaml': 'resources: [a.yaml]\n', 'prod/a.yaml': map('plain') }
+    await pod.bring(input, {}, rendering(path, pod))
+    t.equal(await side.value('kustomized'), '1')
+    t.equal(await side.value('plain'), undefined)
+  },
+
+  helm: async (t, side) => {
+    const path = await scripted(
+      t,
+      'helm',
+      `printf -- '---\\n# Source: shop/templates/a.yaml\\n'; echo '${map('charted')}'`,
+    )
+    const pod = side.pod({ helm: { chart: 'charts/shop', values: ['values.yaml'], release: 'web' } })
+    const input = {
+      'charts/shop/Chart.yaml': 'apiVersion: v2\nname: shop\nversion: 1.0.0\n',
+      'charts/shop/templates/a.yaml': map('charted'),
+      'values.yaml': 'a: 1\n',
+    }
+    await pod.bring(input, {}, rendering(path, pod))
+    t.equal(await side.value('charted'), '1')
+  },
+}
+
+/** Programs are scripts here: what real ones make of it is shown where they are run. */
+async function scripted(t: Test, name: string, script: string): Promise<string> {
+  const folder = t.testdir({ [name]: `#!/bin/sh\n${script}\n` })
+  await chmod(join(folder, name), 0o755)
+  return folder
+}
+
+function rendering(path: string, { options }: Pod) {
+  const renderer = new Renderer({ path })
+  const cluster = { version: 'v1.35.4', apiVersions: [] }
+  return {
+    render: (all: Parameters<Renderer['render']>[0], _: unknown, signal: AbortSignal) =>
+      renderer.render(all, options, cluster, signal),
+  }
+}
+
+t.test('the keys of a source', { skip, timeout: 180_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'else', 'gitops', 'default']) {
+    if (!(await ground.get(keyOf('Namespace', name, '')))) {
+      await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+    }
+  }
+  const side = new KeySide(ground)
+  for (const [key, row] of Object.entries(rows)) await t.test(key, (t) => row(t, side))
+})

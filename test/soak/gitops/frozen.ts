@@ -1,0 +1,88 @@
+import { delay } from '../../../src/lib/signals.ts'
+import { Seeded } from '../../support/seeded.ts'
+import type { AgentkPod } from '../agentk-pods.ts'
+import type { Findings, Stage } from '../scene.ts'
+import type { GitopsGround } from './gitops-ground.ts'
+import { WrittenMaps } from './written-maps.ts'
+
+/** of a round: which of its requests the pod is frozen at */
+const maxRequest = 16
+/** another process cannot be subscribed to. ms */
+const askAgainMs = 250
+/** a push is brought, or a pod that leads nothing new is followed by the other one. ms */
+const patienceMs = 60_000
+/** a pod that has begun to lead waits for what may be on its way, and tries again what failed. ms */
+const equalMs = 240_000
+
+/**
+ * The leading pod is frozen in the middle of a round, the other one leads and brings what comes; then the frozen one
+ * thaws, with what it had on its way. Two processes, the real Lease.
+ */
+export async function frozenInRounds(
+  ground: GitopsGround,
+  { say, signal }: Pick<Stage, 'say' | 'signal'>,
+  { freezes, seed }: { freezes: number; seed: number },
+): Promise<Findings> {
+  const { sources, replicas, admin } = ground
+  const seeded = new Seeded(seed)
+  const maps = new WrittenMaps(admin)
+  maps.start()
+  try {
+    const failures: string[] = []
+    const compare = async (when: string, limitMs: number) =>
+      void failures.push(...(await maps.differences(sources, limitMs, signal)).map((line) => `${when} ${line}`))
+    await compare('at the beginning:', equalMs)
+    for (let freeze = 1; freeze <= freezes; freeze++) {
+      const pod = await ground.leadingPod()
+      const at = 1 + seeded.int(maxRequest)
+      const frozen = frozenAt(ground, pod, at)
+      try {
+        await sources.push(replicas)
+        await frozen.done(signal)
+        await sources.push(replicas)
+        await followed(ground, pod, signal)
+        await compare(`freeze ${freeze}, at request ${at}, led by the other pod:`, equalMs)
+      } finally {
+        pod.signal('SIGCONT')
+      }
+      await sources.push(replicas)
+      await compare(`freeze ${freeze}, at request ${at}, thawed:`, equalMs)
+      say(`freeze ${freeze} of ${freezes}: ${pod.name}, at request ${at} of its round`)
+    }
+    await sources.pushAll(replicas)
+    await compare('at the end', equalMs)
+    failures.push(...maps.steppedBack)
+    const figure = `frozen: ${freezes} times the leading pod, in the middle of a round; ${maps.writes} writes seen, ${maps.steppedBack.length} of an older commit after a newer one`
+    return { figures: [figure], failures, data: { frozen: { freezes, writes: maps.writes } } }
+  } finally {
+    maps.stop()
+  }
+}
+
+/** At that request of a round: it is sent, and its answer is not read. */
+function frozenAt({ front }: GitopsGround, pod: AgentkPod, request: number) {
+  const frozen = Promise.withResolvers<void>()
+  let left = request
+  front.onRequest = (_, url) => {
+    if (url.includes('/leases') || url.includes('watch=') || --left !== 0) return
+    pod.signal('SIGSTOP')
+    frozen.resolve()
+  }
+  const done = async (signal: AbortSignal) => {
+    const late = new Error(`no round with ${request} requests in ${patienceMs} ms`)
+    const waited = delay(patienceMs, signal).then(() => Promise.reject(late))
+    await Promise.race([frozen.promise, waited]).finally(() => {
+      front.onRequest = () => undefined
+    })
+  }
+  return { done }
+}
+
+/** Once another one leads. */
+async function followed(ground: GitopsGround, before: AgentkPod, signal: AbortSignal): Promise<void> {
+  const late = AbortSignal.timeout(patienceMs)
+  while ((await ground.leadingPod()) === before) {
+    if (late.aborted) throw new Error(`nobody else leads ${patienceMs} ms after ${before.name} was frozen`)
+    await delay(askAgainMs, signal)
+  }
+}
