@@ -113,7 +113,10 @@ class Sources {
         this.#push.removed(id)
         metrics.forget(id)
       },
-      round: (input, source, signal) => runRemoval(this.#roundOf(source, input), input, source, signal),
+      round: (input, source, signal) => {
+        const forget = (ending: AbortSignal) => this.#syncs.remove(source.id, ending)
+        return runRemoval({ ...this.#roundOf(source, input), forget }, input, source, signal)
+      },
       ...this.#told,
     })
   }

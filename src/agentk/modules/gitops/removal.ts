@@ -4,12 +4,19 @@ import type { SourceOptions } from './source-options.ts'
 
 export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'isSettling' | 'superseded'>
 
+export interface RemovalComponents extends RoundComponents {
+  /** what tells of the source goes. @throws: it is there still */
+  readonly forget: (signal: AbortSignal) => Promise<void>
+}
+
 /**
  * Decides upon all that a source has made which the configuration has no longer: as a commit would that wants nothing. Its
- * inventory goes with the last of it. @throws as `runRound`
+ * state and its inventory go with the last of it, the inventory last: without it nobody would know of the rest.
+ *
+ * @throws as `runRound`
  */
 export async function runRemoval(
-  components: RoundComponents,
+  components: RemovalComponents,
   removal: RemovalInput,
   options: SourceOptions,
   signal: AbortSignal,
@@ -19,6 +26,8 @@ export async function runRemoval(
   const told = { onWanted: () => undefined, onProgress: () => undefined }
   const input = { commit: '', files: [], ...removal, ...told, isRemoval: true }
   const result = await new Round(components, input, options, nothing, signal).run()
-  if (result.entries.size === 0) await components.inventory.remove(signal)
+  if (result.entries.size > 0) return result
+  await components.forget(signal)
+  await components.inventory.remove(signal)
   return result
 }

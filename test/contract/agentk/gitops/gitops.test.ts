@@ -241,6 +241,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       await eventually(async () => (await value('gone-a')) === undefined && (await value('gone-b')) === undefined)
       const inventories = keyOf('ConfigMap', 'gitops-42-17-source', 'gitops')
       await eventually(async () => (await ground.get(inventories)) === undefined)
+      t.equal(await statusOf('42-17'), undefined, 'what tells of it is gone, too')
       await eventually(() => project.states.findLast((state) => state.source === '42-17')?.removed === true)
     },
   )
@@ -259,6 +260,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     configure({ manifest_projects: [{ ...removed, name: 'web' }] })
     // what the old one had is the new one's by now
     await eventually(async () => (await ground.get(keyOf('ConfigMap', 'gitops-42-18-source', 'gitops'))) === undefined)
+    t.equal(await statusOf('42-18'), undefined)
     t.equal((await ground.get(keyOf('ConfigMap', 'named'))).metadata.uid, uid)
   })
 

@@ -71,6 +71,8 @@ export class GitSyncs implements WatchSink {
   /** to be written, by source */
   readonly #due = new Map<string, SourceStatus>()
   readonly #writing = new Set<string>()
+  /** writes on their way, by source */
+  readonly #sent = new Map<string, Promise<boolean>>()
   /** paths of GitSyncs that were made, or found, with what they are to hold beside their status */
   readonly #made = new Set<string>()
   #place: Place | undefined
@@ -160,7 +162,11 @@ export class GitSyncs implements WatchSink {
     await pause(minWriteMs, clock, signal)
     for (let status = this.#due.get(id); status && !signal.aborted; status = this.#due.get(id)) {
       this.#due.delete(id)
-      if (await this.#write(status, signal)) {
+      const sent = this.#write(status, signal)
+      this.#sent.set(id, sent)
+      const isTaken = await sent
+      this.#sent.delete(id)
+      if (isTaken) {
         backoff.reset()
         await pause(minWriteMs, clock, signal)
       } else {
@@ -169,6 +175,18 @@ export class GitSyncs implements WatchSink {
       }
     }
     this.#writing.delete(id)
+  }
+
+  /** Of a source that is gone; what people wish of it goes, too. @throws Error: it is there still */
+  async remove(id: string, signal: AbortSignal): Promise<void> {
+    this.#due.delete(id)
+    await this.#sent.get(id)
+    this.#due.delete(id) // it may not have been taken
+    const { path, nameOf } = await this.#find(signal)
+    const own = `${path}/${nameOf(id)}`
+    this.#made.delete(own)
+    const { status, body } = await this.#components.lane.json('DELETE', own, undefined, signal)
+    if (status >= 300 && status !== 404) throw new Error(`the state of ${id} stays: ${textAt(body, 'message')}`)
   }
 
   listing(): void {}
