@@ -5,8 +5,8 @@ import type { Findings, Stage } from '../scene.ts'
 import type { GitopsGround } from './gitops-ground.ts'
 import { WrittenMaps } from './written-maps.ts'
 
-/** of a round: which of its requests the pod is frozen at */
-const maxRequest = 16
+/** of a round: which of its requests the pod is frozen at; the shortest one has a few more */
+const maxRequest = 12
 /** another process cannot be subscribed to. ms */
 const askAgainMs = 250
 /** a push is brought, or a pod that leads nothing new is followed by the other one. ms */
