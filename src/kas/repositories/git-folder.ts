@@ -88,7 +88,7 @@ export class GitFolder {
   }
 
   /** Fetches the newest commit of a branch, or another ref, without history, and says which it was. */
-  async fetch({ ref }: Pick<Branch, 'ref'>, signal: AbortSignal): Promise<CommitId> {
+  async fetch(ref: string, signal: AbortSignal): Promise<CommitId> {
     const { url } = this.#components.address
     const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
     try {

@@ -148,32 +148,35 @@ export class GitMirror {
     if (this.#tooLarge === remote.commit) throw this.#tooLargeError()
     const current = this.#current
     if (current && !this.#isWorn(current)) {
-      const commit = await this.#bounded(current.folder, remote, signal).catch((error) => this.#failed(error))
-      if (commit) {
-        current.fetched = commit
-        current.fetches++
-        return commit
-      }
+      const commit = await this.#fetchInto(current, remote.ref, signal).catch((error) => this.#failed(error))
+      if (commit) return commit
     }
     return await this.#renew(remote, signal)
   }
 
   /** The branch as it was found last. @returns undefined: it has not moved, or is to be looked for */
   async #fetchUnseen(current: Generation, signal: AbortSignal): Promise<CommitId | undefined> {
-    const { folder, ref, fetched } = current
+    const { ref, fetched } = current
     if (!ref?.startsWith('refs/heads/') || !fetched) return undefined
     if (this.#tooLarge !== undefined || this.#isWorn(current)) return undefined
     try {
-      const commit = await this.#bounded(folder, { ref }, signal)
-      if (!commit || commit === fetched) return undefined
-      current.fetched = commit
-      current.fetches++
-      return commit
+      const commit = await this.#fetchInto(current, ref, signal)
+      return commit === fetched ? undefined : commit
     } catch (error) {
       signal.throwIfAborted()
       this.#components.log.debug({ error }, 'A push could not be fetched: the branch is looked for')
       return undefined
     }
+  }
+
+  /** @returns undefined: it would be too large */
+  async #fetchInto(current: Generation, ref: string, signal: AbortSignal): Promise<CommitId | undefined> {
+    const commit = await this.#bounded(current.folder, ref, signal)
+    if (commit && commit !== current.fetched) {
+      current.fetched = commit
+      current.fetches++
+    }
+    return commit
   }
 
   #isWorn({ fetches }: Generation): boolean {
@@ -194,7 +197,7 @@ export class GitMirror {
     const replaced = this.#current
     const next = await this.#generation((replaced?.generation ?? -1) + 1, signal)
     try {
-      const commit = await this.#bounded(next.folder, remote, signal)
+      const commit = await this.#bounded(next.folder, remote.ref, signal)
       if (!commit) {
         this.#tooLarge = remote.commit
         throw this.#tooLargeError()
@@ -209,7 +212,7 @@ export class GitMirror {
   }
 
   /** Fetches, and checks the folder's size before, meanwhile and after; `undefined`: it would be too large. */
-  async #bounded(folder: GitFolder, remote: Pick<Branch, 'ref'>, signal: AbortSignal): Promise<CommitId | undefined> {
+  async #bounded(folder: GitFolder, ref: string, signal: AbortSignal): Promise<CommitId | undefined> {
     const { maxRepositoryBytes } = this.#options
     const tooLarge = async () => {
       const size = await folder.size()
@@ -227,7 +230,7 @@ export class GitMirror {
       }
     })
     try {
-      const commit = await folder.fetch(remote, controller.signal)
+      const commit = await folder.fetch(ref, controller.signal)
       return (await tooLarge()) ? undefined : commit
     } catch (error) {
       if (error === overflow) return undefined

@@ -18,7 +18,7 @@ export class BusyFront {
   /** requests that were told to come again */
   refused = 0
   /** called with each request, before it goes on */
-  onRequest: (method: string, url: string) => void = () => undefined
+  onRequest: (url: string) => void = () => undefined
   readonly #front: Server
   readonly #behind: { readonly server: string; readonly agent: Agent }
   #asked = 0
@@ -56,7 +56,7 @@ export class BusyFront {
       answer.end(JSON.stringify(body))
       return
     }
-    this.onRequest(method ?? '', url)
+    this.onRequest(url)
     const { server, agent } = this.#behind
     const sent = request(new URL(url, server), { agent, method, headers }, (answered) => {
       answer.writeHead(answered.statusCode ?? 502, answered.headers)

@@ -38,7 +38,7 @@ export async function frozenInRounds(
       const frozen = frozenAt(ground, pod, at)
       try {
         await sources.push(replicas)
-        await frozen.done(signal)
+        await frozen(signal)
         await sources.push(replicas)
         await followed(ground, pod, signal)
         await compare(`freeze ${freeze}, at request ${at}, led by the other pod:`, equalMs)
@@ -59,23 +59,22 @@ export async function frozenInRounds(
   }
 }
 
-/** At that request of a round: it is sent, and its answer is not read. */
+/** At that request of a round: it is sent, and its answer is not read. @returns waits for it */
 function frozenAt({ front }: GitopsGround, pod: AgentkPod, request: number) {
   const frozen = Promise.withResolvers<void>()
   let left = request
-  front.onRequest = (_, url) => {
+  front.onRequest = (url) => {
     if (url.includes('/leases') || url.includes('watch=') || --left !== 0) return
     pod.signal('SIGSTOP')
     frozen.resolve()
   }
-  const done = async (signal: AbortSignal) => {
+  return async (signal: AbortSignal) => {
     const late = new Error(`no round with ${request} requests in ${patienceMs} ms`)
     const waited = delay(patienceMs, signal).then(() => Promise.reject(late))
     await Promise.race([frozen.promise, waited]).finally(() => {
       front.onRequest = () => undefined
     })
   }
-  return { done }
 }
 
 /** Once another one leads. */

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { chmod, readdir, symlink } from 'node:fs/promises'
+import { readdir, symlink } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -10,6 +10,7 @@ import type { RendererOptions } from '../../../../src/agentk/modules/gitops/rend
 import { absent } from '../../../support/absent.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { scripted } from './scripted.ts'
 
 /** Programs that render, real ones where they are there, and scripts in their place for what goes wrong. */
 
@@ -20,13 +21,6 @@ const filesOf = (files: Readonly<Record<string, string>>) =>
 const shop = { 'prod/kustomization.yaml': 'resources: [a.yaml]\nnamePrefix: x-\n', 'prod/a.yaml': 'a: 1\n' }
 const byKustomize = { kustomize: { path: 'prod' }, defaultNamespace: 'shop' }
 const text = ({ files }: Rendered) => files.map(({ data }) => Buffer.from(data).toString()).join('')
-
-/** A folder for PATH with this script as the program. */
-async function scripted(t: Test, name: string, script: string): Promise<string> {
-  const folder = t.testdir({ [name]: `#!/bin/sh\n${script}\n` })
-  await chmod(join(folder, name), 0o755)
-  return folder
-}
 
 /** By a script in kustomize's place. */
 async function byScript(
