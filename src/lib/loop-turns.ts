@@ -10,22 +10,25 @@ interface Waiting {
 const maxGivenWay = 16
 
 /**
- * Work that comes in bursts begins a few pieces in each turn of the event loop, one source after another: what others
- * send is served in between.
+ * Work that comes in bursts begins a few pieces in each turn of the event loop, or after each rest, one source after
+ * another: what others send is served in between.
  */
 export class LoopTurns {
   readonly #perTurn: number
   readonly #waiting: FairQueue<Waiting>
-  /** in this turn of the event loop */
+  readonly #restMs: number
+  /** in this turn */
   #begun = 0
   #isTurnDue = false
   #givesWay = false
   #givenWay = 0
   readonly #onTurn = () => this.#turn()
 
-  constructor(perTurn: number, maxWaiting: number) {
+  /** @param restMs - from one turn to the next, at least; 0: the event loop's next turn */
+  constructor(perTurn: number, maxWaiting: number, restMs = 0) {
     this.#perTurn = perTurn
     this.#waiting = new FairQueue(maxWaiting)
+    this.#restMs = restMs
   }
 
   /**
@@ -58,8 +61,10 @@ export class LoopTurns {
   }
 
   #turnLater(): void {
-    if (!this.#isTurnDue) setImmediate(this.#onTurn)
+    if (this.#isTurnDue) return
     this.#isTurnDue = true
+    if (this.#restMs > 0) setTimeout(this.#onTurn, this.#restMs)
+    else setImmediate(this.#onTurn)
   }
 
   /** Nobody waits while fewer than may have begun, but who comes in the midst of it. */

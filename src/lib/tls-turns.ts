@@ -3,8 +3,12 @@ import type { Server } from 'node:tls'
 import { networkOf } from './host-port.ts'
 import { LoopTurns } from './loop-turns.ts'
 
-/** A handshake takes the event loop about a ms. */
+/**
+ * A handshake takes the event loop about a ms, and the first call that follows it two. Without a rest strangers who come
+ * again and again take all of a core; 400 handshakes a second are more than what one replica can serve who come by them.
+ */
 const begunPerTurn = 2
+export const restMs = 5
 /** What a server takes at the most is bounded by itself, and lower. */
 const maxWaiting = 20_000
 
@@ -17,7 +21,7 @@ const maxWaiting = 20_000
  * @param firstBytesMs - from a connection's start to its first bytes
  */
 export function beginInTurns(server: Server, firstBytesMs: number): void {
-  const turns = new LoopTurns(begunPerTurn, maxWaiting)
+  const turns = new LoopTurns(begunPerTurn, maxWaiting, restMs)
   const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {

@@ -1,10 +1,13 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
+import { mock } from 'node:test'
 import type { Server } from 'node:tls'
 import t from 'tap'
-import { beginInTurns } from '../../../src/lib/tls-turns.ts'
+import { beginInTurns, restMs } from '../../../src/lib/tls-turns.ts'
 
-const turn = () => new Promise((resolve) => setImmediate(resolve))
+mock.timers.enable({ apis: ['setTimeout'] })
+t.teardown(() => mock.timers.reset())
+const turn = () => mock.timers.tick(restMs)
 
 /** A server whose connections are names: what has begun. */
 function start(firstBytesMs = 60_000) {
@@ -33,7 +36,7 @@ function start(firstBytesMs = 60_000) {
   return { server, begun, arrive }
 }
 
-t.test('those that have spoken begin, a few in each turn; the others take no turn', async (t) => {
+t.test('those that have spoken begin, a few after each rest; the others take no turn', async (t) => {
   const { begun, arrive } = start()
   const all = ['1', '2', '3', '4', '5', '6'].map(arrive)
   const [first, second, third, ...rest] = all
@@ -42,9 +45,11 @@ t.test('those that have spoken begin, a few in each turn; the others take no tur
   t.same(begun, ['4', '5'])
   third?.speak()
   second?.speak()
-  await turn()
+  mock.timers.tick(restMs - 1)
+  t.same(begun, ['4', '5'])
+  mock.timers.tick(1)
   t.same(begun, ['4', '5', '6', '3'])
-  await turn()
+  turn()
   t.same(begun, ['4', '5', '6', '3', '2'])
   first?.socket.destroy()
   second?.socket.emit('close')
@@ -55,9 +60,9 @@ t.test('those that wait give way to the next that is accepted', async (t) => {
   const all = ['1', '2', '3'].map(arrive)
   for (const { speak } of all) speak()
   const silent = arrive('4')
-  await turn()
+  turn()
   t.same(begun, ['1', '2'])
-  await turn()
+  turn()
   t.same(begun, ['1', '2', '3'])
   for (const { socket } of [...all, silent]) socket.destroy()
 })
@@ -69,9 +74,9 @@ t.test('a connection that ends while it waits takes no turn from the others', as
   t.same(begun, ['1', '2'])
   all[2]?.socket.emit('error', new Error('read ECONNRESET'))
   all[2]?.socket.destroy()
-  await turn()
+  turn()
   t.same(begun, ['1', '2', '4', '5'])
-  await turn()
+  turn()
   t.same(begun, ['1', '2', '4', '5', '6'])
 })
 
@@ -83,6 +88,7 @@ t.test('one that ends without a word is closed, one that stays without a word is
   const [left, silent] = [arrive('left'), arrive('silent')]
   left.speak(0)
   t.equal(left.socket.destroyed, true)
+  mock.timers.tick(10)
   const [{ code }, socket] = await told
   t.equal(code, 'ERR_TLS_HANDSHAKE_TIMEOUT')
   t.equal(socket, silent.socket)
