@@ -18,8 +18,13 @@ import type { ReplicaIdentity } from './replica-identity.ts'
 export interface Candidate {
   readonly instance: InstanceId
   readonly link: Link
-  /** of its row: an answer of before does not count for a newer one */
+  /** of its row, when the agent's connections changed last: an answer of before does not count any more */
   readonly version: number
+}
+
+interface Way extends Candidate {
+  /** it takes calls only if no other one does */
+  readonly isLeaving: boolean
 }
 
 export interface LinksComponents {
@@ -36,6 +41,9 @@ export interface LinksComponents {
   readonly clock?: Clock
 }
 
+/** agents and methods whose ways are kept; all are forgotten when there are more */
+const maxKeptWays = 10_000
+
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
 
 /** Links to all peers, and which of them hold an agent. */
@@ -47,6 +55,9 @@ export class Links implements Service {
   /** of peers that are no members any more, while calls to them run */
   readonly #retired = new Set<Link>()
   readonly #listeners = new Map<AgentId, Set<() => void>>()
+  /** in the order of the ring, by method, until a row changes */
+  readonly #ways = new Map<AgentId, Map<string, readonly Way[]>>()
+  #keptWays = 0
   readonly #onReached: ((instance: InstanceId) => void)[] = []
   readonly #reached = new Set<InstanceId>()
   readonly #heldByAgent = new UnreadByAgent()
@@ -65,7 +76,10 @@ export class Links implements Service {
       if (change.kind === 'members') {
         this.#update()
         this.#changed()
-      } else if (change.kind === 'connections') for (const agentId of change.agentIds) this.#notify(agentId)
+      } else if (change.kind === 'connections') {
+        for (const agentId of change.agentIds) this.#forget(agentId)
+        for (const agentId of change.agentIds) this.#notify(agentId)
+      }
     })
     this.#update()
   }
@@ -120,29 +134,45 @@ export class Links implements Service {
    * Peers that serve the method for the agent, best first: reachable ones, then those that stay, then those with the
    * fewest calls of ours, then in the order of the ring.
    */
-  candidates(agentId: AgentId, method: string): Candidate[] {
+  candidates(agentId: AgentId, method: string): readonly Candidate[] {
+    const ways = this.#ways.get(agentId)?.get(method) ?? this.#find(agentId, method)
+    return ways.length < 2 ? ways : ways.toSorted(betterFirst)
+  }
+
+  #find(agentId: AgentId, method: string): readonly Way[] {
     const { membership } = this.#components
-    const found: { readonly candidate: Candidate; readonly head: Row['head'] }[] = []
-    for (const { row, methods } of membership.holders(agentId)) {
-      const link = methods.has(method) ? this.link(row.instance) : undefined
-      if (link) found.push({ candidate: { instance: row.instance, link, version: row.version }, head: row.head })
-    }
-    if (found.length < 2) return found.map(({ candidate }) => candidate)
     const names = membership.rank(String(agentId))
-    const rank = (name: string) => (names.includes(name) ? names.indexOf(name) : names.length)
-    return found
-      .map(({ candidate, head }) => {
-        const { link } = candidate
-        return {
-          candidate,
-          order: [reachOrder[link.reach], head.state === 'leaving' ? 1 : 0, link.calls, rank(head.name)],
-        }
+    const rank = ({ name }: Row['head']) => (names.includes(name) ? names.indexOf(name) : names.length)
+    const holders = membership.holders(agentId).filter(({ methods }) => methods.has(method))
+    const ways = holders
+      .toSorted(({ row: one }, { row: other }) => rank(one.head) - rank(other.head))
+      .flatMap(({ row: { instance, version, head } }) => {
+        const link = this.link(instance)
+        return link ? { instance, link, version, isLeaving: head.state === 'leaving' } : []
       })
-      .sort((a, b) => compare(a.order, b.order))
-      .map(({ candidate }) => candidate)
+    if (ways.length > 0) this.#keep(agentId, method, ways) // else any word may come in a call
+    return ways
+  }
+
+  #keep(agentId: AgentId, method: string, ways: readonly Way[]): void {
+    if (this.#keptWays >= maxKeptWays) this.#forgetAll()
+    const byMethod = this.#ways.get(agentId) ?? new Map<string, readonly Way[]>()
+    this.#ways.set(agentId, byMethod.set(method, ways))
+    this.#keptWays += 1
+  }
+
+  #forget(agentId: AgentId): void {
+    this.#keptWays -= this.#ways.get(agentId)?.size ?? 0
+    this.#ways.delete(agentId)
+  }
+
+  #forgetAll(): void {
+    this.#ways.clear()
+    this.#keptWays = 0
   }
 
   #update(): void {
+    this.#forgetAll()
     const { membership } = this.#components
     const rows = membership.rows().filter(({ instance }) => instance !== membership.instance)
     const living = new Set(rows.map(({ instance }) => instance))
@@ -219,9 +249,12 @@ export class Links implements Service {
   }
 }
 
-function compare(left: readonly number[], right: readonly number[]): number {
-  const at = left.findIndex((value, i) => value !== right[i])
-  return at < 0 ? 0 : (left[at] as number) - (right[at] as number)
+function betterFirst(one: Way, other: Way): number {
+  return (
+    reachOrder[one.link.reach] - reachOrder[other.link.reach] ||
+    Number(one.isLeaving) - Number(other.isLeaving) ||
+    one.link.calls - other.link.calls
+  )
 }
 
 /** How many links to peers there are, by whether calls can be handed over on them; asked at each scrape. */

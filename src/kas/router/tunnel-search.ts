@@ -218,7 +218,7 @@ export class TunnelSearch {
     return link.offer(this.#call, { ...options, tryElsewhere })
   }
 
-  #candidates(): Candidate[] {
+  #candidates(): readonly Candidate[] {
     return this.#components.links.candidates(this.#call.agentId, this.#call.method)
   }
 
