@@ -25,7 +25,6 @@ export function beginInTurns(server: Server, firstBytesMs: number): void {
   const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {
-    turns.giveWay()
     const source = socket.remoteAddress === undefined ? '' : networkOf(socket.remoteAddress)
     let leave: (() => void) | undefined
     const silence = setTimeout(() => server.emit('tlsClientError', timedOut(), socket), firstBytesMs)

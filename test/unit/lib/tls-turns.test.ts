@@ -55,18 +55,6 @@ t.test('those that have spoken begin, a few after each rest; the others take no 
   second?.socket.emit('close')
 })
 
-t.test('those that wait give way to the next that is accepted', async (t) => {
-  const { begun, arrive } = start()
-  const all = ['1', '2', '3'].map(arrive)
-  for (const { speak } of all) speak()
-  const silent = arrive('4')
-  turn()
-  t.same(begun, ['1', '2'])
-  turn()
-  t.same(begun, ['1', '2', '3'])
-  for (const { socket } of [...all, silent]) socket.destroy()
-})
-
 t.test('a connection that ends while it waits takes no turn from the others', async (t) => {
   const { begun, arrive } = start()
   const all = ['1', '2', '3', '4', '5', '6'].map(arrive)
