@@ -3,11 +3,12 @@ import type { Server } from 'node:tls'
 import { networkOf } from './host-port.ts'
 import { LoopTurns } from './loop-turns.ts'
 
-/**
- * A handshake takes the event loop about a ms, and the first call that follows it two. Without a rest strangers who come
- * again and again take all of a core; 400 handshakes a second are more than what one replica can serve who come by them.
- */
+/** A handshake takes the event loop about a ms. */
 const begunPerTurn = 2
+/**
+ * From one turn to the next: without a rest strangers who come again and again take all of a core. It leaves 400
+ * handshakes a second, whose first calls take a replica longer than that. ms
+ */
 export const restMs = 5
 /** What a server takes at the most is bounded by itself, and lower. */
 const maxWaiting = 20_000
