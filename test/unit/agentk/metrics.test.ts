@@ -4,6 +4,7 @@ import t from 'tap'
 import { createFluxMetrics } from '../../../src/agentk/modules/flux/flux-metrics.ts'
 import { createGitopsMetrics } from '../../../src/agentk/modules/gitops/gitops-metrics.ts'
 import { createLeader } from '../../../src/agentk/modules/leader/module.ts'
+import { createViewsMetrics } from '../../../src/agentk/modules/views/views-metrics.ts'
 import { createTunnelMetrics } from '../../../src/agentk/tunnels/tunnel-metrics.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { createBuildMetrics, createRegistry } from '../../../src/lib/metrics.ts'
@@ -19,6 +20,7 @@ function register() {
   createLeader({ election, register: registry, clock: systemClock, log: () => capturedLog().log })
   const webhooks = createFluxMetrics(registry)
   createGitopsMetrics(registry)
+  createViewsMetrics(registry)
   return {
     registry,
     lose: () => {

@@ -3,8 +3,9 @@ import type { LogLevel } from '../../../lib/log.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import type { RuleReader } from './rule-sources.ts'
 import { Views, type ViewsOptions } from './views.ts'
+import { createViewsMetrics } from './views-metrics.ts'
 
-type Host = Pick<AgentkHost, 'api' | 'kas' | 'election' | 'self' | 'clock' | 'random' | 'log'>
+type Host = Pick<AgentkHost, 'api' | 'kas' | 'election' | 'self' | 'clock' | 'random' | 'register' | 'log'>
 
 export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
   /** of an account for views alone */
@@ -19,7 +20,8 @@ export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOp
   const watched = tokenFile === undefined ? cluster : ownAccount(cluster, tokenFile)
   const settings = { cluster, watched, logLevel: log.level as LogLevel }
   const { podName } = self.meta
-  const views = new Views({ kas, election, loadRules, log, clock, random }, { podName, settings, ...options })
+  const metrics = createViewsMetrics(host.register)
+  const views = new Views({ kas, election, loadRules, metrics, log, clock, random }, { podName, settings, ...options })
   return {
     get methods() {
       return views.methods

@@ -11,6 +11,8 @@ import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './
 
 export interface ViewsThreadComponents {
   readonly onFacts: (facts: ViewsFacts) => void
+  /** by itself: out of memory, or silent */
+  readonly onEnded: () => void
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -60,11 +62,12 @@ export class ViewsThread {
 
   /** Runs with these settings until the signal aborts. Never rejects. */
   async run(settings: ThreadSettings, signal: AbortSignal): Promise<void> {
-    const { log } = this.#components
+    const { log, onEnded } = this.#components
     const backoff = new Backoff(this.#components, backoffOptions)
     while (!signal.aborted) {
       const error = await this.#runOnce(settings, signal)
       if (!error) break
+      onEnded()
       log.error({ error }, 'The thread of views has ended, and starts again')
       await backoff.wait(signal)
     }

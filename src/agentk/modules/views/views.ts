@@ -15,6 +15,7 @@ import { refuseViews } from './refused-views.ts'
 import { Report, type ToldOfViews } from './report.ts'
 import type { RuleReader } from './rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread-messages.ts'
+import type { ViewsMetrics } from './views-metrics.ts'
 import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
 
 export const leadMethod = methodPath(ViewsService.method.lead)
@@ -35,6 +36,7 @@ export interface ViewsComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
   readonly loadRules: () => Promise<RuleReader>
+  readonly metrics: ViewsMetrics
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -65,14 +67,14 @@ export class Views {
   #running: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined
 
   constructor(components: ViewsComponents, options: ViewsOptions) {
-    const { kas, log, clock, random } = components
+    const { kas, metrics, log, clock, random } = components
     this.#components = components
     this.#options = options
     const onFacts = (facts: ViewsFacts) => {
       this.#facts = facts
       this.#report.changed()
     }
-    this.#thread = new ViewsThread({ onFacts, log, clock, random }, options.thread)
+    this.#thread = new ViewsThread({ onFacts, onEnded: metrics.threadEnded, log, clock, random }, options.thread)
     this.#report = new Report({
       kas,
       onConfiguration: (told) => this.#configure(told),

@@ -17,14 +17,16 @@ function start(t: Test) {
   const { log, lines } = capturedLog()
   const told = new EventEmitter()
   const onFacts = (facts: ViewsFacts) => void told.emit('facts', facts)
-  const thread = new ViewsThread({ onFacts, log, clock, random: () => 0 }, { program, maxHeapMb: 32 })
+  const ends = { count: 0 }
+  const onEnded = () => void ends.count++
+  const thread = new ViewsThread({ onFacts, onEnded, log, clock, random: () => 0 }, { program, maxHeapMb: 32 })
   const ending = new AbortController()
   const run = thread.run(settings, ending.signal)
   t.teardown(async () => {
     ending.abort()
     await run
   })
-  return { thread, clock, lines, told, ending, run }
+  return { thread, clock, lines, told, ending, run, ends }
 }
 
 /** A stream of which the test says what is sent, and when it ends. */
@@ -94,8 +96,8 @@ for (const [text, why] of [
   })
 }
 
-t.test('one that is silent ends after 5 pings without an answer, not sooner', async (t) => {
-  const { thread, clock, lines } = start(t)
+t.test('one that is silent ends after 5 pings without an answer, not sooner, and is counted', async (t) => {
+  const { ends, thread, clock, lines } = start(t)
   const one = open(thread)
   one.send('a')
   t.equal(await one.read(), 'a')
@@ -111,6 +113,7 @@ t.test('one that is silent ends after 5 pings without an answer, not sooner', as
   t.match((await one.reply.done).error, { code: 'UNREACHABLE' })
   while (lines.length === 0) await new Promise(setImmediate)
   t.match(lines[0], { error: { message: 'it was silent for too long' } })
+  t.equal(ends.count, 1)
 })
 
 t.test('a caller that leaves, or is cut, ends its stream', async (t) => {
@@ -137,9 +140,10 @@ t.test('streams are counted', async (t) => {
 })
 
 t.test('when it is ended its streams end', async (t) => {
-  const { thread, ending, run } = start(t)
+  const { thread, ending, run, ends } = start(t)
   const one = open(thread)
   ending.abort()
   await run
   t.match((await one.reply.done).error, { code: 'UNREACHABLE' })
+  t.equal(ends.count, 0, 'it was ended: it has not ended by itself')
 })

@@ -64,7 +64,7 @@ function lead(t: Test) {
   const election = { identity: 'pod-a_1', leader: 'pod-a_1', holds: () => true }
   const { log } = capturedLog()
   const views: Views = new Views(
-    { kas, election, loadRules, log, clock, random: () => 0 },
+    { kas, election, loadRules, metrics: { threadEnded: () => undefined }, log, clock, random: () => 0 },
     { podName: 'pod-a', settings, thread: { program } },
   )
   const ending = new AbortController()
