@@ -24,6 +24,10 @@ export interface Attack<Size> {
   readonly full: Size
   /** needs a GitLab in place of the directory file */
   readonly gitlab?: true
+  /** on the real API server of KUBEBUILDER_ASSETS, by who shares the good tenants' cluster and agentk. Default: on the double */
+  readonly cluster?: true
+  /** agentk may take more meanwhile, within its pod: judged by that it lives */
+  readonly agentkMemory?: 'bounded'
   /** @throws the signal's reason, or when it was cut short before it was told anything */
   play(stage: Stage, size: Size, signal: AbortSignal): Promise<Round>
 }

@@ -24,6 +24,8 @@ export interface AttackerAnswer {
 
 /** what it may take longer than it was told. ms */
 const marginMs = 10_000
+/** what was made in a cluster has to go. ms */
+const endMs = 60_000
 
 /** The evil tenant, as a process of its own: what it costs is not the load's. */
 export class Attacker {
@@ -47,7 +49,7 @@ export class Attacker {
   }
 
   end(): Promise<AttackerAnswer> {
-    return this.#order({ kind: 'end' }, marginMs)
+    return this.#order({ kind: 'end' }, endMs)
   }
 
   async stop(): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Attack } from './attack.ts'
 import { badMetadata } from './attacks/bad-metadata.ts'
+import { budgetSelectors } from './attacks/budget-selectors.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRows } from './attacks/fat-rows.ts'
 import { gzip } from './attacks/gzip.ts'
@@ -12,6 +13,7 @@ import { longestRequests } from './attacks/longest-requests.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
+import { ownerChains } from './attacks/owner-chains.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
 import { unreadReplies } from './attacks/unread-replies.ts'
 import { unreadViews } from './attacks/unread-views.ts'
@@ -36,4 +38,6 @@ export const attacks: readonly Attack<unknown>[] = [
   halfMessages,
   halfWebSockets,
   madeUpTokens,
+  budgetSelectors,
+  ownerChains,
 ] as Attack<unknown>[]

@@ -8,14 +8,12 @@ import { GoodLoad } from './good-load.ts'
 import { HostileGround } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
 import { SlowGitlab } from './slow-gitlab.ts'
-import { residentBytes, vitalSigns } from './vital-signs.ts'
+import { residentBytes, viewsThreadEnds, vitalSigns } from './vital-signs.ts'
 
 /** What was seen of good tenants and of the programs, over some time. */
 export interface Seen {
-  readonly calls: number
-  /** a line each */
-  readonly failures: readonly string[]
-  readonly p99Ms: number
+  /** of each thing that good tenants do: `call` and, where they have these, `row`, `health`, `push` */
+  readonly done: readonly Done[]
   readonly stallMs: number
   /** whose event loop that was */
   readonly stalled: string
@@ -23,17 +21,29 @@ export interface Seen {
   readonly broken: readonly string[]
 }
 
+export interface Done {
+  readonly name: string
+  readonly count: number
+  /** a line each */
+  readonly failures: readonly string[]
+  readonly p99Ms: number
+}
+
 export interface FullSize {
   readonly quiet: Seen
   readonly during: Seen
-  /** beside a process that takes as much CPU as the attacker; only if calls were slower beside the attack */
+  /** beside a process that takes as much CPU as the attacker; only if something was slower beside the attack */
   readonly control?: Seen
-  /** watches and execs that were cut, in words */
+  /** watches, execs and views that were cut, in words */
   readonly cut: readonly string[]
   /** newcomers that were not served, in words */
   readonly newcomers: readonly string[]
   /** of each program: at the most during the attack, more than before. bytes */
   readonly more: readonly { readonly name: string; readonly bytes: number }[]
+  /** programs that have ended by themselves */
+  readonly died: readonly string[]
+  /** times that agentk's thread of views has ended by itself during the attack */
+  readonly viewsThreadEnds: number
   readonly rounds: number
   /** what the evil tenant was told */
   readonly refusal: string
@@ -46,7 +56,8 @@ export const floorMs = 5
 /** how often as long calls may take */
 export const maxSlowdown = 2
 
-const load = { callsPerSecond: 15, watches: 5, execs: 2, patienceMs: 10_000 }
+const load = { callsPerSecond: 15, watches: 5, patienceMs: 10_000 }
+const execs = 2
 const startMs = 60_000
 const roundMs = 60_000
 /** what code takes that runs for the first time is not of the attack. ms */
@@ -56,18 +67,33 @@ const sampleMs = 1000
 /** An attacker who took more of one core would show what a busy machine is like, and not what he does to kas. */
 const maxAttackerShare = 0.5
 
+export interface FullSizeOptions {
+  readonly seconds: number
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
+  /** what KUBEBUILDER_ASSETS names: needed for attacks of `cluster` */
+  readonly assets: string
+}
+
 /** One attack on a stack of its own, again and again for `seconds`, with a quiet time before. */
-export async function playFullSize(attack: Attack<unknown>, seconds: number, programs?: Programs): Promise<FullSize> {
+export async function playFullSize(
+  attack: Attack<unknown>,
+  { seconds, programs, assets }: FullSizeOptions,
+): Promise<FullSize> {
   const gitlab = attack.gitlab ? await SlowGitlab.start() : undefined
-  const ground = await HostileGround.start(AbortSignal.timeout(startMs), gitlab, programs)
+  const cluster = attack.cluster ? { assets } : {}
+  const ground = await HostileGround.start(AbortSignal.timeout(startMs), { gitlab, programs, ...cluster })
   const attacker = await Attacker.start()
-  const good = new GoodLoad({ ...load, accesses: [ground.entry.access, ground.holder.access] })
+  const accesses = [ground.entry.access, ground.holder.access]
+  const good = new GoodLoad({ ...load, execs: attack.cluster ? 0 : execs, accesses, place: ground.place })
+  const threadEnds = async () => (await vitalSigns(ground.agentk)).counter(viewsThreadEnds)
   try {
     await good.start(AbortSignal.timeout(startMs))
     await observe(ground, good, () => delay(warmUpMs))
     const quiet = await observe(ground, good, () => delay(quietMs))
     const before = await Promise.all(ground.watched.map(residentBytes))
-    const cutBefore = good.cut.length
+    const [cutBefore, endsBefore] = [good.cut.length, await threadEnds()]
+    const pids = ground.watched.map(({ pid }) => pid())
     const most = [...before]
     const sample = async () => {
       const now = await Promise.all(ground.watched.map(residentBytes))
@@ -83,17 +109,27 @@ export async function playFullSize(attack: Attack<unknown>, seconds: number, pro
       sample,
     )
     const cut = good.cut.slice(cutBefore)
-    const slower = during.p99Ms > maxSlowdown * Math.max(floorMs, quiet.p99Ms)
-    const control = slower ? await besideSpinner(ground, good, played.share) : undefined
+    const died = ground.watched.filter(({ pid }, i) => pid() !== pids[i]).map(({ name }) => name)
+    const threadsEnded = died.includes(ground.agentk.name) ? 0 : (await threadEnds()) - endsBefore
+    const control = slower({ quiet, during }).length > 0 ? await besideSpinner(ground, good, played.share) : undefined
     const more = ground.watched.map(({ name }, i) => ({ name, bytes: (most[i] as number) - (before[i] as number) }))
     const { rounds, refusal, share: attackerShare, newcomers } = played
-    return { quiet, during, ...(control ? { control } : {}), cut, newcomers, more, rounds, refusal, attackerShare }
+    const around = { quiet, during, ...(control ? { control } : {}) }
+    return { ...around, cut, newcomers, more, died, viewsThreadEnds: threadsEnded, rounds, refusal, attackerShare }
   } finally {
     await attacker.stop()
     await good.stop()
     await ground.stop()
     await gitlab?.stop()
   }
+}
+
+/** Against the machine without the attack; if that was slower, against the machine as busy as the attacker makes it. */
+export function slower({ quiet, during, control }: Pick<FullSize, 'quiet' | 'during' | 'control'>): readonly Done[] {
+  const p99Of = (seen: Seen | undefined, name: string) => seen?.done.find((one) => one.name === name)?.p99Ms ?? 0
+  return during.done.filter(({ name, p99Ms }) => {
+    return p99Ms > maxSlowdown * Math.max(floorMs, p99Of(quiet, name), p99Of(control, name))
+  })
 }
 
 interface Played {
@@ -141,26 +177,28 @@ async function observe(
   }
   await Promise.all(ground.watched.map(vitalSigns)) // what was before is not of this time
   const period = good.period()
-  const done = new AbortController()
+  const over = new AbortController()
   const looking = (async () => {
-    while (!done.signal.aborted) {
+    while (!over.signal.aborted) {
       for (const link of await ground.brokenLinks()) broken.add(link)
       await sample()
       await look()
-      await delay(sampleMs, done.signal).catch(() => undefined) // it is over
+      await delay(sampleMs, over.signal).catch(() => undefined) // it is over
     }
   })()
   try {
     await run()
   } finally {
-    done.abort()
+    over.abort()
     await Promise.all([looking, period.stop()])
   }
   await look()
-  const { tookMs, failures } = period
-  const p99Ms = tookMs[Math.floor(tookMs.length * 0.99)] ?? 0
+  const done = period.series.map(({ name, tookMs, failures }) => {
+    const p99Ms = tookMs[Math.floor(tookMs.length * 0.99)] ?? 0
+    return { name, count: tookMs.length, failures, p99Ms }
+  })
   const { name: stalled, stallMs } = worst
-  return { calls: tookMs.length, failures, p99Ms, stallMs, stalled, broken: [...broken] }
+  return { done, stallMs, stalled, broken: [...broken] }
 }
 
 async function besideSpinner(ground: HostileGround, good: GoodLoad, share: number): Promise<Seen> {

@@ -1,8 +1,26 @@
+import type { Endpoint } from '../../src/kas/cli/views/endpoint.ts'
 import { Kube, type KubeOptions } from '../soak/kube.ts'
 import { PacedCalls } from '../soak/rolling/paced-calls.ts'
 import { ResumedWatch } from '../soak/rolling/resumed-watch.ts'
 import { TypedExec } from '../soak/rolling/typed-exec.ts'
 import { eventually } from '../support/eventually.ts'
+import { askHealth } from './good-health.ts'
+import type { GoodSource } from './good-source.ts'
+import { GoodViews, type GoodViewsComponents } from './good-views.ts'
+import { Repeated, type Series } from './repeated.ts'
+
+/** What good tenants have of views and of GitOps. */
+export interface GoodPlace extends GoodViewsComponents {
+  /** of each way in */
+  readonly endpoints: readonly Endpoint[]
+  /** of each way in: a file, for commands */
+  readonly kubeconfigs: readonly string[]
+  /** by turns: what `kas health` is asked about */
+  readonly healthArgs: readonly (readonly string[])[]
+  /** what it ends with */
+  readonly healthCodes: readonly number[]
+  readonly source: GoodSource
+}
 
 export interface GoodLoadOptions {
   /** the ways in, each with as much */
@@ -10,44 +28,58 @@ export interface GoodLoadOptions {
   /** calls begun each second */
   readonly callsPerSecond: number
   readonly watches: number
+  /** where pods can run commands */
   readonly execs: number
   /** what a caller waits for an answer before he calls it a failure. ms */
   readonly patienceMs: number
+  /** absent: nobody looks at views or pushes */
+  readonly place?: GoodPlace | undefined
+  /** between two rows that change, two `kas health`, two pushes. ms */
+  readonly paces?: { readonly rowMs: number; readonly healthMs: number; readonly pushMs: number }
 }
 
 const namespace = 'default'
 const configMaps = `/api/v1/namespaces/${namespace}/configmaps`
 const pod = { namespace: 'demo', pod: 'echo' }
-/** in all watches */
+/** in all watches, and in all views */
 const lastEventMs = 10_000
+const defaultPaces = { rowMs: 1000, healthMs: 1000, pushMs: 10_000 }
+/** until all views are live at first. ms */
+const viewsMs = 60_000
 
-/** What good tenants do all the time: watches and execs that stay open, and calls in periods, which are told apart. */
+/** What good tenants do all the time: watches, execs and views that stay open, and what is repeated in periods. */
 export class GoodLoad {
   readonly #options: GoodLoadOptions
   readonly #kubes: readonly Kube[]
   readonly #execs: readonly TypedExec[]
+  readonly #views: GoodViews | undefined
   readonly #label = `hostile-${Date.now()}`
   #watches: readonly ResumedWatch[] = []
   #periods = 0
+  #rows = 0
+  #pushes = 0
 
   constructor(options: GoodLoadOptions) {
-    const { accesses, execs } = options
+    const { accesses, execs, place } = options
     this.#options = options
     this.#kubes = accesses.map((access) => new Kube(access))
     this.#execs = accesses.flatMap((access) => Array.from({ length: execs }, () => new TypedExec(access, pod)))
+    this.#views = place && new GoodViews(place)
   }
 
-  /** Resolves once all watches and execs are open. @throws the signal's reason */
+  /** Resolves once all watches, execs and views are open, and the first push is applied. @throws the signal's reason */
   async start(signal: AbortSignal): Promise<void> {
-    const { accesses, watches } = this.#options
+    const { accesses, watches, place } = this.#options
     const { body } = await (this.#kubes[0] as Kube).ask(`${configMaps}?limit=1`)
     const { metadata } = JSON.parse(body) as { metadata: { resourceVersion: string } }
     const from = { path: `${configMaps}?labelSelector=hostile%3D${this.#label}`, version: metadata.resourceVersion }
     this.#watches = accesses.flatMap((access) => Array.from({ length: watches }, () => new ResumedWatch(access, from)))
     await Promise.all([...this.#watches, ...this.#execs].map((each) => each.start(signal)))
+    await this.#views?.start(viewsMs, signal)
+    await place?.source.push(++this.#pushes, signal)
   }
 
-  /** Begins calls; they are told of once the period is over. */
+  /** Begins what is repeated; it is told of once the period is over. */
   period(): Period {
     const { accesses, callsPerSecond, patienceMs } = this.#options
     const number = ++this.#periods
@@ -55,20 +87,20 @@ export class GoodLoad {
       const labels = { period: `${this.#label}-${number}-${i}` }
       return new PacedCalls({ access, perSecond: callsPerSecond, namespace, labels, patienceMs })
     })
-    return new Period(calls)
+    return new Period(calls, this.#repeated())
   }
 
-  /** Watches and execs that have ended so far, or did not begin again, in words. */
+  /** Watches, execs and views that have ended so far, or did not begin again, in words. */
   get cut(): string[] {
     const ends = (what: string, all: readonly { ends: readonly unknown[]; failures: readonly string[] }[]) => [
       ...all.flatMap((each) => each.ends.map(() => `${what} was cut`)),
       ...all.flatMap((each) => each.failures),
     ]
-    return [...ends('a watch', this.#watches), ...ends('an exec', this.#execs)]
+    return [...ends('a watch', this.#watches), ...ends('an exec', this.#execs), ...(this.#views?.ended ?? [])]
   }
 
-  /** All watches tell of an object that is made now. @throws when one does not */
-  async watchesLive(): Promise<void> {
+  /** All watches and views tell of an object that is made now. @throws when one does not */
+  async live(): Promise<void> {
     const name = `${this.#label}-${++this.#periods}`
     await (this.#kubes[0] as Kube).create(configMaps, { metadata: { name, labels: { hostile: this.#label } } })
     await eventually(
@@ -78,33 +110,76 @@ export class GoodLoad {
       },
       { timeoutMs: lastEventMs },
     )
+    await this.#views?.change(this.#row(), lastEventMs, AbortSignal.timeout(lastEventMs))
   }
 
   async stop(): Promise<void> {
     await Promise.all([...this.#watches, ...this.#execs].map((each) => each.stop()))
+    await this.#views?.stop()
     for (const kube of this.#kubes) kube.close()
+  }
+
+  readonly #row = () => `${this.#label}-row-${++this.#rows}`
+
+  #repeated(): Repeated[] {
+    const { place, patienceMs, paces = defaultPaces } = this.#options
+    const views = this.#views
+    if (!place || !views) return []
+    const { kubeconfigs, healthArgs, healthCodes: codes, source } = place
+    const turn = <T>(all: readonly T[], number: number) => all[number % all.length] as T
+    return [
+      new Repeated({
+        name: 'row',
+        everyMs: paces.rowMs,
+        patienceMs,
+        once: (_, signal) => views.change(this.#row(), patienceMs, signal),
+      }),
+      new Repeated({
+        name: 'health',
+        everyMs: paces.healthMs,
+        patienceMs,
+        once: async (number, signal) => {
+          const args = turn(healthArgs, Math.floor(number / kubeconfigs.length))
+          return [await askHealth({ kubeconfig: turn(kubeconfigs, number), args, codes }, signal)]
+        },
+      }),
+      new Repeated({
+        name: 'push',
+        everyMs: paces.pushMs,
+        patienceMs,
+        once: async (_, signal) => [await source.push(++this.#pushes, signal)],
+      }),
+    ]
   }
 }
 
-/** Calls from `period` to `stop`. */
+/** What is repeated, from `period` to `stop`. */
 export class Period {
   readonly #calls: readonly PacedCalls[]
+  readonly #others: readonly Repeated[]
 
-  constructor(calls: readonly PacedCalls[]) {
+  constructor(calls: readonly PacedCalls[], others: readonly Repeated[]) {
     this.#calls = calls
-    for (const each of calls) each.start()
+    this.#others = others
+    for (const each of [...calls, ...others]) each.start()
   }
 
   async stop(): Promise<void> {
-    await Promise.all(this.#calls.map((each) => each.stop()))
+    await Promise.all([...this.#calls, ...this.#others].map((each) => each.stop()))
   }
 
   get failures(): string[] {
-    return this.#calls.flatMap(({ failures }) => failures)
+    return this.series.flatMap(({ failures }) => failures)
   }
 
-  /** of each call, sorted. ms */
-  get tookMs(): number[] {
-    return this.#calls.flatMap(({ tookMs }) => Object.values(tookMs).flat()).sort((one, other) => one - other)
+  /** of each thing that they do */
+  get series(): readonly Series[] {
+    const took = this.#calls.flatMap(({ tookMs }) => Object.values(tookMs).flat())
+    const calls = {
+      name: 'call',
+      tookMs: took.sort((one, other) => one - other),
+      failures: this.#calls.flatMap(({ failures }) => failures),
+    }
+    return [calls, ...this.#others.map(({ series }) => series)]
   }
 }

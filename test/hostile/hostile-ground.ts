@@ -1,23 +1,27 @@
-import { randomBytes } from 'node:crypto'
-import { readFile, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { parse, stringify } from 'yaml'
+import { stringify } from 'yaml'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import type { Programs } from '../../dev/start/local-programs.ts'
 import type { LocalReplica } from '../../dev/start/local-replica.ts'
-import { createProjectRepository } from '../../dev/start/project-repository.ts'
 import { statusOf, viewReplicas } from '../../dev/start/replica-table.ts'
-import { agent, files, replicaFiles } from '../../dev/start/settings.ts'
+import { agent, files } from '../../dev/start/settings.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
-import { tokenHash } from '../../src/lib/token-hash.ts'
 import { agentkProgram } from '../soak/agentk-program.ts'
 import type { KubeOptions } from '../soak/kube.ts'
 import { type AgentPlace, RollingGround } from '../soak/rolling/rolling-ground.ts'
 import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
+import { GitPushes } from '../support/git-pushes.ts'
+import { clusterClient } from './cluster-client.ts'
 import { evilWorkload, workloadPath } from './evil-workload.ts'
-import type { SlowGitlab, ToldWorld } from './slow-gitlab.ts'
+import type { GoodPlace } from './good-load.ts'
+import { GoodSource, goodNamespace, goodSource } from './good-source.ts'
+import { evilSources, SharedApiServer } from './shared-api-server.ts'
+import type { SlowGitlab } from './slow-gitlab.ts'
 import type { Stage, Tenant } from './stage.ts'
+import { evilId, newcomerId, Tenants } from './tenants.ts'
 
 /** a program whose event loop and memory are watched */
 export interface Watched {
@@ -33,9 +37,30 @@ export interface HostileReplica extends Watched {
 
 const graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
-const evilId = 43
-/** an agent of a good tenant that is not connected yet */
-export const newcomerId = 44
+/** exit codes of `kas health`: progressing, and degraded once somebody else's objects are; on the double nothing has a verdict */
+const realCodes = [3, 4]
+const doubleCodes = [5]
+
+export interface HostileGroundOptions {
+  /** in place of the directory file; good tenants have neither views nor sources then */
+  readonly gitlab?: SlowGitlab | undefined
+  /** what KUBEBUILDER_ASSETS names: the cluster is a real API server, which who is evil shares. Default: a double */
+  readonly assets?: string | undefined
+  /** default: those of this source tree */
+  readonly programs?: Programs | undefined
+}
+
+interface Parts {
+  readonly entry: HostileReplica
+  readonly holder: HostileReplica
+  readonly stage: Stage
+  readonly newcomer: Tenant
+  readonly watched: readonly Watched[]
+  readonly agentk: Watched
+  readonly place: GoodPlace | undefined
+  readonly ground: RollingGround
+  readonly release: () => Promise<void>
+}
 
 /** Three replicas, a cluster, one agentk of a good tenant, and what an evil tenant has by right. */
 export class HostileGround {
@@ -44,66 +69,100 @@ export class HostileGround {
   readonly stage: Stage
   readonly newcomer: Tenant
   readonly watched: readonly Watched[]
+  /** among them */
+  readonly agentk: Watched
+  /** what good tenants have of views and GitOps; absent: nothing */
+  readonly place: GoodPlace | undefined
   readonly #ground: RollingGround
+  readonly #release: () => Promise<void>
 
-  private constructor(
-    init: Pick<HostileGround, 'entry' | 'holder' | 'stage' | 'newcomer' | 'watched'>,
-    ground: RollingGround,
-  ) {
-    this.entry = init.entry
-    this.holder = init.holder
-    this.stage = init.stage
-    this.newcomer = init.newcomer
-    this.watched = init.watched
-    this.#ground = ground
+  private constructor(parts: Parts) {
+    this.entry = parts.entry
+    this.holder = parts.holder
+    this.stage = parts.stage
+    this.newcomer = parts.newcomer
+    this.watched = parts.watched
+    this.agentk = parts.agentk
+    this.place = parts.place
+    this.#ground = parts.ground
+    this.#release = parts.release
   }
 
-  /**
-   * @param gitlab - in place of the directory file
-   * @param programs - default: those of this source tree
-   */
-  static async start(signal: AbortSignal, gitlab?: SlowGitlab, programs?: Programs): Promise<HostileGround> {
+  static async start(signal: AbortSignal, options: HostileGroundOptions = {}): Promise<HostileGround> {
+    const { gitlab, assets, programs } = options
     const tenants = new Tenants()
+    const server = assets === undefined ? undefined : await SharedApiServer.start(assets)
+    let ground: RollingGround | undefined
+    let own: AgentPlace | undefined
     let agentk: Watched | undefined
-    const ground = await RollingGround.start(
-      {
-        assets: undefined,
-        graces,
-        programs,
-        doubleOptions: { workload: evilWorkload },
-        prepare: async (folder) => {
-          await (gitlab ? tenants.tell(gitlab, folder) : tenants.write(folder))
-          return undefined
-        },
-        startAgents: async (place) => {
-          const started = await startAgentk(place, programs)
-          agentk = started.watched
-          return started
-        },
-      },
-      signal,
-    )
+    let pushes: GitPushes | undefined
+    const release = async () => {
+      pushes?.close()
+      await server?.stop()
+    }
     try {
+      ground = await RollingGround.start(
+        {
+          assets: undefined,
+          ...(server ? { kubeconfig: server.kubeconfig } : {}),
+          graces,
+          programs,
+          doubleOptions: { workload: evilWorkload },
+          prepare: async (folder) => {
+            if (gitlab) await tenants.tell(gitlab, folder)
+            else {
+              await tenants.write(folder)
+              await server?.prepare(folder)
+              pushes = await openProject(folder, server)
+            }
+            return undefined
+          },
+          startAgents: async (place) => {
+            own = place
+            if (!server) await createNamespace(place)
+            const started = await startAgentk(place, programs, await server?.environment())
+            agentk = started.watched
+            return started
+          },
+        },
+        signal,
+      )
       const [holder, standby, entry] = await roles(ground)
+      const { access } = ground
       const watch = (local: LocalReplica) => ({ name: local.name, opsPort: local.ports.ops, pid: () => local.pid })
-      const of = (local: LocalReplica) => ({ ...watch(local), local, access: ground.accessOf(local) })
-      const { credential, ca } = ground.access
-      const newcomer = {
-        agentToken: tenants.newcomerToken,
-        userCredential: credential.replace(/:\d+:/, `:${newcomerId}:`),
-      }
+      const of = (local: LocalReplica) => ({
+        ...watch(local),
+        local,
+        access: (ground as RollingGround).accessOf(local),
+      })
       const stage: Stage = {
-        ca,
+        ca: access.ca,
         entry: entry.ports,
         holder: holder.ports,
         standby: standby.ports,
         evil: tenants.evil,
-        workload: { path: workloadPath, userCredential: credential },
+        workload: { path: workloadPath, userCredential: access.credential },
+        ...(server ? { shared: server.shared } : {}),
       }
-      const watched = [...ground.replicas.map(watch), agentk as Watched]
-      return new HostileGround({ entry: of(entry), holder: of(holder), stage, newcomer, watched }, ground)
+      const ways = [of(entry), of(holder)] as const
+      const place = pushes && (await goodPlace(own as AgentPlace, { ways, pushes, isReal: server !== undefined }))
+      return new HostileGround({
+        entry: ways[0],
+        holder: ways[1],
+        stage,
+        newcomer: {
+          agentToken: tenants.newcomerToken,
+          userCredential: access.credential.replace(/:\d+:/, `:${newcomerId}:`),
+        },
+        watched: [...ground.replicas.map(watch), agentk as Watched],
+        agentk: agentk as Watched,
+        place,
+        ground,
+        release,
+      })
     } catch (error) {
-      await ground.stop()
+      await ground?.stop()
+      await release()
       throw error
     }
   }
@@ -129,12 +188,62 @@ export class HostileGround {
     })
   }
 
-  stop(): Promise<void> {
-    return this.#ground.stop()
+  async stop(): Promise<void> {
+    this.place?.cluster.close()
+    await this.#ground.stop()
+    await this.#release()
   }
 }
 
-async function startAgentk({ warden, ...place }: AgentPlace, programs: Programs | undefined) {
+/** The agent's configuration: who uses it, its sources; the good one's first commit. */
+async function openProject(folder: string, server: SharedApiServer | undefined): Promise<GitPushes> {
+  const [repository, secretFile] = [join(folder, files.repository), join(folder, files.secret)]
+  const pushes = new GitPushes({ repository, secretFile, project: agent.project })
+  const sources = [goodSource, ...(server ? evilSources : [])]
+  await pushes.commit({
+    [`.gitlab/agents/${agent.name}/gitops.yaml`]: stringify({ gitops: { manifest_projects: sources } }),
+    ...(server ? { [`.gitlab/agents/${agent.name}/config.yaml`]: server.configuration } : {}),
+  })
+  return pushes
+}
+
+async function createNamespace({ kubeconfig }: AgentPlace): Promise<void> {
+  const cluster = await clusterClient(kubeconfig)
+  await cluster.create('/api/v1/namespaces', { metadata: { name: goodNamespace } })
+  cluster.close()
+}
+
+async function goodPlace(
+  { folder, kubeconfig }: AgentPlace,
+  { ways, pushes, isReal }: { ways: readonly HostileReplica[]; pushes: GitPushes; isReal: boolean },
+): Promise<GoodPlace> {
+  const cluster = await clusterClient(kubeconfig)
+  const namespaced = ['--namespace', goodNamespace]
+  const kubeconfigs = ways.map(({ name }) => join(folder, `${name}.kubeconfig`))
+  for (const [i, { access }] of ways.entries()) {
+    const { server, ca: authority, credential: token } = access
+    await writeFile(kubeconfigs[i] as string, kubeconfigText({ server, authority, user: { token } }), { mode: 0o600 })
+  }
+  return {
+    cluster,
+    endpoints: ways.map(({ access: { server, ca, credential } }) => ({
+      url: new URL('/views', server.replace(/^https/, 'wss')),
+      agentId: String(agent.id),
+      authorization: `Bearer ${credential}`,
+      tls: { ca },
+    })),
+    kubeconfigs,
+    healthArgs: isReal ? [namespaced, []] : [namespaced],
+    healthCodes: isReal ? realCodes : doubleCodes,
+    source: new GoodSource({ pushes, cluster, railsPort: (ways[0] as HostileReplica).local.ports.rails }),
+  }
+}
+
+async function startAgentk(
+  { warden, ...place }: AgentPlace,
+  programs: Programs | undefined,
+  environment: Readonly<Record<string, string>> = {},
+) {
   const [opsPort] = (await freePorts(1)) as [number]
   const options = {
     ...place,
@@ -143,6 +252,7 @@ async function startAgentk({ warden, ...place }: AgentPlace, programs: Programs 
     podName: 'agentk-0',
     logFile: 'agentk-0.log',
     programs,
+    environment,
   } as const
   const program = agentkProgram({ warden }, options)
   await program.start()
@@ -163,78 +273,3 @@ async function roles({ replicas }: RollingGround): Promise<[LocalReplica, LocalR
     { timeoutMs: readyMs },
   )
 }
-
-/** Who is there beside the good tenant of `npm start`: rights, tokens, a project each with its repository. */
-class Tenants {
-  readonly newcomerToken = newToken()
-  readonly #evilToken = newToken()
-  readonly #evilUserToken = newToken()
-
-  get evil(): Tenant {
-    return { agentToken: this.#evilToken, userCredential: `pat:${evilId}:${this.#evilUserToken}` }
-  }
-
-  /** Into the directory file of npm start. */
-  async write(folder: string): Promise<void> {
-    const path = join(folder, files.directory)
-    const directory = parse(await readFile(path, 'utf8')) as Record<'projects' | 'agents' | 'users', object[]>
-    const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
-    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
-    await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
-    await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
-    const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [{ id: 7, path: 'demo' }]]
-    directory.projects.push(
-      { id: 2, path: 'evil/clusters', groups: evilGroups, git: { url: evilGit } },
-      { id: 3, path: 'demo/newcomer', groups: goodGroups, git: { url: newcomerGit } },
-    )
-    directory.agents.push(
-      { id: evilId, name: 'evil', project: 2, tokens: [{ sha256: tokenHash(this.#evilToken) }] },
-      { id: newcomerId, name: 'newcomer', project: 3, tokens: [{ sha256: tokenHash(this.newcomerToken) }] },
-    )
-    const tokens = [{ sha256: tokenHash(this.#evilUserToken) }]
-    directory.users.push({ id: 6, username: 'eve', tokens, roles: { projects: { 2: ['maintainer'] } } })
-    await writeFile(path, stringify(directory), { mode: 0o600 })
-  }
-
-  /** To a GitLab, with all that npm start has written. */
-  async tell(gitlab: SlowGitlab, folder: string): Promise<void> {
-    const read = async (name: string) => (await readFile(join(folder, name), 'utf8')).trim()
-    const [goodToken, goodUser] = [await read(files.agentToken), (await read(files.userHeader)).replace(/^.*:/, '')]
-    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
-    const projects: ToldWorld['projects'] = [
-      { ...agent.project, groups: [{ id: 7, path: 'demo' }] },
-      { id: 2, path: 'evil/clusters', groups: [{ id: 8, path: 'evil' }] },
-    ]
-    const good = { project: agent.project.id, configuration: access(agent.project.path) }
-    const agents: ToldWorld['agents'] = [
-      { id: agent.id, name: agent.name, tokens: [goodToken], ...good },
-      { id: newcomerId, name: 'newcomer', tokens: [this.newcomerToken], ...good },
-      { id: evilId, name: 'evil', project: 2, tokens: [this.#evilToken], configuration: access('evil/clusters') },
-    ]
-    const user = { sessions: [], roles: {} }
-    const users: ToldWorld['users'] = [
-      {
-        ...user,
-        id: 5,
-        username: 'ada',
-        personalAccessTokens: [goodUser],
-        roles: { [agent.project.id]: 'maintainer' },
-      },
-      { ...user, id: 6, username: 'eve', personalAccessTokens: [this.#evilUserToken], roles: { 2: 'maintainer' } },
-    ]
-    await gitlab.tell({ projects, agents, users })
-    for (const name of ['kas-0', 'kas-1', 'kas-2']) await askGitlab(gitlab, folder, name)
-  }
-}
-
-/** Who is told by GitLab has no directory file. */
-async function askGitlab(gitlab: SlowGitlab, folder: string, name: string): Promise<void> {
-  const path = join(folder, replicaFiles(name).configuration)
-  const { directory: _, ...configuration } = parse(await readFile(path, 'utf8')) as Record<string, object>
-  const secret = join(folder, 'gitlab.secret')
-  await writeFile(secret, gitlab.secret, { mode: 0o600 })
-  const known = { ...configuration, gitlab: { address: gitlab.address, authentication_secret_file: secret } }
-  await writeFile(path, stringify(known), { mode: 0o600 })
-}
-
-const newToken = () => randomBytes(24).toString('base64url')

@@ -27,6 +27,30 @@ export interface Stage {
   readonly evil: Tenant
   /** of an API server that good tenants use too, of the evil one's workload there */
   readonly workload: { readonly path: string; readonly userCredential: string }
+  /** what a developer with one namespace and one repository has; of attacks with `cluster` alone */
+  readonly shared?: SharedCluster
+}
+
+/** Of a real cluster that good tenants use too, behind their agentk. */
+export interface SharedCluster {
+  /** where mallory may do everything, as `gitlab:user:mallory`; she may nothing elsewhere */
+  readonly namespace: string
+  /** after `Bearer `, for the good tenants' agent, at 8154, views and `gitops/state` included: acts as that user */
+  readonly userCredential: string
+  /**
+   * A bare repository, a path, that she may push to. The good tenants' agent has a source of each of its branches: `plain`,
+   * `kustomize` and `helm`, the path of which is the root.
+   */
+  readonly repository: string
+  readonly project: { readonly id: number; readonly path: string }
+  /** of 8153, to notify a replica of a push (GitPushes) */
+  readonly secretFile: string
+}
+
+/** @throws Error: the attack is not of `cluster` */
+export function sharedOf({ shared }: Stage): SharedCluster {
+  if (!shared) throw new Error('the stage has no cluster that is shared')
+  return shared
 }
 
 /** The evil tenant's own, so that what is counted by address does not count against others. */
@@ -60,6 +84,16 @@ export interface Answered {
   readonly body: string
 }
 
+export interface EvilRequest {
+  readonly method?: string
+  /** sent as JSON */
+  readonly body?: object
+  readonly contentType?: string
+  /** default: of the evil tenant's user */
+  readonly credential?: string
+  readonly signal?: AbortSignal
+}
+
 /** Calls of the evil tenant's user, on kept connections. */
 export class EvilUser {
   readonly #stage: Stage
@@ -76,19 +110,27 @@ export class EvilUser {
     } as object)
   }
 
-  async get(
+  get(ports: ReplicaPorts, path: string, options: EvilRequest = {}): Promise<Answered> {
+    return this.send(ports, path, options)
+  }
+
+  async send(
     { kubernetes }: ReplicaPorts,
     path: string,
-    { credential = this.#stage.evil.userCredential, signal }: { credential?: string; signal?: AbortSignal } = {},
+    { method, body, contentType, credential = this.#stage.evil.userCredential, signal }: EvilRequest = {},
   ): Promise<Answered> {
-    const headers = { authorization: `Bearer ${credential}` }
+    const headers = {
+      authorization: `Bearer ${credential}`,
+      ...(body === undefined ? {} : { 'content-type': contentType ?? 'application/json' }),
+    }
     const asked = request(`https://127.0.0.1:${kubernetes}${path}`, {
       agent: this.#agent,
       headers,
+      ...(method ? { method } : {}),
       ...(signal ? { signal } : {}),
     })
     const answered = once(asked, 'response')
-    asked.end()
+    asked.end(body === undefined ? undefined : JSON.stringify(body))
     const [answer] = (await answered) as [IncomingMessage]
     return { status: answer.statusCode ?? 0, body: await text(answer) }
   }

@@ -4,6 +4,9 @@ import type { Watched } from './hostile-ground.ts'
 /** a frozen one answers once it is free again. ms */
 const answerTimeoutMs = 60_000
 
+/** counted at agentk */
+export const viewsThreadEnds = 'agentk_views_thread_ends_total'
+
 export interface VitalSigns {
   readonly name: string
   /** longest of its event loop since it was asked last. ms */

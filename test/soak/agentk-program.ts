@@ -24,6 +24,8 @@ export interface AgentkProgramOptions {
   readonly logFile: string
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
+  /** beside what it always has */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 /** One pod of our agentk as a process, by the Node that runs this if it is of the source tree. */
@@ -46,6 +48,7 @@ export function agentkProgram(components: { warden: Warden }, options: AgentkPro
     POD_NAMESPACE: 'default',
     POD_NAME: podName,
     ...programs?.environment,
+    ...options.environment,
   }
   const log = join(folder, logFile)
   return new Program(components, { command: command as string, args, folder: project, logFile: log, environment })

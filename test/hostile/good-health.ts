@@ -1,0 +1,33 @@
+import { health } from '../../src/kas/cli/views/health.ts'
+import { runViewsCommand } from '../../src/kas/cli/views/views-command.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { abortable } from '../../src/lib/signals.ts'
+
+/**
+ * `kas health` as the command runs it, in this process.
+ *
+ * @param args - what is asked about
+ * @returns what it takes. ms
+ * @throws Error: what it says is not of a live view, or its exit code is none of `codes`; the signal's reason
+ */
+export async function askHealth(
+  { kubeconfig, args, codes }: { kubeconfig: string; args: readonly string[]; codes: readonly number[] },
+  signal: AbortSignal,
+): Promise<number> {
+  const began = performance.now()
+  const said: string[] = []
+  const complaints: string[] = []
+  const io = {
+    env: {},
+    stdout: { write: (text: string) => said.push(text) },
+    stderr: { write: (text: string) => complaints.push(text) },
+    stdin: { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true as const, value: undefined }) }) },
+  }
+  const words = [...args, '--kubeconfig', kubeconfig, '-o', 'json']
+  const asked = runViewsCommand(health, words, { io, clock: systemClock, random: Math.random })
+  const code = await abortable(asked, signal)
+  const { state } = JSON.parse(said.join('')) as { state: { is: string } | null }
+  if (state?.is !== 'live') throw new Error(`kas health: ${state?.is ?? 'no answer'} ${complaints.join('')}`)
+  if (!codes.includes(code)) throw new Error(`kas health: exit code ${code}, expected ${codes.join(' or ')}`)
+  return performance.now() - began
+}

@@ -1,0 +1,169 @@
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { abortable } from '../../src/lib/signals.ts'
+import { type ViewsMessage, type ViewsRequest, viewsProtocol } from '../../src/proto/views-json.ts'
+import { EvilUser, evilAddress, type SharedCluster, type Stage, sharedOf, told } from './stage.ts'
+
+/** requests at the same time */
+const atOnce = 8
+
+/** Who may do everything in one namespace of the cluster that good tenants use. */
+export class Mallory {
+  readonly #stage: Stage
+  readonly #shared: SharedCluster
+  readonly #user: EvilUser
+  readonly #signal: AbortSignal
+
+  constructor(stage: Stage, signal: AbortSignal) {
+    this.#stage = stage
+    this.#shared = sharedOf(stage)
+    this.#user = new EvilUser(stage, atOnce)
+    this.#signal = signal
+  }
+
+  /** @param resource - `api/v1 configmaps`. @returns what came of each, in order. @throws Error: one is refused */
+  async create<Made>(resource: string, objects: readonly object[]): Promise<Made[]> {
+    return await inParts(objects, (body) => this.#send(this.#path(resource), { method: 'POST', body }) as Promise<Made>)
+  }
+
+  /** Merge patches. @throws Error: one is refused */
+  async patch(
+    resource: string,
+    ...patches: readonly { readonly name: string; readonly body: object }[]
+  ): Promise<void> {
+    const contentType = 'application/merge-patch+json'
+    const path = this.#path(resource)
+    await inParts(patches, ({ name, body }) => this.#send(`${path}/${name}`, { method: 'PATCH', body, contentType }))
+  }
+
+  /** All that has the label. Not in the time of the attack. */
+  async remove(resource: string, label: string): Promise<void> {
+    const path = `${this.#path(resource)}?labelSelector=${encodeURIComponent(label)}`
+    const credential = this.#shared.userCredential
+    await this.#user.send(this.#stage.entry, path, { method: 'DELETE', credential })
+  }
+
+  close(): void {
+    this.#user.close()
+  }
+
+  #path(resource: string): string {
+    const [version, plural] = resource.split(' ')
+    return `/${version}/namespaces/${this.#shared.namespace}/${plural}`
+  }
+
+  async #send(path: string, init: { method: string; body: object; contentType?: string }): Promise<unknown> {
+    const credential = this.#shared.userCredential
+    const answer = await this.#user.send(this.#stage.entry, path, { ...init, credential, signal: this.#signal })
+    if (answer.status >= 300) throw new Error(`${path}: ${told(answer)}`)
+    return JSON.parse(answer.body)
+  }
+}
+
+/** Some at the same time. @returns what came of each, in order */
+async function inParts<One, Made>(all: readonly One[], send: (one: One) => Promise<Made>): Promise<Made[]> {
+  const made: Made[] = []
+  let next = 0
+  const some = async () => {
+    for (let i = next++; i < all.length; i = next++) made[i] = await send(all[i] as One)
+  }
+  await Promise.all(Array.from({ length: atOnce }, some))
+  return made
+}
+
+/** One view of hers, of which all is read. */
+export class EvilView {
+  readonly #socket: WebSocket
+  readonly #waiting = new Set<() => void>()
+  /** so far */
+  updates = 0
+  /** it has ended with that */
+  error = ''
+
+  private constructor(socket: WebSocket) {
+    this.#socket = socket
+    socket.on('message', (data) => this.#take(JSON.parse(String(data))))
+    socket.on('error', ({ message }) => this.#end(message))
+    socket.on('close', () => this.#end(this.error || 'the socket was closed'))
+  }
+
+  /** Resolves once something is shown. @throws Error: it is refused; the signal's reason */
+  static async open(stage: Stage, query: { readonly limit?: number }, signal: AbortSignal): Promise<EvilView> {
+    const { userCredential, namespace } = sharedOf(stage)
+    const socket = new WebSocket(`wss://127.0.0.1:${stage.entry.kubernetes}/views`, viewsProtocol, {
+      ca: stage.ca,
+      localAddress: evilAddress,
+      headers: { authorization: `Bearer ${userCredential}` },
+    })
+    const view = new EvilView(socket)
+    await abortable(Promise.race([once(socket, 'open'), once(socket, 'close')]), signal)
+    const [, agent = ''] = userCredential.split(':')
+    view.#send({ type: 'open', id: 1, agent, view: 'tree', scope: { namespaces: [namespace] }, ...query })
+    await abortable(view.#shown(), signal)
+    if (view.error) {
+      view.close()
+      throw new Error(view.error)
+    }
+    return view
+  }
+
+  /** The children of a node. */
+  page(node: string, limit: number): void {
+    this.#send({ type: 'page', id: 1, node, limit })
+  }
+
+  close(): void {
+    this.#socket.terminate()
+  }
+
+  #shown(): Promise<void> {
+    return this.updates > 0 || this.error
+      ? Promise.resolve()
+      : new Promise((resolve) => void this.#waiting.add(resolve))
+  }
+
+  #take(message: ViewsMessage): void {
+    if (message.type === 'error') this.#end(`${message.code} ${message.text}`)
+    else {
+      this.updates++
+      this.#wake()
+    }
+  }
+
+  #end(error: string): void {
+    this.error ||= error
+    this.#wake()
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiting) resolve()
+    this.#waiting.clear()
+  }
+
+  #send(message: ViewsRequest): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message))
+  }
+}
+
+/** of `gitops/state`, as far as she reads it */
+interface SourceShown {
+  readonly source: string
+  readonly phase: string
+  readonly problem: string
+  readonly trouble: readonly { readonly text: string; readonly file: string; readonly line: number }[]
+}
+
+/** What `gitops/state` says of her source. @param branch - of one of them */
+export async function toldOfSource(stage: Stage, branch: string, signal: AbortSignal): Promise<string> {
+  const { userCredential, project } = sharedOf(stage)
+  const [, agent] = userCredential.split(':')
+  const user = new EvilUser(stage, 1)
+  const answer = await user.get(stage.entry, '/gitops/state', { credential: userCredential, signal })
+  user.close()
+  if (answer.status !== 200) return told(answer)
+  const { sources } = JSON.parse(answer.body) as { sources: readonly SourceShown[] }
+  const found = sources.find(({ source }) => source === `${agent}-${project.id}-${branch}`)
+  if (!found) return 'nothing'
+  const trouble = found.trouble.map(({ text, file, line }) => `${text} (${file}:${line})`)
+  return [found.phase, found.problem, ...trouble].filter(Boolean).join(' ')
+}

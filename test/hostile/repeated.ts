@@ -1,0 +1,63 @@
+import { delay } from '../../src/lib/signals.ts'
+
+/** What good tenants see of one thing that they do again and again. */
+export interface Series {
+  readonly name: string
+  /** of each time, sorted. ms */
+  readonly tookMs: readonly number[]
+  /** a line each */
+  readonly failures: readonly string[]
+}
+
+export interface RepeatedOptions {
+  readonly name: string
+  /** from one beginning to the next, or until it has ended, if that is later. ms */
+  readonly everyMs: number
+  /** a failure after that. ms */
+  readonly patienceMs: number
+  /** @returns ms, of each who waited */
+  readonly once: (number: number, signal: AbortSignal) => Promise<readonly number[]>
+}
+
+/** One thing after another, at a pace. */
+export class Repeated {
+  readonly #options: RepeatedOptions
+  readonly #tookMs: number[] = []
+  readonly #failures: string[] = []
+  readonly #stop = new AbortController()
+  #run: Promise<void> = Promise.resolve()
+
+  constructor(options: RepeatedOptions) {
+    this.#options = options
+  }
+
+  get series(): Series {
+    const { name } = this.#options
+    return { name, tookMs: this.#tookMs.toSorted((one, other) => one - other), failures: this.#failures }
+  }
+
+  start(): void {
+    this.#run = this.#repeat()
+  }
+
+  /** Lets what runs end. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#run
+  }
+
+  async #repeat(): Promise<void> {
+    const { name, everyMs, patienceMs, once } = this.#options
+    for (let number = 1; !this.#stop.signal.aborted; number++) {
+      const began = performance.now()
+      try {
+        this.#tookMs.push(...(await once(number, AbortSignal.timeout(patienceMs))))
+      } catch (error) {
+        const tookMs = performance.now() - began
+        this.#tookMs.push(tookMs)
+        this.#failures.push(`${name} ${number} took ${tookMs.toFixed(0)} ms: ${(error as Error).message}`)
+      }
+      await delay(Math.max(0, began + everyMs - performance.now()), this.#stop.signal).catch(() => undefined) // it ends
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import type { Test } from 'tap'
+import { eventually } from '../support/eventually.ts'
+import type { Attack } from './attack.ts'
+import { Attacker } from './attacker.ts'
+import { GoodLoad } from './good-load.ts'
+import { HostileGround, type HostileGroundOptions } from './hostile-ground.ts'
+import { newcomerServed } from './newcomer.ts'
+import { residentBytes, viewsThreadEnds, vitalSigns } from './vital-signs.ts'
+
+const startMs = 60_000
+const attackMs = 60_000
+/** for what an attack has broken to be whole again, so that the next one is judged by itself. ms */
+const recoveryMs = 20_000
+/** what a good caller waits; the longest pauses of a busy machine are a tenth of it. ms */
+const patienceMs = 5000
+/** twice of what the soak allows, which gives collections of garbage their time */
+const maxMoreBytes = 128 * 1024 * 1024
+/** of the row of one replica, twice an agent's share */
+const maxToldBytes = 512 * 1024
+
+export interface Played {
+  readonly attacks: readonly Attack<unknown>[]
+  readonly ground?: HostileGroundOptions
+  /** commands that run in pods */
+  readonly execs: number
+}
+
+/** Each in its small size, one after the other on one stack: starting one takes time. */
+export async function playAll(t: Test, { attacks, ground: options, execs }: Played): Promise<void> {
+  const ground = await HostileGround.start(AbortSignal.timeout(startMs), options)
+  t.teardown(() => ground.stop())
+  const attacker = await Attacker.start()
+  t.teardown(() => attacker.stop())
+  const { place } = ground
+  const accesses = [ground.entry.access, ground.holder.access]
+  const load = new GoodLoad({ accesses, callsPerSecond: 10, watches: 3, execs, patienceMs, place })
+  t.teardown(() => load.stop())
+  await load.start(AbortSignal.timeout(startMs))
+  for (const attack of attacks) {
+    await t.test(`${attack.name}: ${attack.what}`, (t) => harmless(t, { ground, attacker, load }, attack))
+  }
+}
+
+/** What all of it may take at most. ms */
+export const timeoutOf = (attacks: readonly unknown[]) => startMs + attacks.length * (attackMs + 2 * recoveryMs)
+
+interface Scene {
+  readonly ground: HostileGround
+  readonly attacker: Attacker
+  readonly load: GoodLoad
+}
+
+async function harmless(
+  t: Test,
+  { ground, attacker, load }: Scene,
+  { name, refusal, counter, agentkMemory }: Attack<unknown>,
+): Promise<void> {
+  const signs = () => Promise.all(ground.watched.map(vitalSigns))
+  const memory = () => Promise.all(ground.watched.map(residentBytes))
+  const counted = async () => (await vitalSigns(ground.holder)).counter(counter ?? '')
+  const threadEnds = async () => (await vitalSigns(ground.agentk)).counter(viewsThreadEnds)
+  const pids = () => ground.watched.map(({ pid }) => pid())
+  const [before, countedBefore, cutBefore] = [await memory(), await counted(), load.cut.length]
+  const [pidsBefore, endsBefore] = [pids(), await threadEnds()]
+  await signs()
+  const period = load.period()
+  const answer = await attacker.play({ name, size: 'cheap', stage: ground.stage, timeoutMs: attackMs })
+  const most = await memory()
+  const newcomer = await newcomerServed(ground)
+  const toldBytes = await ground.toldOfEvil()
+  const countedAfter = await counted()
+  const { cpuMs = 0 } = await attacker.end()
+  await period.stop()
+  const stallMs = Math.max(...(await signs()).map((each) => each.stallMs))
+  const judged = ground.watched.map((each) => each !== ground.agentk || agentkMemory !== 'bounded')
+  const more = Math.max(...most.map((bytes, i) => (judged[i] ? bytes - (before[i] as number) : 0)))
+  t.comment(answer.refusal || answer.failure || 'nothing was refused')
+  t.comment(`stalled for ${stallMs.toFixed(0)} ms, ${mebibytes(more)} MiB more, attacker ${cpuMs.toFixed(0)} ms of CPU`)
+  t.comment(period.series.map(({ name, tookMs }) => `${name} ${tookMs.at(-1)?.toFixed(0) ?? 'none'} ms`).join(', '))
+  t.equal(answer.failure, undefined, 'the evil tenant is not kept waiting')
+  if (refusal) t.match(answer.refusal, refusal, 'he is told what he may not')
+  if (counter) t.ok(countedAfter > countedBefore, `and counted in ${counter}`)
+  t.equal(newcomer, undefined, 'a newcomer is served meanwhile')
+  t.same(period.failures, [], 'nothing that is good fails')
+  t.same(load.cut.slice(cutBefore), [], 'no watch, exec or view is cut')
+  t.same(pids(), pidsBefore, 'each program lives')
+  t.equal(await threadEnds(), endsBefore, 'no thread of views has ended')
+  t.ok(more <= maxMoreBytes, `${mebibytes(more)} MiB more than before`)
+  t.ok(toldBytes <= maxToldBytes, `other replicas are told ${toldBytes} bytes of him`)
+  t.same(await ground.brokenLinks(), [], 'all links between replicas can be used')
+  await eventually(() => load.live(), { timeoutMs: recoveryMs })
+}
+
+const mebibytes = (bytes: number) => (bytes / 2 ** 20).toFixed(0)

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parse, stringify } from 'yaml'
+import { createProjectRepository } from '../../dev/start/project-repository.ts'
+import { agent, files, replicaFiles } from '../../dev/start/settings.ts'
+import { tokenHash } from '../../src/lib/token-hash.ts'
+import type { SlowGitlab, ToldWorld } from './slow-gitlab.ts'
+import type { Tenant } from './stage.ts'
+
+export const evilId = 43
+/** an agent of a good tenant that is not connected yet */
+export const newcomerId = 44
+
+/** Who is there beside the good tenant of `npm start`: rights, tokens, a project each with its repository. */
+export class Tenants {
+  readonly newcomerToken = newToken()
+  readonly #evilToken = newToken()
+  readonly #evilUserToken = newToken()
+
+  get evil(): Tenant {
+    return { agentToken: this.#evilToken, userCredential: `pat:${evilId}:${this.#evilUserToken}` }
+  }
+
+  /** Into the directory file of npm start. */
+  async write(folder: string): Promise<void> {
+    const path = join(folder, files.directory)
+    const directory = parse(await readFile(path, 'utf8')) as Record<'projects' | 'agents' | 'users', object[]>
+    const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
+    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
+    await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
+    await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
+    const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [{ id: 7, path: 'demo' }]]
+    directory.projects.push(
+      { id: 2, path: 'evil/clusters', groups: evilGroups, git: { url: evilGit } },
+      { id: 3, path: 'demo/newcomer', groups: goodGroups, git: { url: newcomerGit } },
+    )
+    directory.agents.push(
+      { id: evilId, name: 'evil', project: 2, tokens: [{ sha256: tokenHash(this.#evilToken) }] },
+      { id: newcomerId, name: 'newcomer', project: 3, tokens: [{ sha256: tokenHash(this.newcomerToken) }] },
+    )
+    const tokens = [{ sha256: tokenHash(this.#evilUserToken) }]
+    directory.users.push({ id: 6, username: 'eve', tokens, roles: { projects: { 2: ['maintainer'] } } })
+    await writeFile(path, stringify(directory), { mode: 0o600 })
+  }
+
+  /** To a GitLab, with all that npm start has written. */
+  async tell(gitlab: SlowGitlab, folder: string): Promise<void> {
+    const read = async (name: string) => (await readFile(join(folder, name), 'utf8')).trim()
+    const [goodToken, goodUser] = [await read(files.agentToken), (await read(files.userHeader)).replace(/^.*:/, '')]
+    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
+    const projects: ToldWorld['projects'] = [
+      { ...agent.project, groups: [{ id: 7, path: 'demo' }] },
+      { id: 2, path: 'evil/clusters', groups: [{ id: 8, path: 'evil' }] },
+    ]
+    const good = { project: agent.project.id, configuration: access(agent.project.path) }
+    const agents: ToldWorld['agents'] = [
+      { id: agent.id, name: agent.name, tokens: [goodToken], ...good },
+      { id: newcomerId, name: 'newcomer', tokens: [this.newcomerToken], ...good },
+      { id: evilId, name: 'evil', project: 2, tokens: [this.#evilToken], configuration: access('evil/clusters') },
+    ]
+    const user = { sessions: [], roles: {} }
+    const users: ToldWorld['users'] = [
+      {
+        ...user,
+        id: 5,
+        username: 'ada',
+        personalAccessTokens: [goodUser],
+        roles: { [agent.project.id]: 'maintainer' },
+      },
+      { ...user, id: 6, username: 'eve', personalAccessTokens: [this.#evilUserToken], roles: { 2: 'maintainer' } },
+    ]
+    await gitlab.tell({ projects, agents, users })
+    for (const name of ['kas-0', 'kas-1', 'kas-2']) await askGitlab(gitlab, folder, name)
+  }
+}
+
+/** Who is told by GitLab has no directory file. */
+async function askGitlab(gitlab: SlowGitlab, folder: string, name: string): Promise<void> {
+  const path = join(folder, replicaFiles(name).configuration)
+  const { directory: _, ...configuration } = parse(await readFile(path, 'utf8')) as Record<string, object>
+  const secret = join(folder, 'gitlab.secret')
+  await writeFile(secret, gitlab.secret, { mode: 0o600 })
+  const known = { ...configuration, gitlab: { address: gitlab.address, authentication_secret_file: secret } }
+  await writeFile(path, stringify(known), { mode: 0o600 })
+}
+
+export const newToken = () => randomBytes(24).toString('base64url')
