@@ -5,12 +5,15 @@ import { Authority, type Pem } from '../certificates.ts'
 import { kubeconfigText } from './kubeconfig.ts'
 import { logLine } from './simulated-kubelet.ts'
 
+/** common name under which the API server dials the kubelet */
+export const kubeletClient = 'kube-apiserver-kubelet-client'
+
 /** Who has a client certificate at the API server, and a kubeconfig. */
 const clients = {
   admin: { commonName: 'admin', organizations: ['system:masters'] },
   controllers: { commonName: 'system:kube-controller-manager' },
   scheduler: { commonName: 'system:kube-scheduler' },
-  'kubelet-client': { commonName: 'kube-apiserver-kubelet-client' },
+  'kubelet-client': { commonName: kubeletClient },
 } as const
 
 /** 10.0.0.1 is the first service address: that of the API server itself */
@@ -29,6 +32,7 @@ export class ControlPlaneFiles {
   readonly #server: string
   #authority: Authority | undefined
   #adminKeys: Pem | undefined
+  #servingKeys: Pem | undefined
   #accountsKey = ''
 
   /** @param options.server - URL of the API server */
@@ -48,6 +52,10 @@ export class ControlPlaneFiles {
 
   get adminKeys(): Pem {
     return this.#required(this.#adminKeys)
+  }
+
+  get servingKeys(): Pem {
+    return this.#required(this.#servingKeys)
   }
 
   /** PEM: what service account tokens are signed with */
@@ -82,6 +90,7 @@ export class ControlPlaneFiles {
   async writeServingCertificate(): Promise<Pem> {
     const keys = await this.#required(this.#authority).issueServing(servingNames)
     await this.#keyPair('serving', keys)
+    this.#servingKeys = keys
     return keys
   }
 

@@ -10,7 +10,7 @@ export const etcdFlags = (): string[] => [
   '--unsafe-no-fsync',
   `--listen-client-urls=${etcdUrl}`,
   `--advertise-client-urls=${etcdUrl}`,
-  '--listen-peer-urls=http://127.0.0.1:0',
+  '--listen-peer-urls=unix://etcd-peers.sock:1',
 ]
 
 export interface ApiServerFlags {
@@ -65,15 +65,22 @@ export const schedulerFlags = (): string[] => [
   '--secure-port=0',
 ]
 
-export const kubeletFlags = (port: number): string[] => [
+export interface KubeletFlags {
+  /** of its front, which the Node names */
+  frontPort: number
+  /** its own */
+  port: number
+}
+
+export const kubeletFlags = ({ frontPort, port }: KubeletFlags): string[] => [
   '--kubeconfig=admin.kubeconfig',
   '--config=kwok.yaml',
   '--manage-all-nodes=true',
   '--manage-nodes-with-annotation-selector=',
   '--cidr=198.18.0.0/16', // for tests of networks: routed nowhere
   '--node-ip=127.0.0.1',
-  `--node-port=${port}`,
-  `--server-address=127.0.0.1:${port}`, // it runs commands for whoever asks: never on other interfaces
+  `--node-port=${frontPort}`,
+  `--server-address=127.0.0.1:${port}`, // it asks nobody who he is: never on other interfaces
   '--tls-cert-file=serving.crt',
   '--tls-private-key-file=serving.key',
 ]

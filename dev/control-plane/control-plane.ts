@@ -10,19 +10,21 @@ import type { Service } from '../../src/lib/service.ts'
 import { delay } from '../../src/lib/signals.ts'
 import { ApiClient } from './api-client.ts'
 import { missingAssets, type Parts } from './assets.ts'
-import { ControlPlaneFiles } from './control-plane-files.ts'
+import { ControlPlaneFiles, kubeletClient } from './control-plane-files.ts'
 import {
   type ApiServerFlags,
   apiServerFlags,
   controllerManagerFlags,
   etcdFlags,
+  type KubeletFlags,
   kubeletFlags,
   schedulerFlags,
 } from './control-plane-flags.ts'
 import { freePorts } from './free-ports.ts'
+import { KubeletFront } from './kubelet-front.ts'
 import { Program } from './program.ts'
 import { signServiceAccountToken, type TokenOptions } from './service-account.ts'
-import { kubeletConfiguration, logLine, node, nodeName } from './simulated-kubelet.ts'
+import { kubeletConfiguration, logLine, newContainer, node, nodeName } from './simulated-kubelet.ts'
 import { Warden } from './warden.ts'
 
 export interface ControlPlaneOptions {
@@ -72,6 +74,7 @@ export class ControlPlane implements Service {
   #apiServer: Program | undefined
   #apiServerFlags: ApiServerFlags | undefined
   #podServer: Server | undefined
+  #kubeletFront: KubeletFront | undefined
   #server = ''
 
   constructor(options: ControlPlaneOptions) {
@@ -133,6 +136,7 @@ export class ControlPlane implements Service {
   async stop(patience?: AbortSignal): Promise<void> {
     this.#podServer?.close()
     this.#podServer?.closeAllConnections()
+    await this.#kubeletFront?.stop()
     const [etcd, ...others] = this.#programs.splice(0)
     await Promise.all(others.map((program) => program.stop(patience)))
     await this.#apiServer?.stop(patience)
@@ -211,7 +215,12 @@ export class ControlPlane implements Service {
   async #startOthers(kubeletPort: number, signal: AbortSignal): Promise<void> {
     const { assets } = this.#options
     await this.admin.create('/api/v1/nodes', node)
-    await this.#writeKubeletConfiguration()
+    const container = newContainer()
+    await this.#writeKubeletConfiguration(container)
+    const { servingKeys: serving, ca } = this.#started
+    const front = new KubeletFront({ serving, ca, client: kubeletClient, kubeletPort, container })
+    this.#kubeletFront = front
+    await front.start()
     const controllers = this.#program(
       'kube-controller-manager',
       join(assets, 'kube-controller-manager'),
@@ -219,16 +228,16 @@ export class ControlPlane implements Service {
     )
     const scheduler = this.#program('kube-scheduler', join(assets, 'kube-scheduler'), schedulerFlags())
     for (const program of [controllers, scheduler]) await this.#startProgram(program)
-    await this.#startKubelet(kubeletPort, signal)
+    await this.#startKubelet({ frontPort: front.port, port: kubeletPort }, signal)
     await this.#whileRunning(controllers, () =>
       this.admin.until('/api/v1/namespaces/default/serviceaccounts', isDefault, signal),
     )
   }
 
   /** kwok fills a table of types from two threads when it starts, and now and then dies of it. */
-  async #startKubelet(port: number, signal: AbortSignal): Promise<void> {
+  async #startKubelet(ports: KubeletFlags, signal: AbortSignal): Promise<void> {
     for (let starts = 1; ; starts++) {
-      const kubelet = this.#program('kwok', join(this.#options.assets, 'kwok'), kubeletFlags(port))
+      const kubelet = this.#program('kwok', join(this.#options.assets, 'kwok'), kubeletFlags(ports))
       await this.#startProgram(kubelet)
       try {
         await this.#whileRunning(kubelet, () => this.admin.until('/api/v1/nodes', isReadyNode, signal))
@@ -239,19 +248,20 @@ export class ControlPlane implements Service {
     }
   }
 
-  async #writeKubeletConfiguration(): Promise<void> {
+  async #writeKubeletConfiguration(container: string): Promise<void> {
     const server = createServer((request, answer) => {
       answer.end(`hello from the pod: ${request.method} ${request.url}\n`)
     })
     this.#podServer = server
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const text = kubeletConfiguration({
+      container,
       podFolder: this.podFolder,
       logFile: this.#started.path('pod.log'),
       forwardPort: (server.address() as AddressInfo).port,
       environment: { IN_POD: 'yes', ...this.#warden?.environment },
     })
-    await writeFile(this.#started.path('kwok.yaml'), text)
+    await writeFile(this.#started.path('kwok.yaml'), text, { mode: 0o600 })
   }
 
   #program(name: string, command: string, args: string[]): Program {

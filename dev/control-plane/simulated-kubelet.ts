@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+
 /** What the simulated kubelet answers for every pod, and its node. */
 
 /** The one node of the cluster. */
@@ -13,7 +15,12 @@ export const node = {
   },
 }
 
+/** kwok runs a command for whoever can name its container: so there is one alone, and nobody else can guess it. */
+export const newContainer = () => `c-${randomBytes(16).toString('hex')}`
+
 export interface KubeletRules {
+  /** the one container that there are rules for, of whichever pod: `newContainer` */
+  container: string
   /** where commands of `exec` and `cp` run, on this machine */
   podFolder: string
   /** what `logs` and `attach` follow: lines in CRI form */
@@ -24,14 +31,15 @@ export interface KubeletRules {
   environment: Readonly<Record<string, string>>
 }
 
-/** kwok's configuration: one rule a kind, for all pods. JSON documents, which are YAML documents. */
+/** kwok's configuration: one rule a kind, for the one container, of all pods. JSON documents, which are YAML documents. */
 export function kubeletConfiguration(rules: KubeletRules): string {
-  const { podFolder, logFile, forwardPort } = rules
+  const { container, podFolder, logFile, forwardPort } = rules
+  const containers = [container]
   const envs = Object.entries(rules.environment).map(([name, value]) => ({ name, value }))
   const documents = [
-    rule('ClusterExec', { execs: [{ local: { workDir: podFolder, envs } }] }),
-    rule('ClusterLogs', { logs: [{ logsFile: logFile, previousLogsFile: logFile, follow: true }] }),
-    rule('ClusterAttach', { attaches: [{ logsFile: logFile }] }),
+    rule('ClusterExec', { execs: [{ containers, local: { workDir: podFolder, envs } }] }),
+    rule('ClusterLogs', { logs: [{ containers, logsFile: logFile, previousLogsFile: logFile, follow: true }] }),
+    rule('ClusterAttach', { attaches: [{ containers, logsFile: logFile }] }),
     rule('ClusterPortForward', { forwards: [{ target: { address: '127.0.0.1', port: forwardPort } }] }),
   ]
   return documents.map((document) => JSON.stringify(document)).join('\n---\n')
