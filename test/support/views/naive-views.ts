@@ -125,8 +125,31 @@ export class NaiveViews {
   }
 
   #inherited(record: ObjectRecord, mark: 'environment' | 'application'): string {
-    for (let at: ObjectRecord | undefined = record; at; at = this.#above(at)) if (at[mark]) return at[mark]
+    for (let at: ObjectRecord | undefined = record; at; at = this.#above(at)) {
+      const own = mark === 'application' ? this.#application(at) : at.environment
+      if (own) return own
+    }
     return ''
+  }
+
+  #application({ application, claim, kind, namespace, name }: ObjectRecord): string {
+    if (!claim) return application
+    const isNamed = this.#query.scope?.namespaces?.includes(namespace)
+    const isListed = [...this.#seen.values()].some(
+      (one) =>
+        one.kind.key === claim.kind &&
+        one.namespace === claim.namespace &&
+        one.name === claim.name &&
+        one.references.some(
+          (each) =>
+            (each.relation === 'deploys' &&
+              each.kind === kind.key &&
+              each.namespace === namespace &&
+              each.name === name) ||
+            (each.relation === 'deploys into' && each.name === namespace),
+        ),
+    )
+    return isNamed || isListed ? claim.application : application
   }
 
   #isInScope(record: ObjectRecord): boolean {
@@ -153,7 +176,7 @@ export class NaiveViews {
     const { view } = this.#query
     if (view === 'list') return
     const mark = view === 'environments' ? 'environment' : 'application'
-    const group = view === 'environments' ? this.#inherited(record, mark) : record.application
+    const group = view === 'environments' ? this.#inherited(record, mark) : this.#application(record)
     const above = this.#above(record)
     const isElsewhere = view === 'environments' && above && this.#inherited(above, mark) !== group
     if (above && this.#isInScope(above) && !isElsewhere) {

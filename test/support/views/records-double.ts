@@ -76,6 +76,9 @@ export class RecordsDouble implements ReadonlyRecords {
 const customKey = (namespace: string, kind: string, name: string) => JSON.stringify([namespace, kind, name])
 
 function claimsOf(record: ObjectRecord): string[] {
-  if (record.owner) return [record.owner.uid]
-  return customParentsOf(record).map(({ kind, name }) => customKey(record.namespace, kind, name))
+  const { owner, claim } = record
+  const application = claim ? [customKey(claim.namespace, claim.kind, claim.name)] : []
+  if (owner) return [owner.uid, ...application]
+  const custom = customParentsOf(record).map(({ kind, name }) => customKey(record.namespace, kind, name))
+  return [...custom, ...application]
 }

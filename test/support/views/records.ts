@@ -38,6 +38,7 @@ export function recordOf({ owner, verdict, ...parts }: RecordParts): ObjectRecor
     references: [],
     environment: '',
     application: '',
+    claim: undefined,
     owner: owner && {
       uid: owner.uid,
       kind: typeof owner.kind === 'string' ? owner.kind : owner.kind.key,

@@ -11,6 +11,8 @@ import { user, ViewStage } from './view-stage.ts'
 const namespaces = ['a', 'b', 'c'] as const
 const verdicts: readonly ArgoWord[] = ['', 'Healthy', 'Progressing', 'Degraded', 'Unknown']
 const allKinds = Object.values(kinds)
+/** that stand for applications */
+const deployer = kinds.configMap
 /** Until what was taken is noticed, it may be seen. ms */
 const untilNoticedMs = 46_000
 
@@ -169,14 +171,30 @@ function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast:
     otherOwners: random.list(1, () => asOwner(claim())),
     labels: new Map([['app', random.pick(['one', 'two'])]]),
     selector: random.chance(0.3) ? { labels: [['app', 'one']], expressions: [] } : undefined,
-    references: random.list(2, () => {
-      const one = random.pick(cast)
-      return { relation: 'routes', kind: one.kind.key, namespace: one.namespace, name: one.name }
-    }),
+    references: makeReferences(random, kind, cast),
     facts: random.chance(0.05) ? ['x'.repeat(40_000)] : [`${random.int(3)}/3 ready`],
     environment: random.chance(0.3) ? random.pick(['1/prod', '2/prod']) : '',
     application: random.chance(0.3) ? random.pick(['one', 'two']) : '',
+    claim: random.chance(0.3) ? makeClaim(random, cast) : undefined,
   })
+}
+
+function makeReferences(random: Seeded, kind: ResourceKind, cast: readonly Actor[]) {
+  const deploys = kind.key === deployer.key
+  return random.list(deploys ? 5 : 2, () => {
+    const one = random.pick(cast)
+    if (deploys && random.chance(0.1)) {
+      return { relation: 'deploys into', kind: 'Namespace', namespace: '', name: random.pick(namespaces) }
+    }
+    return { relation: deploys ? 'deploys' : 'routes', kind: one.kind.key, namespace: one.namespace, name: one.name }
+  })
+}
+
+/** Of an application that one of the cast stands for, or nothing. */
+function makeClaim(random: Seeded, cast: readonly Actor[]): ObjectRecord['claim'] {
+  const application = random.pick(['one', 'three'])
+  const one = random.chance(0.8) ? cast.find(({ kind }) => kind.key === deployer.key) : undefined
+  return { application, kind: deployer.key, namespace: one?.namespace ?? 'a', name: one?.name ?? 'none' }
 }
 
 function eventOf(u: string, ns: string, { kind, name, uid }: Actor, count: number, at: number): EventRow {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { Applications } from './applications.ts'
 import { Family, Node, type Words } from './forest-node.ts'
 import { type Above, Owners, standsOtherwise } from './owners.ts'
 import { PlaceholderNames } from './placeholder-names.ts'
@@ -53,8 +54,9 @@ export class Forest {
   constructor(components: ForestComponents, query: ReadQuery) {
     this.#components = components
     this.#query = query
-    this.#owners = new Owners(components.records, this.#mayList)
-    this.#scope = new QueryScope(query, components.side)
+    const { records, side } = components
+    this.#owners = new Owners(records, this.#mayList)
+    this.#scope = new QueryScope(query, side, new Applications(records, this.#mayList, query.namespaces))
   }
 
   /** Nothing is to be said of it before. */

@@ -1,3 +1,4 @@
+import type { Applications } from './applications.ts'
 import type { Above } from './owners.ts'
 import type { ObjectRecord } from './record.ts'
 
@@ -12,6 +13,11 @@ const none: Membership = { environment: '', application: '' }
 /** Of which groups objects are: by their own labels, else by their parents'. */
 export class Memberships {
   readonly #byUid = new Map<string, Membership>()
+  readonly #applications: Applications
+
+  constructor(applications: Applications) {
+    this.#applications = applications
+  }
 
   get size(): number {
     return this.#byUid.size
@@ -34,7 +40,9 @@ export class Memberships {
     return true
   }
 
-  #by({ environment, application }: ObjectRecord, above: Above): Membership {
+  #by(record: ObjectRecord, above: Above): Membership {
+    const { environment } = record
+    const application = this.#applications.of(record)
     const inherited = above?.is === 'object' ? this.of(above.record.uid) : none
     if (!environment && !application) return inherited
     return { environment: environment || inherited.environment, application: application || inherited.application }

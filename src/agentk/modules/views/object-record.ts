@@ -27,6 +27,7 @@ export function recordOf(
 ): ObjectRecord {
   const { uid, name, namespace, labels, owner, otherOwners, created } = metadata
   const { facts, selector, references, customParent } = projectionOf(kind.key, object)
+  const { application, claim } = applicationOf(kind.key, object)
   // a StatefulSet names each Pod in its labels too
   const textOf = (value: string) => (value === name ? name : interned.text(value))
   const shared = [...labels].map(([label, value]) => [interned.text(label), textOf(value)] as const)
@@ -45,7 +46,8 @@ export function recordOf(
     selector: selector && interned.value(selector),
     references: interned.value(references),
     environment: interned.text(environments.of(object)),
-    application: interned.text(applicationOf(kind.key, object)),
+    application: interned.text(application),
+    claim: claim && interned.value(claim),
   }
 }
 
@@ -59,10 +61,11 @@ export function areEqual(one: ObjectRecord, other: ObjectRecord): boolean {
 /** Adds what others may share with it. */
 export function addShared(record: ObjectRecord, live: Set<string | object>): void {
   const { namespace, environment, application, labels, owner, otherOwners } = record
-  const { customParent, health, facts, selector, references } = record
+  const { customParent, health, facts, selector, references, claim } = record
   live.add(namespace).add(environment).add(application).add(otherOwners).add(facts).add(references)
   if (owner) live.add(owner)
   if (customParent) live.add(customParent)
+  if (claim) live.add(claim)
   if (health) live.add(health)
   if (selector) live.add(selector)
   if (live.has(labels)) return

@@ -116,7 +116,13 @@ export function standsOtherwise(before: ObjectRecord | undefined, after: ObjectR
   return one.some((part, i) => part !== other[i])
 }
 
-function placeOf({ owner, customParent, environment, application, ...record }: ObjectRecord) {
+function placeOf({ owner, customParent, environment, application, claim, ...record }: ObjectRecord) {
   const { uid, kind, name } = owner ?? { uid: '', ...customParent }
-  return [uid, kind, name, environment, application, record.name, record.namespace, record.kind.key]
+  const groups = [environment, application, claim?.application, claim?.kind, deployedBy(record)]
+  return [uid, kind, name, ...groups, record.name, record.namespace, record.kind.key]
+}
+
+/** What says which objects are of an application that claim to be. */
+function deployedBy({ references }: Pick<ObjectRecord, 'references'>) {
+  return references[0]?.relation.startsWith('deploys') ? references : undefined
 }

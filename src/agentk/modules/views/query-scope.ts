@@ -1,4 +1,5 @@
 import { argoWords } from '../../../proto/views-json.ts'
+import type { Applications } from './applications.ts'
 import type { Words } from './forest-node.ts'
 import { Memberships } from './memberships.ts'
 import type { Above } from './owners.ts'
@@ -10,14 +11,16 @@ import { severityOf, type VerdictSide } from './severity.ts'
 export class QueryScope {
   readonly #query: ReadQuery
   readonly #side: VerdictSide
+  readonly #applications: Applications
   /** undefined: nothing depends on them */
   readonly #memberships: Memberships | undefined
 
-  constructor(query: ReadQuery, side: VerdictSide) {
+  constructor(query: ReadQuery, side: VerdictSide, applications: Applications) {
     this.#query = query
     this.#side = side
+    this.#applications = applications
     const { environment, application, view } = query
-    if (environment || application || view === 'environments') this.#memberships = new Memberships()
+    if (environment || application || view === 'environments') this.#memberships = new Memberships(applications)
   }
 
   /** Objects that it keeps something of. */
@@ -53,9 +56,9 @@ export class QueryScope {
   }
 
   /** The group below which it stands, unless its parent does. */
-  groupOf({ uid, application }: ObjectRecord): Words | undefined {
+  groupOf(record: ObjectRecord): Words | undefined {
     const inEnvironments = this.#query.view === 'environments'
-    const name = inEnvironments ? this.#memberships?.of(uid).environment : application
+    const name = inEnvironments ? this.#memberships?.of(record.uid).environment : this.#applications.of(record)
     if (!name) return undefined
     const kind = inEnvironments ? 'Environment' : 'Application'
     return { what: 'group', id: `g:${kind.toLowerCase()}/${name}`, kind, name, namespace: '' }

@@ -38,6 +38,16 @@ export interface Reference {
   readonly name: string
 }
 
+/** Of an object in another namespace than its application: what it says, not yet believed. */
+export interface Claim {
+  /** `<namespace>/<name>`; the name alone where no namespace is said */
+  readonly application: string
+  /** of the object that stands for the application: `group/Kind`, empty: there is none */
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
 /** What is kept of an object. Never changed: another one takes its place. All but uid and name may be shared. */
 export interface ObjectRecord {
   readonly uid: string
@@ -60,8 +70,10 @@ export interface ObjectRecord {
   readonly references: readonly Reference[]
   /** `<project id>/<slug>`, of its own labels; empty: none */
   readonly environment: string
-  /** of its own marks; empty: none */
+  /** of its own marks, those that are believed; empty: none */
   readonly application: string
+  /** what it says before that */
+  readonly claim: Claim | undefined
 }
 
 export interface RecordChange {
@@ -78,7 +90,7 @@ export interface ReadonlyRecords {
   all(): Iterable<ObjectRecord>
   /** `group/Kind`, namespace (empty: in none) and name */
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined
-  /** Those that say so by `owner.uid` or by custom, whether that is to be believed or not. */
+  /** Those that say so by `owner.uid`, by custom or as their application, whether that is to be believed or not. */
   claiming(parent: ObjectRecord): Iterable<ObjectRecord>
   /** Of one namespace: links are shown of open nodes alone. */
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord>

@@ -36,6 +36,9 @@ const roomyShare = 0.75
 /** A sweep looks at each record: not while tables grow with what lives. */
 const leastShedShare = 1 / 16
 
+/** what other records are found by */
+const indexed = ['owner', 'customParent', 'claim'] as const
+
 const place = (...texts: readonly string[]) => JSON.stringify(texts)
 
 /**
@@ -53,6 +56,8 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #owned = new UidIndex()
   /** by kind, namespace and name of each custom parent */
   readonly #customChildren = new UidIndex()
+  /** by kind, namespace and name of what stands for the application */
+  readonly #claims = new UidIndex()
   readonly #lists = new OpenLists()
   readonly #interned: Interned
   readonly #environments: Environments
@@ -93,6 +98,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   *claiming({ uid, kind, namespace, name }: ObjectRecord): Iterable<ObjectRecord> {
     yield* this.#those(this.#owned.get(uid))
     yield* this.#those(this.#customChildren.get(place(kind.key, namespace, name)))
+    yield* this.#those(this.#claims.get(place(kind.key, namespace, name)))
   }
 
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord> {
@@ -206,7 +212,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (areEqual(before, after)) return
     this.#shed++
     this.#records.set(after.uid, after)
-    if (before.owner !== after.owner || before.customParent !== after.customParent) {
+    if (indexed.some((field) => before[field] !== after[field])) {
       this.#unindex(before)
       this.#index(after)
     }
@@ -227,14 +233,16 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   #index(record: ObjectRecord): void {
-    const { uid, namespace, owner } = record
+    const { uid, namespace, owner, claim } = record
     if (owner) this.#owned.add(owner.uid, uid)
+    if (claim?.kind) this.#claims.add(place(claim.kind, claim.namespace, claim.name), uid)
     for (const { kind, name } of customParentsOf(record)) this.#customChildren.add(place(kind, namespace, name), uid)
   }
 
   #unindex(record: ObjectRecord): void {
-    const { uid, namespace, owner } = record
+    const { uid, namespace, owner, claim } = record
     if (owner) this.#owned.delete(owner.uid, uid)
+    if (claim?.kind) this.#claims.delete(place(claim.kind, claim.namespace, claim.name), uid)
     for (const { kind, name } of customParentsOf(record)) this.#customChildren.delete(place(kind, namespace, name), uid)
   }
 

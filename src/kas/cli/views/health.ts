@@ -24,6 +24,9 @@ const exitCodes: Readonly<Record<ArgoWord, number>> = {
 }
 /** Without `--wait` so long for an agent that connects, or lists. ms */
 const lookMs = 20_000
+/** Of an application that seems to be empty. */
+const membersText =
+  'objects outside of its namespace are of an application where its Kustomization, HelmRelease or Application lists them, or where -n names their namespace'
 const maxWaitMs = 24 * 3_600_000
 const rootLimit = 20
 
@@ -37,6 +40,7 @@ export const health: ViewsCommand = {
   async run(context) {
     const { values, io, clock } = context
     const waitMs = waitOf(values)
+    const { scope } = scopeOf(values)
     const endpoint = await endpointOf(values, io.env)
     const late = new AbortController()
     const cancelLate = clock.after(waitMs ?? lookMs, () => late.abort())
@@ -44,7 +48,7 @@ export const health: ViewsCommand = {
     let shown: ViewModel | undefined
     try {
       await showView(context, endpoint, {
-        query: { view: 'tree', ...scopeOf(values), limit: rootLimit },
+        query: { view: 'tree', ...(scope ? { scope } : {}), limit: rootLimit },
         opens: () => false,
         onChange: (model, isWhole) => {
           shown = model
@@ -62,6 +66,9 @@ export const health: ViewsCommand = {
     } finally {
       cancelLate()
       held.end()
+    }
+    if (scope?.application && !scope.namespaces && shown && worstOf(shown) === undefined) {
+      io.stderr.write(`kas: ${membersText}\n`)
     }
     io.stdout.write(values.output === 'json' ? jsonText(shown) : plainText(shown, new Paint(isColoured(io))))
     return held.code

@@ -1,5 +1,6 @@
-import { entryAt, type KubernetesObject, textAt } from '../../../health/object.ts'
+import { entryAt, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import type { Reference } from '../record.ts'
+import { maxReferences } from './bounds.ts'
 import { inGroup } from './metadata.ts'
 import type { Projector } from './projector.ts'
 
@@ -8,17 +9,27 @@ const commitLength = 8
 /** `<application>:<group>/<Kind>:<namespace>/<name>`; the application's namespace stands before `_`, if not Argo CD's. */
 const trackingAnnotation = 'argocd.argoproj.io/tracking-id'
 /** Where Argo CD stands unless it is told otherwise. */
-const usualNamespace = 'argocd'
+export const usualNamespace = 'argocd'
+
+export const applicationKind = 'argoproj.io/Application'
 
 export const argoApplication: Projector = (object) => ({
   facts: [textAt(object, 'status.sync.status'), textAt(object, 'status.sync.revision').slice(0, commitLength)],
+  references: listAt(object, 'status.resources')
+    .slice(0, maxReferences)
+    .map((one) => ({
+      relation: 'deploys',
+      kind: inGroup(textAt(one, 'group'), textAt(one, 'kind')),
+      namespace: textAt(one, 'namespace'),
+      name: textAt(one, 'name'),
+    })),
 })
 
 export function trackedBy(kind: string, object: KubernetesObject): Reference | undefined {
   const application = trackedApplication(kind, object)
   if (!application) return undefined
   const { namespace = usualNamespace, name } = application
-  return { relation: 'deployed by', kind: 'argoproj.io/Application', namespace, name }
+  return { relation: 'deployed by', kind: applicationKind, namespace, name }
 }
 
 /** The Application of Argo CD that says so of this very object: annotations are copied to others. */

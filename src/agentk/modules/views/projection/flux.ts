@@ -5,6 +5,9 @@ import { inGroup } from './metadata.ts'
 import type { Projector } from './projector.ts'
 import { suspendedOf } from './workloads.ts'
 
+export const kustomizationKind = 'kustomize.toolkit.fluxcd.io/Kustomization'
+export const helmReleaseKind = 'helm.toolkit.fluxcd.io/HelmRelease'
+
 export const fluxKustomization: Projector = (object) => ({
   facts: [textAt(object, 'status.lastAppliedRevision'), suspendedOf(object)],
   references: inventoryOf(object),
@@ -15,8 +18,14 @@ export const fluxHelmRelease: Projector = (object) => {
   const [chart, version] = [textAt(newest, 'chartName'), textAt(newest, 'chartVersion')]
   return {
     facts: [chart && version ? `${chart}@${version}` : '', suspendedOf(object)],
-    references: inventoryOf(object),
+    // older ones have no inventory
+    references: [...targetOf(object), ...inventoryOf(object)],
   }
+}
+
+function targetOf(object: KubernetesObject): readonly Reference[] {
+  const name = textAt(object, 'spec.targetNamespace')
+  return name === '' ? [] : [{ relation: 'deploys into', kind: 'Namespace', namespace: '', name }]
 }
 
 function inventoryOf(object: KubernetesObject): readonly Reference[] {

@@ -1,9 +1,9 @@
 import type { KubernetesObject } from '../../../health/object.ts'
 import type { Reference } from '../record.ts'
-import { argoApplication, trackedBy } from './argo.ts'
+import { applicationKind, argoApplication, trackedBy } from './argo.ts'
 import { horizontalPodAutoscaler } from './autoscaling.ts'
 import { cut, maxFact, maxFacts, maxName, maxReferences } from './bounds.ts'
-import { fluxHelmRelease, fluxKustomization } from './flux.ts'
+import { fluxHelmRelease, fluxKustomization, helmReleaseKind, kustomizationKind } from './flux.ts'
 import { isMetadataAlone } from './metadata.ts'
 import { endpointSlice, ingress, route, service } from './networking.ts'
 import { node } from './nodes.ts'
@@ -31,9 +31,9 @@ const projectors: Readonly<Record<string, Projector>> = {
   PersistentVolumeClaim: persistentVolumeClaim,
   'autoscaling/HorizontalPodAutoscaler': horizontalPodAutoscaler,
   'policy/PodDisruptionBudget': podDisruptionBudget,
-  'kustomize.toolkit.fluxcd.io/Kustomization': fluxKustomization,
-  'helm.toolkit.fluxcd.io/HelmRelease': fluxHelmRelease,
-  'argoproj.io/Application': argoApplication,
+  [kustomizationKind]: fluxKustomization,
+  [helmReleaseKind]: fluxHelmRelease,
+  [applicationKind]: argoApplication,
 }
 
 /** Whether more is read of the kind than its metadata. */
