@@ -97,7 +97,9 @@ class Sources {
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush({ ...components, holds: term.holds })
-    this.#renderer = new Renderer({ path: options.path }, clock)
+    const onNetworkKept = (reason: string) =>
+      components.log.warn({ reason }, 'Programs that render keep the network: no namespace can be made for them')
+    this.#renderer = new Renderer({ path: options.path, onNetworkKept }, clock)
     this.#manifests = new ManifestsThread(clock)
     const events = new SourceEvents({ ...components, lane: this.#lanes.lane('scan') })
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }

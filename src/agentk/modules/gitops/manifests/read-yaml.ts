@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { maxObjectBytes, maxObjects } from '../../../../proto/gitops-json.ts'
 import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
-import { isObject, maxRoundMarks, type Tree, YamlFault, YamlTrees } from './yaml-trees.ts'
+import { isObject, maxRoundMarks, type Tree, YamlFault, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
 
 /** A YAML or JSON document that is an object, or an item of one that is a list. */
 export interface Document {
@@ -22,7 +22,10 @@ export const maxDocuments = 2 * maxObjects
  * Reads manifests as kubectl does, by the rules of Go's YAML 1.1. A file with a problem has no documents; the first
  * problem of a file ends it. Keys that a map has twice are a problem, of which Go keeps the last.
  */
-export function readFiles(files: readonly RepositoryFile[]): { documents: Document[]; problems: ManifestProblem[] } {
+export function readFiles(
+  files: readonly RepositoryFile[],
+  rules: Pick<YamlTreesOptions, 'asPrograms'> = {},
+): { documents: Document[]; problems: ManifestProblem[] } {
   const documents: Document[] = []
   const problems: ManifestProblem[] = []
   let [maxCharacters, marksLeft, left] = [maxTreeCharacters, maxRoundMarks, maxDocuments]
@@ -31,7 +34,7 @@ export function readFiles(files: readonly RepositoryFile[]): { documents: Docume
     try {
       for (const { text, line } of parts(decoded(data))) {
         if (left <= 0) throw new YamlFault(`more than ${maxDocuments} documents`, line)
-        const trees = new YamlTrees(text, { line, maxCharacters, marksLeft })
+        const trees = new YamlTrees(text, { ...rules, line, maxCharacters, marksLeft })
         marksLeft -= trees.marks
         const read = trees.read()
         left -= Math.max(1, read.length)

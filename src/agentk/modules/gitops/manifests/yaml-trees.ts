@@ -27,7 +27,12 @@ export interface YamlTreesOptions {
   /** what other texts have left: of characters and of marks */
   readonly maxCharacters: number
   readonly marksLeft: number
+  /** what other readers of YAML may take for something else is a fault: of what programs read by themselves */
+  readonly asPrograms?: boolean
 }
+
+/** That every YAML takes alike. */
+const plainTags = new Set(['!!str', '!!int', '!!float', '!!bool', '!!null', '!!map', '!!seq'])
 
 /** What is wrong with a file. */
 export class YamlFault extends Error {
@@ -39,6 +44,9 @@ export class YamlFault extends Error {
     this.line = line
   }
 }
+
+/** Which of two wins is not the same for all readers of YAML. */
+const unlikeMerge = '<< brings a key that the map has: write it once, without <<'
 
 /** A document. */
 export interface Tree {
@@ -70,6 +78,7 @@ export class YamlTrees {
   readonly #events: readonly Event[]
   readonly #lines: Lines
   readonly #maxCharacters: number
+  readonly #asPrograms: boolean
   #at = 0
   #depth = 0
   /** the deepest that was reached below the node that is being read */
@@ -83,7 +92,7 @@ export class YamlTrees {
   characters = 0
 
   /** @throws YamlFault if the text is no YAML, or too much of it */
-  constructor(text: string, { line, maxCharacters, marksLeft }: YamlTreesOptions) {
+  constructor(text: string, { line, maxCharacters, marksLeft, asPrograms = false }: YamlTreesOptions) {
     this.marks = marksOf(text)
     if (this.marks > Math.min(maxMarks, marksLeft)) {
       const most = `${maxMarks} in a document, or ${maxRoundMarks} in all,`
@@ -93,6 +102,7 @@ export class YamlTrees {
     this.#events = eventsOf(text, line)
     this.#lines = new Lines(text, line)
     this.#maxCharacters = maxCharacters
+    this.#asPrograms = asPrograms
   }
 
   /** The documents, each with the line where it begins, once. @throws YamlFault */
@@ -123,8 +133,20 @@ export class YamlTrees {
 
   #node(): unknown {
     const event = this.#events[this.#at++] as Event
+    if (this.#asPrograms) this.#checkAlike(event)
     const hasAnchor = 'anchorStart' in event && event.anchorStart >= 0 && event.type !== EVENT_ID.ALIAS
     return hasAnchor ? this.#anchored(event) : this.#tree(event)
+  }
+
+  #checkAlike(event: Event): void {
+    if ('tagStart' in event && event.tagStart >= 0) {
+      const tag = this.#text.slice(event.tagStart, event.tagEnd)
+      if (!plainTags.has(tag))
+        throw this.#fault(`the tag ${tag.slice(0, 100)}: write the value without it`, event.tagStart)
+    }
+    if (!('anchorStart' in event) || event.anchorStart < 0) return
+    const name = this.#text.slice(event.anchorStart, event.anchorEnd)
+    if (!/^[\w-]+$/.test(name)) throw this.#fault('an anchor has letters, digits, - and _ alone', event.anchorStart)
   }
 
   #tree(event: Event): unknown {
@@ -190,6 +212,7 @@ export class YamlTrees {
       const key = this.#key(this.#node(), offset)
       if (own.has(key)) throw this.#fault(`the map has the key ${key} twice`, offset)
       own.add(key)
+      if (this.#asPrograms && (key === '<<' || Object.hasOwn(map, key))) throw this.#fault(unlikeMerge, offset)
       map[key] = this.#node()
     }
     this.#leave()
@@ -205,6 +228,8 @@ export class YamlTrees {
     const sources = Array.isArray(from) ? from.toReversed() : [from]
     for (const source of sources) {
       if (!isObject(source)) throw this.#fault('<< wants a map, or a list of maps', offset)
+      const isDouble = () => Object.keys(source).some((key) => Object.hasOwn(map, key))
+      if (this.#asPrograms && isDouble()) throw this.#fault(unlikeMerge, offset)
       Object.assign(map, source)
     }
   }

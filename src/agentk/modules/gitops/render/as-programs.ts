@@ -1,17 +1,34 @@
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import { type Document, readFiles } from '../manifests/read-yaml.ts'
 
-/** Where a line ends for the YAML of helm and kustomize, not for ours: a comment could hide what they would fetch. */
-const otherLineEnds = /[\u0085\u2028\u2029]/
+/** What the YAML of helm and kustomize takes for something else than ours: an address could hide behind it. */
+const otherwise: readonly (readonly [RegExp, string])[] = [
+  [/[\u0085\u2028\u2029]/, 'a line ends by U+0085, U+2028 or U+2029: write it escaped, in quotes'],
+  [/\ufeff/, 'a byte order mark (U+FEFF) stands behind the beginning: write it escaped, in quotes'],
+  [/^%/m, 'a directive (%YAML, %TAG) stands in it: leave it out'],
+]
 
 /** Reads what decides over what a program fetches, only if the program reads it alike. */
 export function readAsPrograms(files: readonly RepositoryFile[]): {
   documents: Document[]
   problems: ManifestProblem[]
 } {
-  const isOther = ({ data }: RepositoryFile) => otherLineEnds.test(Buffer.from(data).toString())
-  const others = files.filter(isOther)
-  const { documents, problems } = readFiles(files.filter((file) => !others.includes(file)))
-  const text = 'a line ends by U+0085, U+2028 or U+2029: write it escaped, in quotes'
-  return { documents, problems: [...problems, ...others.map(({ path }) => ({ file: path, line: 0, text }))] }
+  const alike: RepositoryFile[] = []
+  const others: ManifestProblem[] = []
+  for (const file of files) {
+    const [line, text] = difference(new TextDecoder().decode(file.data)) ?? []
+    if (text === undefined) alike.push(file)
+    else others.push({ file: file.path, line: line ?? 0, text })
+  }
+  const { documents, problems } = readFiles(alike, { asPrograms: true })
+  return { documents, problems: [...problems, ...others] }
+}
+
+/** @returns its line, and why */
+function difference(text: string): [number, string] | undefined {
+  for (const [form, why] of otherwise) {
+    const at = text.search(form)
+    if (at >= 0) return [text.slice(0, at).split('\n').length, why]
+  }
+  return undefined
 }

@@ -2,6 +2,7 @@ import type { ManifestProblem, ObjectTree, RepositoryFile } from '../manifests/m
 import type { SourceOptions } from '../source-options.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
+import { readValuesSchema } from './values-schema.ts'
 
 export interface ClusterVersion {
   /** as `v1.35.4` */
@@ -34,33 +35,31 @@ export function helmProblems(set: FileSet, { chart, values }: Chart): ManifestPr
     ...missing.map((file) => ({ file, line: 0, text })),
     ...unvendored,
     ...schemas(set, folder).flatMap(({ path, data }) => {
-      const text = schemaProblem(Buffer.from(data).toString())
-      return text === undefined ? [] : [{ file: path, line: 0, text }]
+      const { problem } = readValuesSchema(Buffer.from(data).toString())
+      return problem === undefined ? [] : [{ file: path, line: 0, text: problem }]
     }),
   ]
 }
 
+/** Where helm reads it from: of a chart, and of those in `charts`. */
+const schemaPath = /^(?:charts\/[^/]+\/)*values\.schema\.json$/
+
+/** The schemas of values: of the chart, and of those in its `charts`. */
 function schemas(set: FileSet, folder: string): RepositoryFile[] {
   const files = [...set.files.values()]
   return files.filter(({ path }) => path.startsWith(inFolder(folder, '')) && path.endsWith('values.schema.json'))
 }
 
-/** What helm would read beyond JSON is refused: what stands behind it, or is nested without end. */
-function schemaProblem(text: string): string | undefined {
-  let isForeign = false
-  const look = (key: string, value: unknown) => {
-    if (typeof value !== 'string') return value
-    if (/^\$(?:ref|dynamicRef|recursiveRef)$/.test(key)) isForeign ||= !value.startsWith('#')
-    if (key === '$schema') isForeign ||= !/^https?:\/\/json-schema\.org\//.test(value)
-    return value
-  }
-  try {
-    JSON.parse(text, look)
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error
-    return 'the schema is no JSON'
-  }
-  return isForeign ? 'a $ref leads outside the schema: helm would fetch it' : undefined
+/** What helm is to read in place of files of the commit; of those without a problem. */
+export function helmReplacements(set: FileSet, { chart }: Chart): RepositoryFile[] {
+  const folder = inFolder(chartFolder(chart), '')
+  // others by that name are files of the chart, which its templates may read
+  const own = schemas(set, chartFolder(chart)).filter(({ path }) => schemaPath.test(path.slice(folder.length)))
+  return own.flatMap(({ path, data }) => {
+    const before = Buffer.from(data).toString()
+    const { text } = readValuesSchema(before)
+    return text === undefined || text === before ? [] : [{ path, data: Buffer.from(text) }]
+  })
 }
 
 /** What is packed cannot be looked into: helm is not to follow its schemas. */

@@ -1,3 +1,4 @@
+import { posix } from 'node:path'
 import type { ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
 import type { Document } from '../manifests/read-yaml.ts'
 import { readAsPrograms } from './as-programs.ts'
@@ -8,10 +9,17 @@ const kustomizationNames = ['kustomization.yaml', 'kustomization.yml', 'Kustomiz
 const folderFields = ['resources', 'bases', 'components']
 /** Files, or YAML itself. */
 const configurationFields = ['generators', 'transformers', 'validators']
-const fileFields = ['crds', 'configurations', 'patchesStrategicMerge']
+const fileFields = ['crds', 'configurations', 'patchesStrategicMerge', 'patches']
+/** Files by their `path`; of `patches` older kustomize takes names of files too. */
 const patchFields = ['patches', 'patchesJson6902', 'replacements']
 const generatorFields = ['configMapGenerator', 'secretGenerator']
 const chartFields = ['helmCharts', 'helmChartInflationGenerator', 'helmGlobals']
+/** Of a folder of generators, transformers or validators: other fields could make an address of pieces. */
+const configurationFolderFields = ['apiVersion', 'kind', 'metadata', 'resources']
+/** A text of `generators`, `transformers` or `validators` with one of these may be YAML itself. */
+const inlineMarks = /[\n\r\u0085\u2028\u2029{]/
+/** kustomize clones it, also where a folder has that name. */
+const repositoryForm = /^(?:git::)*(?:[a-z][a-z\d-]*@[^/]*[:/]|github\.com[:/]|gh:)/i
 
 /**
  * What a kustomization, and those that it names, would take from elsewhere than the files of the commit. kustomize
@@ -21,84 +29,97 @@ export function kustomizeProblems(set: FileSet, folder: string): ManifestProblem
   return new Kustomizations(set).check(folder)
 }
 
+/** A folder with a kustomization. */
+interface Place {
+  readonly folder: string
+  /** what it makes are generators, transformers or validators */
+  readonly isConfiguration: boolean
+}
+
 class Kustomizations {
   readonly #set: FileSet
   readonly #seen = new Set<string>()
   readonly #problems: ManifestProblem[] = []
+  readonly #places: Place[] = []
 
   constructor(set: FileSet) {
     this.#set = set
   }
 
   check(root: string): ManifestProblem[] {
-    const folders = [root]
-    for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-      if (this.#seen.has(folder)) continue
-      this.#seen.add(folder)
-      folders.push(...this.#kustomization(folder))
-    }
+    this.#add({ folder: root, isConfiguration: false })
+    for (let place = this.#places.pop(); place; place = this.#places.pop()) this.#kustomization(place)
     return this.#problems
   }
 
-  /** @returns the folders that it names */
-  #kustomization(folder: string): string[] {
+  /** However often it is named. */
+  #add(place: Place): void {
+    const key = `${place.isConfiguration} ${place.folder}`
+    if (this.#seen.has(key)) return
+    this.#seen.add(key)
+    this.#places.push(place)
+  }
+
+  #kustomization({ folder, isConfiguration }: Place): void {
     const names = kustomizationNames.map((name) => (folder === '.' ? name : `${folder}/${name}`))
     const name = names.find((name) => this.#set.isFile(name))
     if (name === undefined) {
       this.#problems.push({ file: folder, line: 0, text: 'the folder has no kustomization.yaml' })
-      return []
+      return
     }
-    const folders: string[] = []
     for (const { object, line } of this.#read(name)) {
       const bad = (text: string) => void this.#problems.push({ file: name, line, text })
+      for (const field of isConfiguration ? otherFields(object) : [])
+        bad(`${spelt(field)}: a folder of generators, transformers or validators has resources alone`)
       for (const field of chartFields)
         if (valuesOf(object, field).length > 0) bad(`${field}: charts are rendered by helm of the configuration`)
       for (const field of folderFields) {
         for (const path of texts(valuesOf(object, field))) {
-          const found = this.#found(folder, path)
+          const found = this.#foundPlace(folder, path)
           if (found === undefined) bad(`${field}: ${spelt(path)} is no file or folder of the commit`)
-          else if (this.#set.isFolder(found)) folders.push(found)
+          else if (this.#set.isFolder(found)) this.#add({ folder: found, isConfiguration })
+          else if (isConfiguration) this.#configurationFile(found, bad)
         }
       }
       for (const path of pathsIn(object)) {
         const found = this.#found(folder, path)
         if (found === undefined || !this.#set.isFile(found)) bad(`${spelt(path)} is no file of the commit`)
       }
-      for (const path of configurationFields.flatMap((field) => texts(valuesOf(object, field)))) {
-        this.#configuration(folder, path, bad, folders)
+      for (const text of configurationFields.flatMap((field) => texts(valuesOf(object, field)))) {
+        this.#configuration(folder, text, bad)
       }
     }
-    return folders
   }
 
-  /** Of a generator, transformer or validator, which may be a folder with more of them. */
-  #configuration(folder: string, path: string, bad: (text: string) => void, folders: string[]): void {
-    const isInline = path.includes('\n')
-    const found = isInline ? undefined : this.#found(folder, path)
-    if (found !== undefined && this.#set.isFolder(found)) folders.push(found)
-    else if (found === undefined && !isInline) bad(`${spelt(path)} is no file or folder of the commit`)
-    else {
-      const { documents, problems } =
-        found === undefined
-          ? readAsPrograms([{ path: 'inline', data: Buffer.from(path) }])
-          : { documents: this.#readOnce(found), problems: [] }
+  /** A generator, transformer or validator, or where it is: a folder may have more of them. */
+  #configuration(folder: string, text: string, bad: (text: string) => void): void {
+    const found = this.#foundPlace(folder, text)
+    if (inlineMarks.test(text)) {
+      // what makes no objects is a path for kustomize
+      if (found !== undefined || leadsElsewhere(folder, text)) bad(`${spelt(text)} may be read as a path`)
+      const { documents, problems } = readAsPrograms([{ path: 'inline', data: Buffer.from(text) }])
       for (const { text } of problems) bad(text)
-      for (const { object } of documents) {
-        for (const address of addressesIn(object)) bad(`${spelt(address)} is no file of the commit`)
-      }
-    }
+      checkAddresses(documents, bad)
+    } else if (found === undefined) bad(`${spelt(text)} is no file or folder of the commit`)
+    else if (this.#set.isFolder(found)) this.#add({ folder: found, isConfiguration: true })
+    else this.#configurationFile(found, bad)
+  }
+
+  /** However often it is named. */
+  #configurationFile(path: string, bad: (text: string) => void): void {
+    if (this.#seen.has(path)) return
+    this.#seen.add(path)
+    checkAddresses(this.#read(path), bad)
+  }
+
+  /** Of a file or folder that kustomize does not take for a repository. */
+  #foundPlace(folder: string, path: string): string | undefined {
+    return repositoryForm.test(path) ? undefined : this.#found(folder, path)
   }
 
   #found(folder: string, path: string): string | undefined {
     const resolved = this.#set.resolve(folder, path)
     return resolved !== undefined && (this.#set.isFile(resolved) || this.#set.isFolder(resolved)) ? resolved : undefined
-  }
-
-  /** However often it is named. */
-  #readOnce(path: string): Document[] {
-    if (this.#seen.has(path)) return []
-    this.#seen.add(path)
-    return this.#read(path)
   }
 
   #read(path: string): Document[] {
@@ -108,6 +129,21 @@ class Kustomizations {
     this.#problems.push(...problems)
     return documents
   }
+}
+
+function otherFields(object: ObjectTree): string[] {
+  return Object.keys(object).filter((key) => !configurationFolderFields.some((field) => folded(field) === folded(key)))
+}
+
+function checkAddresses(documents: readonly Document[], bad: (text: string) => void): void {
+  for (const { object } of documents) {
+    for (const address of addressesIn(object)) bad(`${spelt(address)} is no file of the commit`)
+  }
+}
+
+/** Whether a path that stands in a file of `folder` is an address, or leads outside. */
+function leadsElsewhere(folder: string, path: string): boolean {
+  return /^(?:\/|https?:)/i.test(path) || repositoryForm.test(path) || /^\.\.(?:\/|$)/.test(posix.join(folder, path))
 }
 
 function spelt(path: string): string {

@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import { basename, delimiter, isAbsolute, join } from 'node:path'
 import { type Clock, systemClock } from '../../../../lib/clock.ts'
+import { errorText } from '../../../../lib/errors.ts'
+import { abortable } from '../../../../lib/signals.ts'
 
 export interface RendererOptions {
   /** where programs are: folders as PATH has them */
@@ -15,6 +17,10 @@ export interface RendererOptions {
   readonly maxMemoryKib?: number
   /** of memory that the pod may use, with the programs; 0: no limit is known; default: as the system says */
   readonly podBytes?: number
+  /** programs keep the network, as where no namespace can be made for them */
+  readonly keepsNetwork?: boolean
+  /** called once, if programs keep the network: why */
+  readonly onNetworkKept?: (reason: string) => void
 }
 
 export const renderTimeoutMs = 30_000
@@ -46,12 +52,20 @@ export function programBounds(podBytes: number): { programs: number; maxMemoryKi
   return { programs: Math.min(maxPrograms, Math.floor(half / bytes)), maxMemoryKib: Math.floor(bytes / 1024) }
 }
 
-/** Programs that render: each alone with its folder, without our environment, within bounds. */
+/** What runs a program in a network namespace of its own, as root of a user namespace of its own. */
+const unshare = 'unshare'
+
+/**
+ * Programs that render: each alone with its folder, without our environment, within bounds, and without a network where
+ * `unshare -rn` may make a namespace for it.
+ */
 export class RendererProcesses {
-  readonly #options: Required<Omit<RendererOptions, 'folder' | 'podBytes'>>
+  readonly #options: Omit<RendererOptions, 'folder' | 'podBytes'> &
+    Required<Pick<RendererOptions, 'timeoutMs' | 'maxOutputBytes' | 'maxMemoryKib'>>
   readonly #maxPrograms: number
   readonly #clock: Clock
   #running = 0
+  #network: Promise<string | undefined> | undefined
   readonly #waiting = new Set<() => void>()
 
   constructor(options: RendererOptions, clock: Clock = systemClock) {
@@ -104,18 +118,47 @@ export class RendererProcesses {
     })
   }
 
+  /** Tried once. @returns why programs keep the network; undefined: they have none */
+  networkKept(): Promise<string | undefined> {
+    this.#network ??= this.#tryNamespace().then((reason) => {
+      if (reason !== undefined) this.#options.onNetworkKept?.(reason)
+      return reason
+    })
+    return this.#network
+  }
+
+  async #tryNamespace(): Promise<string | undefined> {
+    if (this.#options.keepsNetwork) return 'it is configured so'
+    const program = this.find(unshare)
+    if (program === undefined) return `the PATH of agentk lacks ${unshare}`
+    try {
+      const { signal } = new AbortController()
+      await this.#spawned([program, '-rn'], { program: '/bin/sh', args: ['-c', ':'], folder: '/', home: '/' }, signal)
+      return undefined
+    } catch (error) {
+      return errorText(error)
+    }
+  }
+
   /** Within a turn. @returns what it prints. @throws RenderFailure; the signal's reason */
-  async run({ program, args, folder, home }: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+  async run(run: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+    const kept = await abortable(this.networkKept(), signal)
+    const namespace = kept === undefined ? [this.find(unshare) ?? unshare, '-rn'] : []
+    return this.#spawned(namespace, run, signal)
+  }
+
+  /** @param prefix - runs the program, which takes its place */
+  #spawned(prefix: readonly string[], { program, args, folder, home }: ProgramRun, signal: AbortSignal) {
     signal.throwIfAborted()
     const { timeoutMs, maxOutputBytes, maxMemoryKib } = this.#options
-    const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, program, ...args]
+    const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, ...prefix, program, ...args]
     const child = spawn('/bin/sh', limited, {
       cwd: folder,
       env: { HOME: home, TMPDIR: home, HTTP_PROXY: deadProxy, HTTPS_PROXY: deadProxy },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true, // a group of its own, which ends whole
     })
-    return new Promise((resolve, reject) => {
+    return new Promise<Buffer>((resolve, reject) => {
       const output: Buffer[] = []
       const errors: Buffer[] = []
       let [bytes, errorBytes] = [0, 0]
@@ -145,6 +188,8 @@ export class RendererProcesses {
         if (failure) return reject(failure)
         if (code === 0) return resolve(Buffer.concat(output))
         const said = Buffer.concat(errors).toString().trim()
+        // no namespace was left for it: that is not the commit's
+        if (said.startsWith(`${unshare}: `)) return reject(new Error(said))
         reject(new RenderFailure(said || `it ended by ${killedBy ?? `code ${code}`}`))
       })
     })

@@ -5,7 +5,15 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { FileSet, unsafePath } from './file-set.ts'
-import { type ClusterVersion, failedTemplate, helmArguments, helmNotes, helmProblems, templateFiles } from './helm.ts'
+import {
+  type ClusterVersion,
+  failedTemplate,
+  helmArguments,
+  helmNotes,
+  helmProblems,
+  helmReplacements,
+  templateFiles,
+} from './helm.ts'
 import { kustomizeProblems } from './hermetic.ts'
 import { type RendererOptions, RendererProcesses, RenderFailure } from './renderer-process.ts'
 
@@ -23,6 +31,8 @@ interface Plan {
   readonly file: string
   readonly problems: ManifestProblem[]
   readonly notes: string[]
+  /** what the program reads in place of files of the commit */
+  readonly replacements: readonly RepositoryFile[]
   /** the first that is there is taken */
   readonly programs: readonly { readonly name: string; readonly args: readonly string[] }[]
   files(output: Buffer): RepositoryFile[]
@@ -74,7 +84,7 @@ export class Renderer {
     const base = await mkdtemp(join(this.#folder, 'agentk-render-'))
     try {
       const folder = join(base, 'files')
-      await writeAll(files, folder)
+      await writeAll([...files, ...plan.replacements], folder)
       const run = async (name: string) => {
         const home = join(base, name)
         await mkdir(home)
@@ -85,7 +95,9 @@ export class Renderer {
       const rendered = plan.files(one)
       const differing = one.equals(two) ? undefined : firstDifference(rendered, plan.files(two))
       if (differing) return refused({ ...differing, text: 'it renders differently each time, as random values do' })
-      return { files: rendered, problems: [], notes: plan.notes }
+      const kept = await this.#processes.networkKept()
+      const notes = kept === undefined ? [] : [`the program that renders keeps the network: ${kept}`]
+      return { files: rendered, problems: [], notes: [...plan.notes, ...notes] }
     } catch (error) {
       if (!(error instanceof RenderFailure)) throw error
       const text = firstParagraph(error.message.replaceAll(`${join(base, 'files')}/`, ''))
@@ -113,10 +125,12 @@ function planOf(
   cluster: ClusterVersion,
 ): Plan | undefined {
   if (helm) {
+    const problems = helmProblems(set, helm)
     return {
       file: helm.chart,
-      problems: helmProblems(set, helm),
+      problems,
       notes: helmNotes(set, helm),
+      replacements: problems.length > 0 ? [] : helmReplacements(set, helm),
       programs: [{ name: 'helm', args: helmArguments(set, helm, defaultNamespace, cluster) }],
       files: (output) => templateFiles(output, helm),
       place: (said) => failedTemplate(said, set, helm),
@@ -128,6 +142,7 @@ function planOf(
     file: folder,
     problems: kustomizeProblems(set, folder),
     notes: [],
+    replacements: [],
     programs: [
       { name: 'kustomize', args: ['build', `./${folder}`] },
       { name: 'kubectl', args: ['kustomize', `./${folder}`] },

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 import { FileSet, unsafePath } from '../../../../../../src/agentk/modules/gitops/render/file-set.ts'
 import {
   helmArguments,
@@ -191,9 +192,75 @@ t.test('what programs would read otherwise is refused', async (t) => {
   t.strictSame(kustomization('resources: [a.yaml]', { 'prod/a.yaml': 'a: "\u2028"' }), [], 'where nothing is named')
 
   const file = 'charts/shop/values.schema.json'
-  for (const schema of ['{"$ref": "http://127.0.0.1/a"} x', '['.repeat(100_000) + ']'.repeat(100_000), '\ufeff{}']) {
-    t.match(helmProblems(setOf({ ...chartFiles, [file]: schema }), chart), [{ file, text: 'the schema is no JSON' }])
+  const bad: readonly (readonly [string, RegExp])[] = [
+    ['{"$ref": "http://127.0.0.1/a"} x', /^the schema is no JSON$/],
+    ['\ufeff{}', /^the schema is no JSON$/],
+    ['['.repeat(100_000) + ']'.repeat(100_000), /^the schema (?:is no JSON|has more than 500 maps)/],
+  ]
+  for (const [schema, text] of bad) {
+    t.match(helmProblems(setOf({ ...chartFiles, [file]: schema }), chart), [{ file, text }])
   }
+})
+
+t.test('what readers of YAML take for one thing or the other is refused', async (t) => {
+  const bad: readonly (readonly [string, string, number])[] = [
+    ['a: 1\nresources: [!!bin%61ry YQ==]', 'the tag !!bin%61ry: write the value without it', 2],
+    ['resources: [!!binary YQ==]', 'the tag !!binary: write the value without it', 1],
+    ['resources: !<!!binary> YQ==', 'the tag !<!!binary>: write the value without it', 1],
+    ['!x resources: [a.yaml]', 'the tag !x: write the value without it', 1],
+    ['resources: !!set {a.yaml}', 'the tag !!set: write the value without it', 1],
+    ['# a\n%TAG ! tag:yaml.org,2002:\n---\na: 1', 'a directive (%YAML, %TAG) stands in it: leave it out', 2],
+    ['a: 1\n\ufeffb: 2', 'a byte order mark (U+FEFF) stands behind the beginning: write it escaped, in quotes', 2],
+    ['resources: [&a:b a.yaml]', 'an anchor has letters, digits, - and _ alone', 1],
+    ['a: 1\n<<: {a: 2}', '<< brings a key that the map has: write it once, without <<', 2],
+    ['<<: {a: 2}\na: 1', '<< brings a key that the map has: write it once, without <<', 2],
+    ['<<: [{a: 2}, {a: 1}]', '<< brings a key that the map has: write it once, without <<', 1],
+    ['"<<": {a: 2}', '<< brings a key that the map has: write it once, without <<', 1],
+  ]
+  for (const [text, why, line] of bad) {
+    t.strictSame(kustomization(text), [{ file: 'prod/kustomization.yaml', line, text: why }], text)
+    const { problems } = readFiles([{ path: 'a.yaml', data: Buffer.from(text) }])
+    t.notMatch(problems, [{ text: why }], 'manifests are read as kubectl does')
+  }
+  const fine = '\ufeffresources: &r [!!str a.yaml]\ncomponents: *r\nmetadata: {<<: {name: a}, labels: {b: c}}'
+  t.strictSame(kustomization(fine), [])
+})
+
+t.test('what makes generators has addresses nowhere, and nothing that could make one', async (t) => {
+  const gen = 'kind: ConfigMapGenerator\nfiles: ["http://a"]'
+  const folder = (text: string) => ({ 'prod/gen/kustomization.yaml': text, 'prod/gen/g.yaml': gen })
+  t.match(kustomization('generators: [gen]', folder('resources: [g.yaml]')), [
+    { text: 'http://a is no file of the commit' },
+  ])
+  t.match(kustomization('resources: [gen]\nvalidators: [gen]', folder('resources: [g.yaml]')), [{ text: /http:/ }])
+  t.strictSame(kustomization('resources: [gen]', folder('resources: [g.yaml]')), [], 'it is an object like others')
+  const alone = (field: string) => `${field}: a folder of generators, transformers or validators has resources alone`
+  for (const field of ['patches', 'replacements', 'vars', 'namePrefix', 'Components', 'generators'])
+    t.match(kustomization('transformers: [gen]', folder(`${field}: []`)), [
+      { file: 'prod/gen/kustomization.yaml', text: alone(field) },
+    ])
+  t.match(kustomization('transformers: [{a: b}]'), [])
+
+  for (const text of [
+    'a: b\n#/../../../x',
+    '{"files": ["http:\\/\\/a"]}',
+    'http://a/?{: a',
+    '/a: {b: c}',
+    'git@a:b/{c: d}',
+  ]) {
+    const found = kustomization(`generators: [${JSON.stringify(text)}]`, { [`prod/${text}`]: 'a: 1' })
+    t.match(found[0], { text: /may be read as a path$/ }, text)
+  }
+})
+
+t.test('the name of a repository is no folder', async (t) => {
+  for (const name of ['git@a:b/c', 'github.com/a/b', 'GitHub.com:a/b', 'git::a@b/c/d', 'user@host/a/b']) {
+    t.match(kustomization(`resources: ["${name}"]`, { [`prod/${name}/kustomization.yaml`]: '' }), [
+      { text: /is no file or folder/ },
+    ])
+  }
+  const kept = { 'prod/vendor/github.com/a/kustomization.yaml': '', 'prod/a@1.yaml': '' }
+  t.strictSame(kustomization('resources: [vendor/github.com/a, a@1.yaml]', kept), [])
 })
 
 t.test('a file is read once, however often it is named', async (t) => {
