@@ -30,6 +30,9 @@ export function kustomizeWays({ address, outside }: Trap): HiddenWay[] {
   const generator = (files: string) =>
     `apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: { name: gen }\nfiles: [${files}]\n`
   const oneLine = `{"apiVersion":"builtin","kind":"ConfigMapGenerator","metadata":{"name":"gen"},"files":["k=${url.replaceAll('/', '\\/')}"]}`
+  /** for who takes it as it is written, it is a file */
+  const inBase64 = (name: string, tag: string, head = ''): HiddenWay =>
+    way(name, `${head}resources: [${tag} "${base64(url)}"]`, { [`prod/${base64(url)}`]: map('b') })
   const inGenerators = (kustomization: string, more: HiddenWay['files']) => ({
     'prod/gen/kustomization.yaml': kustomization,
     ...more,
@@ -44,14 +47,14 @@ export function kustomizeWays({ address, outside }: Trap): HiddenWay[] {
   ].join('\n')
   return [
     way('an address', `resources: ["${url}"]`),
-    way('a tag with an escape', `resources: [!!bin%61ry "${base64(url)}"]`),
+    inBase64('a tag with an escape', '!!bin%61ry'),
     way('a key by a tag with an escape', `? !!bin%61ry "${base64('resources')}"\n: ["${url}"]`),
-    way('%TAG of the first handle', `%TAG ! tag:yaml.org,2002:\n---\nresources: [!binary "${base64(url)}"]`),
-    way('%TAG of a part', `%TAG !e! tag:yaml.org,2002:bin\n---\nresources: [!e!ary "${base64(url)}"]`),
-    way('!!binary', `resources: [!!binary "${base64(url)}"]`),
-    way('a verbatim tag', `resources: [!<tag:yaml.org,2002:binary> "${base64(url)}"]`),
-    way('a verbatim tag with an escape', `resources: [!<tag:yaml.org,2002:bin%61ry> "${base64(url)}"]`),
-    way('a verbatim short tag', `resources: [!<!!binary> "${base64(url)}"]`),
+    inBase64('%TAG of the first handle', '!binary', '%TAG ! tag:yaml.org,2002:\n---\n'),
+    inBase64('%TAG of a part', '!e!ary', '%TAG !e! tag:yaml.org,2002:bin\n---\n'),
+    inBase64('!!binary', '!!binary'),
+    inBase64('a verbatim tag', '!<tag:yaml.org,2002:binary>'),
+    inBase64('a verbatim tag with an escape', '!<tag:yaml.org,2002:bin%61ry>'),
+    inBase64('a verbatim short tag', '!<!!binary>'),
     way('a local tag', `resources: [!address "${url}"]`),
     way('escapes in quotes', `resources: ["${escaped}"]`),
     way('escapes of JSON', `{"resources": ["${url.replaceAll('/', '\\/')}"]}`),
@@ -129,7 +132,9 @@ export function kustomizeWays({ address, outside }: Trap): HiddenWay[] {
       }),
     ),
     way('a folder outside', `resources: ["${outside}"]`),
-    way('a folder outside, by a tag', `resources: [!!bin%61ry "${base64(outside)}"]`),
+    way('a folder outside, by a tag', `resources: [!!bin%61ry "${base64(outside)}"]`, {
+      [`prod/${base64(outside)}/kustomization.yaml`]: 'resources: [../a.yaml]',
+    }),
     way('a folder outside, by a detour', `resources: [./x/../${outside}/.]`),
     way('a component outside', `resources: [a.yaml]\ncomponents: ["${outside}/component"]`),
     way('a folder outside, behind a comment', `generators: ["a: b\\n#/../${outside}/generators"]`),

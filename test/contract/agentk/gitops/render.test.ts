@@ -1,7 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { readdir, symlink } from 'node:fs/promises'
+import { readdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { readFiles } from '../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
@@ -31,6 +32,12 @@ async function byScript(
 ) {
   const path = await scripted(t, 'kustomize', script)
   return new Renderer({ path, folder: path, ...more }).render(filesOf(shop), byKustomize, cluster, signal)
+}
+/** A folder for PATH with this script as unshare, and one as kustomize. */
+async function withUnshare(t: Test, script: string): Promise<string> {
+  const path = await scripted(t, 'unshare', script)
+  await writeFile(join(path, 'kustomize'), '#!/bin/sh\necho a: 1\n', { mode: 0o755 })
+  return path
 }
 const leftOver = async (t: Test) => (await readdir(t.testdirName)).filter((name) => name.startsWith('agentk-render-'))
 
@@ -136,6 +143,81 @@ t.test('in a small pod one runs at a time; the others wait, and have written not
   const renderings = Array.from({ length: 6 }, () => renderer.render(filesOf(shop), byKustomize, cluster, signal))
   for (const rendered of await Promise.all(renderings))
     t.strictSame([text(rendered), rendered.problems], ['a: 1\n', []])
+})
+
+/** A port on loopback. @returns its number, and how many have connected */
+async function countingPort(t: Test) {
+  const ground = { connections: 0, port: 0 }
+  const server = createTcpServer((socket) => {
+    ground.connections++
+    socket.destroy()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  ground.port = (server.address() as AddressInfo).port
+  return ground
+}
+const connecting = (port: number) =>
+  `exec ${process.execPath} -e 'require("net").connect(${port}, "127.0.0.1").on("close", () => console.log("a: 1")).on("error", () => {})'`
+
+const systemPath = process.env.PATH ?? ''
+const hasNamespaces = spawnSync('unshare', ['-rn', 'true']).status === 0
+const withNamespaces = hasNamespaces ? {} : { skip: 'unshare may make no namespace here' }
+
+t.test('a program has no network of its own namespace', withNamespaces, async (t) => {
+  const ground = await countingPort(t)
+  const script = connecting(ground.port)
+  const without = await byScript(t, script, { path: `${await scripted(t, 'kustomize', script)}:${systemPath}` })
+  t.strictSame([text(without), without.problems, without.notes], ['a: 1\n', [], []])
+  t.equal(ground.connections, 0)
+  const kept = await byScript(t, script)
+  t.equal(text(kept), 'a: 1\n')
+  t.equal(ground.connections, 2, 'it connects where it can')
+
+  const path = `${await scripted(t, 'kustomize', '/bin/sleep 600 & echo $! > pid; wait')}:${systemPath}`
+  const leaving = new AbortController()
+  const folder = t.testdirName
+  const rendering = new Renderer({ path, folder }).render(filesOf(shop), byKustomize, cluster, leaving.signal)
+  const pid = await eventually(async () => {
+    const [base = ''] = await leftOver(t)
+    const pid = Number(await readFile(join(folder, base, 'files/pid'), 'utf8'))
+    if (!pid) throw new Error('it has not begun')
+    return pid
+  })
+  leaving.abort(new Error('left'))
+  await t.rejects(rendering, /left/)
+  await eventually(() => {
+    if (existsSync(`/proc/${pid}/exe`)) throw new Error('what it has started goes on')
+  })
+})
+
+t.test('where no namespace can be made, it says so', async (t) => {
+  const lacking = await byScript(t, 'echo a: 1')
+  const note = 'the program that renders keeps the network: the PATH of agentk lacks unshare'
+  t.strictSame([text(lacking), lacking.notes], ['a: 1\n', [note]])
+
+  const refusing = 'echo "unshare: unshare failed: Operation not permitted" >&2; exit 1'
+  const reasons: string[] = []
+  const path = await withUnshare(t, refusing)
+  const renderer = new Renderer({ path, folder: path, onNetworkKept: (reason) => reasons.push(reason) })
+  const { signal } = new AbortController()
+  const render = () => renderer.render(filesOf(shop), byKustomize, cluster, signal)
+  const kept = 'the program that renders keeps the network: unshare: unshare failed: Operation not permitted'
+  for (const { notes, problems } of await Promise.all([render(), render()]))
+    t.strictSame([notes, problems], [[kept], []])
+  t.strictSame(reasons, ['unshare: unshare failed: Operation not permitted'], 'once')
+})
+
+t.test('a namespace that is missing later refuses no commit', async (t) => {
+  const used = 'case "$2" in /bin/sh) ;; *) echo "unshare: unshare failed: No space left on device" >&2; exit 1 ;; esac'
+  const path = await withUnshare(t, used)
+  const rendering = new Renderer({ path, folder: path }).render(
+    filesOf(shop),
+    byKustomize,
+    cluster,
+    new AbortController().signal,
+  )
+  await t.rejects(rendering, { message: 'unshare: unshare failed: No space left on device' })
 })
 
 const withKubectl = existsSync(kubectl) ? {} : { skip: 'KUBEBUILDER_ASSETS has no kubectl' }
