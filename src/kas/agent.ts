@@ -6,3 +6,8 @@ export interface Agent {
   readonly name: string
   readonly project: { readonly id: bigint /** full path */; readonly path: string }
 }
+
+/** Of one root group all is one tenant's: who has a group may have any number of projects in it. */
+export function rootGroupOf(projectPath: string): string {
+  return (projectPath.split('/', 1)[0] as string).toLowerCase()
+}

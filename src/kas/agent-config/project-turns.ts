@@ -1,6 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { abortable } from '../../lib/signals.ts'
-import type { Agent } from '../agent.ts'
+import { type Agent, rootGroupOf } from '../agent.ts'
 
 export interface Turn {
   /** what was read before may be old */
@@ -90,7 +90,7 @@ export class ProjectTurns {
   /** There is a turn for it now. */
   #isFree(owner: Owner): boolean {
     if (this.#turns >= this.#maxTurns) return false
-    if ((this.#turnsOf.get(rootGroup(owner)) ?? 0) >= this.#maxTurnsOfGroup) return false
+    if ((this.#turnsOf.get(rootGroupOf(owner.path)) ?? 0) >= this.#maxTurnsOfGroup) return false
     const known = this.#projects.get(owner.id)
     return !known || (!known.isTaken && this.#restOf(known) <= this.#burstRestMs)
   }
@@ -116,7 +116,7 @@ export class ProjectTurns {
 
   #count(owner: Owner, change: 1 | -1): void {
     this.#turns += change
-    const group = rootGroup(owner)
+    const group = rootGroupOf(owner.path)
     const turns = (this.#turnsOf.get(group) ?? 0) + change
     if (turns > 0) this.#turnsOf.set(group, turns)
     else this.#turnsOf.delete(group)
@@ -150,9 +150,4 @@ export class ProjectTurns {
       waiting.begin()
     }
   }
-}
-
-/** Of one root group all is one tenant's. */
-function rootGroup({ path }: Owner): string {
-  return (path.split('/', 1)[0] as string).toLowerCase()
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { FairQueue } from '../../../lib/fair-queue.ts'
 import { abortable } from '../../../lib/signals.ts'
 
 /** Why Gitaly is called: by the clock, or since somebody waits for it, as after a push. */
@@ -9,6 +10,16 @@ export type CallQueue = (typeof callQueues)[number]
 /** One call's place in the queues of all limits that it meets; it may change while the call waits. */
 export interface CallTurn {
   queue: CallQueue
+  /** whose repository it is: of one queue, tenants take turns */
+  readonly source: string
+}
+
+interface Waiting {
+  readonly source: string
+  readonly turn: CallTurn
+  begin(): void
+  /** It has no place. */
+  refuse(): void
 }
 
 export interface CallLimitComponents {
@@ -21,18 +32,20 @@ export interface CallLimitOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitaly.*_api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
-  /** calls of one queue that wait for their turn; more are refused */
+  /** calls of one queue that wait for their turn; tenants share these places where they are scarce */
   readonly maxWaiting: number
 }
 
 /**
- * Lets calls begin at a bounded rate, first in, first out in each queue. The queues take turns, so that a crowd of polls
- * delays no push, nor one of pushes the polls.
+ * Lets calls begin at a bounded rate. The queues take turns, so that a crowd of polls delays no push, nor one of pushes
+ * the polls; so do the tenants of each queue, first in, first out of one: who has a thousand agents delays the others by
+ * one call each.
  */
 export class CallLimit {
   readonly #components: CallLimitComponents
   readonly #options: CallLimitOptions
-  readonly #waiting: Readonly<Record<CallQueue, Map<CallTurn, () => void>>> = { polls: new Map(), pushes: new Map() }
+  readonly #waiting: Readonly<Record<CallQueue, FairQueue<Waiting>>>
+  readonly #waitingOf = new Map<CallTurn, Waiting>()
   /** whose turn is next, if it has somebody who waits */
   #turn: CallQueue = 'polls'
   #tokens: number
@@ -42,6 +55,7 @@ export class CallLimit {
   constructor(components: CallLimitComponents, options: CallLimitOptions) {
     this.#components = components
     this.#options = options
+    this.#waiting = { polls: new FairQueue(options.maxWaiting), pushes: new FairQueue(options.maxWaiting) }
     this.#tokens = options.bucketSize
     this.#filledAt = components.clock.now()
   }
@@ -55,19 +69,26 @@ export class CallLimit {
     signal.throwIfAborted()
     const { clock, waited } = this.#components
     const begin = clock.now()
-    if (this.#waiting[turn.queue].size >= this.#options.maxWaiting) {
-      waited(false, 0)
-      const detail = `more than ${this.#options.maxWaiting} calls wait for Gitaly`
-      throw new KasError({ code: 'REPOSITORY_FAILED', detail })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    let hasTurn = false
+    const waiting: Waiting = {
+      source: turn.source,
+      turn,
+      begin: () => {
+        hasTurn = true
+        resolve()
+      },
+      refuse: () => reject(this.#tooMany()),
     }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiting[turn.queue].set(turn, resolve)
+    this.#waitingOf.set(turn, waiting)
+    this.#refuse(this.#waiting[turn.queue].add(waiting))
     this.#pump()
     try {
       await abortable(promise, signal)
       waited(true, clock.now() - begin)
     } catch (error) {
-      if (!this.#leave(turn)) this.#giveBack()
+      this.#leave(waiting)
+      if (hasTurn) this.#giveBack()
       waited(false, clock.now() - begin)
       throw error
     }
@@ -76,15 +97,25 @@ export class CallLimit {
   /** A poll becomes a push if it waits here, and there is room. */
   hurry(turn: CallTurn): void {
     const { polls, pushes } = this.#waiting
-    const admit = polls.get(turn)
-    if (!admit || pushes.size >= this.#options.maxWaiting) return
-    polls.delete(turn)
-    pushes.set(turn, admit)
+    const waiting = this.#waitingOf.get(turn)
+    if (!waiting || pushes.size >= this.#options.maxWaiting || !polls.delete(waiting)) return
+    pushes.add(waiting)
   }
 
-  /** @returns whether it was still waiting */
-  #leave(turn: CallTurn): boolean {
-    return callQueues.some((queue) => this.#waiting[queue].delete(turn))
+  #leave(waiting: Waiting): void {
+    this.#waitingOf.delete(waiting.turn)
+    for (const queue of callQueues) this.#waiting[queue].delete(waiting)
+  }
+
+  #refuse(waiting: Waiting | undefined): void {
+    if (!waiting) return
+    this.#waitingOf.delete(waiting.turn)
+    waiting.refuse()
+  }
+
+  #tooMany(): KasError {
+    const detail = `more than ${this.#options.maxWaiting} calls wait for Gitaly`
+    return new KasError({ code: 'REPOSITORY_FAILED', detail })
   }
 
   /** Its turn had come when it left. */
@@ -102,9 +133,9 @@ export class CallLimit {
       }
       this.#tokens -= 1
       this.#turn = queue === 'polls' ? 'pushes' : 'polls'
-      const [turn, admit] = this.#waiting[queue].entries().next().value as [CallTurn, () => void]
-      this.#waiting[queue].delete(turn)
-      admit()
+      const next = this.#waiting[queue].take() as Waiting
+      this.#waitingOf.delete(next.turn)
+      next.begin()
     }
     this.#cancelPump?.()
     this.#cancelPump = undefined

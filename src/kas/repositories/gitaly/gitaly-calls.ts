@@ -10,6 +10,7 @@ import { goCodeName, KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import { type Repository, RepositorySchema } from '../../../proto/gen/gitaly_pb.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { rootGroupOf } from '../../agent.ts'
 import type { CallQueue, CallTurn } from './call-limit.ts'
 import { gitalyMetadata } from './gitaly-authorization.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
@@ -33,6 +34,8 @@ export class GitalyCalls {
   /** of the newest poll: what it found is read in the same */
   queue: CallQueue = 'pushes'
   readonly #token: string
+  /** whose repository it is */
+  readonly #source: string
   readonly #components: GitalyCallsComponents
   readonly #stopped = new AbortController()
   /** of calls that run */
@@ -42,6 +45,7 @@ export class GitalyCalls {
     const gitAlternateObjectDirectories = [...repository.gitAlternateObjectDirectories]
     this.repository = create(RepositorySchema, { ...repository, gitAlternateObjectDirectories })
     this.#token = token
+    this.#source = rootGroupOf(repository.glProjectPath || repository.relativePath)
     this.#components = components
   }
 
@@ -55,7 +59,7 @@ export class GitalyCalls {
     const call = {
       method: methodPath(method),
       request: toBinary(method.input, request),
-      turn: { queue: this.queue },
+      turn: { queue: this.queue, source: this.#source },
       metadata: () => gitalyMetadata({ token: this.#token, features: features() }, clock.now()),
     }
     const ended = linkedController(this.#stopped.signal, signal)

@@ -16,7 +16,7 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
   const { clock, waits, limit: calls } = limit()
   const begun: number[] = []
   const { signal } = new AbortController()
-  for (let i = 0; i < 6; i++) void calls.enter({ queue: 'polls' }, signal).then(() => begun.push(i))
+  for (let i = 0; i < 6; i++) void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => begun.push(i))
   await settled()
   t.strictSame(begun, [0, 1, 2])
   for (const expected of [4, 5, 6]) {
@@ -28,7 +28,7 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
   t.strictSame(waits.at(-1), [true, 300])
   t.equal(clock.pending, 0, 'nobody waits, no timer runs')
   clock.advance(3_600_000)
-  for (let i = 0; i < 4; i++) void calls.enter({ queue: 'polls' }, signal).then(() => begun.push(i))
+  for (let i = 0; i < 4; i++) void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => begun.push(i))
   await settled()
   t.equal(begun.length, 9, 'no more than the bucket holds after a silence')
   clock.advance(100)
@@ -37,30 +37,32 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
 t.test('who leaves gives its turn to the next; too many are refused', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 2 })
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
   const left = new AbortController()
-  const first = calls.enter({ queue: 'polls' }, left.signal)
+  const first = calls.enter({ queue: 'polls', source: 'a' }, left.signal)
   let second = false
-  void calls.enter({ queue: 'polls' }, signal).then(() => {
+  void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => {
     second = true
   })
-  await t.rejects(calls.enter({ queue: 'polls' }, signal), { code: 'REPOSITORY_FAILED' })
+  await t.rejects(calls.enter({ queue: 'polls', source: 'a' }, signal), { code: 'REPOSITORY_FAILED' })
   left.abort(new Error('left'))
   await t.rejects(first, { message: 'left' })
   clock.advance(100)
   await settled()
   t.ok(second)
-  await t.rejects(calls.enter({ queue: 'polls' }, AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+  await t.rejects(calls.enter({ queue: 'polls', source: 'a' }, AbortSignal.abort(new Error('gone'))), {
+    message: 'gone',
+  })
 })
 
 t.test('who leaves as its turn comes does not lose it for the others', async (t) => {
   const { clock, limit: calls } = limit()
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
   const left = new AbortController()
-  const first = calls.enter({ queue: 'polls' }, left.signal)
+  const first = calls.enter({ queue: 'polls', source: 'a' }, left.signal)
   let second = false
-  void calls.enter({ queue: 'polls' }, signal).then(() => {
+  void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => {
     second = true
   })
   left.signal.addEventListener('abort', () => clock.advance(100)) // after its own listener
@@ -73,12 +75,12 @@ t.test('who leaves as its turn comes does not lose it for the others', async (t)
 t.test('polls and pushes take turns, and fill only their own queue', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 20 })
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
   const begun: string[] = []
   const enter = (queue: 'polls' | 'pushes', name: string) =>
-    void calls.enter({ queue }, signal).then(() => begun.push(name))
+    void calls.enter({ queue, source: 'a' }, signal).then(() => begun.push(name))
   for (let i = 0; i < 20; i++) enter('polls', `poll ${i}`)
-  await t.rejects(calls.enter({ queue: 'polls' }, signal), { code: 'REPOSITORY_FAILED' })
+  await t.rejects(calls.enter({ queue: 'polls', source: 'a' }, signal), { code: 'REPOSITORY_FAILED' })
   for (let i = 0; i < 3; i++) enter('pushes', `push ${i}`)
   for (let i = 0; i < 8; i++) {
     clock.advance(100)
@@ -99,14 +101,14 @@ t.test('polls and pushes take turns, and fill only their own queue', async (t) =
 t.test('a poll that waits may become a push', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 6 })
   const { signal } = new AbortController()
-  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls' }, signal)
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
   const begun: number[] = []
-  const turns = [0, 1, 2, 3, 4].map(() => ({ queue: 'polls' as const }))
+  const turns = [0, 1, 2, 3, 4].map(() => ({ queue: 'polls' as const, source: 'a' }))
   for (const [i, turn] of turns.entries()) void calls.enter(turn, signal).then(() => begun.push(i))
-  for (const i of [4, 3]) calls.hurry(turns[i] as { queue: 'polls' })
-  calls.hurry({ queue: 'polls' }) // waits nowhere
+  for (const i of [4, 3]) calls.hurry(turns[i] as (typeof turns)[0])
+  calls.hurry({ queue: 'polls', source: 'a' }) // waits nowhere
   const left = new AbortController()
-  const leaving = { queue: 'polls' as const }
+  const leaving = { queue: 'polls' as const, source: 'a' }
   const gone = calls.enter(leaving, left.signal)
   calls.hurry(leaving)
   left.abort(new Error('left'))
@@ -117,4 +119,40 @@ t.test('a poll that waits may become a push', async (t) => {
   }
   t.strictSame(begun, [4, 0, 3, 1, 2])
   t.equal(clock.pending, 0)
+})
+
+t.test('tenants take turns, however many calls one of them has', async (t) => {
+  for (const queue of ['polls', 'pushes'] as const) {
+    const { clock, limit: calls } = limit({ maxWaiting: 300 })
+    const { signal } = new AbortController()
+    const begun: string[] = []
+    const enter = (source: string) => void calls.enter({ queue, source }, signal).then(() => begun.push(source))
+    for (let i = 0; i < 203; i++) enter('mallory') // of whom three begin at once
+    enter('good')
+    enter('good')
+    for (let i = 0; i < 4; i++) {
+      clock.advance(100)
+      await settled()
+    }
+    t.strictSame(begun.slice(3), ['mallory', 'good', 'mallory', 'good'], queue)
+  }
+})
+
+t.test('who has the most calls that wait makes room for others, and gives no turn back that it had not', async (t) => {
+  const { clock, limit: calls } = limit({ maxWaiting: 4 })
+  const { signal } = new AbortController()
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'mallory' }, signal)
+  const left = new AbortController()
+  const waiting = [0, 1, 2, 3].map(() => calls.enter({ queue: 'polls', source: 'mallory' }, left.signal))
+  let begun = false
+  void calls.enter({ queue: 'polls', source: 'good' }, signal).then(() => {
+    begun = true
+  })
+  left.abort(new Error('left'))
+  const ended = await Promise.allSettled(waiting)
+  t.match(ended[3], { reason: { code: 'REPOSITORY_FAILED' } }, 'the latest of them has no place')
+  t.notOk(begun, 'nobody had a turn to give back')
+  clock.advance(100)
+  await settled()
+  t.ok(begun)
 })
