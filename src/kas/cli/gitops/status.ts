@@ -1,11 +1,9 @@
-import { request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
-import { buffer } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
 import { type CliIo, UsageError } from '../command.ts'
 import { printable, printableJson, textTable } from '../text-table.ts'
-import { type Endpoint, endpointOf } from '../views/endpoint.ts'
+import { endpointOf } from '../views/endpoint.ts'
+import { askState, type ShownSource } from './state.ts'
 
 export const gitopsUsage = 'gitops status [--agent ID] [--watch] [-o json]'
 
@@ -18,28 +16,6 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-/** of `GET <prefix>gitops/state` (doc/gitops.md) */
-interface ShownSource {
-  readonly source: string
-  readonly commit: string
-  readonly wanted: string
-  readonly phase: string
-  readonly problem: string
-  readonly counts?: {
-    readonly objects: number
-    readonly applied: number
-    readonly unchanged: number
-    readonly failed: number
-  }
-  readonly trouble: readonly {
-    readonly key?: { readonly kind: string; readonly namespace: string; readonly name: string }
-    readonly text: string
-    readonly file: string
-    readonly line: number
-  }[]
-  readonly stale: boolean
-}
-
 export interface GitopsStatusContext {
   readonly io: CliIo
   readonly clock: Clock
@@ -49,14 +25,13 @@ export interface GitopsStatusContext {
 
 /** Between two looks of `--watch`. ms */
 const watchMs = 1000
-const timeoutMs = 15_000
 
 /**
  * `kas gitops status`: how the sources of an agent fare.
  *
  * @param args - after `gitops`
  * @returns the exit code: 1 if a source fails, is refused or waits for approval
- * @throws UsageError, Error with what kas answered
+ * @throws UsageError, BadAnswer, Error with what kas answered
  */
 export async function gitopsStatus(args: readonly string[], context: GitopsStatusContext): Promise<number> {
   const { values, positionals } = parse(args)
@@ -90,38 +65,6 @@ function parse(args: readonly string[]) {
 }
 
 const isTrouble = ({ phase }: ShownSource) => ['FAILING', 'REFUSED', 'APPROVAL'].includes(phase)
-
-async function askState({ url: views, authorization, tls }: Endpoint): Promise<readonly ShownSource[]> {
-  const url = new URL(views)
-  url.protocol = views.protocol === 'ws:' ? 'http:' : 'https:'
-  url.pathname = views.pathname.replace(/views$/, 'gitops/state')
-  const request = url.protocol === 'http:' ? requestHttp : requestHttps
-  const answer = await new Promise<{ status: number; body: string }>((resolve, reject) => {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const asked = request(
-      url,
-      { ...tls, signal, headers: { authorization, accept: 'application/json' } },
-      (response) => {
-        buffer(response).then(
-          (body) => resolve({ status: response.statusCode ?? 0, body: body.toString('utf8') }),
-          reject,
-        )
-      },
-    )
-    asked.on('error', reject).end()
-  })
-  if (answer.status !== 200) throw new Error(printable(`kas answered ${answer.status}: ${messageOf(answer.body)}`))
-  return (JSON.parse(answer.body) as { sources: readonly ShownSource[] }).sources
-}
-
-/** Of a `Status` of Kubernetes. */
-function messageOf(body: string): string {
-  try {
-    return String((JSON.parse(body) as { message?: unknown }).message)
-  } catch {
-    return body.slice(0, 300)
-  }
-}
 
 function textOf(sources: readonly ShownSource[]): string {
   if (sources.length === 0) return 'the agent has told of no source\n'

@@ -1,4 +1,5 @@
 import { type ArgoWord, argoWords } from '../../../proto/views-json.ts'
+import { BadAnswer } from '../bad-answer.ts'
 import { type CliValues, textOption, UsageError } from '../command.ts'
 import { printable, printableJson } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
@@ -63,6 +64,10 @@ export const health: ViewsCommand = {
         },
         signal: late.signal,
       })
+    } catch (error) {
+      if (!(error instanceof BadAnswer)) throw error
+      io.stderr.write(`kas health: ${error.message}\n`)
+      return unknown
     } finally {
       cancelLate()
       held.end()

@@ -22,18 +22,17 @@ const maxNamedKinds = 8
  */
 export function treeText(model: ViewModel, paint: Paint, folds = false): string {
   const lines: string[] = []
-  const walked = new Set<string>() // an agent may say anything, circles too
+  const drawn = new Set<string>() // an agent may say anything, circles too
   const walk = (node: string, prefix: string, depth: number, namespace: string) => {
-    const all = model.children(node)
+    const all = model.children(node).filter((row) => !drawn.has(row.u))
+    for (const row of all) drawn.add(row.u)
     const rows = folds && depth === 0 ? all.filter((row) => !isQuiet(row)) : all
     const more = model.pages.get(node)?.more ?? 0
     rows.forEach((row, index) => {
       const isLast = index === rows.length - 1 && more === 0
       const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
       lines.push(`${prefix}${branch}${rowText(row, { model, paint, namespace })}\n`)
-      if (depth === maxDepth || walked.has(row.u)) return
-      walked.add(row.u)
-      walk(row.u, prefix + below, depth + 1, row.ns ?? '')
+      if (depth < maxDepth) walk(row.u, prefix + below, depth + 1, row.ns ?? '')
     })
     if (rows.length < all.length) lines.push(`${paint.faint(printable(foldedText(all.filter(isQuiet))))}\n`)
     if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(printable(`… ${more} more`))}\n`)

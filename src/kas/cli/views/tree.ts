@@ -5,6 +5,8 @@ import type { ViewModel } from './view-model.ts'
 import { scopeOf, type ViewsCommand } from './views-command.ts'
 
 const rootLimit = 100
+/** As deep as JSON is nested. */
+const maxDepth = 64
 
 /** `kas tree` */
 export const tree: ViewsCommand = {
@@ -25,12 +27,15 @@ export const tree: ViewsCommand = {
 
 type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }
 
-/** @param walked - nodes that stand there already: an agent may say anything, circles too */
-function nested(model: ViewModel, node: string, walked: Set<string>): NestedRow[] {
-  return model.children(node).map((row) => {
-    const page = walked.has(row.u) ? undefined : model.pages.get(row.u)
-    if (!page) return row
-    walked.add(row.u)
-    return { ...row, children: nested(model, row.u, walked), more: page.more }
+/**
+ * @param stands - nodes that stand there already: an agent may say anything, circles too
+ * @param depth - of `node`; what is deeper than any tree of owners is left out
+ */
+function nested(model: ViewModel, node: string, stands: Set<string>, depth = 0): NestedRow[] {
+  const rows = model.children(node).filter(({ u }) => !stands.has(u))
+  for (const { u } of rows) stands.add(u)
+  return rows.map((row) => {
+    const page = depth < maxDepth ? model.pages.get(row.u) : undefined
+    return page ? { ...row, children: nested(model, row.u, stands, depth + 1), more: page.more } : row
   })
 }

@@ -1,9 +1,10 @@
 import { WebSocket } from 'ws'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { type Query, type Update, type ViewsMessage, viewsProtocol } from '../../../proto/views-json.ts'
+import { type Query, type Update, viewsProtocol } from '../../../proto/views-json.ts'
 import { printable } from '../text-table.ts'
 import type { Endpoint } from './endpoint.ts'
+import { readMessage } from './received.ts'
 
 /** kas answers a ping of a socket that is alive. ms */
 const pingMs = 15_000
@@ -11,6 +12,8 @@ const pingMs = 15_000
 const dialMs = 15_000
 /** An update and its envelope. */
 const maxMessageBytes = 1024 * 1024
+/** Characters of a `Status` that are shown. */
+const maxStatusText = 1000
 /** Of one view at a time. */
 const viewId = 1
 const backoffOptions = { firstMs: 200, maxMs: 5000, factor: 2, jitter: 0.2, resetMs: 30_000 }
@@ -39,6 +42,7 @@ const passing: ReadonlySet<string> = new Set([
 ])
 
 export interface ViewClientComponents {
+  /** what it throws ends the view */
   readonly onUpdate: (update: Update) => void
   /** the connection was lost, and is made again: what is shown may be old */
   readonly onLost: (why: string) => void
@@ -75,7 +79,7 @@ export class ViewClient {
   /**
    * Until the signal aborts.
    *
-   * @throws ViewRefused
+   * @throws ViewRefused, BadAnswer
    */
   async run(query: Query, signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, backoffOptions)
@@ -87,7 +91,7 @@ export class ViewClient {
     }
   }
 
-  /** @returns why the socket has ended. @throws ViewRefused */
+  /** @returns why the socket has ended. @throws ViewRefused, BadAnswer, and what `onUpdate` throws */
   #follow(query: Query, signal: AbortSignal): Promise<string> {
     const { url, authorization, tls } = this.#endpoint
     const { promise, resolve, reject } = Promise.withResolvers<string>()
@@ -107,11 +111,16 @@ export class ViewClient {
       for (const [node, limit] of this.#pages) this.#send({ type: 'page', id: viewId, node, limit })
     })
     socket.on('message', (data) => {
-      const message = JSON.parse(String(data)) as ViewsMessage
-      if (message.type === 'update') return this.#components.onUpdate(message.update)
-      if (!passing.has(message.code)) reject(new ViewRefused(message.code, message.text))
-      else resolve(message.text)
-      socket.terminate()
+      try {
+        const message = readMessage(String(data))
+        if (message.type === 'update') return this.#components.onUpdate(message.update)
+        if (!passing.has(message.code)) throw new ViewRefused(message.code, message.text)
+        resolve(message.text)
+      } catch (error) {
+        reject(error)
+      }
+      socket.terminate() // and what it has sent beside
+      socket.removeAllListeners('message')
     })
     socket.on('unexpected-response', (request, response) => {
       let text = ''
@@ -165,7 +174,7 @@ export class ViewClient {
 function answerText(status: number, text: string): string {
   try {
     const { message } = JSON.parse(text) as { message?: unknown }
-    if (typeof message === 'string') return message
+    if (typeof message === 'string') return message.slice(0, maxStatusText)
   } catch {
     // no JSON: it is not from kas
   }

@@ -107,6 +107,32 @@ t.test('as JSON, and each change of it', async (t) => {
   t.equal(lines.length, 2)
 })
 
+t.test('a state that is none is refused in one sentence', async (t) => {
+  const { state, io, printed } = await start(t)
+  const withSource = (more: object) => JSON.stringify({ sources: [{ ...source, ...more }] })
+  const wrong: [body: string, said: string][] = [
+    ['null', 'it is not of the form of an answer'],
+    ['no JSON', 'it is no JSON'],
+    ['{}', 'sources is missing or wrong'],
+    ['{"sources":[null]}', 'sources.0 is missing or wrong'],
+    [withSource({ trouble: undefined }), 'sources.0.trouble is missing or wrong'],
+    [withSource({ trouble: [{}] }), 'sources.0.trouble.0.text is missing or wrong'],
+    [withSource({ commit: 7 }), 'sources.0.commit is missing or wrong'],
+    [withSource({ phase: 'x'.repeat(2000) }), 'sources.0.phase is missing or wrong'],
+    [withSource({ counts: { objects: '1' } }), 'sources.0.counts.objects is missing or wrong'],
+    [`{"sources":${'['.repeat(100_000)}`, 'it is nested more than 32 deep'],
+    [withSource({ problem: 'x'.repeat(5_000_000) }), 'it has more than 4194304 bytes'],
+  ]
+  for (const [body, said] of wrong) {
+    state.body = body
+    printed.err = ''
+    t.equal(await runCli(['gitops', 'status'], io), 1, body.slice(0, 100))
+    t.equal(printed.err, `kas gitops: what the agent says cannot be used: ${said}\n`)
+  }
+  state.body = withSource({ problem: '[{"\\"{['.repeat(100) })
+  t.equal(await runCli(['gitops', 'status', '-o', 'json'], io), 0, 'brackets in a text are text')
+})
+
 t.test('what goes wrong is said', async (t) => {
   const { state, io, printed } = await start(t)
   state.status = 401

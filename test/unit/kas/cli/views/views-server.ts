@@ -14,6 +14,8 @@ export interface Viewer {
   request(isIt: (request: ViewsRequest) => boolean): Promise<ViewsRequest>
   update(update: Omit<Update, 'at'> & { at?: number }): void
   error(code: string, text: string): void
+  /** as it is */
+  say(text: string): void
   cut(): void
 }
 
@@ -95,6 +97,7 @@ function viewerOf(webSocket: WebSocket, authorization: string | undefined): View
       }),
     update: (update) => send({ type: 'update', id: 1, update: { at: 1_763_790_000_000, ...update } }),
     error: (code, text) => send({ type: 'error', id: 1, code, text }),
+    say: (text) => webSocket.send(text),
     cut: () => webSocket.terminate(),
   }
 }

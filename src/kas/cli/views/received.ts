@@ -1,0 +1,100 @@
+import * as z from 'zod'
+import { argoWords, type Update, type ViewsMessage, viewsBounds } from '../../../proto/views-json.ts'
+import { BadAnswer } from '../bad-answer.ts'
+
+/**
+ * What comes from an agent is an agent's word: it is checked before anything is kept of it. Keys that are not named here
+ * are left out. Lengths are those of agentk with room to spare, and bound what one line can take.
+ */
+
+/** characters of a name, a kind or a namespace, and of a fact */
+const maxName = 1024
+/** characters of an id: it holds others */
+const maxId = 4096
+/** characters of any other text */
+const maxText = 8192
+const maxFacts = 16
+const maxLinks = 100
+const maxOrder = 2 * viewsBounds.maxLimit
+
+const name = z.string().max(maxName)
+const id = z.string().max(maxId)
+const text = z.string().max(maxText)
+const count = z.int().min(0)
+const word = z.enum(argoWords)
+const kstatus = z.enum(['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown'])
+
+const row = z.object({
+  u: id,
+  k: name,
+  ns: name.optional(),
+  n: name,
+  p: id.optional(),
+  t: z.number().optional(),
+  h: z.tuple([word, kstatus]).readonly().optional(),
+  why: z.tuple([text, text]).readonly().optional(),
+  f: z.array(name).max(maxFacts).optional(),
+  c: count.optional(),
+  w: word.optional(),
+  l: z
+    .array(z.tuple([name, id]).readonly())
+    .max(maxLinks)
+    .optional(),
+})
+
+const event = z.object({
+  u: id,
+  ns: name,
+  about: z.tuple([name, name, name]).readonly(),
+  type: z.enum(['Normal', 'Warning']),
+  reason: name,
+  text,
+  count,
+  at: z.number(),
+})
+
+const page = z.object({
+  // a child is one child, however often it is said
+  order: z
+    .array(id)
+    .max(maxOrder)
+    .transform((order) => [...new Set(order)]),
+  counts: z.partialRecord(word, count),
+  more: count,
+})
+
+const state = z.object({
+  is: z.enum(['live', 'syncing', 'stale']),
+  since: z.number(),
+  why: text.optional(),
+  notFollowed: z.array(name).optional(),
+})
+
+const update = z.object({
+  seq: count,
+  at: z.number(),
+  rows: z.array(row).optional(),
+  gone: z.array(id).optional(),
+  events: z.array(event).optional(),
+  pages: z.record(id, page.nullable()).optional(),
+  kinds: z.record(name, z.tuple([name, name]).readonly()).optional(),
+  state: state.optional(),
+})
+
+const message = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('update'), id: z.number(), update }),
+  z.object({ type: z.literal('error'), id: z.number(), code: name, text }),
+])
+
+/** @throws BadAnswer that says which key is wrong, and no value */
+export function readMessage(json: string): ViewsMessage {
+  let answer: unknown
+  try {
+    answer = JSON.parse(json)
+  } catch (cause) {
+    throw new BadAnswer('a message is no JSON', { cause })
+  }
+  const result = message.safeParse(answer)
+  if (result.success) return result.data as ViewsMessage & { readonly update: Update }
+  throw BadAnswer.of(result.error)
+}
