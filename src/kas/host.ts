@@ -1,4 +1,5 @@
 import type { Service } from '../lib/service.ts'
+import { TemporaryFolder } from '../lib/temporary-folder.ts'
 import { trustedContext } from '../lib/trusted-authorities.ts'
 import type { Agent } from './agent.ts'
 import { AgentConfigs, type AgentConfigsComponents } from './agent-config/agent-configs.ts'
@@ -19,7 +20,6 @@ import { gitalyFiles, gitalyRepositories } from './repositories/gitaly/gitaly-re
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
 import { LocalPushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
-import { TemporaryFolder } from './repositories/temporary-folder.ts'
 import type { Trees } from './repositories/tree.ts'
 
 /** The parts of a host that need neither directory nor repositories. */
@@ -51,7 +51,7 @@ async function ofFile(parts: HostParts, { config, env }: HostOptions, file: stri
   const { gitRepositories } = await import('./repositories/git-repositories.ts') // loaded here: with GitLab, Gitaly is read
   const { log, register } = parts
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
-  const folder = new TemporaryFolder({ log })
+  const folder = new TemporaryFolder({ log }, { program: 'kas' })
   const repositories = gitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
   const { agentConfig, pushes } = aroundRepositories(parts, config, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: agentConfig, log })

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SourceBlock } from '../../../proto/gitops-json.ts'
 import { type ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
@@ -47,13 +48,17 @@ export interface GitopsOptions {
 
 /** Holds the cluster to Git until the term ends: a SourceWork for each source of the configuration. */
 export async function leadGitops(components: GitopsComponents, options: GitopsOptions, term: Term): Promise<void> {
-  const sources = new Sources(components, options, term)
+  const folder = new TemporaryFolder({ log: components.log }, { program: 'agentk' })
+  const sources = new Sources(components, { ...options, folder: folder.path }, term)
   const unsubscribe = components.onBlock(() => sources.update())
   try {
+    // plain manifests need none; a rendering without it fails, and says so
+    await folder.start().catch((error) => components.log.warn({ error }, 'There is no temporary folder to render in'))
     sources.update()
     await sources.run()
   } finally {
     unsubscribe()
+    await folder.stop()
   }
 }
 
@@ -66,7 +71,7 @@ interface Running {
 /** The sources of one term. */
 class Sources {
   readonly #components: GitopsComponents
-  readonly #options: GitopsOptions
+  readonly #options: GitopsOptions & { readonly folder: string }
   readonly #term: Term
   readonly #lanes: ApiLanes
   readonly #control: ApiLane
@@ -87,7 +92,7 @@ class Sources {
   #isWhole = false
   readonly #began = Promise.withResolvers<void>()
 
-  constructor(components: GitopsComponents, options: GitopsOptions, term: Term) {
+  constructor(components: GitopsComponents, options: GitopsOptions & { readonly folder: string }, term: Term) {
     const { api, clock, metrics, configuration } = components
     this.#components = components
     this.#options = options
@@ -99,7 +104,7 @@ class Sources {
     this.#push = new StatePush({ ...components, holds: term.holds })
     const onNetworkKept = (reason: string) =>
       components.log.warn({ reason }, 'Programs that render keep the network: no namespace can be made for them')
-    this.#renderer = new Renderer({ path: options.path, onNetworkKept }, clock)
+    this.#renderer = new Renderer({ path: options.path, folder: options.folder, onNetworkKept }, clock)
     this.#manifests = new ManifestsThread(clock)
     const events = new SourceEvents({ ...components, lane: this.#lanes.lane('scan') })
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { rmSync } from 'node:fs'
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Logger } from '../../lib/log.ts'
-import type { Service } from '../../lib/service.ts'
-import { tokenHash } from '../../lib/token-hash.ts'
+import type { Logger } from './log.ts'
+import type { Service } from './service.ts'
+import { tokenHash } from './token-hash.ts'
 
 /** A socket on which the process listens that owns the folder: a killed one no longer does, whatever its pid. */
 const lockName = 'owner.sock'
@@ -16,7 +16,7 @@ const lockName = 'owner.sock'
 const minStaleAgeMs = 10_000
 
 /**
- * A folder below TMPDIR for what is fetched and can be fetched again; it lives from start to stop, or to the exit.
+ * A folder below TMPDIR for what can be had again; it lives from start to stop, or to the exit.
  * Those that killed processes of this machine left behind are removed at start.
  */
 export class TemporaryFolder implements Service {
@@ -27,10 +27,14 @@ export class TemporaryFolder implements Service {
   readonly #onExit = () => rmSync(this.path, { recursive: true, force: true })
   #lock: Server | undefined
 
-  constructor(components: { log: Logger }, options: { parent?: string } = {}) {
+  /**
+   * @param options.program - whose folders these are: it removes those that it left behind, and no others
+   * @param options.parent - default: TMPDIR
+   */
+  constructor(components: { log: Logger }, options: { program: 'kas' | 'agentk'; parent?: string }) {
     this.#log = components.log
     this.#parent = options.parent ?? tmpdir()
-    this.#prefix = `kas-${tokenHash(hostname()).slice(0, 8)}-` // another machine's locks cannot be tried from here
+    this.#prefix = `${options.program}-${tokenHash(hostname()).slice(0, 8)}-` // another machine's locks cannot be tried from here
     this.path = join(this.#parent, `${this.#prefix}${randomUUID()}`)
   }
 
@@ -73,8 +77,10 @@ export class TemporaryFolder implements Service {
   }
 }
 
-/** Its lock is there, and nobody holds it. */
+/** It is a folder of this user, its lock is there, and nobody holds it: any user may make one of the name in TMPDIR. */
 async function isStale(folder: string): Promise<boolean> {
+  const own = await lstat(folder).catch(() => undefined)
+  if (!own?.isDirectory() || own.uid !== process.getuid?.()) return false
   const lock = join(folder, lockName)
   const stats = await stat(lock).catch(() => undefined)
   if (!stats?.isSocket() || Date.now() - stats.mtimeMs < minStaleAgeMs) return false

@@ -1,15 +1,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { chown, mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { TemporaryFolder } from '../../../../src/kas/repositories/temporary-folder.ts'
-import { createLogger } from '../../../../src/lib/log.ts'
+import { createLogger } from '../../../src/lib/log.ts'
+import { TemporaryFolder } from '../../../src/lib/temporary-folder.ts'
 
 const log = createLogger({ level: 'silent' })
-const source = new URL('../../../../src/kas/repositories/temporary-folder.ts', import.meta.url).href
+const source = new URL('../../../src/lib/temporary-folder.ts', import.meta.url).href
 
 /** Not below the project: a socket's path is short. */
 async function parentOf(t: Test): Promise<string> {
@@ -19,7 +19,7 @@ async function parentOf(t: Test): Promise<string> {
 }
 
 async function started(t: Test, parent: string): Promise<TemporaryFolder> {
-  const folder = new TemporaryFolder({ log }, { parent })
+  const folder = new TemporaryFolder({ log }, { program: 'agentk', parent })
   t.teardown(() => folder.stop())
   await folder.start()
   return folder
@@ -31,15 +31,15 @@ async function age(path: string): Promise<void> {
 }
 
 /** The folder of another process. */
-async function other(t: Test, parent: string): Promise<{ path: string; kill(): Promise<void> }> {
-  const program = `
+async function other(t: Test, parent: string, program = 'agentk'): Promise<{ path: string; kill(): Promise<void> }> {
+  const script = `
     const { TemporaryFolder } = await import(${JSON.stringify(source)})
     const log = { info() {}, debug() {} }
-    const folder = new TemporaryFolder({ log }, { parent: ${JSON.stringify(parent)} })
+    const folder = new TemporaryFolder({ log }, { program: ${JSON.stringify(program)}, parent: ${JSON.stringify(parent)} })
     await folder.start()
     process.stdout.write(folder.path)
     setInterval(() => {}, 1000)`
-  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill('SIGKILL'))
@@ -62,14 +62,19 @@ t.test('it lives from start to stop, for its owner alone', async (t) => {
   t.same(await readdir(parent), [])
 })
 
-t.test('what a killed process left is removed, what a living one has stays', async (t) => {
+t.test('what a killed process left is removed, what a living one has, or another program left, stays', async (t) => {
   const parent = await parentOf(t)
   const left = await other(t, parent)
   const living = await other(t, parent)
+  const foreign = await other(t, parent, 'kas')
   await left.kill()
+  await foreign.kill()
   t.ok(existsSync(left.path))
   const folder = await started(t, parent)
-  t.same((await readdir(parent)).toSorted(), [folder.path, living.path].map((path) => basename(path)).toSorted())
+  t.same(
+    (await readdir(parent)).toSorted(),
+    [folder.path, living.path, foreign.path].map((path) => basename(path)).toSorted(),
+  )
 })
 
 t.test('a folder that is not known to be stale stays', async (t) => {
@@ -82,6 +87,18 @@ t.test('a folder that is not known to be stale stays', async (t) => {
   await age(`${prefix}with-a-file`)
   await started(t, parent)
   for (const one of others) t.ok(existsSync(one), one)
+})
+
+t.test('what another user has made stays', { skip: process.getuid?.() !== 0 && 'needs root' }, async (t) => {
+  const parent = await parentOf(t)
+  const left = await other(t, parent)
+  await left.kill()
+  await chown(left.path, 65_534, 65_534)
+  const link = left.path.replace(/.{36}$/, 'link')
+  await symlink(left.path, link)
+  await started(t, parent)
+  t.ok(existsSync(left.path))
+  t.ok(existsSync(link))
 })
 
 t.test('a TMPDIR too long for a socket will do', async (t) => {
