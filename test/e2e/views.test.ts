@@ -94,6 +94,20 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
     t.match(degraded, { code: 4, stdout: /^✗ degraded [\s\S]*✗ bank\/apps\/Deployment\/stuck .*progress deadline/ })
     t.match(await run(['health', '-n', 'nowhere'], stack.kubeconfig('agent')), { code: 5 })
   })
+
+  await t.test('labels in another namespace change no verdict of an application', async (t) => {
+    const labels = { 'kustomize.toolkit.fluxcd.io/namespace': 'shop', 'kustomize.toolkit.fluxcd.io/name': 'web' }
+    const patch = { method: 'PATCH', contentType: 'application/merge-patch+json', body: { metadata: { labels } } }
+    t.equal((await admin.request('/apis/apps/v1/namespaces/shop/deployments/web', patch)).status, 200)
+    const spec = { type: 'LoadBalancer', ports: [{ port: 80 }], selector: { app: 'none' } }
+    await admin.create('/api/v1/namespaces', { metadata: { name: 'mallory' } })
+    await admin.create('/api/v1/namespaces/mallory/services', { metadata: { name: 'evil', labels }, spec })
+    const health = (...args: string[]) =>
+      run(['health', '--application', 'shop/web', ...args], stack.kubeconfig('agent'))
+    await eventually(async () => (await health('-n', 'mallory')).code === 3 || Promise.reject(new Error('not yet')))
+    t.match(await health(), { code: 0, stdout: '✓ healthy (1 healthy)\n' })
+    t.match(await health('-n', 'shop', '-n', 'mallory'), { code: 3 }, 'who names the namespace has it counted')
+  })
 })
 
 /** `kas …` as a process of its own. */
