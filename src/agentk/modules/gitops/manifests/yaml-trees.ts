@@ -1,5 +1,6 @@
 import {
   type AliasEvent,
+  COLLECTION_STYLE,
   EVENT_ID,
   type Event,
   getScalarValue,
@@ -84,6 +85,8 @@ export class YamlTrees {
   /** the deepest that was reached below the node that is being read */
   #deepest = 0
   #aliases = 0
+  /** where those begin in which the node is that is being read */
+  readonly #brackets: number[] = []
   #anchors = new Map<string, Anchored>()
   /** items of lists near the root, which may be objects of their own */
   readonly #items = new WeakMap<object, Extent>()
@@ -144,6 +147,17 @@ export class YamlTrees {
       if (!plainTags.has(tag))
         throw this.#fault(`the tag ${tag.slice(0, 100)}: write the value without it`, event.tagStart)
     }
+    if (event.type === EVENT_ID.SCALAR && event.style === SCALAR_STYLE.DOUBLE_QUOTED) {
+      const isUnclear = /\\(?:\r\n|\r|\n)[ \t]*[\r\n]/.test(this.#text.slice(event.valueStart, event.valueEnd))
+      if (isUnclear) throw this.#fault('an empty line behind \\ at the end of a line: write \\n', event.valueStart)
+    }
+    if (event.type === EVENT_ID.SCALAR && event.style === SCALAR_STYLE.PLAIN) {
+      const isEmpty = event.valueEnd <= event.valueStart
+      const bracket = this.#brackets.at(-1)
+      if (isEmpty && bracket !== undefined) throw this.#fault('an empty value in brackets: write null or ""', bracket)
+      const isMark = !isEmpty && /[?:]/.test(this.#text[event.valueStart] ?? '')
+      if (isMark) throw this.#fault('a text that begins with ? or : wants quotes', event.valueStart)
+    }
     if (!('anchorStart' in event) || event.anchorStart < 0) return
     const name = this.#text.slice(event.anchorStart, event.anchorEnd)
     if (!/^[\w-]+$/.test(name)) throw this.#fault('an anchor has letters, digits, - and _ alone', event.anchorStart)
@@ -154,9 +168,9 @@ export class YamlTrees {
       case EVENT_ID.SCALAR:
         return this.#scalar(event)
       case EVENT_ID.SEQUENCE:
-        return this.#sequence(event.start)
+        return this.#sequence(event)
       case EVENT_ID.MAPPING:
-        return this.#mapping(event.start)
+        return this.#mapping(event)
       case EVENT_ID.ALIAS:
         return this.#alias(event)
       default:
@@ -184,27 +198,27 @@ export class YamlTrees {
     return anchored.value
   }
 
-  #sequence(start: number): unknown[] {
+  #sequence(event: SequenceEvent): unknown[] {
     const items: unknown[] = []
-    this.#enter(start)
-    for (let event = this.#peek(); event.type !== EVENT_ID.POP; event = this.#peek()) {
-      const [start, before] = [startOf(event), this.characters]
+    this.#enter(event)
+    for (let next = this.#peek(); next.type !== EVENT_ID.POP; next = this.#peek()) {
+      const [start, before] = [startOf(next), this.characters]
       const item = this.#node()
       if (this.#depth <= 4 && isObject(item)) this.#items.set(item, { start, characters: this.characters - before })
       items.push(item)
     }
-    this.#leave()
+    this.#leave(event)
     return items
   }
 
   /** Later pairs win over merged ones and merged ones over earlier pairs, as in Go. */
-  #mapping(start: number): Record<string, unknown> {
+  #mapping(event: MappingEvent): Record<string, unknown> {
     const map: Record<string, unknown> = {}
     const own = new Set<string>()
-    this.#enter(start)
-    for (let event = this.#peek(); event.type !== EVENT_ID.POP; event = this.#peek()) {
-      const offset = startOf(event)
-      if (this.#isMerge(event)) {
+    this.#enter(event)
+    for (let next = this.#peek(); next.type !== EVENT_ID.POP; next = this.#peek()) {
+      const offset = startOf(next)
+      if (this.#isMerge(next)) {
         this.#at++
         this.#merge(map, this.#node(), offset)
         continue
@@ -215,7 +229,7 @@ export class YamlTrees {
       if (this.#asPrograms && (key === '<<' || Object.hasOwn(map, key))) throw this.#fault(unlikeMerge, offset)
       map[key] = this.#node()
     }
-    this.#leave()
+    this.#leave(event)
     return map
   }
 
@@ -258,14 +272,16 @@ export class YamlTrees {
     return this.#events[this.#at] as Event
   }
 
-  #enter(offset: number): void {
+  #enter({ start, style }: SequenceEvent | MappingEvent): void {
     this.#depth++
-    this.#reach(this.#depth, offset)
-    this.#add(2, offset)
+    this.#reach(this.#depth, start)
+    this.#add(2, start)
+    if (style === COLLECTION_STYLE.FLOW) this.#brackets.push(start)
   }
 
-  #leave(): void {
+  #leave({ style }: SequenceEvent | MappingEvent): void {
     this.#at++
+    if (style === COLLECTION_STYLE.FLOW) this.#brackets.pop()
     this.#depth--
   }
 

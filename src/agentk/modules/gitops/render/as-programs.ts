@@ -5,6 +5,7 @@ import { type Document, readFiles } from '../manifests/read-yaml.ts'
 const otherwise: readonly (readonly [RegExp, string])[] = [
   [/[\u0085\u2028\u2029]/, 'a line ends by U+0085, U+2028 or U+2029: write it escaped, in quotes'],
   [/\ufeff/, 'a byte order mark (U+FEFF) stands behind the beginning: write it escaped, in quotes'],
+  [/^---[^\S \t\r\n]/m, 'a space that is none of YAML stands behind ---: leave it out'],
   [/^%/m, 'a directive (%YAML, %TAG) stands in it: leave it out'],
 ]
 

@@ -18,6 +18,8 @@ const chartFields = ['helmCharts', 'helmChartInflationGenerator', 'helmGlobals']
 const configurationFolderFields = ['apiVersion', 'kind', 'metadata', 'resources']
 /** A text of `generators`, `transformers` or `validators` with one of these may be YAML itself. */
 const inlineMarks = /[\n\r\u0085\u2028\u2029{]/
+const lineEnds = /[\n\r\u0085\u2028\u2029]/
+const lastLineEnds = /[\n\r\u0085\u2028\u2029]+$/
 /** kustomize clones it, also where a folder has that name. */
 const repositoryForm = /^(?:git::)*(?:[a-z][a-z\d-]*@[^/]*[:/]|github\.com[:/]|gh:)/i
 
@@ -71,6 +73,7 @@ class Kustomizations {
       const bad = (text: string) => void this.#problems.push({ file: name, line, text })
       for (const field of isConfiguration ? otherFields(object) : [])
         bad(`${spelt(field)}: a folder of generators, transformers or validators has resources alone`)
+      for (const field of fieldsWithOthers(object)) bad(`${field}: an entry is no text`)
       for (const field of chartFields)
         if (valuesOf(object, field).length > 0) bad(`${field}: charts are rendered by helm of the configuration`)
       for (const field of folderFields) {
@@ -93,10 +96,11 @@ class Kustomizations {
 
   /** A generator, transformer or validator, or where it is: a folder may have more of them. */
   #configuration(folder: string, text: string, bad: (text: string) => void): void {
-    const found = this.#foundPlace(folder, text)
+    const path = text.replace(lastLineEnds, '')
+    const found = this.#foundPlace(folder, path)
     if (inlineMarks.test(text)) {
       // what makes no objects is a path for kustomize
-      if (found !== undefined || leadsElsewhere(folder, text)) bad(`${spelt(text)} may be read as a path`)
+      if (found !== undefined || leadsElsewhere(folder, path)) bad(`${spelt(text)} may be read as a path`)
       const { documents, problems } = readAsPrograms([{ path: 'inline', data: Buffer.from(text) }])
       for (const { text } of problems) bad(text)
       checkAddresses(documents, bad)
@@ -118,6 +122,7 @@ class Kustomizations {
   }
 
   #found(folder: string, path: string): string | undefined {
+    if (lineEnds.test(path)) return undefined // readers differ in the last one of a file
     const resolved = this.#set.resolve(folder, path)
     return resolved !== undefined && (this.#set.isFile(resolved) || this.#set.isFolder(resolved)) ? resolved : undefined
   }
@@ -133,6 +138,17 @@ class Kustomizations {
 
 function otherFields(object: ObjectTree): string[] {
   return Object.keys(object).filter((key) => !configurationFolderFields.some((field) => folded(field) === folded(key)))
+}
+
+/** Fields of paths in which something else stands, which another reader may take for one. */
+function fieldsWithOthers(object: ObjectTree): string[] {
+  const isOther = (item: unknown) => typeof item !== 'string' && item !== null
+  const generated = generatorFields.flatMap((field) => maps(valuesOf(object, field)))
+  const own = [...folderFields, ...configurationFields, 'crds', 'configurations', 'patchesStrategicMerge']
+  return [
+    ...own.filter((field) => valuesOf(object, field).some(isOther)),
+    ...['files', 'env', 'envs'].filter((field) => generated.some((item) => valuesOf(item, field).some(isOther))),
+  ]
 }
 
 function checkAddresses(documents: readonly Document[], bad: (text: string) => void): void {
@@ -176,7 +192,9 @@ function maps(values: readonly unknown[]): ObjectTree[] {
 function pathsIn(object: ObjectTree): string[] {
   const generated = generatorFields.flatMap((field) => maps(valuesOf(object, field)))
   return [
-    ...fileFields.flatMap((field) => texts(valuesOf(object, field))).filter((text) => !text.includes('\n')),
+    ...fileFields
+      .flatMap((field) => texts(valuesOf(object, field)))
+      .filter((text) => !lineEnds.test(text.replace(lastLineEnds, ''))),
     ...patchFields.flatMap((field) => maps(valuesOf(object, field))).flatMap((item) => texts(valuesOf(item, 'path'))),
     ...maps(valuesOf(object, 'openapi')).flatMap((item) => texts(valuesOf(item, 'path'))),
     ...generated.flatMap((item) => texts(valuesOf(item, 'files'))).map((text) => text.slice(text.indexOf('=') + 1)),
@@ -190,5 +208,5 @@ function addressesIn(value: unknown, key = ''): string[] {
     return /path|file|env|resource|repo|chart/.test(folded(key)) && value.includes('://') ? [value] : []
   if (Array.isArray(value)) return value.flatMap((item) => addressesIn(item, key))
   if (typeof value !== 'object' || value === null) return []
-  return Object.entries(value).flatMap(([key, item]) => addressesIn(item, key))
+  return Object.entries(value).flatMap(([inner, item]) => [...addressesIn(inner, key), ...addressesIn(item, inner)])
 }

@@ -215,6 +215,12 @@ t.test('what readers of YAML take for one thing or the other is refused', async 
     ['a: 1\n<<: {a: 2}', '<< brings a key that the map has: write it once, without <<', 2],
     ['<<: {a: 2}\na: 1', '<< brings a key that the map has: write it once, without <<', 2],
     ['<<: [{a: 2}, {a: 1}]', '<< brings a key that the map has: write it once, without <<', 1],
+    ['{?resources: [a.yaml]}', 'a text that begins with ? or : wants quotes', 1],
+    ['resources: [:a.yaml]', 'a text that begins with ? or : wants quotes', 1],
+    ['a: 1\nresources: [a.yaml:]', 'an empty value in brackets: write null or ""', 2],
+    ['a: {b, c}', 'an empty value in brackets: write null or ""', 1],
+    ['a: "b\\\n \n  c"', 'an empty line behind \\ at the end of a line: write \\n', 1],
+    ['---\u00a0a: b', 'a space that is none of YAML stands behind ---: leave it out', 1],
     ['"<<": {a: 2}', '<< brings a key that the map has: write it once, without <<', 1],
   ]
   for (const [text, why, line] of bad) {
@@ -239,7 +245,7 @@ t.test('what makes generators has addresses nowhere, and nothing that could make
     t.match(kustomization('transformers: [gen]', folder(`${field}: []`)), [
       { file: 'prod/gen/kustomization.yaml', text: alone(field) },
     ])
-  t.match(kustomization('transformers: [{a: b}]'), [])
+  t.match(kustomization('transformers: [{a: b}]'), [{ text: 'transformers: an entry is no text' }])
 
   for (const text of [
     'a: b\n#/../../../x',
@@ -251,6 +257,16 @@ t.test('what makes generators has addresses nowhere, and nothing that could make
     const found = kustomization(`generators: [${JSON.stringify(text)}]`, { [`prod/${text}`]: 'a: 1' })
     t.match(found[0], { text: /may be read as a path$/ }, text)
   }
+})
+
+t.test('a path is a text, and ends as it stands', async (t) => {
+  for (const text of ['resources: [{a: b}]', 'resources: [1]', 'crds: [[a.yaml]]', 'resources: {a: b}'])
+    t.match(kustomization(text), [{ text: /: an entry is no text$/ }], text)
+  t.match(kustomization('configMapGenerator: [{files: [{a: b}]}]'), [{ text: 'files: an entry is no text' }])
+  const named = { 'prod/b\n': 'a: 1', 'prod/b ': 'path: http://a', 'prod/b': 'a: 1' }
+  t.match(kustomization('resources:\n- |\n  b\n', named), [{ text: /is no file or folder/ }])
+  t.match(kustomization('patchesStrategicMerge:\n- |\n  http://a\n'), [{ text: /is no file of the commit$/ }])
+  t.match(kustomization('generators: ["b "]', named), [{ text: 'http://a is no file of the commit' }])
 })
 
 t.test('the name of a repository is no folder', async (t) => {
