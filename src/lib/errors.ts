@@ -178,7 +178,12 @@ const table = {
     422,
     (d) => `GitOps: failed to get objects to synchronize: manifest file: ${d.detail}`,
   ),
-  REPOSITORY_FAILED: row<{ detail: string }>(Code.UNAVAILABLE, 502, (d) => `Repository: ${d.detail}`),
+  /** `isRefused`: what was pushed passes a bound, and reading it again ends so again */
+  REPOSITORY_FAILED: row<{ detail: string; isRefused?: boolean }>(
+    Code.UNAVAILABLE,
+    502,
+    (d) => `Repository: ${d.detail}`,
+  ),
   PUSH_EVENT_UNTOLD: row(Code.UNAVAILABLE, 503, 'Failed to publish the push event'),
   /** `names`: the branch that HEAD names; `branches`: some of those that are there, of `count` */
   REF_NOT_FOUND: row<{ ref: string; names?: string; branches?: readonly string[]; count?: number }>(

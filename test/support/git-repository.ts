@@ -25,14 +25,14 @@ export class GitRepository {
   }
 
   /** Commits one file and pushes; gives the id of the commit. */
-  async push(file: string, content: string): Promise<string> {
+  async push(file: string, content: string | Uint8Array, { force = false } = {}): Promise<string> {
     const path = join(this.#clone, file)
     await mkdir(dirname(path), { recursive: true })
     await writeFile(path, content)
     await this.#git('add', '--', file)
     const author = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'commit.gpgsign=false']
     await this.#git(...author, 'commit', '--quiet', '--message', `change ${file}`)
-    await this.#git('push', '--quiet', this.path, 'main')
+    await this.#git('push', '--quiet', ...(force ? ['--force'] : []), this.path, 'main')
     return (await this.#git('rev-parse', 'HEAD')).trim()
   }
 

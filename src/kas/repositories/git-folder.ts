@@ -1,13 +1,11 @@
-import { randomUUID } from 'node:crypto'
 import { lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { SimpleGit } from 'simple-git'
 import { KasError } from '../../lib/errors.ts'
 import { type Branch, Branches } from './branch-names.ts'
 import type { DiskUse } from './disk-use.ts'
-import { type GitProcessOptions, gitFor, pipeGit } from './git-process.ts'
-import { endLeftovers } from './leftover-processes.ts'
+import { isOnThisMachine, uploadPackOptions } from './git-environment.ts'
+import { GitFailure, type GitProcessOptions, type GitRun, runGit } from './git-process.ts'
 import type { ProcessLimit } from './process-limit.ts'
 import { type CommitId, isCommitId } from './repositories.ts'
 import type { RepositoryAddress } from './repository-url.ts'
@@ -22,6 +20,9 @@ export interface GitFolderComponents {
   readonly source: unknown
 }
 
+/** Of a git whose answer is read as a whole: of some refs, or of 100 paths. bytes */
+const maxAnswerBytes = 1024 * 1024
+
 /** The ref under which the fetched branch is kept. */
 const ownRef = 'refs/kas/head'
 
@@ -32,7 +33,7 @@ export class GitFolder {
   readonly #options: GitProcessOptions
   #isRemoved = false
   readonly #listings = new TreeListings(({ commit, take, signal }) =>
-    this.run((git) => git.raw(['ls-tree', '-z', '-l', '--full-tree', commit, '--', ...take()]), signal),
+    this.#ask(() => ['ls-tree', '-z', '-l', '--full-tree', commit, '--', ...take()], signal),
   )
 
   constructor(path: string, components: GitFolderComponents, options: GitProcessOptions) {
@@ -44,7 +45,7 @@ export class GitFolder {
   /** Makes the repository if it is not there. */
   async prepare(signal: AbortSignal): Promise<void> {
     await mkdir(this.path, { recursive: true, mode: 0o700 })
-    await this.run((git) => git.raw(['init', '--bare', '--quiet']), signal)
+    await this.#ask(() => ['init', '--bare', '--quiet'], signal)
   }
 
   /**
@@ -58,7 +59,7 @@ export class GitFolder {
     if (ref !== undefined) return await this.#remoteRef(ref, signal)
     const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
     const readHead = async () =>
-      parseHead(await this.run((git) => git.raw(['ls-remote', '--symref', '--', url, wanted]), signal), wanted)
+      parseHead(await this.#ask(() => ['ls-remote', '--symref', '--', url, wanted], signal), wanted)
     const found = await readHead()
     if (found) return found
     const branches = await this.#remoteBranches(signal)
@@ -74,7 +75,7 @@ export class GitFolder {
   async #remoteRef(ref: string, signal: AbortSignal): Promise<Branch | undefined> {
     if (isCommitId(ref)) return { ref, commit: ref }
     const { url } = this.#components.address
-    const listed = await this.run((git) => git.raw(['ls-remote', '--', url, ref, `${ref}^{}`]), signal)
+    const listed = await this.#ask(() => ['ls-remote', '--', url, ref, `${ref}^{}`], signal)
     const found = parseHead(listed, `${ref}^{}`) ?? parseHead(listed, ref)
     if (found) return { ref, commit: found.commit }
     const branches = await this.#remoteBranches(signal)
@@ -83,16 +84,20 @@ export class GitFolder {
   }
 
   async #remoteBranches(signal: AbortSignal): Promise<Branches> {
-    const { url } = this.#components.address
-    return parseBranches(await this.run((git) => git.raw(['ls-remote', '--heads', '--', url]), signal))
+    const { address } = this.#components
+    const reading = new BranchReading()
+    const argv = () => ['ls-remote', '--heads', '--', address.url]
+    await this.#run({ argv, address, take: (bytes) => reading.take(bytes), signal })
+    return reading.branches
   }
 
   /** Fetches the newest commit of a branch, or another ref, without history, and says which it was. */
   async fetch(ref: string, signal: AbortSignal): Promise<CommitId> {
     const { url } = this.#components.address
     const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
+    const argv = ['fetch', ...options, ...uploadPackOptions(url), '--', url, `+${ref}:${ownRef}`]
     try {
-      await this.run((git) => git.raw(['fetch', ...options, '--', url, `+${ref}:${ownRef}`]), signal)
+      await this.#ask(() => argv, signal)
     } catch (error) {
       if (!isCommitId(ref) || !/not our ref|couldn't find remote ref|no such remote ref/.test(String(error)))
         throw error
@@ -113,7 +118,7 @@ export class GitFolder {
   /** The commit of the last fetch into this folder, also by an earlier process. */
   async fetchedCommit(signal: AbortSignal): Promise<CommitId | undefined> {
     const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname)' // with * of what a tag means
-    const listed = await this.run((git) => git.raw(['for-each-ref', format, '--', ownRef]), signal)
+    const listed = await this.#ask(() => ['for-each-ref', format, '--', ownRef], signal)
     const match = /\bcommit ([0-9a-f]{40,64})\b/.exec(listed)
     return match?.[1] as CommitId | undefined
   }
@@ -126,7 +131,7 @@ export class GitFolder {
     const invalid = (detail: string) => new KasError({ code: 'CONFIGURATION_INVALID', detail: `${path}: ${detail}` })
     if (mode !== '100644' && mode !== '100755') throw invalid('is not a file')
     if (size > maxBytes) throw invalid(`has ${size} bytes, more than ${maxBytes}`)
-    return await this.run((git) => git.binaryCatFile(['blob', blob]) as Promise<Buffer>, signal)
+    return await this.#read(() => ['cat-file', 'blob', blob], size, signal)
   }
 
   /** Bytes on the disk. */
@@ -148,34 +153,38 @@ export class GitFolder {
    *
    * @throws KasError REPOSITORY_FAILED, or what `take` throws
    */
-  async pipe(
-    argv: readonly string[],
-    input: string,
-    how: { take(bytes: Buffer): void; readonly signal: AbortSignal },
-  ): Promise<void> {
-    const { limit, source } = this.#components
-    const { signal } = how
-    try {
-      await limit.run(() => pipeGit(this.path, argv, this.#options, { input, ...how }), { source, signal })
-    } catch (error) {
-      how.signal.throwIfAborted()
-      if (error instanceof KasError) throw error
-      throw new KasError({ code: 'REPOSITORY_FAILED', detail: whatGitSaid(error) }, { cause: error })
-    }
+  async pipe(argv: readonly string[], input: string, how: Pick<GitRun, 'take' | 'signal'>): Promise<void> {
+    await this.#run({ argv: () => argv, input, ...how })
   }
 
-  /** Runs what git does. @throws KasError REPOSITORY_FAILED */
-  async run<T>(work: (git: SimpleGit) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { address, limit, source } = this.#components
-    const run = randomUUID()
-    const git = await gitFor(this.path, address, this.#options, { signal, run })
+  async #ask(argv: GitRun['argv'], signal: AbortSignal): Promise<string> {
+    return (await this.#read(argv, maxAnswerBytes, signal)).toString()
+  }
+
+  /** @throws KasError REPOSITORY_FAILED, also if it says more */
+  async #read(argv: GitRun['argv'], maxBytes: number, signal: AbortSignal): Promise<Buffer> {
+    const parts: Buffer[] = []
+    let left = maxBytes
+    const take = (bytes: Buffer) => {
+      left -= bytes.length
+      if (left < 0) throw new GitFailure(`git ${argv()[0]} answers with more than ${maxBytes} bytes`)
+      parts.push(bytes)
+    }
+    await this.#run({ argv, address: this.#components.address, take, signal })
+    return Buffer.concat(parts)
+  }
+
+  /** @throws KasError REPOSITORY_FAILED, or what `take` throws; the signal's reason */
+  async #run(run: GitRun): Promise<void> {
+    const { limit, source } = this.#components
+    const { signal } = run
     try {
-      return await limit.run(() => work(git), { source, signal })
+      await limit.run(() => runGit(this.path, run, this.#options), { source, signal })
     } catch (error) {
-      await endLeftovers(run)
       signal.throwIfAborted()
       if (error instanceof KasError) throw error
-      throw new KasError({ code: 'REPOSITORY_FAILED', detail: whatGitSaid(error) }, { cause: error })
+      const isRefused = error instanceof GitFailure && error.isRefusal
+      throw new KasError({ code: 'REPOSITORY_FAILED', detail: reasonOf(error), isRefused }, { cause: error })
     }
   }
 }
@@ -192,17 +201,29 @@ function parseHead(listed: string, wanted: string): Branch | undefined {
   return commit === undefined ? undefined : { ref, commit: commit as CommitId }
 }
 
-function parseBranches(listed: string): Branches {
-  const branches = new Branches()
-  for (const [, commit, ref] of listed.matchAll(/^([0-9a-f]{40,64})\t(.+)$/gm)) {
-    branches.add(ref as string, commit as CommitId)
+/** A line of `ls-remote` is no longer: names of files, of which those of refs are made, have 255 bytes a part. */
+const maxRefLineBytes = 8192
+
+/** Branches out of what `git ls-remote` says, however it is cut into pieces: there may be millions. */
+class BranchReading {
+  readonly branches = new Branches()
+  #begun = ''
+
+  /** @throws GitFailure */
+  take(bytes: Buffer): void {
+    const lines = (this.#begun + bytes.toString('latin1')).split('\n')
+    this.#begun = lines.pop() ?? ''
+    if (this.#begun.length > maxRefLineBytes) throw new GitFailure('git ls-remote: a line is too long')
+    for (const line of lines) {
+      const [, commit, ref] = /^([0-9a-f]{40,64})\t(.+)$/.exec(line) ?? []
+      if (ref !== undefined) this.branches.add(Buffer.from(ref, 'latin1').toString(), commit as CommitId)
+    }
   }
-  return branches
 }
 
 /** The branch that HEAD of a repository on this machine names; no other one tells while the branch is not there. */
 async function namedByHead(url: string): Promise<string | undefined> {
-  if (!url.startsWith('/') && !url.startsWith('file:')) return undefined
+  if (!isOnThisMachine(url)) return undefined
   const path = url.startsWith('/') ? url : fileURLToPath(url)
   for (const file of [join(path, 'HEAD'), join(path, '.git', 'HEAD')]) {
     const text = await readFile(file, 'utf8').catch(() => '')
@@ -213,7 +234,7 @@ async function namedByHead(url: string): Promise<string | undefined> {
 }
 
 /** The line with the reason, without what git says around it. */
-function whatGitSaid(error: unknown): string {
+function reasonOf(error: unknown): string {
   const lines = (error as Error).message.split('\n').filter((line) => line.trim() !== '')
   return (lines.find((line) => /^(fatal|error|ERROR|remote):/.test(line)) ?? lines[0] ?? 'git failed').slice(0, 300)
 }

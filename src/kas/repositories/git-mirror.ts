@@ -7,7 +7,7 @@ import { linkedController } from '../../lib/signals.ts'
 import type { Branch } from './branch-names.ts'
 import { GitFolder, type GitFolderComponents } from './git-folder.ts'
 import type { GitProcessOptions } from './git-process.ts'
-import type { CommitId } from './repositories.ts'
+import { type CommitId, isRefused } from './repositories.ts'
 
 export interface GitMirrorComponents extends GitFolderComponents {
   readonly log: Logger
@@ -54,7 +54,7 @@ export class GitMirror {
   readonly #removals = new Set<Promise<void>>()
   #current: Generation | undefined
   /** fetching it again would end as it did */
-  #tooLarge: CommitId | undefined
+  #refused: { readonly commit: CommitId; readonly error: KasError } | undefined
 
   constructor(components: GitMirrorComponents, options: GitMirrorOptions) {
     this.#components = components
@@ -145,11 +145,11 @@ export class GitMirror {
   }
 
   async #fetch(remote: Branch, signal: AbortSignal): Promise<CommitId> {
-    if (this.#tooLarge === remote.commit) throw this.#tooLargeError()
+    if (this.#refused?.commit === remote.commit) throw this.#refused.error
     const current = this.#current
     if (current && !this.#isWorn(current)) {
       const commit = await this.#fetchInto(current, remote.ref, signal).catch((error) => this.#failed(error))
-      if (commit) return commit
+      if (!(commit instanceof KasError)) return commit
     }
     return await this.#renew(remote, signal)
   }
@@ -158,10 +158,10 @@ export class GitMirror {
   async #fetchUnseen(current: Generation, signal: AbortSignal): Promise<CommitId | undefined> {
     const { ref, fetched } = current
     if (!ref?.startsWith('refs/heads/') || !fetched) return undefined
-    if (this.#tooLarge !== undefined || this.#isWorn(current)) return undefined
+    if (this.#refused || this.#isWorn(current)) return undefined
     try {
       const commit = await this.#fetchInto(current, ref, signal)
-      return commit === fetched ? undefined : commit
+      return commit instanceof KasError || commit === fetched ? undefined : commit
     } catch (error) {
       signal.throwIfAborted()
       this.#components.log.debug({ error }, 'A push could not be fetched: the branch is looked for')
@@ -169,10 +169,12 @@ export class GitMirror {
     }
   }
 
-  /** @returns undefined: it would be too large */
-  async #fetchInto(current: Generation, ref: string, signal: AbortSignal): Promise<CommitId | undefined> {
+  /** @returns as `#bounded` */
+  async #fetchInto(current: Generation, ref: string, signal: AbortSignal): Promise<CommitId | KasError> {
     const commit = await this.#bounded(current.folder, ref, signal)
-    if (commit && commit !== current.fetched) {
+    if (commit instanceof KasError) {
+      current.fetches = Number.POSITIVE_INFINITY // without what is there it may be less: a difference to it is none then
+    } else if (commit !== current.fetched) {
       current.fetched = commit
       current.fetches++
     }
@@ -198,9 +200,9 @@ export class GitMirror {
     const next = await this.#generation((replaced?.generation ?? -1) + 1, signal)
     try {
       const commit = await this.#bounded(next.folder, remote.ref, signal)
-      if (!commit) {
-        this.#tooLarge = remote.commit
-        throw this.#tooLargeError()
+      if (commit instanceof KasError) {
+        this.#refused = { commit: remote.commit, error: commit }
+        throw commit
       }
       this.#current = { ...next, ref: remote.ref, fetched: commit, fetches: 1 }
       if (replaced) this.#removeLater(replaced.folder)
@@ -211,17 +213,21 @@ export class GitMirror {
     }
   }
 
-  /** Fetches, and checks the folder's size before, meanwhile and after; `undefined`: it would be too large. */
-  async #bounded(folder: GitFolder, ref: string, signal: AbortSignal): Promise<CommitId | undefined> {
+  /**
+   * Fetches, and checks the folder's size before, meanwhile and after.
+   *
+   * @returns why the commit is refused, if it takes more than it may, beside what is there
+   */
+  async #bounded(folder: GitFolder, ref: string, signal: AbortSignal): Promise<CommitId | KasError> {
     const { maxRepositoryBytes } = this.#options
     const tooLarge = async () => {
       const size = await folder.size()
       this.#checkCounted()
       return size > maxRepositoryBytes
     }
-    if (await tooLarge()) return undefined
-    const controller = linkedController(signal)
     const overflow = this.#tooLargeError()
+    if (await tooLarge()) return overflow
+    const controller = linkedController(signal)
     const watching = this.#whileRunning(async () => {
       try {
         if (await tooLarge()) controller.abort(overflow)
@@ -231,9 +237,10 @@ export class GitMirror {
     })
     try {
       const commit = await folder.fetch(ref, controller.signal)
-      return (await tooLarge()) ? undefined : commit
+      return (await tooLarge()) ? overflow : commit
     } catch (error) {
-      if (error === overflow) return undefined
+      if (error === overflow) return overflow
+      if (isRefused(error)) return error
       throw error
     } finally {
       watching.end()
@@ -291,6 +298,6 @@ export class GitMirror {
 
   #tooLargeError(): KasError {
     const detail = `the newest commit takes more than ${this.#options.maxRepositoryBytes} bytes`
-    return new KasError({ code: 'REPOSITORY_FAILED', detail })
+    return new KasError({ code: 'REPOSITORY_FAILED', detail, isRefused: true })
   }
 }

@@ -1,165 +1,125 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
-import { type SimpleGit, simpleGit } from 'simple-git'
-import { KasError } from '../../lib/errors.ts'
-import { runVariable } from './leftover-processes.ts'
+import { type GitEnvironmentOptions, gitEnvironment } from './git-environment.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
-export interface GitProcessOptions {
+export interface GitProcessOptions extends GitEnvironmentOptions {
   /** a process that says nothing for so long is ended, in ms */
   readonly silenceTimeoutMs: number
-  /** environment of kas: git gets a few names of it, never all */
-  readonly env: Readonly<Record<string, string | undefined>>
+  /** the longest that one may run, in ms */
+  readonly maxRunMs: number
+  /** what a process and each of its helpers may compute, in seconds of a core */
+  readonly maxCpuSeconds: number
 }
 
-/** What git may know of kas' environment: where programs, the user's ssh files and certificates lie, which proxy. */
-const passedOn = [
-  ...['PATH', 'HOME', 'TMPDIR', 'SSH_AUTH_SOCK', 'SSL_CERT_FILE', 'SSL_CERT_DIR'],
-  ...['HTTPS_PROXY', 'https_proxy', 'NO_PROXY', 'no_proxy', 'ALL_PROXY', 'all_proxy'],
-]
+/** One git: what it does, and what it is given. */
+export interface GitRun {
+  /** asked when the process starts */
+  readonly argv: () => readonly string[]
+  /** whom it speaks to, with credentials; absent: nobody */
+  readonly address?: RepositoryAddress
+  readonly input?: string
+  /** Is handed what git says; what it throws ends the process, and is thrown. */
+  take(bytes: Buffer): void
+  readonly signal: AbortSignal
+}
 
-/** The transports that git may speak: no http, whose credentials travel in the clear, and no `ext::`. */
-const allowedProtocols = 'file:https:ssh'
+/** Why a git has ended without what it was to do. */
+export class GitFailure extends Error {
+  /** what it works on passes a bound: it would end so again */
+  readonly isRefusal: boolean
+
+  constructor(message: string, isRefusal = false) {
+    super(message)
+    this.isRefusal = isRefusal
+  }
+}
 
 /** of what git says of a failure */
-const maxToldChars = 2000
-
-/** Larger credential files are no credentials. */
-const maxCredentialsBytes = 8192
+const maxErrorChars = 2000
 
 /**
- * A git that works in `folder` and speaks to `address`, its credentials read anew: they go by the environment, which
- * other users cannot see, never by argv.
+ * Runs git in `folder` and waits until it and its helpers are gone, which kas ends together. The system holds each of them
+ * to its bounds: git itself allocates what a pack asks for, and a pack of some hundred bytes may ask for gigabytes.
  *
- * @param how.signal - ends the process, but not its helpers: they bear the mark `how.run`
- * @throws KasError REPOSITORY_FAILED if the credentials cannot be read
+ * @throws GitFailure; KasError if credentials cannot be read; what `take` throws; the signal's reason
+ * @see doc/decisions/0023-git-in-bounds.md
  */
-export async function gitFor(
-  folder: string,
-  address: RepositoryAddress,
-  options: GitProcessOptions,
-  how: { signal: AbortSignal; run: string },
-): Promise<SimpleGit> {
-  const settings = { ...localSettings, ...(await remoteSettings(address, options.env)) }
-  const env = { ...gitEnvironment(folder, options.env, settings), [runVariable]: how.run }
-  const guarded = Object.keys(env).filter((name) => name.startsWith('GIT_'))
-  return simpleGit({
-    baseDir: folder,
-    abort: how.signal,
-    timeout: { block: options.silenceTimeoutMs },
-    allowEnvironment: guarded,
-    errors: (error, { exitCode }) => error ?? silentFailure(exitCode),
-    unsafe: { allowUnsafeConfigEnvCount: true }, // the only one: for the header with the credentials
-  }).env(env)
-}
-
-/** simple-git takes a failure without words, such as being killed, for success: an empty answer. */
-function silentFailure(exitCode: number | null): Buffer | undefined {
-  return exitCode === 0
-    ? undefined
-    : Buffer.from(`git ended with ${exitCode === null ? 'a signal' : `exit code ${exitCode}`}`)
-}
-
-/**
- * Runs git on what `folder` holds, gives it `input` and hands on what it says.
- *
- * @param how.take - what it throws ends the process, and is thrown
- * @throws Error with what git said, if it failed
- */
-export async function pipeGit(
-  folder: string,
-  argv: readonly string[],
-  { env, silenceTimeoutMs }: GitProcessOptions,
-  how: { readonly input: string; take(bytes: Buffer): void; readonly signal: AbortSignal },
-): Promise<void> {
-  const git = spawn('git', argv, { cwd: folder, env: gitEnvironment(folder, env, localSettings), signal: how.signal })
-  const closed = once(git, 'close') // rejects with its `error`: there is no git, or the signal
-  const silent = () => git.kill()
-  let timer = setTimeout(silent, silenceTimeoutMs)
+export async function runGit(folder: string, run: GitRun, options: GitProcessOptions): Promise<void> {
+  const { input = '', signal } = run
+  const env = await gitEnvironment(folder, run.address, options)
+  signal.throwIfAborted()
+  // a process group of its own, so that its helpers end with it
+  const git = spawn('sh', ['-c', bounded(options), 'git', ...run.argv()], { cwd: folder, env, detached: true })
+  const closed = once(git, 'close') // rejects with its `error`: there is no shell
   let failure: unknown
-  let told = ''
+  const end = (reason: unknown) => {
+    failure ??= reason
+    endGroup(git.pid)
+  }
+  const { silenceTimeoutMs, maxRunMs } = options
+  const running = setTimeout(() => end(new GitFailure(`git took longer than ${maxRunMs} ms`)), maxRunMs)
+  const silence = setTimeout(() => end(new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`)), silenceTimeoutMs)
+  const onAbort = () => end(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  let errors = ''
   git.stderr.setEncoding('utf8').on('data', (text: string) => {
-    told = (told + text).slice(0, maxToldChars)
+    silence.refresh()
+    errors = (errors + text).slice(0, maxErrorChars)
   })
-  git.stdin.on('error', () => undefined) // it has ended early: its status says why
-  git.stdin.end(how.input)
   git.stdout.on('data', (bytes: Buffer) => {
-    clearTimeout(timer)
-    timer = setTimeout(silent, silenceTimeoutMs)
+    silence.refresh()
     try {
-      if (failure === undefined) how.take(bytes)
+      if (failure === undefined) run.take(bytes)
     } catch (error) {
-      failure = error
-      git.kill()
+      end(error)
     }
   })
+  git.stdin.on('error', () => undefined) // it has ended early: its status says why
+  git.stdin.end(input)
   try {
-    const [status] = await closed
+    const [status, endedBy] = (await closed) as [number | null, NodeJS.Signals | null]
     if (failure !== undefined) throw failure
-    if (status !== 0) throw new Error(told || `git ended with ${status ?? 'a signal'}`)
+    if (status !== 0) throw failureOf(errors, { status, endedBy }, options)
   } finally {
-    clearTimeout(timer)
+    clearTimeout(running)
+    clearTimeout(silence)
+    signal.removeEventListener('abort', onAbort)
   }
 }
 
-const localSettings: Readonly<Record<string, string>> = {
-  'safe.bareRepository': 'all',
-  'gc.auto': '0',
-  'maintenance.auto': 'false',
-  'fetch.fsckObjects': 'true',
-  'core.bigFileThreshold': '1m', // larger files are streamed: a few kB of zeros, packed, would fill the memory
+/**
+ * A shell that becomes git, once the system counts: of memory what is allocated, but not the packs that are mapped. A limit
+ * that is lower already stays.
+ */
+function bounded({ maxMemoryBytes, maxCpuSeconds }: GitProcessOptions): string {
+  const limits = [`-d ${Math.floor(maxMemoryBytes / 1024)}`, `-S -t ${maxCpuSeconds}`, '-c 0']
+  return `${limits.map((limit) => `ulimit ${limit} 2>/dev/null`).join('; ')}; exec git "$@"`
 }
 
-async function remoteSettings(
-  address: RepositoryAddress,
-  env: Readonly<Record<string, string | undefined>>,
-): Promise<Readonly<Record<string, string>>> {
-  const settings: Record<string, string> = {}
-  if (!address.url.startsWith('https://')) return settings
-  if (env.SSL_CERT_FILE) settings['http.sslCAInfo'] = env.SSL_CERT_FILE // not every libcurl reads the variable
-  if (!address.credentialsFile) return settings
-  const { origin } = new URL(address.url)
-  // to this host alone, and a redirect is not followed with it
-  settings[`http.${origin}/.extraHeader`] = `Authorization: Basic ${await credentialsOf(address.credentialsFile)}`
-  settings['http.followRedirects'] = 'false'
-  return settings
+function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // all of them have ended by themselves
+  }
 }
 
-/** `user:password`, or a token alone, as the value of Basic. */
-async function credentialsOf(file: string): Promise<string> {
-  const failed = (detail: string, cause?: unknown) =>
-    new KasError({ code: 'REPOSITORY_FAILED', detail: `credentials_file ${file}: ${detail}` }, { cause })
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw failed(error.code ?? 'unreadable', error)
-  })
-  const line = text.trim()
-  if (line === '' || line.length > maxCredentialsBytes || /[\r\n\0]/.test(line)) {
-    throw failed('allowed: one line, user:password or a token alone')
+function failureOf(
+  errors: string,
+  { status, endedBy }: { status: number | null; endedBy: NodeJS.Signals | null },
+  { maxMemoryBytes, maxCpuSeconds }: GitProcessOptions,
+): GitFailure {
+  // what a server says of itself has a mark, but that of a repository on this machine is a helper of ours
+  if (/^(remote: )?(fatal|error): (Out of memory|attempting to allocate|mmap failed|unable to mmap)/im.test(errors)) {
+    const bound = `${Math.floor(maxMemoryBytes / 2 ** 20)} MiB of memory`
+    return new GitFailure(`git needs more than ${bound} for this commit: ${mendedBy}`, true)
   }
-  return Buffer.from(line.includes(':') ? line : `oauth2:${line}`, 'utf8').toString('base64')
+  if (endedBy === 'SIGXCPU' || /died of signal 24/.test(errors)) {
+    return new GitFailure(`git computes longer than ${maxCpuSeconds} s for this commit: ${mendedBy}`, true)
+  }
+  return new GitFailure(errors.trim() || `git ended with ${endedBy === null ? `exit code ${status}` : 'a signal'}`)
 }
 
-function gitEnvironment(
-  folder: string,
-  own: Readonly<Record<string, string | undefined>>,
-  settings: Readonly<Record<string, string>>,
-): Record<string, string> {
-  const env: Record<string, string> = {
-    LC_ALL: 'C',
-    GIT_TERMINAL_PROMPT: '0',
-    GIT_ALLOW_PROTOCOL: allowedProtocols,
-    GIT_DIR: folder,
-  }
-  for (const name of passedOn) {
-    const value = own[name]
-    if (value !== undefined) env[name] = value
-  }
-  const entries = Object.entries(settings)
-  env.GIT_CONFIG_COUNT = String(entries.length)
-  for (const [i, [key, value]] of entries.entries()) {
-    env[`GIT_CONFIG_KEY_${i}`] = key
-    env[`GIT_CONFIG_VALUE_${i}`] = value
-  }
-  return env
-}
+const mendedBy = 'push one with smaller files, or fewer of them; Git LFS keeps large ones elsewhere'

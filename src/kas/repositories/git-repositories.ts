@@ -48,8 +48,12 @@ export interface GitRepositoriesOptions {
   readonly maxRepositories?: number
   /** a git process that says nothing for so long is ended, in ms */
   readonly silenceTimeoutMs?: number
-  /** the longest that one poll, fetch included, may take, in ms */
+  /** the longest that one poll, fetch included, or another git process may take, in ms */
   readonly updateTimeoutMs?: number
+  /** what a git process and each of its helpers may compute, in seconds of a core */
+  readonly maxCpuSeconds?: number
+  /** what a git process and each of its helpers may allocate, in bytes */
+  readonly maxMemoryBytes?: number
   readonly renewAfterFetches?: number
   readonly maxBackoffMs?: number
   readonly sizeCheckMs?: number
@@ -67,6 +71,8 @@ const defaults = {
   maxRepositories: 10_000,
   silenceTimeoutMs: 20_000,
   updateTimeoutMs: 120_000,
+  maxCpuSeconds: 40, // the largest commit takes eight
+  maxMemoryBytes: 64 << 20, // 100,000 files take half of it
   renewAfterFetches: 1000,
   maxBackoffMs: 60_000, // doc/reference/tunnel-protocol.md 2.9
   sizeCheckMs: 250,
@@ -98,7 +104,8 @@ export function gitRepositories(
     const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
     const counted = ref === undefined ? {} : { disk }
     const own = { ...counted, address: { ...address, ref }, limit, source, log: log.child({ mirror: key }), clock }
-    const bounds = { ...options, maxCountedBytesOfSource: options.maxCountedBytesOfAgent }
+    const { maxCountedBytesOfAgent: maxCountedBytesOfSource, updateTimeoutMs: maxRunMs } = options
+    const bounds = { ...options, maxCountedBytesOfSource, maxRunMs }
     const mirror = new GitMirror(own, { ...bounds, folder: join(options.stateDir, key) })
     const poll = async (isNotified: boolean) => {
       await ending.get(key)

@@ -1,3 +1,4 @@
+import { KasError } from '../../lib/errors.ts'
 import type { Agent } from '../agent.ts'
 
 /** A commit id, 40 or 64 hex digits. */
@@ -5,6 +6,11 @@ export type CommitId = string & { readonly brand: 'CommitId' }
 
 export function isCommitId(text: string): text is CommitId {
   return /^([0-9a-f]{40}|[0-9a-f]{64})$/.test(text)
+}
+
+/** Whether a commit is refused for what it holds, so that it is of no use to read it again. */
+export function isRefused(error: unknown): error is KasError {
+  return error instanceof KasError && error.spec.code === 'REPOSITORY_FAILED' && error.spec.isRefused === true
 }
 
 /** What is read, and for whom. An agent is one: the default branch of its own project. */

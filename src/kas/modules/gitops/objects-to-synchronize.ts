@@ -11,7 +11,7 @@ import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import type { Pushes } from '../../repositories/local-pushes.ts'
-import type { CommitId, Reading, Repositories } from '../../repositories/repositories.ts'
+import { type CommitId, isRefused, type Reading, type Repositories } from '../../repositories/repositories.ts'
 import type { BlobLimits, Trees } from '../../repositories/tree.ts'
 import type { FileCache } from './file-cache.ts'
 import type { FollowedRefs } from './followed-refs.ts'
@@ -150,7 +150,7 @@ class ObjectsStream {
       return await this.#round(found, this.#call.signal) // also while the connection retires: half a round is none
     } catch (error) {
       const { code } = KasError.from(error)
-      if (code !== 'DIRECTORY_UNAVAILABLE' && code !== 'REPOSITORY_FAILED') throw error
+      if (isRefused(error) || (code !== 'DIRECTORY_UNAVAILABLE' && code !== 'REPOSITORY_FAILED')) throw error
       this.#failures += 1
       this.#components.log.debug({ ...this.#fields(), error }, 'GitOps: repository poll failed')
       return false

@@ -5,6 +5,8 @@ import { DiskUse } from '../../../../src/kas/repositories/disk-use.ts'
 import { GitFolder } from '../../../../src/kas/repositories/git-folder.ts'
 import { ProcessLimit } from '../../../../src/kas/repositories/process-limit.ts'
 
+const bounds = { silenceTimeoutMs: 1000, maxRunMs: 1000, maxCpuSeconds: 1, maxMemoryBytes: 2 ** 20, env: {} }
+
 t.test('a size that is found after the removal counts no more', async (t) => {
   const path = join(t.testdir(), 'folder')
   const fill = async () => {
@@ -14,7 +16,7 @@ t.test('a size that is found after the removal counts no more', async (t) => {
   const disk = new DiskUse()
   const limit = new ProcessLimit({ maxRunning: 1, maxWaiting: 1 })
   const components = { address: { url: '/none' }, limit, disk, source: 'agent 1' }
-  const folder = new GitFolder(path, components, { silenceTimeoutMs: 1000, env: {} })
+  const folder = new GitFolder(path, components, bounds)
   await fill()
   t.equal(await folder.size(), 1000)
   t.equal(disk.total, 1000)

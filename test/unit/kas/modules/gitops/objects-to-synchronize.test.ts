@@ -260,6 +260,7 @@ t.test('refusals end the stream; what may pass is tried again, less and less oft
     PROJECT_NOT_READABLE: { readable: undefined },
     REF_NOT_FOUND: { head: new KasError({ code: 'REF_NOT_FOUND', ref: 'main' }) },
     UNAUTHENTICATED: { readable: new KasError({ code: 'UNAUTHENTICATED' }) },
+    REPOSITORY_FAILED: { head: new KasError({ code: 'REPOSITORY_FAILED', detail: 'too large', isRefused: true }) },
   }
   for (const [code, change] of Object.entries(ends)) {
     const { ended, state } = start()
