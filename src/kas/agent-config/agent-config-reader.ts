@@ -1,4 +1,3 @@
-import { dirname } from 'node:path/posix'
 import type { Clock } from '../../lib/clock.ts'
 import type { ConfigWarning } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -26,7 +25,7 @@ export interface AgentConfiguration {
 }
 
 export interface AgentConfigReaderComponents {
-  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'file'> & Pick<Trees, 'files'>
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'file'> & Pick<Trees, 'mayHave'>
   readonly clock: Clock
   readonly metrics: ConfigurationMetrics
   readonly log: Logger
@@ -77,10 +76,13 @@ export class AgentConfigReader {
    * @throws KasError CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED; the signal's reason
    */
   async read(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
-    const first = await this.#fileAtHead(agent, signal)
+    let first = await this.#fileAtHead(agent, signal)
     if (!first) return undefined
-    return await this.#inTurn(agent, signal, async ({ hadToWait, parse }) => {
-      const found = hadToWait ? await this.#fileAtHead(agent, signal) : first
+    const waits = () => {
+      first = undefined
+    }
+    return await this.#inTurn(agent, { signal, waits }, async ({ parse }) => {
+      const found = first ?? (await this.#fileAtHead(agent, signal))
       if (!found) return undefined
       const { path: file, bytes = new Uint8Array(), gitops } = found
       const answer = await parse({ file, bytes, blockKeys: this.#components.blocks.keys, gitops })
@@ -95,22 +97,31 @@ export class AgentConfigReader {
    */
   async readViews(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<string | undefined> {
     const file = viewsPath(agent)
-    const bytes = await this.#components.repositories.file(agent, commit, file, this.#maxFileBytes, signal)
-    if (!bytes) return undefined
-    return await this.#inTurn(agent, signal, async ({ parse }) => {
+    const read = () => this.#components.repositories.file(agent, commit, file, this.#maxFileBytes, signal)
+    let first = await read()
+    if (!first) return undefined
+    const waits = () => {
+      first = undefined
+    }
+    return await this.#inTurn(agent, { signal, waits }, async ({ parse }) => {
+      const bytes = first ?? (await read())
+      if (!bytes) return undefined
       const answer = await parse({ file, bytes, blockKeys: undefined })
       return 'views' in answer ? answer.views : undefined
     })
   }
 
-  /** @throws KasError as `read`, and what `work` throws */
+  /**
+   * @param options.waits - called where it has to wait
+   * @throws KasError as `read`, and what `work` throws
+   */
   async #inTurn<T>(
     agent: Agent,
-    signal: AbortSignal,
-    work: (turn: { hadToWait: boolean; parse: (job: ParsingJob) => Promise<ParsingAnswer> }) => Promise<T>,
+    { signal, waits }: { readonly signal: AbortSignal; readonly waits: () => void },
+    work: (turn: { parse: (job: ParsingJob) => Promise<ParsingAnswer> }) => Promise<T>,
   ): Promise<T> {
     const { clock, metrics } = this.#components
-    const turn = await this.#turns.take(agent.project, signal)
+    const turn = await this.#turns.take(agent.project, { signal, waits })
     if (turn.hadToWait) metrics.limited('turn')
     let costMs = 0
     const parse = async (job: ParsingJob) => {
@@ -124,7 +135,7 @@ export class AgentConfigReader {
       return answer
     }
     try {
-      return await work({ hadToWait: turn.hadToWait, parse })
+      return await work({ parse })
     } finally {
       turn.end(costMs)
     }
@@ -153,15 +164,12 @@ export class AgentConfigReader {
     return { commit, seenAt, path, bytes, gitops }
   }
 
-  /** Found by a list of the agent's folder: an absent file by itself costs Gitaly twice as much to be sure of. */
   async #gitopsFile(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<GitopsFile | undefined> {
     const { repositories } = this.#components
     const file = gitopsPath(agent)
-    const beside = await repositories.files(agent, commit, dirname(file), signal)
-    if (!beside.some(({ path }) => path === file)) return undefined
+    if (!(await repositories.mayHave(agent, commit, file, signal))) return undefined
     const bytes = await repositories.file(agent, commit, file, this.#maxFileBytes, signal)
-    if (bytes) return { file, bytes }
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail: `${file} is listed, and is not there` })
+    return bytes && { file, bytes }
   }
 
   async #parse(job: ParsingJob): Promise<ParsingAnswer> {

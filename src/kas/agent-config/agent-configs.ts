@@ -13,7 +13,7 @@ import { type ConfigurationMetrics, noConfigurationMetrics } from './configurati
 import { ModuleBlocks } from './module-blocks.ts'
 
 export interface AgentConfigsComponents {
-  readonly repositories: Repositories & Pick<Trees, 'files'>
+  readonly repositories: Repositories & Pick<Trees, 'mayHave'>
   readonly log: Logger
   readonly clock?: Clock
   readonly metrics?: ConfigurationMetrics

@@ -65,10 +65,14 @@ export class ProjectTurns {
     this.#burstRestMs = (options.burstMs ?? defaultBurstMs) * restFactor
   }
 
-  /** @param signal - ends the wait */
-  async take(owner: Owner, signal: AbortSignal): Promise<Turn> {
+  /**
+   * @param options.signal - ends the wait
+   * @param options.waits - called at once where it has to wait: what was read before may be old, and is not kept
+   */
+  async take(owner: Owner, { signal, waits }: { signal: AbortSignal; waits?: () => void }): Promise<Turn> {
     signal.throwIfAborted()
     if (this.#isFree(owner)) return this.#begin(owner, false)
+    waits?.()
     const { promise, resolve } = Promise.withResolvers<Turn>()
     const waiting = { owner, begin: () => resolve(this.#begin(owner, true)) }
     this.#waiting.push(waiting)

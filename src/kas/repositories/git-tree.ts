@@ -24,6 +24,11 @@ export class GitTree implements Tree {
     }, signal)
   }
 
+  /** One listing answers for many agents of a commit, an absent file too. */
+  async mayHave(): Promise<boolean> {
+    return true
+  }
+
   async blobs(
     _commit: CommitId,
     files: readonly TreeFile[],

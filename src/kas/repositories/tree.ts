@@ -25,6 +25,12 @@ export interface Tree {
    */
   files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]>
   /**
+   * Whether there may be a file at `path`, for less than it costs to find none there; `false` is sure.
+   *
+   * @throws KasError REPOSITORY_FAILED, also if the commit is not there
+   */
+  mayHave(commit: CommitId, path: string, signal: AbortSignal): Promise<boolean>
+  /**
    * The contents of these files, in their order.
    *
    * @throws KasError MANIFESTS_REFUSED if one is larger than it may be, or all are; REPOSITORY_FAILED
@@ -40,6 +46,7 @@ export interface Tree {
 /** Trees of projects, at any ref of theirs. */
 export interface Trees {
   files(of: Reading, ...args: Parameters<Tree['files']>): ReturnType<Tree['files']>
+  mayHave(of: Reading, ...args: Parameters<Tree['mayHave']>): ReturnType<Tree['mayHave']>
   blobs(of: Reading, ...args: Parameters<Tree['blobs']>): ReturnType<Tree['blobs']>
 }
 

@@ -163,6 +163,10 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return await this.#of(of).read(({ tree }) => tree.files(...args))
   }
 
+  async mayHave(of: Reading, ...args: Parameters<Tree['mayHave']>): Promise<boolean> {
+    return await this.#of(of).read(({ tree }) => tree.mayHave(...args))
+  }
+
   async blobs(of: Reading, ...args: Parameters<Tree['blobs']>): Promise<readonly Uint8Array[]> {
     return await this.#of(of).read(({ tree }) => tree.blobs(...args))
   }

@@ -63,7 +63,7 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
     },
     seenAt: () => undefined,
     file: async () => undefined,
-    files: async () => [],
+    mayHave: async () => false,
     onMove: () => () => undefined,
     poke: async () => undefined,
     refresh: async () => undefined,

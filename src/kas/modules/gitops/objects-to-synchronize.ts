@@ -24,7 +24,7 @@ export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize
 
 export interface ObjectsToSynchronizeComponents {
   readonly readableProject: NonNullable<Directory['readableProject']>
-  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Trees
+  readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Pick<Trees, 'files' | 'blobs'>
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
   /** who may read a round's files now: each holds them until the agent has taken them */

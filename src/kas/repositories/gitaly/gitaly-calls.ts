@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import {
   create,
   type DescMessage,
@@ -8,6 +9,7 @@ import {
 import type { Clock } from '../../../lib/clock.ts'
 import { goCodeName, KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
+import { fieldCount } from '../../../proto/field-count.ts'
 import { type Repository, RepositorySchema } from '../../../proto/gen/gitaly_pb.ts'
 import { decodeMessage, methodPath } from '../../../proto/unary.ts'
 import { rootGroupOf } from '../../agent.ts'
@@ -26,6 +28,13 @@ export interface GitalyCallsComponents {
 
 /** Gitaly's words are shown so far. */
 const maxToldChars = 200
+
+/** Of one answer: Gitaly sends 100 entries of a tree in one, and each small file in one of its own. */
+export const maxMessages = 110_000
+/** in one turn of the event loop: small ones come by the ten thousand */
+const messagesOfTurn = 100
+/** Fields of one message: entries of a tree, and Gitaly sends 100 of them. */
+const maxFields = 1000
 
 /** Calls about one repository. */
 export class GitalyCalls {
@@ -65,8 +74,12 @@ export class GitalyCalls {
     const ended = linkedController(this.#stopped.signal, signal)
     this.#turns.add(call.turn)
     try {
-      for await (const message of server().call(call, ended.signal))
-        yield decoded<Method['output']>(method.output, message)
+      let count = 0
+      for await (const message of server().call(call, ended.signal)) {
+        if (++count > maxMessages) throw faulty(method, `more than ${maxMessages} messages`)
+        if (count % messagesOfTurn === 0) await setImmediate()
+        yield decoded<Method['output']>(method, message)
+      }
     } finally {
       this.#turns.delete(call.turn)
       ended.dispose()
@@ -97,11 +110,19 @@ export function failed(method: string, error: unknown): unknown {
   return new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause: error })
 }
 
-function decoded<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
+function decoded<T extends DescMessage>(
+  method: DescMethodServerStreaming & { readonly output: T },
+  bytes: Uint8Array,
+): MessageShape<T> {
+  if (fieldCount(bytes, maxFields) > maxFields) throw faulty(method, `a message of more than ${maxFields} fields`)
   try {
-    return decodeMessage(schema, bytes)
+    return decodeMessage(method.output, bytes)
   } catch (cause) {
-    const detail = `Gitaly sent what is no ${schema.typeName}`
+    const detail = `Gitaly sent what is no ${method.output.typeName}`
     throw new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause })
   }
+}
+
+function faulty({ name }: DescMethodServerStreaming, what: string): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's ${name}: ${what}` })
 }

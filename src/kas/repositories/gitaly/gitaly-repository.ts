@@ -26,9 +26,11 @@ export interface GitalyRepositoryOptions {
   readonly maxReadOnBytes?: number
   /** below one path; more are refused */
   readonly maxFiles?: number
+  /** of their paths; more are refused, in bytes */
+  readonly maxPathsBytes?: number
 }
 
-const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50_000 }
+const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50_000, maxPathsBytes: 8 << 20 }
 
 /** of a git tree's entry: type and permissions */
 const fileTypeMask = 0o170000
@@ -132,13 +134,17 @@ export class GitalyRepository {
       recursive: true,
       skipFlatPaths: true,
     })
+    const { maxFiles, maxPathsBytes } = this.#options
     const files: string[] = []
+    let pathsBytes = 0
     try {
       for await (const { entries } of this.#calls.call(CommitService.method.getTreeEntries, request, signal)) {
         for (const { type, path: at } of entries) {
+          pathsBytes += at.length
+          if (pathsBytes > maxPathsBytes) throw tooMuchBelow(path, `paths of more than ${maxPathsBytes} bytes`)
           if (type === TreeEntry_EntryType.BLOB) files.push(Buffer.from(at).toString())
         }
-        if (files.length > this.#options.maxFiles) throw tooManyFiles(path, this.#options.maxFiles)
+        if (files.length > maxFiles) throw tooMuchBelow(path, `more than ${maxFiles} files`)
       }
     } catch (error) {
       if (isStatus(error, Code.NOT_FOUND)) return []
@@ -194,8 +200,8 @@ export class GitalyRepository {
   }
 }
 
-function tooManyFiles(path: string, max: number): KasError {
-  return new KasError({ code: 'REPOSITORY_FAILED', detail: `more than ${max} files below ${path}` })
+function tooMuchBelow(path: string, what: string): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `${what} below ${path}` })
 }
 
 function checkFile(path: string, maxBytes: number, { type, mode, size }: TreeEntryResponse): void {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path/posix'
 import { create } from '@bufbuild/protobuf'
 import { Code, KasError } from '../../../lib/errors.ts'
 import {
@@ -6,9 +7,10 @@ import {
   GetBlobsRequestSchema,
   type GetBlobsResponse,
   GetTreeEntriesRequestSchema,
+  type TreeEntry as GitalyTreeEntry,
   TreeEntry_EntryType,
 } from '../../../proto/gen/gitaly_pb.ts'
-import type { CommitId } from '../repositories.ts'
+import { type CommitId, isCommitId } from '../repositories.ts'
 import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile } from '../tree.ts'
 import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
 
@@ -21,6 +23,8 @@ export interface GitalyTreeComponents {
 /** of a git tree's entry: type and permissions */
 const fileTypeMask = 0o170000
 const regularFile = 0o100000
+/** entries of a folder in which one path is searched */
+const maxSearched = 1000
 
 /** The commits of a repository, read by one GetTreeEntries and one GetBlobs. */
 export class GitalyTree implements Tree {
@@ -44,8 +48,9 @@ export class GitalyTree implements Tree {
     try {
       for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, signal)) {
         for (const { type, mode, path, oid } of entries) {
-          const isFile = type === TreeEntry_EntryType.BLOB && (mode & fileTypeMask) === regularFile
+          const isFile = isRegular({ type, mode })
           count.add(path.length, isFile)
+          if (isFile && !isCommitId(oid)) throw malformed('GetTreeEntries', 'an entry without an object id')
           if (isFile) files.push({ path: Buffer.from(path).toString(), blob: oid })
         }
       }
@@ -54,6 +59,31 @@ export class GitalyTree implements Tree {
     }
     if (files.length === 0) await assurePresent(commit, signal)
     return files
+  }
+
+  async mayHave(commit: CommitId, path: string, signal: AbortSignal): Promise<boolean> {
+    const { calls, assurePresent } = this.#components
+    const request = create(GetTreeEntriesRequestSchema, {
+      repository: calls.repository,
+      revision: Buffer.from(commit),
+      path: Buffer.from(dirname(path)),
+      skipFlatPaths: true,
+    })
+    let searched = 0
+    try {
+      for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, signal)) {
+        const found = entries.find((entry) => Buffer.from(entry.path).equals(Buffer.from(path)))
+        if (found) return isRegular(found)
+        searched += entries.length
+        if (searched > maxSearched) return true
+      }
+    } catch (error) {
+      if (!isStatus(error, Code.NOT_FOUND) && !isStatus(error, Code.INVALID_ARGUMENT)) {
+        throw failed('GetTreeEntries', error)
+      }
+    }
+    if (searched === 0) await assurePresent(commit, signal)
+    return false
   }
 
   async blobs(
@@ -79,6 +109,10 @@ export class GitalyTree implements Tree {
   }
 }
 
+function isRegular({ type, mode }: Pick<GitalyTreeEntry, 'type' | 'mode'>): boolean {
+  return type === TreeEntry_EntryType.BLOB && (mode & fileTypeMask) === regularFile
+}
+
 /** Contents of files out of Gitaly's messages: each file begins with one that names its object. */
 class BlobsReading {
   readonly #files: readonly TreeFile[]
@@ -97,23 +131,24 @@ class BlobsReading {
   /** @throws KasError MANIFESTS_REFUSED, REPOSITORY_FAILED */
   take({ oid, path, size, data }: GetBlobsResponse): void {
     if (path.length > 0 || oid !== '') this.#begin(oid, Number(size))
-    if (!this.#parts) throw malformed('it begins in the middle')
+    if (!this.#parts) throw malformed('GetBlobs', 'it begins in the middle')
     this.#parts.push(data)
     this.#missing -= data.length
-    if (this.#missing < 0) throw malformed('a file is longer than it says')
+    if (this.#missing < 0) throw malformed('GetBlobs', 'a file is longer than it says')
   }
 
   /** @throws KasError REPOSITORY_FAILED if one is missing */
   end(): readonly Uint8Array[] {
     this.#finish()
-    if (this.#blobs.length !== this.#files.length) throw malformed('it ends in the middle')
+    if (this.#blobs.length !== this.#files.length) throw malformed('GetBlobs', 'it ends in the middle')
     return this.#blobs
   }
 
   #begin(oid: string, size: number): void {
     this.#finish()
     const file = this.#files[this.#blobs.length]
-    if (!file || file.blob !== oid) throw malformed(`${file?.path ?? 'what was not asked for'} is not there`)
+    if (!file || file.blob !== oid)
+      throw malformed('GetBlobs', `${file?.path ?? 'what was not asked for'} is not there`)
     this.#totalBytes += size
     checkSizes(file, { bytes: size, totalBytes: this.#totalBytes }, this.#limits)
     this.#parts = []
@@ -122,12 +157,12 @@ class BlobsReading {
 
   #finish(): void {
     if (!this.#parts) return
-    if (this.#missing > 0) throw malformed('a file is shorter than it says')
+    if (this.#missing > 0) throw malformed('GetBlobs', 'a file is shorter than it says')
     this.#blobs.push(Buffer.concat(this.#parts))
     this.#parts = undefined
   }
 }
 
-function malformed(what: string): KasError {
-  return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's GetBlobs: ${what}` })
+function malformed(method: string, what: string): KasError {
+  return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's ${method}: ${what}` })
 }

@@ -1,12 +1,14 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
 import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
-import { type AgentConfiguration, gitopsPath } from '../../../../src/kas/agent-config/agent-config-reader.ts'
+import type { AgentConfiguration } from '../../../../src/kas/agent-config/agent-config-reader.ts'
 import { AgentConfigs } from '../../../../src/kas/agent-config/agent-configs.ts'
 import type { CommitId, Reading, Repositories } from '../../../../src/kas/repositories/repositories.ts'
-import type { TreeFile, Trees } from '../../../../src/kas/repositories/tree.ts'
+import type { Trees } from '../../../../src/kas/repositories/tree.ts'
 import { durationSchema } from '../../../../src/lib/config.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
@@ -19,7 +21,7 @@ const settled = async () => {
 }
 
 /** A repository that a test writes by hand. */
-class FakeRepositories implements Repositories, Pick<Trees, 'files'> {
+class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {
   /** gitops.yaml */
   gitops: string | undefined
   commit: string | undefined = 'one'
@@ -29,6 +31,8 @@ class FakeRepositories implements Repositories, Pick<Trees, 'files'> {
   failure: KasError | undefined
   fileFailure: KasError | undefined
   reads: string[] = []
+  /** contents of files */
+  readonly given: WeakRef<Uint8Array>[] = []
   readonly listeners = new Set<() => void>()
   seen = 7
 
@@ -46,12 +50,14 @@ class FakeRepositories implements Repositories, Pick<Trees, 'files'> {
     this.reads.push(`${commit} ${path} ${maxBytes}`)
     if (this.fileFailure) throw this.fileFailure
     const text = this.texts.get(name) ?? this.text
-    return text === undefined ? undefined : Buffer.from(text)
+    if (text === undefined) return undefined
+    const bytes = new TextEncoder().encode(text)
+    this.given.push(new WeakRef(bytes))
+    return bytes
   }
 
-  async files(agent: Reading): Promise<TreeFile[]> {
-    const path = gitopsPath(agent as Agent)
-    return this.gitops === undefined ? [] : [{ path, blob: 'ab' }]
+  async mayHave(_agent: Reading, _commit: CommitId, path: string): Promise<boolean> {
+    return path.endsWith('/gitops.yaml') && this.gitops !== undefined
   }
 
   async poke(): Promise<void> {}
@@ -225,6 +231,29 @@ t.test('a file that takes long stalls no event loop, and the files of others are
   t.same(isIn(await evil), ['a'])
   const meanwhile = cpuMs() - began // no turn of the event loop is longer
   t.ok(meanwhile < onThisThread / 3, `${meanwhile} ms in place of ${onThisThread} ms`)
+})
+
+t.test('who waits for the turn of its project keeps no file meanwhile', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const { configurations, repositories, clock } = await start(t)
+  const evil = ofProject(2n, 'evil')
+  repositories.texts.set('evil', dense)
+  const first = configurations.current(evil, signal) // has the turn
+  await settled()
+  const others = Array.from({ length: 20 }, (_, i) =>
+    configurations.current({ ...evil, id: BigInt(100 + i) as AgentId }, signal),
+  )
+  await settled()
+  const waiting = repositories.given.slice(1)
+  t.equal(waiting.length, 20)
+  collect()
+  t.equal(waiting.filter((bytes) => bytes.deref()).length, 0)
+  repositories.texts.delete('evil')
+  await first
+  await settled()
+  clock.advance(3_600_000) // its project has rested
+  t.same((await Promise.all(others)).map(isIn), Array(20).fill(['x']), 'and is read anew')
 })
 
 t.test('a tenant who pushes on and on gets a tenth of the time, and his newest push counts', async (t) => {

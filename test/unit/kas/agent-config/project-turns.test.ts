@@ -12,7 +12,7 @@ function start(options = {}) {
   const turns = new ProjectTurns(clock, { burstMs: 100, ...options })
   const begun: string[] = []
   const take = async (project: bigint, name: string, group = `group-${project}`): Promise<Turn> => {
-    const turn = await turns.take(owner(project, group), signal)
+    const turn = await turns.take(owner(project, group), { signal })
     begun.push(turn.hadToWait ? `${name} waited` : name)
     return turn
   }
@@ -55,7 +55,7 @@ t.test('in the long run it has a tenth of the time, however often it asks', asyn
   let took = 0
   const loop = (async () => {
     for (;;) {
-      const turn = await turns.take(owner(1n), ended.signal)
+      const turn = await turns.take(owner(1n), ended)
       took += 400
       clock.advance(400)
       turn.end(400)
@@ -103,7 +103,7 @@ t.test('who leaves the wait hands on what had come', async (t) => {
   const { turns, take } = start()
   const first = await take(1n, 'a')
   const leaving = new AbortController()
-  const left = turns.take(owner(1n), leaving.signal)
+  const left = turns.take(owner(1n), leaving)
   const next = take(1n, 'c')
   first.end(0)
   leaving.abort(new Error('left'))
@@ -111,4 +111,17 @@ t.test('who leaves the wait hands on what had come', async (t) => {
   const turn = await left.catch(() => undefined)
   turn?.end(0)
   t.equal((await next).hadToWait, true)
+})
+
+t.test('who has to wait knows it before it waits', async (t) => {
+  const { turns } = start()
+  const waited: string[] = []
+  const take = (name: string) => turns.take(owner(1n), { signal, waits: () => waited.push(name) })
+  const first = await take('first')
+  const second = take('second')
+  t.strictSame(waited, ['second'])
+  first.end(0)
+  ;(await second).end(0)
+  t.strictSame(waited, ['second'])
+  turns.stop()
 })

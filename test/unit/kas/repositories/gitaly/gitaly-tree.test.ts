@@ -49,3 +49,50 @@ t.test('a listing is bounded while it comes, in entries of any kind, and in its 
   t.equal(await listed('file', 4097), 'a path of more than 4096 bytes below a, after 1 messages')
   t.equal(await listed('file', 4096), 'paths of more than 8388608 bytes in all below a, after 3 messages')
 })
+
+/** What of a path is said by a Gitaly that lists these entries, a hundred in a message. */
+async function mayHave(path: string, entries: readonly { readonly path: string; readonly mode?: number }[]) {
+  let messages = 0
+  let asked: { path: Uint8Array; recursive: boolean } | undefined
+  const call = async function* (_: unknown, request: { path: Uint8Array; recursive: boolean }) {
+    asked = request
+    for (let at = 0; at < entries.length; at += 100) {
+      messages++
+      const some = entries
+        .slice(at, at + 100)
+        .map((entry) => ({ ...kinds.file, ...entry, path: Buffer.from(entry.path) }))
+      yield create(GetTreeEntriesResponseSchema, { entries: some })
+    }
+  }
+  let assured = 0
+  const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
+  const tree = new GitalyTree({ calls, assurePresent: async () => void assured++ })
+  const may = await tree.mayHave(oid as CommitId, path, new AbortController().signal)
+  t.match(asked, { path: Buffer.from('a/b'), recursive: false })
+  return { may, messages, assured }
+}
+
+t.test('a path is searched in its folder alone, among the first thousand entries', async (t) => {
+  const others = Array.from({ length: 50_000 }, (_, i) => ({ path: `a/b/${String(i).padStart(6, '0')}` }))
+  const gitops = { path: 'a/b/gitops.yaml' }
+  t.strictSame(await mayHave('a/b/gitops.yaml', others), { may: true, messages: 11, assured: 0 }, 'who knows')
+  t.strictSame(await mayHave('a/b/gitops.yaml', [gitops, ...others]), { may: true, messages: 1, assured: 0 })
+  t.strictSame(await mayHave('a/b/gitops.yaml', others.slice(0, 1000)), { may: false, messages: 10, assured: 0 })
+  t.strictSame(await mayHave('a/b/gitops.yaml', []), { may: false, messages: 0, assured: 1 })
+  const link = { ...gitops, mode: 0o120000 }
+  t.strictSame(await mayHave('a/b/gitops.yaml', [link]), { may: false, messages: 1, assured: 0 }, 'a link is no file')
+})
+
+t.test('an object id that is none is no megabytes of memory', async (t) => {
+  for (const oid of ['', 'A'.repeat(40), 'a'.repeat(41), 'a'.repeat(1 << 20)]) {
+    const call = async function* () {
+      yield create(GetTreeEntriesResponseSchema, { entries: [{ ...kinds.file, path: Buffer.from('a/x'), oid }] })
+    }
+    const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
+    const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+    await t.rejects(tree.files('a'.repeat(40) as CommitId, 'a', new AbortController().signal), {
+      code: 'REPOSITORY_FAILED',
+      message: /GetTreeEntries: an entry without an object id$/,
+    })
+  }
+})

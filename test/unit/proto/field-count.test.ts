@@ -1,0 +1,26 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import t from 'tap'
+import { fieldCount } from '../../../src/proto/field-count.ts'
+import { GetTreeEntriesResponseSchema, TreeEntryResponseSchema } from '../../../src/proto/gen/gitaly_pb.ts'
+
+t.test('fields of all wire types count, those of what is inside them do not', async (t) => {
+  const entry = { path: Buffer.from('a/b'), oid: 'a'.repeat(40), mode: 0o100644 }
+  const listed = toBinary(
+    GetTreeEntriesResponseSchema,
+    create(GetTreeEntriesResponseSchema, { entries: Array(7).fill(entry) }),
+  )
+  t.equal(fieldCount(listed, 100), 7)
+  t.equal(fieldCount(listed, 6), 7, 'one more than may be')
+  t.equal(fieldCount(listed, 3), 4, 'counting stops')
+  const file = create(TreeEntryResponseSchema, { type: 1, oid: 'x', size: 1n << 40n, mode: 6, data: Buffer.alloc(300) })
+  t.equal(fieldCount(toBinary(TreeEntryResponseSchema, file), 100), 5)
+  t.equal(fieldCount(Buffer.from('0d000000000900000000000000000801', 'hex'), 100), 3, 'fixed32, fixed64, varint')
+  t.equal(fieldCount(Buffer.alloc(0), 100), 0)
+})
+
+t.test('bytes that are no message end the count', async (t) => {
+  for (const bytes of ['ff', '0aff', '0affffffffffffffffff01', '0b', '08ffffffffffffffffffffff']) {
+    t.ok(fieldCount(Buffer.from(bytes, 'hex'), 100) <= 1, bytes)
+  }
+  t.equal(fieldCount(Buffer.from('0a000a000b0a00', 'hex'), 100), 2, 'those before the fault')
+})
