@@ -31,7 +31,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
-    'lib call proto proto/gen proto/grpc kas/agent.ts kas/observability | prom-client @bufbuild/protobuf',
+    'lib call proto proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config':
     'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':

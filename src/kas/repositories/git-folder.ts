@@ -2,6 +2,7 @@ import { lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { KasError } from '../../lib/errors.ts'
+import { askGit, type GitQuestion } from './ask-git.ts'
 import { type Branch, Branches } from './branch-names.ts'
 import type { DiskUse } from './disk-use.ts'
 import { isOnThisMachine, uploadPackOptions } from './git-environment.ts'
@@ -45,7 +46,7 @@ export class GitFolder {
   /** Makes the repository if it is not there. */
   async prepare(signal: AbortSignal): Promise<void> {
     await mkdir(this.path, { recursive: true, mode: 0o700 })
-    await this.#ask(() => ['init', '--bare', '--quiet'], signal)
+    await this.#ask(['init', '--bare', '--quiet'], signal)
   }
 
   /**
@@ -59,7 +60,7 @@ export class GitFolder {
     if (ref !== undefined) return await this.#remoteRef(ref, signal)
     const wanted = defaultBranch === undefined ? 'HEAD' : `refs/heads/${defaultBranch}`
     const readHead = async () =>
-      parseHead(await this.#ask(() => ['ls-remote', '--symref', '--', url, wanted], signal), wanted)
+      parseHead(await this.#ask(['ls-remote', '--symref', '--', url, wanted], signal), wanted)
     const found = await readHead()
     if (found) return found
     const branches = await this.#remoteBranches(signal)
@@ -75,7 +76,7 @@ export class GitFolder {
   async #remoteRef(ref: string, signal: AbortSignal): Promise<Branch | undefined> {
     if (isCommitId(ref)) return { ref, commit: ref }
     const { url } = this.#components.address
-    const listed = await this.#ask(() => ['ls-remote', '--', url, ref, `${ref}^{}`], signal)
+    const listed = await this.#ask(['ls-remote', '--', url, ref, `${ref}^{}`], signal)
     const found = parseHead(listed, `${ref}^{}`) ?? parseHead(listed, ref)
     if (found) return { ref, commit: found.commit }
     const branches = await this.#remoteBranches(signal)
@@ -86,7 +87,7 @@ export class GitFolder {
   async #remoteBranches(signal: AbortSignal): Promise<Branches> {
     const { address } = this.#components
     const reading = new BranchReading()
-    const argv = () => ['ls-remote', '--heads', '--', address.url]
+    const argv = ['ls-remote', '--heads', '--', address.url]
     await this.#run({ argv, address, take: (bytes) => reading.take(bytes), signal })
     return reading.branches
   }
@@ -97,7 +98,7 @@ export class GitFolder {
     const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
     const argv = ['fetch', ...options, ...uploadPackOptions(url), '--', url, `+${ref}:${ownRef}`]
     try {
-      await this.#ask(() => argv, signal)
+      await this.#ask(argv, signal)
     } catch (error) {
       if (!isCommitId(ref) || !/not our ref|couldn't find remote ref|no such remote ref/.test(String(error)))
         throw error
@@ -118,7 +119,7 @@ export class GitFolder {
   /** The commit of the last fetch into this folder, also by an earlier process. */
   async fetchedCommit(signal: AbortSignal): Promise<CommitId | undefined> {
     const format = '--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname)' // with * of what a tag means
-    const listed = await this.#ask(() => ['for-each-ref', format, '--', ownRef], signal)
+    const listed = await this.#ask(['for-each-ref', format, '--', ownRef], signal)
     const match = /\bcommit ([0-9a-f]{40,64})\b/.exec(listed)
     return match?.[1] as CommitId | undefined
   }
@@ -131,7 +132,7 @@ export class GitFolder {
     const invalid = (detail: string) => new KasError({ code: 'CONFIGURATION_INVALID', detail: `${path}: ${detail}` })
     if (mode !== '100644' && mode !== '100755') throw invalid('is not a file')
     if (size > maxBytes) throw invalid(`has ${size} bytes, more than ${maxBytes}`)
-    return await this.#read(() => ['cat-file', 'blob', blob], size, signal)
+    return await this.#question({ ask: (git) => git.binaryCatFile(['blob', blob]), maxBytes: size, signal })
   }
 
   /** Bytes on the disk. */
@@ -154,32 +155,28 @@ export class GitFolder {
    * @throws KasError REPOSITORY_FAILED, or what `take` throws
    */
   async pipe(argv: readonly string[], input: string, how: Pick<GitRun, 'take' | 'signal'>): Promise<void> {
-    await this.#run({ argv: () => argv, input, ...how })
+    await this.#run({ argv, input, ...how })
   }
 
-  async #ask(argv: GitRun['argv'], signal: AbortSignal): Promise<string> {
-    return (await this.#read(argv, maxAnswerBytes, signal)).toString()
+  #ask(argv: readonly string[] | (() => readonly string[]), signal: AbortSignal): Promise<string> {
+    const ask: GitQuestion<string>['ask'] = (git) => git.raw([...(typeof argv === 'function' ? argv() : argv)])
+    return this.#question({ ask, maxBytes: maxAnswerBytes, signal })
   }
 
-  /** @throws KasError REPOSITORY_FAILED, also if it says more */
-  async #read(argv: GitRun['argv'], maxBytes: number, signal: AbortSignal): Promise<Buffer> {
-    const parts: Buffer[] = []
-    let left = maxBytes
-    const take = (bytes: Buffer) => {
-      left -= bytes.length
-      if (left < 0) throw new GitFailure(`git ${argv()[0]} answers with more than ${maxBytes} bytes`)
-      parts.push(bytes)
-    }
-    await this.#run({ argv, address: this.#components.address, take, signal })
-    return Buffer.concat(parts)
+  #question<Answer>(question: Omit<GitQuestion<Answer>, 'address'>): Promise<Answer> {
+    const { address } = this.#components
+    return this.#inTurn(() => askGit(this.path, { ...question, address }, this.#options), question.signal)
   }
 
-  /** @throws KasError REPOSITORY_FAILED, or what `take` throws; the signal's reason */
-  async #run(run: GitRun): Promise<void> {
+  #run(run: GitRun): Promise<void> {
+    return this.#inTurn(() => runGit(this.path, run, this.#options), run.signal)
+  }
+
+  /** @throws KasError REPOSITORY_FAILED, or one that `work` throws; the signal's reason */
+  async #inTurn<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const { limit, source } = this.#components
-    const { signal } = run
     try {
-      await limit.run(() => runGit(this.path, run, this.#options), { source, signal })
+      return await limit.run(work, { source, signal })
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof KasError) throw error

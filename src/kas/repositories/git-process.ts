@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { constants } from 'node:os'
 import { type GitEnvironmentOptions, gitEnvironment } from './git-environment.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
@@ -12,10 +13,9 @@ export interface GitProcessOptions extends GitEnvironmentOptions {
   readonly maxCpuSeconds: number
 }
 
-/** One git: what it does, and what it is given. */
+/** One git whose answer may be long: what it does, and what it is given. */
 export interface GitRun {
-  /** asked when the process starts */
-  readonly argv: () => readonly string[]
+  readonly argv: readonly string[]
   /** whom it speaks to, with credentials; absent: nobody */
   readonly address?: RepositoryAddress
   readonly input?: string
@@ -29,8 +29,8 @@ export class GitFailure extends Error {
   /** what it works on passes a bound: it would end so again */
   readonly isRefusal: boolean
 
-  constructor(message: string, isRefusal = false) {
-    super(message)
+  constructor(message: string, { isRefusal = false, cause }: { isRefusal?: boolean; cause?: unknown } = {}) {
+    super(message, { cause })
     this.isRefusal = isRefusal
   }
 }
@@ -50,7 +50,11 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
   const env = await gitEnvironment(folder, run.address, options)
   signal.throwIfAborted()
   // a process group of its own, so that its helpers end with it
-  const git = spawn('sh', ['-c', bounded(options), 'git', ...run.argv()], { cwd: folder, env, detached: true })
+  const git = spawn('sh', ['-c', `${limitsOf(options)}; exec git "$@"`, 'git', ...run.argv], {
+    cwd: folder,
+    env,
+    detached: true,
+  })
   const closed = once(git, 'close') // rejects with its `error`: there is no shell
   let failure: unknown
   const end = (reason: unknown) => {
@@ -89,12 +93,12 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
 }
 
 /**
- * A shell that becomes git, once the system counts: of memory what is allocated, but not the packs that are mapped. A limit
- * that is lower already stays.
+ * Of a shell that starts git: what the system counts from here on, of memory what is allocated, but not the packs that are
+ * mapped. A limit that is lower already stays.
  */
-function bounded({ maxMemoryBytes, maxCpuSeconds }: GitProcessOptions): string {
+export function limitsOf({ maxMemoryBytes, maxCpuSeconds }: GitProcessOptions): string {
   const limits = [`-d ${Math.floor(maxMemoryBytes / 1024)}`, `-S -t ${maxCpuSeconds}`, '-c 0']
-  return `${limits.map((limit) => `ulimit ${limit} 2>/dev/null`).join('; ')}; exec git "$@"`
+  return limits.map((limit) => `ulimit ${limit} 2>/dev/null`).join('; ')
 }
 
 function endGroup(pid: number | undefined): void {
@@ -106,20 +110,25 @@ function endGroup(pid: number | undefined): void {
   }
 }
 
-function failureOf(
+/** @param how.status - null: it was ended by a signal. A shell that waits for it adds 128 to that one's number */
+export function failureOf(
   errors: string,
-  { status, endedBy }: { status: number | null; endedBy: NodeJS.Signals | null },
+  { status, endedBy }: { readonly status: number | null; readonly endedBy?: NodeJS.Signals | null },
   { maxMemoryBytes, maxCpuSeconds }: GitProcessOptions,
 ): GitFailure {
   // what a server says of itself has a mark, but that of a repository on this machine is a helper of ours
   if (/^(remote: )?(fatal|error): (Out of memory|attempting to allocate|mmap failed|unable to mmap)/im.test(errors)) {
     const bound = `${Math.floor(maxMemoryBytes / 2 ** 20)} MiB of memory`
-    return new GitFailure(`git needs more than ${bound} for this commit: ${mendedBy}`, true)
+    return new GitFailure(`git needs more than ${bound} for this commit: ${mendedBy}`, { isRefusal: true })
   }
-  if (endedBy === 'SIGXCPU' || /died of signal 24/.test(errors)) {
-    return new GitFailure(`git computes longer than ${maxCpuSeconds} s for this commit: ${mendedBy}`, true)
+  const isSpent = endedBy === 'SIGXCPU' || status === 128 + constants.signals.SIGXCPU
+  if (isSpent || /died of signal 24/.test(errors)) {
+    return new GitFailure(`git computes longer than ${maxCpuSeconds} s for this commit: ${mendedBy}`, {
+      isRefusal: true,
+    })
   }
-  return new GitFailure(errors.trim() || `git ended with ${endedBy === null ? `exit code ${status}` : 'a signal'}`)
+  const end = status === null || status > 128 ? 'a signal' : `exit code ${status}`
+  return new GitFailure(errors.trim().slice(0, maxErrorChars) || `git ended with ${end}`)
 }
 
 const mendedBy = 'push one with smaller files, or fewer of them; Git LFS keeps large ones elsewhere'

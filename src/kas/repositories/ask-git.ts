@@ -1,0 +1,73 @@
+import { randomUUID } from 'node:crypto'
+import { GitPluginError, type SimpleGit, simpleGit } from 'simple-git'
+import { linkedController } from '../../lib/signals.ts'
+import { gitEnvironment } from './git-environment.ts'
+import { failureOf, GitFailure, type GitProcessOptions, limitsOf } from './git-process.ts'
+import { endLeftovers, runVariable } from './leftover-processes.ts'
+import type { RepositoryAddress } from './repository-url.ts'
+
+/** A question to git, whose answer is read as a whole. */
+export interface GitQuestion<Answer> {
+  /** whom git speaks to, with credentials */
+  readonly address: RepositoryAddress
+  /** of the answer */
+  readonly maxBytes: number
+  readonly signal: AbortSignal
+  ask(git: SimpleGit): Promise<Answer>
+}
+
+/** What simple-git is allowed beyond its defaults: names and values here are ours, never a user's. */
+const unsafe = { allowUnsafeConfigEnvCount: true, allowUnsafePack: true }
+
+/**
+ * Asks a git in `folder`, within the bounds of `runGit`. simple-git can neither set limits nor end helpers: a shell that
+ * reads its script from stdin sets the limits, and what an ended git leaves behind is found by a mark.
+ *
+ * @throws GitFailure; KasError if credentials cannot be read; the signal's reason
+ */
+export async function askGit<Answer>(
+  folder: string,
+  { address, maxBytes, signal, ask }: GitQuestion<Answer>,
+  options: GitProcessOptions,
+): Promise<Answer> {
+  const { silenceTimeoutMs, maxRunMs } = options
+  const run = randomUUID()
+  const env = { ...(await gitEnvironment(folder, address, options)), [runVariable]: run }
+  signal.throwIfAborted()
+  const ended = linkedController(signal)
+  const late = setTimeout(() => ended.abort(new GitFailure(`git took longer than ${maxRunMs} ms`)), maxRunMs)
+  let failure: GitFailure | undefined // simple-git throws one with another message
+  const git = simpleGit({
+    baseDir: folder,
+    binary: ['sh', '-s'],
+    input: () => `${limitsOf(options)}; git "$@" </dev/null; exit $?`,
+    abort: ended.signal,
+    timeout: { block: silenceTimeoutMs },
+    allowEnvironment: Object.keys(env).filter((name) => name.startsWith('GIT_')),
+    errors: (error, { exitCode, stdErr }) => {
+      if (exitCode === 0 || error instanceof GitPluginError) return error
+      failure = failureOf(Buffer.concat(stdErr).toString(), { status: exitCode }, options)
+      return failure
+    },
+    unsafe,
+  })
+  git.env(env).outputHandler((_program, stdout, _stderr, [, command]) => {
+    let left = maxBytes
+    stdout.on('data', (bytes: Buffer) => {
+      left -= bytes.length
+      if (left < 0) ended.abort(new GitFailure(`git ${command} answers with more than ${maxBytes} bytes`))
+    })
+  })
+  try {
+    return await ask(git)
+  } catch (error) {
+    await endLeftovers(run)
+    ended.signal.throwIfAborted()
+    const isSilent = error instanceof GitPluginError && error.plugin === 'timeout'
+    if (isSilent) throw new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`, { cause: error })
+    throw failure ?? error
+  } finally {
+    clearTimeout(late)
+    ended.dispose()
+  }
+}
