@@ -94,10 +94,11 @@ export class DirectoryDocument {
   async save(): Promise<void> {
     const text = String(this.#document)
     parseDirectory(this.#file, text)
-    await writeAtomically(this.#file, text, async () => {
+    const check = async () => {
       if ((await readIfThere(this.#file)) !== this.#text)
         throw new Error(`${this.#file} changed meanwhile: nothing was written, try again`)
-    })
+    }
+    await writeAtomically(this.#file, text, { check })
   }
 
   #append(path: readonly (string | number)[], value: unknown, where: string): void {

@@ -44,7 +44,7 @@ export const kubeconfig: Command = {
     })
     const output = textOption(values, 'output')
     if (output === undefined) return text
-    await writeAtomically(output, text)
+    await writeAtomically(output, text, { isSecret: true })
     io.stderr.write(`kubeconfig written to ${output}\n`)
     return ''
   },

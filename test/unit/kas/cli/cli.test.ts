@@ -1,4 +1,4 @@
-import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
@@ -82,6 +82,22 @@ t.test('from nothing to a kubeconfig', async (t) => {
   const text = await readFile(file, 'utf8')
   for (const secret of [agent.stdout, ada.stdout, token]) t.notMatch(text, secret.trim())
   t.same(await readdir(folder), ['directory.yaml'], 'no temporary file is left')
+})
+
+t.test("a kubeconfig is its writer's alone, whatever stood there before", async (t) => {
+  const { kas, folder } = world(t)
+  await kas('agent create prod --project platform/clusters --git /srv/git/clusters.git')
+  await kas('user create ada')
+  const output = join(folder, 'kubeconfig')
+  await writeFile(output, 'old', { mode: 0o666 })
+  await chmod(output, 0o666)
+  const isRoot = process.getuid?.() === 0
+  if (isRoot) await chown(output, 65_534, 65_534)
+  const { code } = await kas(`kubeconfig --agent prod --user ada --server https://kas:8154 --output ${output}`)
+  t.equal(code, 0)
+  const { mode, uid } = await stat(output)
+  t.equal(mode & 0o777, 0o600)
+  t.equal(uid, process.getuid?.())
 })
 
 t.test('comments, order and mode of the file stay', async (t) => {
