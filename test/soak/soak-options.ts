@@ -16,6 +16,7 @@ export const sceneDefaults = {
   withdrawn: {},
   hostile: { seconds: 60 },
   views: { times: 10, views: 50, pods: 20_000, runs: 100 },
+  renderings: {},
   gitops: { pushes: 200, kills: 20, freezes: 10, minutes: 30, seed: 1 },
 } as const
 
@@ -112,6 +113,7 @@ const withoutScheme: ReadonlySet<SceneName> = new Set([
   'withdrawn',
   'hostile',
   'views',
+  'renderings',
   'gitops',
 ])
 

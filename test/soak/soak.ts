@@ -47,14 +47,15 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   withdrawn     how long who may no longer still gets something      five minutes
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
+  renderings    published charts and overlays, rendered as the programs alone do it; needs Go and KAS_RENDERERS
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last eight none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last nine none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs of the package, installed as the images do it
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')}
 
-All but readers, placement, cutting-front, withdrawn and hostile need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+All but readers, placement, cutting-front, withdrawn, hostile and renderings need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
@@ -70,7 +71,15 @@ const calmMs = 5000
 type Playable = Exclude<SoakOptions, { help: true }>
 
 /** programs of their own */
-const tapPrograms = ['namespaces', 'placement', 'fronts', 'cutting-front', 'withdrawn', 'hostile'] as const
+const tapPrograms = [
+  'namespaces',
+  'placement',
+  'fronts',
+  'cutting-front',
+  'withdrawn',
+  'hostile',
+  'renderings',
+] as const
 type TapProgram = Extract<Playable, { scene: (typeof tapPrograms)[number] }>
 const isTapProgram = (options: Playable): options is TapProgram => tapPrograms.some((scene) => scene === options.scene)
 

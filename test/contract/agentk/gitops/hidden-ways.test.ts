@@ -152,6 +152,22 @@ t.test('helm', helms.length > 0 ? {} : none, async (t) => {
       const argsOf = (way: HiddenWay) => helmArguments(new FileSet(filesOf(way)), helm, 'shop', cluster)
       const reaching = await tryAll(t, renderer, ground, helmWays(ground.trap), options, argsOf)
       t.ok(reaching >= 3, 'the trap works')
+
+      const schema = {
+        $id: `${ground.trap.address}/a#b`,
+        properties: { color: { $ref: '#/x' } },
+        x: { type: 'string' },
+      }
+      const [plain] = helmWays(ground.trap)
+      const files = { ...plain?.files, 'prod/values.schema.json': JSON.stringify(schema) }
+      const render = (more: HiddenWay['files']) => {
+        const chart = filesOf({ name: 'a schema with a name', files: { ...files, ...more } })
+        return new Renderer({ path: renderer.folder, keepsNetwork: true }).render(chart, options, cluster, signal)
+      }
+      const rendered = await render({})
+      t.strictSame(rendered.problems, [])
+      t.match(text(rendered.files), /name: red/, 'a schema with a name is no hindrance')
+      t.match((await render({ 'prod/values.yaml': 'color: 1\n' })).problems, [{ text: /string/ }], 'and counts')
     })
   }
 })
