@@ -77,6 +77,8 @@ export type RoundResult =
       readonly orphans: readonly ObjectKey[]
       /** something may have to go, and it is not known yet whether another source wants it */
       readonly isPruneHeld: boolean
+      /** what users are to know of how the commit was rendered */
+      readonly notes?: readonly string[]
     }
 
 export type RoundDone = Extract<RoundResult, { is: 'done' }>
@@ -304,6 +306,7 @@ export class Round {
       planned,
       orphans,
       isPruneHeld: plan?.isHeld ?? false,
+      notes: this.#wanted.notes ?? [],
     }
   }
 }

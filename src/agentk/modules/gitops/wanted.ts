@@ -12,7 +12,11 @@ export interface WantedComponents {
     files: readonly RepositoryFile[],
     kinds: ClusterKinds,
     signal: AbortSignal,
-  ) => Promise<{ files: readonly RepositoryFile[]; problems: readonly ManifestProblem[] }>
+  ) => Promise<{
+    readonly files: readonly RepositoryFile[]
+    readonly problems: readonly ManifestProblem[]
+    readonly notes?: readonly string[]
+  }>
   /** what these want */
   readonly read: (job: ManifestsJob, signal: AbortSignal) => Promise<ManifestsAnswer>
 }
@@ -22,6 +26,8 @@ export interface Wanted {
   readonly manifests: readonly Manifest[]
   readonly graph: WaveGraph
   readonly kinds: ClusterKinds
+  /** what users are to know of how it was rendered */
+  readonly notes?: readonly string[]
 }
 
 /** @returns the problems for which the commit is refused. @throws as `render` and `read`, and why kinds cannot be read */
@@ -37,5 +43,5 @@ export async function readWanted(
   const { manifests, problems } = await read({ files: rendered.files, scopes: kinds.scopes, options }, signal)
   if (problems.length > 0) return { problems }
   const { graph, problems: cycles } = waveGraph(manifests)
-  return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds }
+  return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds, notes: rendered.notes ?? [] }
 }

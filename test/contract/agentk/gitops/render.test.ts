@@ -11,6 +11,7 @@ import type { RendererOptions } from '../../../../src/agentk/modules/gitops/rend
 import { absent } from '../../../support/absent.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
+import { installedRenderers } from '../../../support/renderers.ts'
 import { scripted } from './scripted.ts'
 
 /** Programs that render, real ones where they are there, and scripts in their place for what goes wrong. */
@@ -260,10 +261,17 @@ t.test('kustomize of kubectl', withKubectl, async (t) => {
   })
 })
 
-t.test('helm', absent('helm') ? { skip: 'helm is absent' } : {}, async (t) => {
+const [installedHelm] = installedRenderers('helm')
+const withHelm = absent('helm') && !installedHelm ? { skip: 'neither PATH nor KAS_RENDERERS has helm' } : {}
+t.test('helm', withHelm, async (t) => {
   const helm = { helm: { chart: 'charts/shop', values: ['prod.yaml'], release: 'shop' }, defaultNamespace: 'prod' }
   const render = (files: Readonly<Record<string, string>>) =>
-    new Renderer({ path: process.env.PATH ?? '' }).render(filesOf(files), helm, cluster, new AbortController().signal)
+    new Renderer({ path: `${process.env.PATH}:${installedHelm?.folder}` }).render(
+      filesOf(files),
+      helm,
+      cluster,
+      new AbortController().signal,
+    )
   const template = (name: string, data: string) =>
     `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: ${name}, namespace: {{ .Release.Namespace }} }\ndata: { value: "${data}" }\n`
   const chart = {

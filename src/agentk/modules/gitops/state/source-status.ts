@@ -88,7 +88,7 @@ export class SourceStatus {
   }
 
   done(commit: string, result: RoundDone, now: number): void {
-    const { ends, entries, pruned, plan, planned, orphans } = result
+    const { ends, entries, pruned, plan, planned, orphans, notes = [] } = result
     const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
     const survivors = [...entries].filter(([text, { state }]) => !wanted.has(text) && state !== 'detached')
     const bad = ends.filter(({ end }) => end.is !== 'applied' && end.is !== 'unchanged')
@@ -101,7 +101,7 @@ export class SourceStatus {
       phase,
       commit: isSynced ? commit : this.#state.commit,
       wanted: commit,
-      problem: '',
+      problem: notes.join('; ').slice(0, maxTextLength),
       atMs: BigInt(now),
       counts: create(CountsSchema, {
         objects: ends.length,

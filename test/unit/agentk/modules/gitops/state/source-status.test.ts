@@ -39,6 +39,16 @@ t.test('what waits for approval, and what fails', async (t) => {
   t.match(done([behind], ''), { phase: Phase.FAILING })
 })
 
+t.test('how a commit was rendered is said of what is in the cluster', async (t) => {
+  const rest = { plan: '', planned: [], entries: new Map(), pruned: [], orphans: [], isPruneHeld: false }
+  const status = statusOf()
+  status.done('c1', { is: 'done', ends: [unchanged], ...rest, notes: ['hooks are left out', 'a'.repeat(2000)] }, 1)
+  t.match(status.state, { phase: Phase.SYNCED, problem: /^hooks are left out; a+$/ })
+  t.equal(status.state.problem.length, 1000)
+  status.done('c2', { is: 'done', ends: [unchanged], ...rest }, 2)
+  t.equal(status.state.problem, '')
+})
+
 t.test('what was tried out is in the cluster no more than before', async (t) => {
   const status = statusOf({ dry_run_strategy: 'server' })
   const would = ended('new', { is: 'applied', live: {} as never })
