@@ -8,8 +8,14 @@ export interface Round {
   end(): Promise<void>
 }
 
+/** What was made before an attack, and goes after it. */
+export interface Prepared<Made> {
+  readonly made: Made
+  clean(): Promise<void>
+}
+
 /** One way to do harm, in two sizes. */
-export interface Attack<Size> {
+export interface Attack<Size, Made = void> {
   /** as its file */
   readonly name: string
   /** for the screen, in a few words */
@@ -28,8 +34,13 @@ export interface Attack<Size> {
   readonly cluster?: true
   /** agentk may take more meanwhile, within its pod: judged by that it lives */
   readonly agentkMemory?: 'bounded'
-  /** @throws the signal's reason, or when it was cut short before it was told anything */
-  play(stage: Stage, size: Size, signal: AbortSignal): Promise<Round>
+  /** What has to be there once, before all rounds: that is not judged by time. @throws the signal's reason */
+  prepare?(stage: Stage, size: Size, signal: AbortSignal): Promise<Prepared<Made>>
+  /**
+   * @param made - what `prepare` has made
+   * @throws the signal's reason, or when it was cut short before it was told anything
+   */
+  play(stage: Stage, size: Size, signal: AbortSignal, made: Made): Promise<Round>
 }
 
 export const over = (refusal: string): Round => ({ refusal, end: async () => undefined })

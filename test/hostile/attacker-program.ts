@@ -1,10 +1,11 @@
-import type { Round } from './attack.ts'
+import type { Attack, Prepared, Round } from './attack.ts'
 import type { AttackerAnswer, AttackerOrder } from './attacker.ts'
 import { attacks } from './attacks.ts'
 
 /** Plays attacks as its parent orders, one at a time, and ends with it. */
 
 let round: Round | undefined
+let prepared: Prepared<unknown> | undefined
 process.on('disconnect', () => process.exit())
 process.on('message', (order: AttackerOrder) => void obey(order))
 
@@ -14,15 +15,30 @@ async function obey(order: AttackerOrder): Promise<void> {
 }
 
 async function carryOut(order: AttackerOrder): Promise<AttackerAnswer> {
-  if (order.kind === 'end') {
+  if (order.kind === 'prepare') prepared = await attackOf(order).prepare?.(...argumentsOf(order))
+  else if (order.kind === 'play') {
+    round = await attackOf(order).play(...argumentsOf(order), prepared?.made)
+    return { refusal: round.refusal, cpuMs: cpuMs() }
+  } else if (order.kind === 'end') {
     await round?.end()
     round = undefined
-    return { cpuMs: cpuMs() }
+  } else {
+    await prepared?.clean()
+    prepared = undefined
   }
-  const attack = attacks.find(({ name }) => name === order.name)
-  if (!attack) throw new Error(`no attack ${order.name}`)
-  round = await attack.play(order.stage, attack[order.size], AbortSignal.timeout(order.timeoutMs))
-  return { refusal: round.refusal, cpuMs: cpuMs() }
+  return { cpuMs: cpuMs() }
+}
+
+type Named = Extract<AttackerOrder, { name: string }>
+
+function attackOf({ name }: Named): Attack<unknown, unknown> {
+  const attack = attacks.find((one) => one.name === name)
+  if (!attack) throw new Error(`no attack ${name}`)
+  return attack
+}
+
+function argumentsOf(order: Named) {
+  return [order.stage, attackOf(order)[order.size], AbortSignal.timeout(order.timeoutMs)] as const
 }
 
 function cpuMs(): number {

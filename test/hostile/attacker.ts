@@ -4,15 +4,14 @@ import { abortable } from '../../src/lib/signals.ts'
 import { forkProgram } from './fork-program.ts'
 import type { Stage } from './stage.ts'
 
-export type AttackerOrder =
-  | {
-      readonly kind: 'play'
-      readonly name: string
-      readonly size: 'cheap' | 'full'
-      readonly stage: Stage
-      readonly timeoutMs: number
-    }
-  | { readonly kind: 'end' }
+interface Played {
+  readonly name: string
+  readonly size: 'cheap' | 'full'
+  readonly stage: Stage
+  readonly timeoutMs: number
+}
+
+export type AttackerOrder = ({ readonly kind: 'prepare' | 'play' } & Played) | { readonly kind: 'end' | 'clean' }
 
 export interface AttackerAnswer {
   readonly refusal?: string
@@ -25,7 +24,7 @@ export interface AttackerAnswer {
 /** what it may take longer than it was told. ms */
 const marginMs = 10_000
 /** what was made in a cluster has to go. ms */
-const endMs = 60_000
+const cleanMs = 60_000
 
 /** The evil tenant, as a process of its own: what it costs is not the load's. */
 export class Attacker {
@@ -43,13 +42,25 @@ export class Attacker {
     return new Attacker(child)
   }
 
+  /** What the rounds need. @throws Error: it was not made */
+  async prepare(order: Played): Promise<void> {
+    const { failure } = await this.#order({ kind: 'prepare', ...order }, order.timeoutMs + marginMs)
+    if (failure !== undefined) throw new Error(`${order.name} was not prepared: ${failure}`)
+  }
+
   /** One round; what it holds open stays until `end`. */
-  play(order: Omit<Extract<AttackerOrder, { kind: 'play' }>, 'kind'>): Promise<AttackerAnswer> {
+  play(order: Played): Promise<AttackerAnswer> {
     return this.#order({ kind: 'play', ...order }, order.timeoutMs + marginMs)
   }
 
   end(): Promise<AttackerAnswer> {
-    return this.#order({ kind: 'end' }, endMs)
+    return this.#order({ kind: 'end' }, marginMs)
+  }
+
+  /** What was prepared is gone then, as far as it is made for a stack that goes on. */
+  async clean(): Promise<void> {
+    const { failure } = await this.#order({ kind: 'clean' }, cleanMs)
+    if (failure !== undefined) throw new Error(`what was prepared is still there: ${failure}`)
   }
 
   async stop(): Promise<void> {

@@ -60,6 +60,7 @@ const load = { callsPerSecond: 15, watches: 5, patienceMs: 10_000 }
 const execs = 2
 const startMs = 60_000
 const roundMs = 60_000
+const prepareMs = 300_000
 /** what code takes that runs for the first time is not of the attack. ms */
 const warmUpMs = 10_000
 const quietMs = 20_000
@@ -99,6 +100,8 @@ export async function playFullSize(
       const now = await Promise.all(ground.watched.map(residentBytes))
       for (const [i, bytes] of now.entries()) most[i] = Math.max(most[i] as number, bytes)
     }
+    const order = { name: attack.name, size: 'full', stage: ground.stage, timeoutMs: prepareMs } as const
+    await attacker.prepare(order)
     let played: Played = { rounds: 0, refusal: '', share: 0, newcomers: [] }
     const during = await observe(
       ground,

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { abortable } from '../../src/lib/signals.ts'
-import { type ViewsMessage, type ViewsRequest, viewsProtocol } from '../../src/proto/views-json.ts'
+import { type Query, type ViewsMessage, type ViewsRequest, viewsProtocol } from '../../src/proto/views-json.ts'
 import { EvilUser, evilAddress, type SharedCluster, type Stage, sharedOf, told } from './stage.ts'
 
 /** requests at the same time */
@@ -88,7 +88,7 @@ export class EvilView {
   }
 
   /** Resolves once something is shown. @throws Error: it is refused; the signal's reason */
-  static async open(stage: Stage, query: { readonly limit?: number }, signal: AbortSignal): Promise<EvilView> {
+  static async open(stage: Stage, query: Pick<Query, 'filter' | 'limit'>, signal: AbortSignal): Promise<EvilView> {
     const { userCredential, namespace } = sharedOf(stage)
     const socket = new WebSocket(`wss://127.0.0.1:${stage.entry.kubernetes}/views`, viewsProtocol, {
       ca: stage.ca,

@@ -42,7 +42,7 @@ export async function playAll(t: Test, { attacks, ground: options, execs }: Play
 }
 
 /** What all of it may take at most. ms */
-export const timeoutOf = (attacks: readonly unknown[]) => startMs + attacks.length * (attackMs + 2 * recoveryMs)
+export const timeoutOf = (attacks: readonly unknown[]) => startMs + attacks.length * (2 * attackMs + 2 * recoveryMs)
 
 interface Scene {
   readonly ground: HostileGround
@@ -62,14 +62,17 @@ async function harmless(
   const pids = () => ground.watched.map(({ pid }) => pid())
   const [before, countedBefore, cutBefore] = [await memory(), await counted(), load.cut.length]
   const [pidsBefore, endsBefore] = [pids(), await threadEnds()]
+  const order = { name, size: 'cheap', stage: ground.stage, timeoutMs: attackMs } as const
+  await attacker.prepare(order)
   await signs()
   const period = load.period()
-  const answer = await attacker.play({ name, size: 'cheap', stage: ground.stage, timeoutMs: attackMs })
+  const answer = await attacker.play(order)
   const most = await memory()
   const newcomer = await newcomerServed(ground)
   const toldBytes = await ground.toldOfEvil()
   const countedAfter = await counted()
   const { cpuMs = 0 } = await attacker.end()
+  await attacker.clean()
   await period.stop()
   const stallMs = Math.max(...(await signs()).map((each) => each.stallMs))
   const judged = ground.watched.map((each) => each !== ground.agentk || agentkMemory !== 'bounded')

@@ -18,7 +18,7 @@ const { seconds, attack: chosen, installed }: Options = JSON.parse(process.env.K
 const maxStallMs = 200
 const maxMoreBytes = 64 * 1024 * 1024
 /** start, warm-up, quiet time, control and end; each round may take as long as all of it. ms */
-const aroundMs = 300_000
+const aroundMs = 600_000
 const shownFailures = 3
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
@@ -35,7 +35,10 @@ for (const attack of attacks.filter(({ name }) => chosen === undefined || name =
   await t.test(attack.name, { skip, timeout: seconds * 1000 + aroundMs }, async (t) => {
     t.comment(`${attack.name}: ${attack.what}`)
     const programs = installed ? installation.programs : undefined
-    const result = await playFullSize(attack, { seconds, programs, assets })
+    const result = await playFullSize(attack, { seconds, programs, assets }).catch((error: Error) => {
+      t.comment(`! ${error.message}`)
+      throw error
+    })
     const { quiet, during, control, cut, newcomers, more, rounds, refusal, attackerShare } = result
     const { died, viewsThreadEnds } = result
     const failures = during.done.flatMap((each) => each.failures)

@@ -1,6 +1,6 @@
 import { delay } from '../../../src/lib/signals.ts'
 import { viewsBounds } from '../../../src/proto/views-json.ts'
-import { type Attack, over } from '../attack.ts'
+import type { Attack } from '../attack.ts'
 import { EvilView, Mallory } from '../mallory.ts'
 
 interface Size {
@@ -14,18 +14,24 @@ const label = 'attack=budget-selectors'
 const labels = { attack: 'budget-selectors' }
 const budgetsOf = 'apis/policy/v1 poddisruptionbudgets'
 const podsOf = 'api/v1 pods'
-/** as many as a selector that is kept may have */
+/** A selector of more is not kept, one of more values takes more room in the cluster than she may have. */
 const expressions = 64
-/** more than one page is open, so the root takes less than its own bound */
-const rootLimit = 500
+const values = 64
+/** The budgets alone, so that each has a row: their links are shown where they are open. */
+const query = { filter: { kinds: ['policy/PodDisruptionBudget'] }, limit: viewsBounds.maxLimit }
 const touchMs = 100
 
+/** Selects all Pods, and no other does it with the same words. */
 const budget = (i: number) => ({
   metadata: { name: `budget-${i}`, labels },
   spec: {
     minAvailable: 1,
     selector: {
-      matchExpressions: Array.from({ length: expressions }, (_, n) => ({ key: `k${n}`, operator: 'DoesNotExist' })),
+      matchExpressions: Array.from({ length: expressions }, (_, n) => ({
+        key: 'attack',
+        operator: 'NotIn',
+        values: Array.from({ length: values }, (_, m) => `budget-selectors-${i}-${n}-${m}`),
+      })),
     },
   },
 })
@@ -36,45 +42,51 @@ const pod = (i: number) => ({
   spec: { schedulingGates: [{ name: 'example.com/never' }], containers: [{ name: 'main', image: 'none' }] },
 })
 
-export const budgetSelectors: Attack<Size> = {
+interface Budget {
+  readonly metadata: { readonly uid: string }
+}
+
+export const budgetSelectors: Attack<Size, readonly Budget[]> = {
   name: 'budget-selectors',
   what: 'budgets that select all Pods of a namespace, each open in one view',
   cluster: true,
   cheap: { budgets: 40, pods: 100, lookMs: 2000 },
   full: { budgets: 200, pods: 1500, lookMs: 20_000 },
-  async play(stage, { budgets, pods, lookMs }, signal) {
+  async prepare(stage, { budgets, pods }, signal) {
     const mallory = new Mallory(stage, signal)
-    const ends: (() => void)[] = [() => mallory.close()]
+    await mallory.create(
+      podsOf,
+      Array.from({ length: pods }, (_, i) => pod(i)),
+    )
+    const made = await mallory.create<Budget>(
+      budgetsOf,
+      Array.from({ length: budgets }, (_, i) => budget(i)),
+    )
+    const clean = async () => {
+      for (const resource of [budgetsOf, podsOf]) await mallory.remove(resource, label)
+      mallory.close()
+    }
+    return { made, clean }
+  },
+  async play(stage, { lookMs }, signal, budgets) {
+    const mallory = new Mallory(stage, signal)
+    const view = await EvilView.open(stage, query, signal)
     const end = async () => {
-      await mallory.remove(budgetsOf, label)
-      await mallory.remove(podsOf, label)
-      for (const close of ends) close()
+      view.close()
+      mallory.close()
     }
     try {
-      await mallory.create(
-        podsOf,
-        Array.from({ length: pods }, (_, i) => pod(i)),
-      )
-      const made = await mallory.create<{ metadata: { uid: string } }>(
-        budgetsOf,
-        Array.from({ length: budgets }, (_, i) => budget(i)),
-      )
-      const view = await EvilView.open(stage, { limit: rootLimit }, signal)
-      ends.push(() => view.close())
-      const open = made.slice(0, viewsBounds.maxPages - 1)
-      for (const { metadata } of open) view.page(metadata.uid, 1)
+      for (const { metadata } of budgets.slice(0, viewsBounds.maxPages - 1)) view.page(metadata.uid, 1)
       const until = performance.now() + lookMs
       for (let i = 0; performance.now() < until; i++) {
-        await mallory.patch(podsOf, {
-          name: `pod-${i % pods}`,
-          body: { metadata: { annotations: { touched: `${i}` } } },
-        })
+        const body = { metadata: { annotations: { touched: `${i}` } } }
+        await mallory.patch(budgetsOf, { name: `budget-${i % budgets.length}`, body })
         await delay(touchMs, signal)
       }
-      return { ...over(''), end }
     } catch (error) {
       await end()
       throw error
     }
+    return { refusal: view.error, end }
   },
 }

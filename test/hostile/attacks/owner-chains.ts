@@ -1,5 +1,5 @@
 import { delay } from '../../../src/lib/signals.ts'
-import { type Attack, over } from '../attack.ts'
+import type { Attack } from '../attack.ts'
 import { EvilView, Mallory } from '../mallory.ts'
 
 interface Size {
@@ -32,33 +32,39 @@ async function chain(mallory: Mallory, count: number): Promise<Made[]> {
   return made
 }
 
-export const ownerChains: Attack<Size> = {
+export const ownerChains: Attack<Size, readonly Made[]> = {
   name: 'owner-chains',
   what: 'objects that own one another in a chain, whose ends are tied and untied',
   cluster: true,
-  cheap: { maps: 300, patches: 5 },
+  cheap: { maps: 300, patches: 8 },
   full: { maps: 6000, patches: 60 },
-  async play(stage, { maps, patches }, signal) {
+  async prepare(stage, { maps }, signal) {
     const mallory = new Mallory(stage, signal)
-    const ends: (() => void)[] = [() => mallory.close()]
-    const end = async () => {
+    const made = await chain(mallory, maps)
+    const clean = async () => {
       await mallory.remove(mapsOf, label)
-      for (const close of ends) close()
+      mallory.close()
     }
+    return { made, clean }
+  },
+  async play(stage, { patches }, signal, made) {
+    const mallory = new Mallory(stage, signal)
+    const view = await EvilView.open(stage, {}, signal)
+    const end = async () => {
+      view.close()
+      mallory.close()
+    }
+    const [first, last] = [made[0] as Made, made.at(-1) as Made]
     try {
-      const made = await chain(mallory, maps)
-      const [first, last] = [made[0] as Made, made.at(-1) as Made]
-      const view = await EvilView.open(stage, {}, signal)
-      ends.push(() => view.close())
       for (let i = 0; i < patches; i++) {
         const ownerReferences = i % 2 === 0 ? ownedBy(last) : null
         await mallory.patch(mapsOf, { name: first.metadata.name, body: { metadata: { ownerReferences } } })
         await delay(patchMs, signal)
       }
-      return { ...over(''), end }
     } catch (error) {
       await end()
       throw error
     }
+    return { refusal: view.error, end }
   },
 }
